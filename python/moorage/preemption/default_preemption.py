@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from moorage import framework as fwk
 from moorage._core.decide.bulk_operations import has_pods_below
@@ -168,8 +168,14 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
             return PREFIX + self.reason_against, False
         if not shape.may_preempt:
             return PREFIX + NEVER, False
-        reasons = dict.fromkeys(NO_VICTIMS.reasons, potential) if potential else {}
-        return PREFIX + no_candidates(nodes, reasons, nodes - potential), True
+        return PREFIX + _without_victims(nodes, potential), True
+
+
+@lru_cache
+def _without_victims(nodes: int, potential: int) -> str:
+    """Return why there is no candidate where no potential node has a victim."""
+    reasons = dict.fromkeys(NO_VICTIMS.reasons, potential) if potential else {}
+    return no_candidates(nodes, reasons, nodes - potential)
 
 
 def preemption_plugins(profile: fwk.Profile) -> list[DefaultPreemption]:

@@ -94,7 +94,7 @@ class SortedHeap:
         """The next pod; None without pods."""
         return self._heap.peek()[1] if self.size else None
 
-    def rank(self, info: QueuedPodInfo) -> Any:
+    def rank(self, info: QueuedPodInfo) -> tuple[Any, ...]:
         """Return a unique key of the pod's position in the order; lower keys first.
 
         Parameters
@@ -103,9 +103,9 @@ class SortedHeap:
 
         Returns
         -------
-        comparable
+        tuple of comparable
         """
-        return Rank(self._less, info)
+        return (Rank(self._less, info),)
 
     def add(self, info: QueuedPodInfo) -> None:
         """Add a pod whose UID is not in the queue.
@@ -141,7 +141,7 @@ class SortedHeap:
         """
         n = min(limit, self.size)
         self.size -= n
-        return [self._heap.pop() for _ in range(n)]
+        return self._heap.pop_many(n)
 
     def pop_alike(self, limit: int, groups: object) -> list[QueuedPodInfo]:
         """Remove and return the first pods that have no group, at most `limit`.

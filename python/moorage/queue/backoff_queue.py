@@ -38,7 +38,11 @@ class BackoffQueue:
     """
 
     def __init__(
-        self, initial: float, maximum: float, in_windows: bool, rank: Callable[[QueuedPodInfo], Any]
+        self,
+        initial: float,
+        maximum: float,
+        in_windows: bool,
+        rank: Callable[[QueuedPodInfo], tuple[Any, ...]],
     ) -> None:
         self._initial = microseconds(initial)
         self._maximum = microseconds(maximum)
@@ -61,14 +65,15 @@ class BackoffQueue:
         int
             Microseconds; 0 for a pod without backoff.
         """
+        if info.until:
+            return info.until
         count = info.consecutive_errors_count or info.unschedulable_count
         if count == 0 or self._maximum == 0:
             return 0
-        if not info.until:
-            shift = count - 1
-            longest = self._initial > self._maximum >> shift
-            end = microseconds(info.timestamp) + (self._maximum if longest else self._initial << shift)
-            info.until = end - end % self._window
+        shift = count - 1
+        longest = self._initial > self._maximum >> shift
+        end = microseconds(info.timestamp) + (self._maximum if longest else self._initial << shift)
+        info.until = end - end % self._window
         return info.until
 
     def is_backing_off(self, info: QueuedPodInfo, now: float) -> bool:
@@ -96,7 +101,7 @@ class BackoffQueue:
         info : QueuedPodInfo
         """
         assert info.place is not None
-        self.heaps[info.place].add((self.until(info), self._rank(info)), info)
+        self.heaps[info.place].add((self.until(info), *self._rank(info)), info)
 
     def remove(self, info: QueuedPodInfo) -> None:
         """Remove a pod from the heap of its `place`.

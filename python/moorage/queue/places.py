@@ -318,13 +318,16 @@ class Places:
         place : Place
             The place they were in.
         """
-        self.changes += 1
-        infos, place = self.active.pop_many(limit), ACTIVE
-        if not infos and self.pop_from_backoff:
-            rejected, place = self.backoff.rejected, Place.BACKOFF
-            infos = [rejected.pop() for _ in range(min(limit, len(rejected.entries)))]
-            if self.incoming is not None and infos:
+        rejected = self.backoff.rejected
+        if self.active.size:
+            infos, place = self.active.pop_many(limit), ACTIVE
+        elif self.pop_from_backoff and rejected.entries:
+            infos, place = rejected.pop_many(limit), Place.BACKOFF
+            if self.incoming is not None:
                 self.incoming["active", POP_FROM_BACKOFF] += len(infos)
+        else:
+            return [], ACTIVE
+        self.changes += 1
         if self.units.is_on:
             for info in infos:
                 if info.unit is not None:

@@ -378,10 +378,10 @@ class SchedulingQueue:
             which the last one may exceed the limit.
         """
         with self._lock:
-            if not self._places.has_next():
-                return []
             if not self.groups_pods:
                 return self._pop_many(limit)
+            if not self._places.has_next():
+                return []
             return self._enter_flight(*self._places.pop_alike(limit)) or self.pop_unit(0)
 
     def _pop_many(self, limit: int) -> list[QueuedPodInfo]:
@@ -585,21 +585,24 @@ class SchedulingQueue:
             False for pods that stay.
         """
         with self._lock:
-            if not self.may_react(event) or not self.hints.is_registered(event):
+            listeners = self._listening(event)
+            if not (listeners or self._in_flight.has_listeners) or not self.hints.is_registered(event):
                 return
-            moves = self._possible_moves(event, old, new)
+            moves = self._possible_moves(listeners, event, old, new)
             if check is not None:
                 moves = [move for move in moves if check(move[0].pod)]
             self._sweep(moves, event, old, new)
 
-    def _possible_moves(self, event: ClusterEvent, old: Any, new: Any) -> list[PossibleMove]:
+    def _possible_moves(
+        self, listeners: Listeners, event: ClusterEvent, old: Any, new: Any
+    ) -> list[PossibleMove]:
         """Return the unschedulable pods that an event may move, in the order in which they entered.
 
         Pods that only events about their own group can move are found by the group, as each such event
         concerns only a few of many such pods.
         """
         places, moves = self._places, list[PossibleMove]()
-        for rejected, means in self._listening(event):
+        for rejected, means in listeners:
             if means.is_about_group:
                 continue
             if means.of_class:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, cast
@@ -723,10 +723,12 @@ class Run:
         pods = [info.pod for info in placed.values()]
         nodes = list(map(self.result.placements.__getitem__, placed))
         if isinstance(client, ObjectStore):
-            with suppress(ApiError):  # if another client has bound one of them, no pod is bound
+            try:
                 client.bind_many(pods, nodes, list(placed))
                 self.queue.done(*[info.uid for info in placed.values()])
                 placed = {}
+            except ApiError:  # another client has bound one of them, so no pod is bound
+                pass
         for (key, info), node in zip(placed.items(), nodes, strict=False):
             try:
                 client.bind(info.pod, node)

@@ -247,7 +247,7 @@ class Table(Generic[T]):
         """
         if not written:
             return
-        self.readable = max(self._capacity, written) if self.watches else self._capacity
+        self.readable = written if written > self._capacity and self.watches else self._capacity
         events, readable = self._events, self.readable
         if len(events) > 2 * readable and not self._saves:
             self._freed += len(events) - readable
@@ -382,6 +382,8 @@ class Tables:
 
     def __init__(self, capacity: int) -> None:
         self.version, self.changes = FIRST_VERSION, 0
+        self._last: Table[Any] | None = None  # the table of all writes after `_others`
+        self._others = 0  # the value of `changes` after the last write to another table
         self._capacity = capacity
         self._tables: dict[type[Object] | str, Table[Any]] = {}
         self._saves: list[object] = []
@@ -440,13 +442,19 @@ class Tables:
             As stored.
         """
         self.version += 1
-        self.changes += 1
         version = str(self.version)
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=version, **meta), **parts)
         table = self._tables[type(obj)]
-        table.changes = self.changes
+        self._wrote(table, 1)
         table.record(WatchEvent(event, obj, version, previous))
         return obj
+
+    def _wrote(self, table: Table[Any], writes: int) -> None:
+        """Count writes to a table."""
+        if table is not self._last:
+            self._last, self._others = table, self.changes
+        self.changes += writes
+        table.changes = self.changes
 
     def set_condition(self, objects: Sequence[T], condition: Condition, make: Make[T]) -> list[bool]:
         """Set a condition of objects of one kind; see `ObjectMap.set_condition`.
@@ -492,13 +500,13 @@ class Tables:
 
         If an interrupt ends the block, versions are left out, and none is used twice.
         """
-        version, changes, before = self.version, self.changes, table.end
-        self.version, self.changes = version + most, changes + most
-        table.changes = changes + most
+        version, before = self.version, table.end
+        self.version += most
+        self._wrote(table, most)
         yield version + 1
-        written = table.end - before
-        self.version, self.changes = version + written, changes + written
-        table.changes = changes + written
+        unused = before + most - table.end
+        self.version -= unused
+        self._wrote(table, -unused)
 
     def create(self, objects: Sequence[T], uid_prefix: str, now: str) -> int:
         """Store new objects of one kind, up to one that needs a name or is refused; see `ObjectMap.create`.
@@ -520,7 +528,7 @@ class Tables:
         table = self[type(objects[0])]
         added = table.create(objects, uid_prefix, now, self.version + 1)
         self.version += added
-        self.changes = table.changes = self.changes + added
+        self._wrote(table, added)
         return added
 
     def update(self, objects: Sequence[Object]) -> int:
@@ -539,7 +547,7 @@ class Tables:
         table = self[type(objects[0])]
         replaced = table.update(objects, self.version + 1)
         self.version += replaced
-        self.changes = table.changes = self.changes + replaced
+        self._wrote(table, replaced)
         return replaced
 
     def bind(self, pods: Sequence[Pod], nodes: Sequence[str], keys: Sequence[str], now: str) -> None:
@@ -564,7 +572,7 @@ class Tables:
         try:
             table.bind(pods, nodes, keys, Binding(now), before + 1)
             self.version = before + len(pods)
-            self.changes = table.changes = self.changes + len(pods)
+            self._wrote(table, len(pods))
         except BaseException:
             table.undo(before)
             self.version = before
@@ -583,6 +591,8 @@ class Tables:
         -------
         list of type
         """
+        if self._last is not None and self._others <= changes < self.changes:
+            return [self._last.struct]
         return [table.struct for table in self._tables.values() if table.changes > changes]
 
     def save(self) -> Save:
@@ -610,6 +620,7 @@ class Tables:
         """
         self.release(mark)
         self.changes += 1
+        self._last = None
         for kind, table in self._tables.items():
             if table.undo(mark.version):
                 table.changes = self.changes

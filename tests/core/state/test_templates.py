@@ -266,6 +266,6 @@ def test_only_pods_that_use_volumes_are_made_for_those_who_ask_for_them() -> Non
     enter(one, 0, [0], replace(pod("config"), spec=replace(TEMPLATE.spec, volumes=(Volume(name="v"),))))
     with_disk = replace(pod("disk"), spec=replace(TEMPLATE.spec, volumes=(Volume(name="v"), disk)))
     enter(one, 3, [1, 0], with_disk)
-    assert one.ledger.volume_pods_of(0) == [replica(with_disk, 4)]
-    assert one.ledger.volume_pods_of(1) == [replica(with_disk, 3)]
-    assert one.ledger.volume_pods_of(2) == []
+    assert one.ledger.follow_volumes(0, {})[1] == [replica(with_disk, 4)]
+    assert one.ledger.follow_volumes(1, {})[1] == [replica(with_disk, 3)]
+    assert one.ledger.follow_volumes(2, {})[1] == []

@@ -364,5 +364,13 @@ def test_the_ledger_names_pods_that_use_volumes() -> None:
     with_volume = pod("q", on="a", volumes=(uses(), uses(csi="d")))
     cache.add_pod(with_volume)
     cache.add_pod(pod("r", on="a", volumes=(uses(),)))
-    assert cache.state.ledger.volume_pods_of(0) == [with_volume]
-    assert cache.state.ledger.volume_pods_of(7) == []
+    follow, known = cache.state.ledger.follow_volumes, dict[str, Pod]()
+    assert follow(0, known) == ([], [with_volume])
+    assert follow(0, known) == ([], [])
+    assert known == {"q": with_volume}
+    other = replace(with_volume, spec=replace(with_volume.spec, volumes=(uses(claim="c"),)))
+    known = {"q": other, "r": other}
+    assert follow(0, known) == ([other, other], [with_volume])
+    assert known == {"q": with_volume}
+    assert follow(7, known) == ([with_volume], [])
+    assert known == {}

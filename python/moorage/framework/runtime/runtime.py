@@ -235,6 +235,39 @@ class Framework:
         state.skip_filter_plugins = set(ran.skipped)
         return ran
 
+    def pre_filtered(self, target: Target, pod: Pod) -> tuple[CycleState, PreFilterRun]:
+        """Run PreFilter for a pod.
+
+        Parameters
+        ----------
+        target : (int, int, int)
+            Of the pod (`target_of`).
+        pod : Pod
+
+        Returns
+        -------
+        state : CycleState
+            Of a new cycle.
+        ran : PreFilterRun
+        """
+        state = self.state_of(target)
+        return state, self.run_pre_filter_plugins(state, pod)
+
+    def may_narrow(self, shape: Shape) -> bool:
+        """Whether PreFilter may name the only nodes to search for a pod that it does not reject. Native
+        plugins name those that required node affinity names.
+
+        Parameters
+        ----------
+        shape : Shape
+            Of the pod.
+
+        Returns
+        -------
+        bool
+        """
+        return not self.pre_filters_are_native or shape.is_pinned or shape.node_names is not None
+
     def _pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView | None) -> PreFilterRun:
         nodes = self.all_nodes() if nodes is None else nodes
         names: interface.PreFilterResult | None = None

@@ -375,6 +375,8 @@ class BindingCycles:
             for waiting in sorted(pods, key=WaitingPod.deadline):
                 waiting.expire(now)
             self._expiry = min((waiting.deadline() for waiting in pods), default=NEVER)
+        if not (self._decided or self.running):
+            return []
         outcomes = []
         while self._decided:
             started = self.waiting.pop(self._decided.popleft(), None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 
 from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Route, Sink
+from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.runtime import Target
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine, FailedSearch
@@ -28,6 +29,8 @@ NOT_TOGETHER = int(Route.ALONE | Route.CLAIMS | Route.VOLUMES)
 without."""
 
 LEDGER = LedgerSink()
+WIDE = PreFilterRun()
+"""The result of a PreFilter that leaves all nodes."""
 ALONE, CLAIMS = int(Route.ALONE), int(Route.CLAIMS)
 UNLIKE = ALONE | int(Route.SHARES)
 """Route bits of pods that may fit where others of their target do not."""
@@ -223,10 +226,13 @@ class Placing(Struct):
         failure = cast("Failure | None", search.states.state_of(*target).failure)
         if failure is not None and self._fails_again(target, failure):
             return failure
-        state = engine.framework.state_of(target)
-        ran = engine.framework.run_pre_filter_plugins(state, self.batch.pod(at))
-        diagnosis, by_node = engine.diagnose(target, state.shape, ran)
+        framework, pod = engine.framework, self.batch.pod(at)
+        shape = framework.shape_of(target)
+        state, ran = framework.pre_filtered(target, pod) if framework.may_narrow(shape) else (None, WIDE)
+        diagnosis, by_node = engine.diagnose(target, shape, ran)
         if target == engine.last_preemptor or not engine.preemption_is_futile(diagnosis):
+            if state is None:
+                state, ran = framework.pre_filtered(target, pod)
             self._failed_search = at, FailedSearch(state, ran, diagnosis, by_node)
             return None
         failure = Failure(engine.with_futile_messages(diagnosis)[0])

@@ -53,6 +53,8 @@ class Meter:
     _chunk: tuple[int, float] = (0, 0)
     _collecting: bool = False
     _measured: dict[PodRun, bool] = field(default_factory=dict)  # of the open window
+    _are_alike: bool = False  # whether all pods of the batch are measured, or none is
+    _measures_all: bool = False
 
     def open(self, window: Window) -> None:
         """Open a window.
@@ -87,18 +89,29 @@ class Meter:
             known = self._measured[run] = window.measures(run)
         return known
 
-    def count(self, pods: Sequence[tuple[PodRun, int]]) -> int:
-        """Return how many pods are measured.
+    def popped(self, pods: Sequence[tuple[PodRun, int]], nanoseconds: int) -> int:
+        """Record the pods of a batch; return how many of them are measured.
 
         Parameters
         ----------
         pods : sequence of (PodRun, int)
             The run of each pod, and its index in the run.
+        nanoseconds : int
+            Time of the pop.
 
         Returns
         -------
         int
         """
+        measured = self._count(pods)
+        self._are_alike = measured in (0, len(pods))
+        self._measures_all = measured == len(pods)
+        self.queue_ns += nanoseconds * measured // len(pods)
+        self.queued += measured
+        return measured
+
+    def _count(self, pods: Sequence[tuple[PodRun, int]]) -> int:
+        """Return how many pods are measured."""
         count, last, counts = 0, None, False
         for run, _ in pods:
             if run is not last:
@@ -131,7 +144,7 @@ class Meter:
     def tried_each(
         self, tried: Sequence[tuple[PodRun, int]], placed: Sequence[tuple[PodRun, int]], nanoseconds: int
     ) -> None:
-        """Record the placement of pods of several runs.
+        """Record the placement of some pods of a batch.
 
         Parameters
         ----------
@@ -142,8 +155,11 @@ class Meter:
         """
         if self.window is not None and tried:
             self.placing_all_ns += nanoseconds
-            self.placing_ns += nanoseconds * self.count(tried) // len(tried)
-            self.pods += self.count(placed)
+            if not self._are_alike:
+                self.placing_ns += nanoseconds * self._count(tried) // len(tried)
+            elif self._measures_all:
+                self.placing_ns += nanoseconds
+            self.pods += self._count(placed)
 
     def tried(self, nanoseconds: int, fraction: float, placed: int) -> None:
         """Record the total time of a batch: popping, placing, binding, and processing of informer events.
@@ -158,19 +174,15 @@ class Meter:
             Number of measured pods that were placed.
         """
         self.all_ns += nanoseconds
-        measured, left = nanoseconds * fraction, placed
+        measured = nanoseconds * fraction
         self.pods_ns += measured
-        if not placed:
-            self._add(0, measured)
-        while left:
-            pods = min(left, CHUNK - self._chunk[0])
-            self._add(pods, measured / placed * pods)
-            left -= pods
-
-    def _add(self, pods: int, nanoseconds: float) -> None:
-        self._chunk = self._chunk[0] + pods, self._chunk[1] + nanoseconds
-        if self._chunk[0] >= CHUNK:
+        pods, spent = self._chunk
+        left, each = placed, measured / placed if placed else 0.0
+        while pods + left >= CHUNK:
+            self._chunk = CHUNK, spent + each * (CHUNK - pods)
             self._end_chunk()
+            left, pods, spent = left - (CHUNK - pods), 0, 0.0
+        self._chunk = pods + left, spent + (each * left if placed else measured)
 
     def _end_chunk(self) -> None:
         pods, nanoseconds = self._chunk

@@ -101,15 +101,15 @@ class MeasuredRun(VirtualRun):
     def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
         meter, self._known = self.meter, self.operations.known_of(infos)
         if meter.window is not None:
-            self._measured = meter.count(self._known)
-            meter.queue_ns += (self.timer() - self._began) * self._measured // len(infos)
-            meter.queued += self._measured
+            self._measured = meter.popped(self._known, self.timer() - self._began)
         return super().attempt(infos)
 
     def place(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         at, operations = pods.start, self.operations
+        if pods.stop - at < MANY:
+            return self._timed(super().place, engine, result, infos, pods)
         evicted = operations.victims
         while at < pods.stop and evicted == operations.victims:
             may_fit = pods.stop - at >= MANY and not self._follows_eviction(infos[at])
@@ -117,10 +117,7 @@ class MeasuredRun(VirtualRun):
             if stop >= at + MANY:
                 at += self._by_template(infos, at, stop)
             else:
-                if pods.stop - at >= MANY:
-                    stop = self._next_template(infos, max(at + 1, stop), pods.stop)
-                else:
-                    stop = pods.stop
+                stop = self._next_template(infos, max(at + 1, stop), pods.stop)
                 at += self._timed(super().place, engine, result, infos, range(at, stop))
         return at - pods.start
 

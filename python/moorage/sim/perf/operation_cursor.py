@@ -261,14 +261,17 @@ class Operations:
             ``namespace/name`` of the pods.
         failures : sequence of Failure
         """
+        last, nominates = None, False
         for found, failure in zip(map(self.known.get, keys), failures, strict=True):
             if found is None:
                 continue
             pod_run, number = found
             pod_run.state[number] = FAILED
-            self._failure = failure
+            if failure is not last:  # most pods of a batch fail alike
+                last, nominates = failure, bool(failure.nominated_node)
+                self._failure = failure
             self.failures += 1
-            self.preemptors += bool(failure.nominated_node)
+            self.preemptors += nominates
 
     def note_evictions(self, keys: Sequence[str]) -> None:
         """Note that pods were evicted.

@@ -117,7 +117,7 @@ class Registration(Generic[T]):
 
     def __init__(self, handler: ResourceEventHandler[T]) -> None:
         self.handler = handler
-        self._has_on_run = hasattr(handler, "on_run")
+        self._on_run = cast("RunHandler[T]", handler).on_run if hasattr(handler, "on_run") else None
         self.pending: deque[Notice[T]] = deque()
         self.is_synced = False
 
@@ -131,10 +131,10 @@ class Registration(Generic[T]):
         If the handler raises an Exception, the notice that it received is dropped and the rest stays pending.
         With any other exception (such as KeyboardInterrupt), that notice stays pending, too.
         """
-        pending, handler = self.pending, self.handler
+        pending, handler, on_run = self.pending, self.handler, self._on_run
         while pending:
-            if self._has_on_run and not pending[0].is_deletion:
-                received = cast("RunHandler[T]", handler).on_run(pending)
+            if on_run is not None and not pending[0].is_deletion:
+                received = on_run(pending)
                 if received == len(pending):
                     pending.clear()
                     break

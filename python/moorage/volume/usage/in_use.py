@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from moorage.framework.plugin.handle import FrameworkHandle
 
 NEVER = -1
-NO_PODS: dict[str, Pod] = {}
 
 Disk = tuple[str, ...]
 """Identity of a disk that cannot be mounted twice; see `disk_of`."""
@@ -38,7 +37,8 @@ class VolumesInUse:
     Attributes
     ----------
     pods : dict of int to dict of str to Pod
-        By row of the node table, its pods with volumes by UID; rows without such pods are omitted.
+        By row of the node table, its pods with volumes by UID; rows without such pods are omitted. What
+        bindings set may be of an earlier state.
     claims : dict of str to int
         By ``namespace/name`` of a claim, the number of times that pods name it, without ephemeral volumes.
     disks : dict
@@ -115,25 +115,23 @@ class VolumesInUse:
         self.attached.settle([row for row in rows if row < used])
 
     def _update_row(self, row: int) -> None:
-        table, old, new = self._state.table, self.pods.get(row, NO_PODS), NO_PODS
+        table, known = self._state.table, self.pods.get(row)
         if row < table.used and table.is_present(row):
             self.attached.set_node_name(row, table.row_name(row))
-            new = {pod.metadata.uid: pod for pod in self._state.ledger.volume_pods_of(row)}
+            pods = {} if known is None else known
+            left, joined = self._state.ledger.follow_volumes(row, pods)
         else:
             self.attached.set_node_name(row, NO_NODE)
-        if not (old or new):
-            return
-        for uid, pod in old.items():
-            if (now := new.get(uid)) is not pod and not _has_equal_volumes(pod, now):
-                self._count(pod, row, -1)
-                self.attached.remove_pod(pod, row)
-        for uid, pod in new.items():
-            if (was := old.get(uid)) is not pod and not _has_equal_volumes(pod, was):
-                self._count(pod, row, 1)
-                self.attached.add_pod(pod, row)
-        if new:
-            self.pods[row] = new
-        else:
+            pods, left, joined = {}, [] if known is None else list(known.values()), []
+        for pod in left:
+            self._count(pod, row, -1)
+            self.attached.remove_pod(pod, row)
+        for pod in joined:
+            self._count(pod, row, 1)
+            self.attached.add_pod(pod, row)
+        if pods:
+            self.pods[row] = pods
+        elif known is not None:
             del self.pods[row]
 
     def _count(self, pod: Pod, row: int, sign: int) -> None:
@@ -155,11 +153,6 @@ class VolumesInUse:
                     del self.disks[disk][row]
                 if not self.disks[disk]:
                     del self.disks[disk]
-
-
-def _has_equal_volumes(pod: Pod, other: Pod | None) -> bool:
-    """Whether a pod that was updated uses the same volumes before and after."""
-    return other is not None and pod.spec.volumes == other.spec.volumes
 
 
 def disk_of(volume: Volume) -> Disk | None:

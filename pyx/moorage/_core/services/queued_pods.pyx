@@ -338,6 +338,21 @@ cdef class KeyedHeap:
         del self.entries[heappop(self.heap)[1]]
         return info
 
+    def pop_many(self, Py_ssize_t limit):
+        """Remove and return the first pods.
+
+        Parameters
+        ----------
+        limit : int
+            The number of pods at most.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+        """
+        cdef Py_ssize_t n = min(limit, len(self.entries))
+        return [self.pop() for _ in range(n)]
+
 
 cdef class Lane:
     """The pods of one priority: a list for timestamps that arrive in order, a heap for the others."""

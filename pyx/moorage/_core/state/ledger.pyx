@@ -9,7 +9,7 @@ from functools import partial
 cimport cython
 from cpython.ref cimport Py_REFCNT
 
-from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, UID, Deadline, WatchEvent, made
+from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, SPEC, UID, VOLUMES, Deadline, WatchEvent, made
 from moorage._core.state.pod_spec cimport uses_volumes
 
 cdef enum:
@@ -185,26 +185,49 @@ cdef class Ledger:
         _list(self, out, row)
         return out.read()
 
-    def volume_pods_of(self, int32_t row):
-        """Return the pods of a row that use volumes, as `uses_volumes` defines it.
+    def follow_volumes(self, int32_t row, dict known not None):
+        """Bring what is known of the pods of a row that use volumes, as `uses_volumes` defines it, up to date.
+
+        No object of a pod is made that is known by its event alone: what a binding sets, conditions and the
+        resource version may be of an earlier state.
 
         Parameters
         ----------
         row : int
+        known : dict of str to Pod
+            The pods at an earlier moment by UID; updated.
 
         Returns
         -------
-        list of Pod
-            In the order of the row.
+        left : list of Pod
+            Pods that are no longer there, or were there with other volumes.
+        joined : list of Pod
+            Pods that were not there, or have other volumes now, in the order of the row.
         """
-        cdef list pods = []
+        cdef list uids = [], left = [], joined = []
         cdef Py_ssize_t n = self.pods_on(row)
         cdef int32_t number = self.row(row).first if n else 0
+        cdef str uid
         for _ in range(n):
-            if uses_volumes(self.model_of(number)):
-                pods.append(self.object_of(number))
+            pod = self.model_of(number)
+            if uses_volumes(pod):
+                uid = self.uid_of(number)
+                uids.append(uid)
+                was = known.get(uid)
+                if was is not pod:
+                    if self.record(number).origin:
+                        pod = self.object_of(number)
+                    if was is None or VOLUMES.of(SPEC.of(was)) != VOLUMES.of(SPEC.of(pod)):
+                        joined.append(pod)
+                        if was is not None:
+                            left.append(was)
+                    known[uid] = pod
             number = self.record(number).after
-        return pods
+        if len(uids) < len(known):
+            there = set(uids)
+            for uid in [uid for uid in known if uid not in there]:
+                left.append(known.pop(uid))
+        return left, joined
 
     # ---- pods ----------------------------------------------------------------------------------------------
 

@@ -51,6 +51,11 @@ class BackoffQueue:
         self.heaps = {Place.BACKOFF: KeyedHeap(), Place.ERROR_BACKOFF: KeyedHeap()}
         self.rejected, self.failed = self.heaps.values()
 
+    @property
+    def shortest(self) -> int:
+        """The shortest backoff, in microseconds."""
+        return min(self._initial, self._maximum)
+
     def until(self, info: QueuedPodInfo) -> int:
         """Return when a pod's backoff ends.
 

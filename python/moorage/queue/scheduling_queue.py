@@ -206,6 +206,27 @@ class SchedulingQueue:
         """Whether an event can have an effect: some pod is unschedulable or in flight."""
         return bool(self._places.unschedulable.by_rejection or self._in_flight.has_listeners)
 
+    @property
+    def has_unschedulable(self) -> bool:
+        """Whether some pod waits for an event, or for what keeps it out of the queue."""
+        return bool(self._places.unschedulable.by_rejection)
+
+    @property
+    def shortest_backoff(self) -> float:
+        """The shortest time, in seconds, after which a rejected pod is tried again."""
+        return self._places.backoff.shortest / MICROSECONDS
+
+    def set_time(self, now: float | None) -> None:
+        """Set the time of what happens next.
+
+        Parameters
+        ----------
+        now : float or None
+            Seconds; None for the clock of the queue.
+        """
+        with self._lock:
+            self._places.now = self._clock if now is None else partial(float, now)
+
     def next_priority(self) -> int | None:
         """Return the priority of the next pod in the active queue.
 

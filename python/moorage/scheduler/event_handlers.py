@@ -170,6 +170,7 @@ class PodHandler:
         self.ages = ages
         self.others: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
+        self.before_deletion: dict[str, Callable[[], None]] = {}
 
     def save(self) -> object:
         """Return the state, for `undo`."""
@@ -337,7 +338,9 @@ class PodHandler:
             with self.cache.lock:
                 assumed = {pod.metadata.uid: self._discard(pod) for pod in self.cache.remove_added(evicted)}
             for change, deletion in events:
-                if not queue.is_listening():
+                if self.before_deletion:
+                    self._prepare_deletion(deletion.known)
+                elif not queue.is_listening():
                     break
                 self._note_change(change)
                 deleted = assumed.get(deletion.known.metadata.uid) or deletion.old
@@ -430,6 +433,7 @@ class PodHandler:
         obj : Pod or DeletedFinalStateUnknown
         """
         pod = last_state(obj)
+        self._prepare_deletion(pod)
         self._leave(pod)
         had_ended = pod.status.phase in FINISHED  # a finished pod was removed, unless the cache still has it
         was_assigned = bool(pod.spec.node_name) or isinstance(obj, DeletedFinalStateUnknown)
@@ -439,6 +443,12 @@ class PodHandler:
             self._nomination_ended(pod)
 
     # ---- effects -------------------------------------------------------------------------------------------
+
+    def _prepare_deletion(self, pod: Pod) -> None:
+        """Do what has to be done before the deletion of a pod is processed."""
+        act = self.before_deletion.pop(pod.metadata.uid, None)
+        if act is not None:
+            act()
 
     def _leave(self, *pods: Pod) -> None:
         """Remove pods from the queue, and end their nominations."""

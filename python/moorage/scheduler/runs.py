@@ -14,8 +14,6 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec.structs import replace
-
 from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.bulk_operations import terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch, Route
@@ -30,12 +28,13 @@ from moorage.store.clock import timestamp
 from .cycle.engine import Engine
 from .cycle.results import Decision, Eviction, Failure, ScheduleResult
 from .groups.composite_attempt import leaf_of
-from .groups.group_attempt import GroupResult
+from .groups.group_attempt import GroupResult, failures_with_group
 from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_groups
 from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
 from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
+from .placing.preemptor_run import preempt_together
 from .placing.single_cycle import report_failure, whole_cycle
 from .queueing import give_back
 from .scheduling_context import SEGMENTS
@@ -316,7 +315,11 @@ class Run:
             for _, end, route in batch.cut(SEGMENTS, tried):
                 place = self._each if route & WHOLE_CYCLE else self.place
                 while tried < end and (not self._evicts or self._follow_up(batch, infos, tried)):
-                    tried += place(context.deciding(route), result, infos, range(tried, end))
+                    engine = context.deciding(route)
+                    if self._has_evicted and tried + 1 < end:
+                        tried += self.preempt(engine, result, infos, range(tried, end - 1))
+                    if not self._evicts:
+                        tried += place(engine, result, infos, range(tried, end))
                 if tried < end:
                     break
             if self._claimed:
@@ -324,6 +327,46 @@ class Run:
             if self._evicts:
                 break
         return tried
+
+    def preempt(
+        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
+    ) -> int:
+        """Try pods that need the eviction of others like the pod before them; see `place`."""
+        if self._claimed or self._failed_groups or self._deferred:
+            return 0
+        tried, self._evicts = preempt_together(self, engine, result, infos, pods)
+        return tried
+
+    def room(self) -> int:
+        """Return how many pods may be tried before something else has to happen, at most."""
+        return ALL
+
+    def pass_until(self, at: int) -> float | None:
+        """Let the time of the attempts before a pod of the batch pass, where each takes its time.
+
+        Parameters
+        ----------
+        at : int
+            Index of the pod.
+
+        Returns
+        -------
+        float or None
+            The time then in seconds; None where time goes by itself.
+        """
+        return None
+
+    def note_failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
+        """Record the failures of pods.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+        failures : list of Failure
+        """
+        if self.metrics is not None:
+            self.metrics.failed(infos, failures)
+        self._note_failures(keys_of([info.pod for info in infos]), infos, failures)
 
     def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
         """Receive the events of an eviction, and return whether the next pods of the batch can be tried as if
@@ -661,12 +704,9 @@ class Run:
 
     def _failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
         """Record the failures of pods, and return the pods to the queue."""
-        keys = keys_of([info.pod for info in infos])
-        if self.metrics is not None:
-            self.metrics.failed(infos, failures)
-        self._note_failures(keys, infos, failures)
+        self.note_failed(infos, failures)
         scheduler, queue, at = self.scheduler, self.queue, 0
-        latest = scheduler.pods.indexer.get_many(keys)
+        latest = scheduler.pods.indexer.get_many(keys_of([info.pod for info in infos]))
         rejectors = [failure.rejectors for failure in failures]
         while at < len(infos):
             at = queue.add_rejected(infos, latest, rejectors, at)
@@ -767,23 +807,3 @@ def row_of(engine: Engine, decision: Decision) -> int:
     int
     """
     return -1 if decision.node is None else engine.row_in_view(decision.node)
-
-
-def failures_with_group(done: GroupResult) -> dict[int, Failure]:
-    """Return the failures of the pods of a failed group, with the group's failure in each.
-
-    Parameters
-    ----------
-    done : GroupResult
-
-    Returns
-    -------
-    dict of int to Failure
-        Index of the pod in the group to its failure.
-    """
-    message = done.message
-    by_id: dict[int, Failure] = {}
-    for failure in done.failures.values():  # equal failures share one object
-        has_diagnosis = failure.diagnosis and not failure.group_failure
-        by_id[id(failure)] = replace(failure, group_failure=message) if has_diagnosis else failure
-    return {at: by_id[id(failure)] for at, failure in done.failures.items()}

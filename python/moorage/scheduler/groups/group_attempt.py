@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from moorage._core.decide.pod_batch import PodBatch, Sink
 from moorage._core.state.cluster_state import ClusterState
@@ -563,3 +564,23 @@ def all_or_nothing(context: SchedulingContext) -> Iterator[Transaction]:
         finally:
             if not transaction.committed:
                 nominator.undo(saved)
+
+
+def failures_with_group(done: GroupResult) -> dict[int, Failure]:
+    """Return the failures of the pods of a failed group, with the group's failure in each.
+
+    Parameters
+    ----------
+    done : GroupResult
+
+    Returns
+    -------
+    dict of int to Failure
+        Index of the pod in the group to its failure.
+    """
+    message = done.message
+    by_id: dict[int, Failure] = {}
+    for failure in done.failures.values():  # equal failures share one object
+        has_diagnosis = failure.diagnosis and not failure.group_failure
+        by_id[id(failure)] = replace(failure, group_failure=message) if has_diagnosis else failure
+    return {at: by_id[id(failure)] for at, failure in done.failures.items()}

@@ -121,6 +121,11 @@ class MeasuredRun(VirtualRun):
                 at += self._timed(super().place, engine, result, infos, range(at, stop))
         return at - pods.start
 
+    def preempt(
+        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
+    ) -> int:
+        return self._timed(super().preempt, engine, result, infos, pods)
+
     def _follows_eviction(self, info: QueuedPodInfo) -> bool:
         """Whether pods were evicted for the pod of the same priority that was tried last."""
         return self._has_evicted and (info.pod.spec.priority or 0) == self._preemptor_priority

@@ -210,6 +210,24 @@ class Operations:
         clock = self.clock
         return clock.has_come(clock.next_event()) or clock.has_come(self.scheduler.queue.next_event())
 
+    def attempts_before(self, when: float) -> int:
+        """Return the number of attempts that end before a time, and before an event of the workload or the
+        queue is due.
+
+        Parameters
+        ----------
+        when : float
+            Seconds since the start.
+
+        Returns
+        -------
+        int
+        """
+        clock, queue = self.clock, self.scheduler.queue.next_event()
+        due = min(Fraction(when), Fraction(when if queue is None else queue))
+        event = clock.next_event()
+        return clock.attempts_until(due if event is None else min(due, event)) - 1
+
     def _no_end(self, text: str) -> WorkloadFailedError:
         waiting = self.waiting()
         return WorkloadStuckError(text + waiting) if waiting else WorkloadFailedError(text)

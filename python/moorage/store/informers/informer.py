@@ -261,6 +261,11 @@ class Informer(Generic[T]):
             self._registrations = tuple(r for r in self._registrations if r is not registration)
             registration.pending.clear()
 
+    @property
+    def handlers(self) -> list[ResourceEventHandler[T]]:
+        """The registered handlers, in the order in which they are notified."""
+        return [registration.handler for registration in self._registrations]
+
     def begin_empty(self, version: str) -> None:
         """Begin with an empty copy, as `run_once` does for an ObjectStore without objects, but make the watch
         in the next run: most kinds never have an object.

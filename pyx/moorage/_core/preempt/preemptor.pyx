@@ -276,6 +276,11 @@ cdef class Preemptor(DryRuns):
         self._prepare()
         return self.outcomes.c.potentials
 
+    @property
+    def fits_nowhere(self):
+        """Whether no searched node accepts the pod of `begin`; False where only a search can tell."""
+        return self.outcomes is not None and not self.outcomes.c.feasible and self.search.search.columns != NULL
+
     cdef int _set_target(self, int32_t pod_class, tuple budgets, int32_t node_name, int32_t pinned,
                          object groups) except -1:
         """Set what the next pods have in common; see `place_run` for the errors."""

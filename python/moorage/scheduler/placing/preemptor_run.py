@@ -1,0 +1,252 @@
+"""A run of preemptors: equal pods of a batch, for each of which others are evicted.
+
+They are decided about one after the other: the victims of one leave the cache, and it is nominated, before the
+next one is searched for. Their writes follow in the same order, and the events of all writes are received in one
+step, in which each pod returns to the queue right before the events of its own victims. So everything happens in
+the order in which it would happen pod by pod.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moorage._core.decide.pod_batch import PodBatch, Route
+from moorage.controllers.workloads.cluster_controllers import PodEvents
+from moorage.framework import NominatingInfo
+from moorage.framework.runtime.preempt_handle import PreemptHandle
+from moorage.objects import Pod
+from moorage.preemption.actuation import evict_victims
+from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.eviction_units import groups_of, priority_of
+from moorage.queue import QueuedPodInfo
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.results import Failure, ScheduleResult
+from moorage.scheduler.event_handlers import PodHandler
+from moorage.scheduler.queueing import give_back
+from moorage.store import ObjectStore
+
+from .scheduled_condition import patch_pod
+
+if TYPE_CHECKING:
+    from moorage.scheduler.runs import Run
+
+MOST = 256
+"""Number of pods whose events are received together, at most: these are kept until then."""
+
+POD_HANDLERS = PodHandler, PodEvents
+"""What learns of pods. Handlers of others might write to the store."""
+
+PLAIN = int(Route.PROFILE) - 1
+"""Route bits of pods that are decided about apart, or with more than their class."""
+
+
+class Preemption(Struct):
+    """The decision about one pod.
+
+    Attributes
+    ----------
+    info : QueuedPodInfo
+        Of the preemptor.
+    node : str
+    victims : list of Pod
+        They have left the cache.
+    failure : Failure
+        Of the preemptor's attempt, with its nomination.
+    now : float or None
+        Time of the attempt in seconds; None where time goes by itself.
+    """
+
+    info: QueuedPodInfo
+    node: str
+    victims: list[Pod]
+    failure: Failure
+    now: float | None = None
+
+
+def preempt_together(
+    run: Run, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
+) -> tuple[int, bool]:
+    """Try leading pods of a batch that are equal to the pod before them, for which others were evicted and
+    the events of that received, as long as others are evicted for each.
+
+    Parameters
+    ----------
+    run : Run
+    engine : Engine
+        Of the pods' profile.
+    result : ScheduleResult
+        Of the whole batch; takes the failures.
+    infos : sequence of QueuedPodInfo
+        The queue entries of the whole batch.
+    pods : range
+        The indexes of the pods to try. A pod that is to be tried follows them.
+
+    Returns
+    -------
+    tried : int
+        The number of pods that were tried; the events of the evictions have been received.
+    has_to_stop : bool
+        Whether the other pods of the batch have to return to the queue.
+    """
+    before = result.failures.get(pods.start - 1)
+    if before is None or not before.nominated_node or not _can_be_together(run, engine, result, pods.start):
+        return 0, False
+    room = min(len(pods), run.room(), MOST)
+    began = time.perf_counter()
+    with run.scheduler.cache.lock:
+        found = _decide(run, engine, result, infos, range(pods.start, pods.start + room), before)
+    seconds = time.perf_counter() - began
+    run.result.seconds += seconds
+    if not found:
+        return 0, False
+    if run.metrics is not None:
+        run.metrics.tried(len(found), seconds)
+    return len(found), not _carry_out(run, engine, infos, pods.start, found)
+
+
+# ---- whether it is exact ---------------------------------------------------------------------------------------
+
+
+def _can_be_together(run: Run, engine: Engine, result: ScheduleResult, at: int) -> bool:
+    """Whether nothing but the pods themselves decides what happens between a pod and the one after it."""
+    batch, scheduler = cast(PodBatch, result.batch), run.scheduler
+    handle, queue = scheduler.handle, scheduler.queue
+    if at == 0 or batch.target(at) != batch.target(at - 1) or batch.route(at) & PLAIN:
+        return False
+    return (
+        engine.preemption is not None
+        and isinstance(handle.client, ObjectStore)
+        and handle.make_preempt_handle is PreemptHandle
+        and handle.postponed is None
+        and handle.observer is None
+        and not (handle.extenders or handle.waiting_pods or handle.pods_in_pre_bind)
+        and not scheduler.cache.transactions
+        and all(getattr(callback, "__self__", None) is run for callback in handle.on_eviction)
+        and not run.reports_failures
+        and not scheduler.bindings.freed
+        and (scheduler.controllers is None or not scheduler.controllers.awaits_pods)
+        and all(type(one) in POD_HANDLERS for one in scheduler.informers.handlers_of(Pod))
+        and queue.shortest_backoff > 0
+        and not queue.has_unschedulable
+    )
+
+
+def _may_go(run: Run, victims: Sequence[Pod]) -> bool:
+    """Whether the eviction of pods deletes them all, and no controller reacts."""
+    scheduler = run.scheduler
+    state, is_controlled = scheduler.cache.state, scheduler.controllers is not None
+    known = scheduler.pods.indexer.get_many([victim.key for victim in victims])
+    for victim, latest in zip(victims, known, strict=True):
+        meta = victim.metadata
+        if latest is None or latest.metadata.uid != meta.uid or latest.metadata.finalizers:
+            return False
+        if meta.deletion_timestamp is not None or latest.metadata.deletion_timestamp is not None:
+            return False
+        if state.is_assumed_pod(victim):
+            return False
+        spec = victim.spec
+        if is_controlled and (meta.owner_references or spec.volumes or spec.resource_claims):
+            return False
+    return True
+
+
+# ---- decisions -------------------------------------------------------------------------------------------------
+
+
+def _decide(
+    run: Run,
+    engine: Engine,
+    result: ScheduleResult,
+    infos: Sequence[QueuedPodInfo],
+    pods: range,
+    before: Failure,
+) -> list[Preemption]:
+    """Choose nodes for pods until one fits without evictions, or needs more than the eviction of plain pods;
+    remove the victims from the cache, and nominate the pods."""
+    scheduler, batch = run.scheduler, cast(PodBatch, result.batch)
+    handle, cache, nominator = scheduler.handle, scheduler.cache, scheduler.handle.nominator
+    route, target = batch.route(pods.start), batch.target(pods.start)
+    diagnosis, found = before.diagnosis, list[Preemption]()
+    if diagnosis is None or diagnosis.absent is not None or diagnosis.narrowing or before.error:
+        return found
+    preemptor, priority = engine.framework.preemptor, diagnosis.shape.priority
+    budgets, groups = handle.preempt_handle().pod_disruption_budgets(), groups_of(handle)
+    plugin, row_name = cast(DefaultPreemption, engine.preemption), cache.state.table.row_name
+    is_controlled = scheduler.controllers is not None
+    scheduler.context.enlist_if_possible()
+    for at in pods:
+        if batch.route(at) != route or batch.target(at) != target:
+            break
+        pod = infos[at].pod
+        if pod.status.nominated_node_name or pod.metadata.uid in nominator.nodes:
+            break
+        if is_controlled and (pod.metadata.owner_references or pod.spec.volumes or pod.spec.resource_claims):
+            break
+        engine.search.follow_nominator(nominator, pod)
+        potential = preemptor.begin(target[0], budgets, target[1], target[2], groups)
+        if not potential or not preemptor.fits_nowhere:
+            break
+        choice = preemptor.choose(handle.preemption_offset(pod, potential), *plugin.limits)
+        if choice is None:
+            break
+        row, _, victims = choice
+        node = row_name(row)
+        nominated = nominator.nominated_pods_for_node(node)
+        if any(priority_of(other) < priority for other in nominated) or not _may_go(run, victims):
+            break
+        verdicts = engine.decider.rejections(*target)
+        engine.placer.skip(1)
+        nominating = NominatingInfo(node)
+        failure = Failure(replace(diagnosis, verdicts=verdicts), nominating=nominating)
+        cache.remove_added(victims)
+        nominator.add_nominated_pod(pod, nominating)
+        result.failures[at] = failure
+        found.append(Preemption(infos[at], node, victims, failure))
+    return found
+
+
+# ---- effects ---------------------------------------------------------------------------------------------------
+
+
+def _carry_out(
+    run: Run, engine: Engine, infos: Sequence[QueuedPodInfo], first: int, found: Sequence[Preemption]
+) -> bool:
+    """Write what was decided, and receive the events; return whether the held pods would be popped next."""
+    scheduler, queue, done = run.scheduler, run.queue, 0
+    handle, pods = scheduler.handle, scheduler.pods
+    plugin = cast(DefaultPreemption, engine.preemption).name
+    try:
+        for at, one in enumerate(found, first):
+            one.now = run.pass_until(at)
+            pod = one.info.pod
+            evict_victims(handle, one.node, pod, one.victims, plugin)
+            done += 1
+            patch_pod(handle.client, pod, None, one.failure.nominating)
+            run.note_failed([one.info], [one.failure])
+        returns = {one.victims[0].metadata.uid: partial(_return, run, one) for one in found}
+        pods.before_deletion, is_held = returns, queue.hold.begin(infos, first)
+        scheduler.sync(with_controllers=False)
+    finally:
+        pods.before_deletion = {}
+        for one in found[done:]:  # after an exception: nobody has evicted them
+            handle.nominator.delete_nominated_pod_if_exists(one.info.pod)
+            scheduler.cache.add_pods(one.victims)
+    for act in returns.values():  # of pods whose victims others have deleted
+        act()
+    queue.set_time(None)
+    run.pass_until(first + len(found))
+    return queue.hold.end(infos) and is_held
+
+
+def _return(run: Run, one: Preemption) -> None:
+    """Return a preemptor to the queue, at the time of its attempt."""
+    queue, info = run.queue, one.info
+    queue.set_time(one.now)
+    if queue.in_flight_pod(info.uid) is info:
+        give_back(queue, info, run.scheduler.pods.current, one.failure.rejectors, one.failure.nominating)

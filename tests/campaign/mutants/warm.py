@@ -282,7 +282,7 @@ class Warm:
             if bits & near and nodeid.startswith(folders)
         )[:200]
         environment = os.environ | {"MOORAGE_MUTANT": json.dumps(mutant), "PYTHONDONTWRITEBYTECODE": "1"}
-        plugins = ["-p", "tests.campaign.mutants.warm", "-p", "tests.campaign.mutants.functions"]
+        plugins = ["-p", "tests.campaign.mutants.warm"]
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-x", *OPTIONS, *plugins, *(nodeid for _, nodeid in chosen)],
             cwd=ROOT,
@@ -291,7 +291,10 @@ class Warm:
             text=True,
             check=False,
         )
-        return {"killed": f"import: {done.returncode}" if done.returncode else None}
+        told = done.stdout.splitlines()[-1:]
+        if done.returncode and not (told and ("failed" in told[0] or "error" in told[0])):
+            raise RuntimeError(done.stdout + done.stderr)
+        return {"killed": f"import: {told[0]}" if done.returncode else None}
 
     def test(self) -> None:
         """Test what is left of the sample."""
@@ -331,7 +334,7 @@ class Warm:
 
         for number, told, ended, used in work():
             mutant = self.mutants[number]
-            killed = (told["killed"] if told else None) or (f"signal {ended}" if told is None else None)
+            killed = (told["killed"] if told else None) or (f"signal {ended}" if ended else None)
             if killed and "::" in killed:
                 self.killers[mutant.file][killed] = mutant.line
             results[names[number]] = {

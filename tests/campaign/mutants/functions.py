@@ -13,6 +13,7 @@ import inspect
 import json
 import os
 from collections import defaultdict
+from functools import cache
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -28,15 +29,18 @@ def changed(mutant: Mutant, text: bytes) -> str:
     return (text[: mutant.start] + mutant.new.encode() + text[mutant.end :]).decode()
 
 
+real = cache(os.path.realpath)
+
+
 def key(code: CodeType) -> Key:
-    return os.path.realpath(code.co_filename), code.co_qualname, code.co_firstlineno
+    return real(code.co_filename), code.co_qualname, code.co_firstlineno
 
 
 def functions_of(folder: Path) -> Functions:
     """All functions of a folder's modules that the process has."""
     found: Functions = defaultdict(list)
     for one in gc.get_objects():
-        if type(one) is FunctionType and os.path.realpath(one.__code__.co_filename).startswith(f"{folder}/"):
+        if type(one) is FunctionType and real(one.__code__.co_filename).startswith(f"{folder}/"):
             found[key(one.__code__)].append(one)
     return found
 

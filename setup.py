@@ -17,9 +17,10 @@ PXDS = sorted(str(path) for path in Path("pyx").rglob("*.pxd"))
 INCLUDES = ["csrc", str(INCLUDE)]
 COMPILER = runpy.run_path("csrc/flags.py")
 
-FAST = COMPILER["FLAGS"] + COMPILER["KERNEL_FLAGS"]
-LOOPS = [*FAST, "-O2"]
-GLUE = [*COMPILER["FLAGS"], "-O1"]
+LAST = COMPILER["LAST_FLAGS"]
+FAST = COMPILER["FLAGS"] + COMPILER["KERNEL_FLAGS"] + LAST
+LOOPS = [*FAST, "-O2", *LAST]
+GLUE = [*COMPILER["FLAGS"], "-O1", *LAST]
 SOURCES = sorted(str(path) for path in Path("csrc").glob("*.c"))
 # The C kernels are compiled once, into a library beside the modules that call them.
 KERNELS = "moorage._core.libmoorage_kernels"
@@ -28,6 +29,7 @@ UTILITY = "moorage._core._cython_utility"
 
 JOBS = os.cpu_count() or 1
 IS_DEBUG = COMPILER["IS_DEBUG"]
+IS_COVERAGE = COMPILER["IS_COVERAGE"]
 # What the tests of the debug build break its assertions with.
 BREAKERS = Path("tests/debug/break_assertions.pyx")
 
@@ -126,7 +128,8 @@ setup(
             ],
             include_path=["pyx"],
             compiler_directives=DIRECTIVES,
-            build_dir="build/debug/cython" if IS_DEBUG else "build/cython",
+            build_dir=f"build/{'debug/' if IS_DEBUG else 'coverage/' if IS_COVERAGE else ''}cython",
+            emit_linenums=IS_COVERAGE,  # gcov then tells the lines of the .pyx files
             nthreads=JOBS if JOBS > 1 else 0,
             shared_utility_qualified_name=UTILITY,
         ),

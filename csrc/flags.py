@@ -29,3 +29,10 @@ SANITIZE = SANITIZERS.get(os.environ.get("MOORAGE_SANITIZE", ""), [])
 if SANITIZE:
     FLAGS += [*SANITIZE, "-O1", "-g", "-fno-omit-frame-pointer"]
     LINK_FLAGS += SANITIZE
+
+# For `make coverage`: counts of executed lines. Without optimization each line has instructions of its own.
+IS_COVERAGE = os.environ.get("MOORAGE_COVERAGE") == "1"
+LAST_FLAGS = ["-O0"] if IS_COVERAGE else []
+if IS_COVERAGE:
+    FLAGS += ["--coverage", "-fprofile-update=atomic"]
+    LINK_FLAGS += ["--coverage"]

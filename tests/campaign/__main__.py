@@ -26,7 +26,7 @@ MACHINES = [
 TARGETS = [
     "decode_json", "load_json", "load_yaml", "yaml", "archive", "quantity", "label_selector",
     "field_selector", "duration", "cel", "go_template", "scheduler_perf", "configuration", "extender",
-    "patch", "wire", "sweep", "trace",
+    "patch", "wire", "sweep", "trace", "native_plugin",
 ]  # fmt: skip
 VECTORS = "tests/conformance/data"
 MODES = [[], ["--batch"], ["--candidates", "off"], ["--threads", "2"]]

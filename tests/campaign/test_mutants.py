@@ -1,13 +1,23 @@
-"""Mutants: which there are, and that a place is changed and nothing else."""
+"""Mutants: which there are, that a place is changed and nothing else, and that each can be made in one process."""
 
 from __future__ import annotations
 
 import ast
+import ctypes
+import importlib.util
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from tests.campaign.mutants import ROOMS, ROOT, Mutant, all_mutants, of_c, of_python
+import pytest
+
+from tests.campaign.mutants import functions, kernels
+from tests.campaign.mutants.places import ROOMS, ROOT, Mutant, all_mutants, of_c, of_python
 
 PYTHON = """
-def f(é, b):  # a < b
+def f(é: Literal[1], b):  # a < b
     if é < b and not b:
         return [é + 1, True]
     g(b)
@@ -15,9 +25,20 @@ def f(é, b):  # a < b
 C = """
 #define F(x) (x < 1)
 /* a < b */
+static const int size = 1 + 2;
 int f(int a, int b)
 {
     return a <= b && a != 2 ? a : b;
+}
+int g(const int *from, const int *to)
+{
+    int sum = 0;
+    for (; from != to; from++) {
+        if (!*from) continue;
+        sum += *from;
+    }
+    if (to - from) return 0;
+    return sum;
 }
 """
 
@@ -25,7 +46,7 @@ int f(int a, int b)
 def changed(text: str, mutant: Mutant) -> str:
     data = text.encode()
     assert data[mutant.start : mutant.end].decode() == mutant.old
-    return (data[: mutant.start] + mutant.new.encode() + data[mutant.end :]).decode()
+    return functions.changed(mutant, data)
 
 
 def test_mutants_of_python() -> None:
@@ -36,15 +57,139 @@ def test_mutants_of_python() -> None:
 
 
 def test_mutants_of_c() -> None:
-    found = {changed(C, one).splitlines()[5].strip() for one in of_c("f.c", C)}
+    found = {
+        (number, line.strip())
+        for one in of_c("f.c", C)
+        for number, line in enumerate(changed(C, one).splitlines())
+        if line != C.splitlines()[number]
+    }
     assert found == {
-        "return a < b && a != 2 ? a : b;",
-        "return a <= b || a != 2 ? a : b;",
-        "return a <= b && a == 2 ? a : b;",
-        "return a <= b && a != 2 ? b : a;",
+        (6, "return a < b && a != 2 ? a : b;"),
+        (6, "return a <= b || a != 2 ? a : b;"),
+        (6, "return a <= b && a == 2 ? a : b;"),
+        (6, "return a <= b && a != 2 ? b : a;"),
+        (11, "for (; from == to; from++) {"),
+        (11, "for (; from != to; from--) {"),
+        (12, "if (*from) continue;"),
+        (12, "if (!*from) break;"),
+        (13, "sum -= *from;"),
+        (15, "if (to + from) return 0;"),
+        (15, "if (to - from) return 1;"),
     }
 
 
 def test_each_room_has_mutants_and_tests() -> None:
     assert all(all_mutants([room]) for room in ROOMS)
     assert [test for tests in ROOMS.values() for test in tests if not (ROOT / test).exists()] == []
+
+
+# ---- all mutants of C in one library -----------------------------------------------------------------------
+
+
+def test_a_switch_makes_one_mutant_of_c(tmp_path: Path) -> None:
+    """The library with all mutants does as that of each mutant alone."""
+
+    def library(name: str, text: str) -> ctypes.CDLL:
+        source = tmp_path / f"{name}.c"
+        source.write_text(text)
+        target = tmp_path / f"{name}.so"
+        subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", str(target), str(source)], check=True)
+        return ctypes.CDLL(str(target))
+
+    text = C.partition("int g(")[0]
+    mutants = list(of_c("f.c", text))
+    declared = kernels.SWITCH + f"int mr_mutant = -1;\nunsigned char mr_reached[{len(mutants)}];\n"
+    switched = library("all", declared + kernels.with_switches(text, enumerate(mutants)))
+    chosen = ctypes.c_int.in_dll(switched, "mr_mutant")
+    reached = (ctypes.c_ubyte * len(mutants)).in_dll(switched, "mr_reached")
+    arguments = [(a, b) for a in range(4) for b in range(4)]
+    for number, text_of_one in enumerate([*(changed(text, one) for one in mutants), text]):
+        alone = library(f"one{number}", text_of_one)
+        chosen.value = number if number < len(mutants) else -1
+        assert [switched.f(*pair) for pair in arguments] == [alone.f(*pair) for pair in arguments]
+    assert bytes(reached) == b"\1" * len(mutants)
+
+
+def test_the_compiler_names_the_mutants_that_it_refuses(tmp_path: Path) -> None:
+    mutants = list(of_c("f.c", C))
+    text = kernels.SWITCH + kernels.with_switches(C, enumerate(mutants))
+    source = tmp_path / "f.c"
+    source.write_text(text)
+    done = subprocess.run(
+        ["cc", "-w", "-fsyntax-only", str(source)], capture_output=True, text=True, check=False
+    )
+    assert [mutants[number].new for number in kernels.refused(text, done.stderr)] == ["to + from"]
+
+
+# ---- a mutant of Python in a process that has its module ---------------------------------------------------
+
+MODULE = """
+from functools import cache
+
+LIMIT = 3
+
+
+class Counter:
+    limit: int = LIMIT + 1
+
+    def __init__(self, start=2):
+        self.now = start
+
+    @property
+    def is_full(self):
+        return self.now >= self.limit
+
+
+def adder(by):
+    def add(value):
+        return value + by
+    return add
+
+
+add_two = adder(2)
+
+
+@cache
+def double(value):
+    if not value:
+        return 0
+    return value + value
+"""
+CHECKS: list[Callable[[Any], object]] = [
+    lambda module: module.Counter(4).is_full,
+    lambda module: module.add_two(5),
+    lambda module: module.adder(1)(1),
+    lambda module: module.double(4),
+    lambda module: module.double(0),
+]
+
+
+def loaded(path: Path, text: str) -> ModuleType:
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    exec(compile(text, str(path), "exec"), module.__dict__)
+    return module
+
+
+def test_code_is_replaced_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module whose functions are replaced does as the changed module; what an import does is left to one."""
+    monkeypatch.setattr(functions, "ROOT", tmp_path)
+    by_import = set()
+    mutants = list(of_python("one.py", MODULE))
+    for mutant in mutants:
+        module = loaded(tmp_path / "one.py", MODULE)
+        if not functions.replace(mutant, functions.functions_of(tmp_path)):
+            by_import.add((mutant.line, mutant.old))
+            continue
+        other = loaded(tmp_path / "other.py", changed(MODULE, mutant))
+        assert [one(module) for one in CHECKS] == [one(other) for one in CHECKS], mutant
+    assert by_import == {(4, "3"), (8, " + "), (8, "1"), (10, "2"), (24, "2")}
+    assert len(mutants) == 11
+
+
+def test_lines_of_a_statement() -> None:
+    places = functions.statement_lines(list(of_python("f.py", PYTHON)), PYTHON)
+    assert {(lines.start, lines.stop) for lines in places} == {(3, 4), (4, 5), (5, 6)}

@@ -44,6 +44,7 @@ from moorage.store.api.server_errors import error_of, status_of
 from moorage.store.errors import ApiError
 from moorage.store.field_selectors import predicate
 from moorage.store.patches.patch import apply_patch
+from tests.campaign.fuzz.scripted_plugin import native_plugin
 from tests.core.twins import quantity_twin
 
 Target = Callable[[bytes], None]
@@ -313,5 +314,6 @@ TARGETS: dict[str, Target] = {
         wire,
         sweep,
         trace,
+        native_plugin,
     )
 }

@@ -1,0 +1,63 @@
+"""Mutation testing: `python -m tests.campaign.mutants REPORT [--sample N] [--seed N]`.
+
+A mutant is one changed operator, comparison, constant, condition or call in a room of the package or in a kernel. It is
+killed when a test of its room fails. The tree itself stays as it is. A report that is there is continued.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+from pathlib import Path
+
+from tests.campaign.mutants import kernels
+from tests.campaign.mutants.places import ROOMS, ROOT, all_mutants
+
+CHOSEN = "MOORAGE_MUTANTS_LIBRARY"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("python -m tests.campaign.mutants")
+    parser.add_argument("report")
+    parser.add_argument("--sample", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rooms", default=",".join(ROOMS))
+    parser.add_argument("--seconds", type=float, default=1e9, help="no mutant begins later")
+    parser.add_argument("--budget", type=float, default=15.0, help="seconds of tests for one mutant")
+    parser.add_argument("--again", action="store_true", help="test the survivors of the report once more")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--folder", default=str(ROOT / "build/campaign/mutants"))
+    options = parser.parse_args()
+    folder = Path(options.folder)
+    mutants = all_mutants(list(ROOMS))
+    source = json.dumps(mutants)
+    stamp = folder / "built.json"
+    if not stamp.exists() or json.loads(stamp.read_text())["source"] != source:
+        wrong = sorted(kernels.build(folder, mutants))
+        stamp.write_text(json.dumps({"source": source, "wrong": wrong}))
+    if os.environ.get(CHOSEN) != str(folder):
+        found = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        environment = os.environ | {CHOSEN: str(folder), "LD_LIBRARY_PATH": found, "OPENBLAS_NUM_THREADS": "1"}
+        os.execve(sys.executable, [sys.executable, "-m", "tests.campaign.mutants", *sys.argv[1:]], environment)
+    wrong = set(json.loads(stamp.read_text())["wrong"])
+    rooms = tuple(options.rooms.split(","))
+    chosen = [at for at, one in enumerate(mutants) if at not in wrong and one.file.startswith(rooms)]
+    sample = random.Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
+
+    import pytest
+
+    from tests.campaign.mutants.warm import OPTIONS, Warm
+
+    warm = Warm(mutants, sample, options)
+    tests = sorted({test for room in rooms for test in ROOMS[room]})
+    code = int(pytest.main([*OPTIONS, *tests], plugins=[warm]))
+    report = json.loads(Path(options.report).read_text()) if Path(options.report).exists() else {"counts": {}}
+    print(json.dumps(report["counts"], indent=1))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -699,12 +699,7 @@ class Engine:
             Number of nodes with code Unschedulable, where eviction might help.
         """
         plugins = self.core_post_filters
-        if plugins is None:
-            return True
-        for plugin in plugins:
-            if plugin.may_preempt(shape, potential):
-                return True
-        return False
+        return plugins is None or any(plugin.may_preempt(shape, potential) for plugin in plugins)
 
     def preemption_is_futile(self, diagnosis: Diagnosis) -> bool:
         """Whether PostFilter certainly makes no room for a pod without a nominated node.

@@ -105,3 +105,13 @@ def test_entries_are_copied_with_all_fields() -> None:
     info = QueuedPodInfo(pod("a"), 3.0, attempts=2, was_flushed=True, gating_plugin="Gate", order=7)
     for name in ("attempts", "was_flushed", "gating_plugin", "order", "timestamp", "uid", "pod"):
         assert getattr(copy(info), name) == getattr(info, name)
+
+
+@pytest.mark.parametrize("groups_pods", [False, True])
+def test_a_pop_of_no_pod_changes_nothing(groups_pods: bool) -> None:
+    one = made(groups_pods)
+    while infos := one.pop_batch(9):
+        one.done(*[info.uid for info in infos])
+    changes = one._places.changes
+    assert one.pop_batch(9) == []
+    assert one._places.changes == changes

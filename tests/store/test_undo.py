@@ -53,6 +53,30 @@ def test_what_follows_an_undo_is_as_if_nothing_had_been() -> None:
     assert observe(store) == observe(untouched_after) != observe(untouched)
 
 
+def test_the_store_tells_which_kinds_have_changed() -> None:
+    store, names = filled(), lambda kinds: sorted(kind.__name__ for kind in kinds)
+    begin = store.changes
+    assert names(store.changed_since(0)) == ["Node", "Pod"]
+    assert names(store.changed_since(begin)) == []
+    store.update(pod("a", x="1"))
+    store.create(pod("d"))
+    middle = store.changes
+    assert names(store.changed_since(begin)) == names(store.changed_since(middle - 1)) == ["Pod"]
+    store.delete(Node, "n")
+    assert names(store.changed_since(middle)) == ["Node"]
+    assert names(store.changed_since(middle - 1)) == names(store.changed_since(begin)) == ["Node", "Pod"]
+    mark, before = store.save(), store.changes
+    store.create_many([pod("e"), pod("f")])
+    assert names(store.changed_since(before)) == ["Pod"]
+    store.create(Node(metadata=ObjectMeta(name="n")))
+    store.undo(mark)
+    after = store.changes
+    assert names(store.changed_since(before)) == ["Node", "Pod"]
+    store.update(pod("a", x="2"))
+    assert names(store.changed_since(after)) == ["Pod"]
+    assert names(store.changed_since(after - 1)) == ["Node", "Pod"]
+
+
 def test_saves_nest() -> None:
     store = filled()
     states, marks = [observe(store)], [store.save()]

@@ -97,7 +97,7 @@ class InterPodAffinity(
 
     def _keys(self, pod: Pod) -> frozenset[Key] | None:
         """Labels of which a pod has one whose change may help a rejected pod."""
-        needed = list[LabelSelectorMatcher]()
+        needed: list[LabelSelectorMatcher] = []
         for terms in self._required(pod):
             # All terms of a list have to match.
             needed += [term.selector for term in terms if term.selector.asked_values()][:1] or [

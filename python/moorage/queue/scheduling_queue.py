@@ -622,7 +622,8 @@ class SchedulingQueue:
         Pods that only events about their own group can move are found by the group, as each such event
         concerns only a few of many such pods.
         """
-        places, moves = self._places, list[PossibleMove]()
+        places = self._places
+        moves: list[PossibleMove] = []
         for rejected, means in listeners:
             if means.is_about_group:
                 continue
@@ -646,7 +647,7 @@ class SchedulingQueue:
     ) -> None:
         """Add the pods of one class and one rejection that an event may move. The hints are called for one of
         them, and for the pod that the event is about; for each if they fail."""
-        about = set[str]()
+        about: set[str] = set()
         for one in (old, new):
             if one is not None and (uid := one.metadata.uid) in alike and uid not in about:
                 about.add(uid)

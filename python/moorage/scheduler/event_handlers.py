@@ -275,7 +275,8 @@ class PodHandler:
 
     def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods without a node to the queue; return their number."""
-        ages, pods, ours = self.ages, list[Pod](), None
+        ages, ours = self.ages, None
+        pods: list[Pod] = []
         if ages is None or self.queue.groups_pods:
             return 0
         for notice in notices:
@@ -294,7 +295,7 @@ class PodHandler:
 
     def _on_new_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods on nodes to the cache; return their number."""
-        pods = list[Pod]()
+        pods: list[Pod] = []
         for notice in notices:
             if not notice.is_addition:
                 break

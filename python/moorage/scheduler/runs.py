@@ -228,7 +228,8 @@ class Run:
         list of QueuedPodInfo
             Pods without a group, or all pods of groups of one priority, group by group.
         """
-        queue, infos = self.queue, list[QueuedPodInfo]()
+        queue = self.queue
+        infos: list[QueuedPodInfo] = []
         if self._limit < limit and queue.next_priority() in (None, self._preemptor_priority):
             limit = min(limit, self._limit)
         # Never of two priorities: if these evict pods, pods of lower priority would return to the queue.
@@ -465,7 +466,7 @@ class Run:
         """Account for the pods of a batch that fit nowhere."""
         begin = 0
         # Pods with claims are reported as the pod that was scheduled by plugins.
-        if self.reports_failures or any(route for _, _, route in batch.cut(CLAIMS)):
+        if self.reports_failures or batch.has(CLAIMS):
             for number, at in enumerate(failed):
                 if self.reports_failures or batch.route(at) & CLAIMS:
                     self._give_back(infos, failed[begin:number], failures)
@@ -762,22 +763,27 @@ class Run:
             placed = {key: info for key, info in placed.items() if key in self.result.placements}
         pods = [info.pod for info in placed.values()]
         nodes = list(map(self.result.placements.__getitem__, placed))
-        if isinstance(client, ObjectStore):
-            try:
-                client.bind_many(pods, nodes, list(placed))
-                self.queue.done(*[info.uid for info in placed.values()])
-                placed = {}
-            except ApiError:  # another client has bound one of them, so no pod is bound
-                pass
-        for (key, info), node in zip(placed.items(), nodes, strict=False):
-            try:
-                client.bind(info.pod, node)
-                self.queue.done(info.pod.metadata.uid)
-            except ApiError as error:
-                del self.result.placements[key]
-                self.refuse(info, str(error))
+        if not (isinstance(client, ObjectStore) and self._bind_together(client, placed, pods, nodes)):
+            for (key, info), node in zip(placed.items(), nodes, strict=True):
+                try:
+                    client.bind(info.pod, node)
+                    self.queue.done(info.pod.metadata.uid)
+                except ApiError as error:
+                    del self.result.placements[key]
+                    self.refuse(info, str(error))
         scheduler.sync()
         self._retry_groups()
+
+    def _bind_together(
+        self, store: ObjectStore, placed: Mapping[str, QueuedPodInfo], pods: list[Pod], nodes: list[str]
+    ) -> bool:
+        """Bind the placed pods in one write; return False, and bind none, if one of them cannot be bound."""
+        try:
+            store.bind_many(pods, nodes, list(placed))
+        except ApiError:  # another client has bound it
+            return False
+        self.queue.done(*[info.uid for info in placed.values()])
+        return True
 
     def refuse(self, info: QueuedPodInfo, error: str) -> None:
         """Forget an assumed pod whose binding was refused, and return it to the queue.

@@ -31,6 +31,7 @@ from .placing.single_cycle import schedule_one
 from .placing.volume_classes import VolumeClasses
 from .records import Records
 
+NO_RESOURCES: frozenset[str] = frozenset()
 VOLUMES, PROFILE = int(Route.VOLUMES), int(Route.PROFILE)
 EXTENDERS, WAITS, SIGNED = int(Route.EXTENDERS), int(Route.WAITS), int(Route.SIGNED)
 SEGMENTS = APART | VOLUMES | ~(PROFILE - 1)
@@ -167,7 +168,7 @@ class SchedulingContext:
         """
         self._forget_routes()
         classes = self.volume_classes.begin() if by_demand else None
-        delegated = self._delegated() if self._device_classes else frozenset[str]()
+        delegated = self._delegated() if self._device_classes else NO_RESOURCES
         return PodBatch(self.cache.state, pods, self.routes, classes, first, delegated)
 
     def _delegated(self) -> frozenset[str]:

@@ -80,6 +80,7 @@ def agree(batch: PodBatch, twin: Twin, data: st.DataObject) -> None:
     masks = st.sampled_from([0, Route.PORTS, Route.NAMED | Route.VOLUMES, Route.SIGNED | Route.REJECTED, -1])
     mask, first = data.draw(masks), data.draw(st.integers(0, n))
     assert batch.cut(mask, first) == twin.cut(mask, first)
+    assert batch.has(mask) == any(route & mask for route in twin.routes)
     if first < n:
         end = data.draw(st.integers(first + 1, n))
         among = twin.targets[first:end]
@@ -146,7 +147,7 @@ def test_what_others_know(runs: list[tuple[tuple[Pod, int], int]], each: bool, d
 def test_without_pods() -> None:
     for batch in (PodBatch(ClusterState(), []), PodBatch(ClusterState())):
         assert (len(batch), list(batch.pods)) == (0, [])
-        assert (batch.cut(-1), batch.classes(), batch.targets()) == ([], [], [])
+        assert (batch.cut(-1), batch.has(-1), batch.classes(), batch.targets()) == ([], False, [], [])
 
 
 @pytest.mark.parametrize("at", [-1, 2])

@@ -149,6 +149,16 @@ def test_a_heap_forgets_removed_pods() -> None:
         heap.remove("p0")
 
 
+def test_a_heap_pops_many_at_once() -> None:
+    heap = KeyedHeap()
+    for number in (3, 1, 4, 0, 2):
+        heap.add(number, entry(f"p{number}"))
+    assert names(heap.pop_many(2)) == ["p0", "p1"]
+    assert names(heap.pop_many(0)) == []
+    assert names(heap.pop_many(9)) == ["p2", "p3", "p4"]
+    assert names(heap.pop_many(9)) == []
+
+
 # ---- the entrance ------------------------------------------------------------------------------------------
 
 

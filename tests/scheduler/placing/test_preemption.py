@@ -15,6 +15,7 @@ from tests.scheduler.make import events, scheduler_with
 import moorage as mo
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.status import Code
+from moorage.framework.runtime.runtime import Framework
 from moorage.objects import Cluster
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.plugins.registry import default_profile
@@ -299,3 +300,20 @@ def test_a_batch_decides_like_single_cycles(
     )
     assert stored(batch) == stored(single)
     assert batch.placer.decider.start == single.placer.decider.start
+
+
+@pytest.mark.parametrize(
+    ("asks", "is_read"), [({}, False), ({"priority": 10}, True), ({"affinity": pinned("a")}, True)]
+)
+def test_pre_filter_is_run_where_its_answer_is_read(
+    asks: dict[str, Any], is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, run = list[str](), Framework.run_pre_filter_plugins
+
+    def noted(self: Framework, state: Any, one: Pod, nodes: Any = None) -> Any:
+        asked.append(one.name)
+        return run(self, state, one, nodes)
+
+    monkeypatch.setattr(Framework, "run_pre_filter_plugins", noted)
+    small(low(), high(**{"priority": 0} | asks)).run()
+    assert bool(asked) == is_read

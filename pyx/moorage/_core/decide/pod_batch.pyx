@@ -207,6 +207,20 @@ cdef class PodBatch:
         """
         return self._span(at).route
 
+    def has(self, int32_t mask):
+        """Return whether the route of a pod has a bit of a mask.
+
+        Parameters
+        ----------
+        mask : int
+            Bits of `Route`.
+
+        Returns
+        -------
+        bool
+        """
+        return self.until(mask, 0, INT32_MAX) < len(self)
+
     cdef int32_t until(self, int32_t mask, int32_t first, int32_t end) noexcept:
         """The index of the first pod from `first` to `end` whose route has a bit of `mask`, or `end`."""
         cdef int32_t each = self.span_at(first), at = first

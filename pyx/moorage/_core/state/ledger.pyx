@@ -186,7 +186,8 @@ cdef class Ledger:
         return out.read()
 
     def follow_volumes(self, int32_t row, dict known not None):
-        """Bring what is known of the pods of a row that use volumes, as `uses_volumes` defines it, up to date.
+        """Bring up to date what is known of the pods of a row that use volumes, as `uses_volumes` defines
+        it.
 
         No object of a pod is made that is known by its event alone: what a binding sets, conditions and the
         resource version may be of an earlier state.

@@ -728,8 +728,8 @@ class Run:
         if self.metrics is not None:
             self.metrics.preempted(len(victims))
         self._evicts, by = True, preemptor.key
-        nodes = [victim.spec.node_name or node for victim in victims]
-        self._note_evictions([victim.key for victim in victims], [Eviction(one, by) for one in nodes])
+        evictions = [Eviction(victim.spec.node_name or node, by) for victim in victims]
+        self._note_evictions(keys_of(victims), evictions)
 
     def _note_evictions(self, keys: Sequence[str], evictions: Sequence[Eviction]) -> None:
         """Record the evictions of pods, by ``namespace/name``."""

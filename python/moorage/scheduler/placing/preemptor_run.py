@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.controllers.workloads.cluster_controllers import PodEvents
 from moorage.framework import NominatingInfo
@@ -25,6 +26,7 @@ from moorage.preemption.actuation import evict_victims
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eviction_units import groups_of, priority_of
 from moorage.queue import QueuedPodInfo
+from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.event_handlers import PodHandler
@@ -58,6 +60,7 @@ class Preemption(Struct):
         They have left the cache.
     failure : Failure
         Of the preemptor's attempt, with its nomination.
+    rejectors : Rejectors
     now : float or None
         Time of the attempt in seconds; None where time goes by itself.
     """
@@ -66,6 +69,7 @@ class Preemption(Struct):
     node: str
     victims: list[Pod]
     failure: Failure
+    rejectors: Rejectors
     now: float | None = None
 
 
@@ -141,19 +145,21 @@ def _may_go(run: Run, victims: Sequence[Pod]) -> bool:
     """Whether the eviction of pods deletes them all, and no controller reacts."""
     scheduler = run.scheduler
     state, is_controlled = scheduler.cache.state, scheduler.controllers is not None
-    known = scheduler.pods.indexer.get_many([victim.key for victim in victims])
-    for victim, latest in zip(victims, known, strict=True):
+    for victim, latest in zip(victims, scheduler.pods.indexer.get_many(keys_of(victims)), strict=True):
         meta = victim.metadata
-        if latest is None or latest.metadata.uid != meta.uid or latest.metadata.finalizers:
+        if latest is None or meta.deletion_timestamp is not None or state.is_assumed_pod(victim):
             return False
-        if meta.deletion_timestamp is not None or latest.metadata.deletion_timestamp is not None:
+        known = latest.metadata
+        if known.uid != meta.uid or known.finalizers or known.deletion_timestamp is not None:
             return False
-        if state.is_assumed_pod(victim):
-            return False
-        spec = victim.spec
-        if is_controlled and (meta.owner_references or spec.volumes or spec.resource_claims):
+        if is_controlled and _has_dependencies(victim):
             return False
     return True
+
+
+def _has_dependencies(pod: Pod) -> bool:
+    """Whether controllers may have work when a pod changes or goes."""
+    return bool(pod.metadata.owner_references or pod.spec.volumes or pod.spec.resource_claims)
 
 
 # ---- decisions -------------------------------------------------------------------------------------------------
@@ -186,7 +192,7 @@ def _decide(
         pod = infos[at].pod
         if pod.status.nominated_node_name or pod.metadata.uid in nominator.nodes:
             break
-        if is_controlled and (pod.metadata.owner_references or pod.spec.volumes or pod.spec.resource_claims):
+        if is_controlled and _has_dependencies(pod):
             break
         engine.search.follow_nominator(nominator, pod)
         potential = preemptor.begin(target[0], budgets, target[1], target[2], groups)
@@ -207,7 +213,9 @@ def _decide(
         cache.remove_added(victims)
         nominator.add_nominated_pod(pod, nominating)
         result.failures[at] = failure
-        found.append(Preemption(infos[at], node, victims, failure))
+        alike = verdicts.keys() == diagnosis.verdicts.keys()  # by the same plugins
+        rejectors = before.rejectors if alike else failure.rejectors
+        found.append(Preemption(infos[at], node, victims, failure, rejectors))
     return found
 
 
@@ -228,7 +236,7 @@ def _carry_out(
             evict_victims(handle, one.node, pod, one.victims, plugin)
             done += 1
             patch_pod(handle.client, pod, None, one.failure.nominating)
-            run.note_failed([one.info], [one.failure])
+        run.note_failed([one.info for one in found], [one.failure for one in found])
         returns = {one.victims[0].metadata.uid: partial(_return, run, one) for one in found}
         pods.before_deletion, is_held = returns, queue.hold.begin(infos, first)
         scheduler.sync(with_controllers=False)
@@ -249,4 +257,4 @@ def _return(run: Run, one: Preemption) -> None:
     queue, info = run.queue, one.info
     queue.set_time(one.now)
     if queue.in_flight_pod(info.uid) is info:
-        give_back(queue, info, run.scheduler.pods.current, one.failure.rejectors, one.failure.nominating)
+        give_back(queue, info, run.scheduler.pods.current, one.rejectors, one.failure.nominating)

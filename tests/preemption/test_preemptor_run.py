@@ -242,7 +242,8 @@ def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
     low = pods(80)
     high = pods(18, podTemplatePath="first.yaml")
     ops = nodes(20), low, churn("big.yaml", mode="recreate", number=1, intervalMilliseconds=700), high
-    files = {"big.yaml": FIRST.replace("10", "20"), "first.yaml": FIRST, "pod.yaml": POD.replace("100m", "900m")}
+    low_pod, higher = POD.replace("100m", "900m"), FIRST.replace("10", "20")
+    files = {"big.yaml": higher, "first.yaml": FIRST, "pod.yaml": low_pod}
     one = workload(tmp_path, *ops, files=files)
 
     def ran() -> tuple[Any, ...]:

@@ -448,7 +448,7 @@ class Run:
                 self._write_claims()
             may_hold = not context.nominator
             decision = self._schedule(context.rotation.take(engine.for_volumes), infos[end])
-            result.rows[end] = row_of(engine, decision)
+            result.rows[end] = engine.row_of(decision)
             if may_hold and context.volume_classes.fails_alike(decision):
                 placing.remember(end, decision, Failure.of(decision))
             return len(tried) + 1
@@ -487,7 +487,7 @@ class Run:
         if self._claimed:
             self._write_claims()
         for at in pods:
-            result.rows[at] = row_of(engine, self._schedule(engine, infos[at]))
+            result.rows[at] = engine.row_of(self._schedule(engine, infos[at]))
             if self._evicts:
                 return at + 1 - pods.start
         return len(pods)
@@ -789,18 +789,3 @@ class Run:
         self.scheduler.cache.forget_pod(assumed)
         self.scheduler.bindings.freed.append(assumed)
         self._failed([info], [Failure(error=error, nominating=NominatingInfo())])
-
-
-def row_of(engine: Engine, decision: Decision) -> int:
-    """Return the row of the chosen node; -1 without one.
-
-    Parameters
-    ----------
-    engine : Engine
-    decision : Decision
-
-    Returns
-    -------
-    int
-    """
-    return -1 if decision.node is None else engine.row_in_view(decision.node)

@@ -1,9 +1,9 @@
 """A run of preemptors: equal pods of a batch, for each of which others are evicted.
 
-They are decided about one after the other: the victims of one leave the cache, and it is nominated, before the
-next one is searched for. Their writes follow in the same order, and the events of all writes are received in one
-step, in which each pod returns to the queue right before the events of its own victims. So everything happens in
-the order in which it would happen pod by pod.
+They are decided about one after the other: the victims of one leave the cache, and it is nominated, before
+the next one is searched for. Their writes follow in the same order. The events of all writes are received in
+one step, in which each pod returns to the queue right before the events of its own victims: everything
+happens in the order of single attempts.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def preempt_together(
     return len(found), not _carry_out(run, engine, infos, pods.start, found)
 
 
-# ---- whether it is exact ---------------------------------------------------------------------------------------
+# ---- whether it is exact -------------------------------------------------------------------------------
 
 
 def _can_be_together(run: Run, engine: Engine, result: ScheduleResult, at: int) -> bool:
@@ -162,7 +162,7 @@ def _has_dependencies(pod: Pod) -> bool:
     return bool(pod.metadata.owner_references or pod.spec.volumes or pod.spec.resource_claims)
 
 
-# ---- decisions -------------------------------------------------------------------------------------------------
+# ---- decisions -----------------------------------------------------------------------------------------
 
 
 def _decide(
@@ -219,7 +219,7 @@ def _decide(
     return found
 
 
-# ---- effects ---------------------------------------------------------------------------------------------------
+# ---- effects -------------------------------------------------------------------------------------------
 
 
 def _carry_out(

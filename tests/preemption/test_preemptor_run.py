@@ -94,6 +94,24 @@ def test_long_runs_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(lambda: made(*victims(8), *preemptors(8), count=8), late) >= 4
 
 
+def test_a_run_writes_no_more_than_the_history_of_the_store_keeps() -> None:
+    def make() -> Scheduler:
+        machines = [node(f"n{at}", cpu=4) for at in range(8)]
+        one = Scheduler(client := ObjectStore(history=20))
+        for each in (*machines, *victims(8)):
+            client.create(each)
+            one.sync()
+        for each in preemptors(8):
+            client.create(each)
+            one.sync()
+        return one
+
+    with noted() as found:
+        assert len(make().run().placements) == 8
+    assert max(found) == 2
+    assert check(make) == sum(found)
+
+
 def test_a_run_ends_where_a_pod_fits() -> None:
     """The eviction for one pod leaves room for the next one."""
     low = [pod(f"low-{at}", on=f"n{at}", requests={"cpu": 4}) for at in range(4)]

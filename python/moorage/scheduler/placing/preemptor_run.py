@@ -185,6 +185,7 @@ def _decide(
     budgets, groups = handle.preempt_handle().pod_disruption_budgets(), groups_of(handle)
     plugin, row_name = cast(DefaultPreemption, engine.preemption), cache.state.table.row_name
     is_controlled = scheduler.controllers is not None
+    room = cast(ObjectStore, handle.client).history  # for events that are not yet received
     scheduler.context.enlist_if_possible()
     for at in pods:
         if batch.route(at) != route or batch.target(at) != target:
@@ -205,6 +206,9 @@ def _decide(
         node = row_name(row)
         nominated = nominator.nominated_pods_for_node(node)
         if any(priority_of(other) < priority for other in nominated) or not _may_go(run, victims):
+            break
+        room -= 2 * len(victims) + 1
+        if room < 0:
             break
         verdicts = engine.decider.rejections(*target)
         engine.placer.skip(1)
@@ -242,12 +246,13 @@ def _carry_out(
         scheduler.sync(with_controllers=False)
     finally:
         pods.before_deletion = {}
+        queue.set_time(None)
         for one in found[done:]:  # after an exception: nobody has evicted them
             handle.nominator.delete_nominated_pod_if_exists(one.info.pod)
             scheduler.cache.add_pods(one.victims)
     for act in returns.values():  # of pods whose victims others have deleted
         act()
-    queue.set_time(None)
+    queue.set_time(None)  # once more: the pods above have set it
     run.pass_until(first + len(found))
     return queue.hold.end(infos) and is_held
 

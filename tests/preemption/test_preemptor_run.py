@@ -20,6 +20,8 @@ from tests.sim.perf.make import BIG, POD, churn, nodes, placements, pods, run_of
 from moorage.objects import Cluster, Object
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from moorage.queue import QueuedPodInfo
+from moorage.queue.places import Places
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing import preemptor_run
 from moorage.scheduler.runs import Run
@@ -265,8 +267,17 @@ def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
     one = workload(tmp_path, *ops, files=files)
 
     def ran() -> tuple[Any, ...]:
-        run = run_of(one, rate)
-        return run.operations.counts(), run.clock.exact, placements(run)
+        returned, method = list[tuple[Any, ...]](), Places.requeue
+
+        def requeue(self: Places, info: QueuedPodInfo, *arguments: Any) -> bool:
+            moved = method(self, info, *arguments)
+            returned.append((info.pod.key, arguments, self.now(), info.timestamp, info.until, info.order))
+            return moved
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Places, "requeue", requeue)
+            run = run_of(one, rate)
+        return run.operations.counts(), run.clock.exact, placements(run), returned
 
     with noted() as found:
         together = ran()

@@ -9,7 +9,7 @@ happens in the order of single attempts.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -174,7 +174,8 @@ def _decide(
     before: Failure,
 ) -> list[Preemption]:
     """Choose nodes for pods until one fits without evictions, or needs more than the eviction of plain pods;
-    remove the victims from the cache, and nominate the pods."""
+    remove the victims from the cache, and nominate the pods. The rotation stays: a search in vain ends where it
+    began."""
     scheduler, batch = run.scheduler, cast(PodBatch, result.batch)
     handle, cache, nominator = scheduler.handle, scheduler.cache, scheduler.handle.nominator
     route, target = batch.route(pods.start), batch.target(pods.start)
@@ -211,7 +212,6 @@ def _decide(
         if room < 0:
             break
         verdicts = engine.decider.rejections(*target)
-        engine.placer.skip(1)
         nominating = NominatingInfo(node)
         failure = Failure(replace(diagnosis, verdicts=verdicts), nominating=nominating)
         cache.remove_added(victims)
@@ -231,17 +231,17 @@ def _carry_out(
 ) -> bool:
     """Write what was decided, and receive the events; return whether the held pods would be popped next."""
     scheduler, queue, done = run.scheduler, run.queue, 0
-    handle, pods = scheduler.handle, scheduler.pods
-    plugin = cast(DefaultPreemption, engine.preemption).name
+    handle, pods, client = scheduler.handle, scheduler.pods, cast(ObjectStore, scheduler.handle.client)
+    plugin, returns = cast(DefaultPreemption, engine.preemption).name, dict[str, Callable[[], None]]()
     try:
         for at, one in enumerate(found, first):
             one.now = run.pass_until(at)
             pod = one.info.pod
             evict_victims(handle, one.node, pod, one.victims, plugin)
             done += 1
-            patch_pod(handle.client, pod, None, one.failure.nominating)
+            patch_pod(client, pod, None, one.failure.nominating)
         run.note_failed([one.info for one in found], [one.failure for one in found])
-        returns = {one.victims[0].metadata.uid: partial(_return, run, one) for one in found}
+        returns.update((one.victims[0].metadata.uid, partial(_return, run, one)) for one in found)
         pods.before_deletion, is_held = returns, queue.hold.begin(infos, first)
         scheduler.sync(with_controllers=False)
     finally:

@@ -174,8 +174,8 @@ def _decide(
     before: Failure,
 ) -> list[Preemption]:
     """Choose nodes for pods until one fits without evictions, or needs more than the eviction of plain pods;
-    remove the victims from the cache, and nominate the pods. The rotation stays: a search in vain ends where it
-    began."""
+    remove the victims from the cache, and nominate the pods. The rotation stays, as a search in vain ends
+    where it began."""
     scheduler, batch = run.scheduler, cast(PodBatch, result.batch)
     handle, cache, nominator = scheduler.handle, scheduler.cache, scheduler.handle.nominator
     route, target = batch.route(pods.start), batch.target(pods.start)

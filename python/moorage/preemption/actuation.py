@@ -136,6 +136,10 @@ def evict_victims(
         gone = others if all(deleted) else list(compress(others, deleted))
         for callback in handle.on_eviction if gone else ():
             callback(gone, node_name, preemptor)
+        if gone is batch:
+            for victim in batch:
+                handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
+            continue
         evicted = {victim.metadata.uid for victim in gone}
         for victim in batch:
             uid = victim.metadata.uid

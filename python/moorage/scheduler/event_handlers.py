@@ -341,8 +341,8 @@ class PodHandler:
             for change, deletion in events:
                 if self.before_deletion:
                     self._prepare_deletion(deletion.known)
-                elif not queue.is_listening():
-                    break
+                if not queue.is_listening():
+                    continue
                 self._note_change(change)
                 deleted = assumed.get(deletion.known.metadata.uid) or deletion.old
                 queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)

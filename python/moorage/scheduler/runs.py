@@ -449,7 +449,7 @@ class Run:
                 self._write_claims()
             may_hold = not context.nominator
             decision = self._schedule(context.rotation.take(engine.for_volumes), infos[end])
-            result.rows[end] = row_of(engine, decision)
+            result.rows[end] = engine.row_of(decision)
             if may_hold and context.volume_classes.fails_alike(decision):
                 placing.remember(end, decision, Failure.of(decision))
             return len(tried) + 1
@@ -488,7 +488,7 @@ class Run:
         if self._claimed:
             self._write_claims()
         for at in pods:
-            result.rows[at] = row_of(engine, self._schedule(engine, infos[at]))
+            result.rows[at] = engine.row_of(self._schedule(engine, infos[at]))
             if self._evicts:
                 return at + 1 - pods.start
         return len(pods)
@@ -730,8 +730,8 @@ class Run:
         if self.metrics is not None:
             self.metrics.preempted(len(victims))
         self._evicts, by = True, preemptor.key
-        nodes = [victim.spec.node_name or node for victim in victims]
-        self._note_evictions([victim.key for victim in victims], [Eviction(one, by) for one in nodes])
+        evictions = [Eviction(victim.spec.node_name or node, by) for victim in victims]
+        self._note_evictions(keys_of(victims), evictions)
 
     def _note_evictions(self, keys: Sequence[str], evictions: Sequence[Eviction]) -> None:
         """Record the evictions of pods, by ``namespace/name``."""
@@ -798,18 +798,3 @@ class Run:
         self.scheduler.cache.forget_pod(assumed)
         self.scheduler.bindings.freed.append(assumed)
         self._failed([info], [Failure(error=error, nominating=NominatingInfo())])
-
-
-def row_of(engine: Engine, decision: Decision) -> int:
-    """Return the row of the chosen node; -1 without one.
-
-    Parameters
-    ----------
-    engine : Engine
-    decision : Decision
-
-    Returns
-    -------
-    int
-    """
-    return -1 if decision.node is None else engine.row_in_view(decision.node)

@@ -391,6 +391,19 @@ class Engine:
         row = self.cache.state.table.find_row(name)
         return -1 if row is None or not self.cache.state.table.is_present(row) else row
 
+    def row_of(self, decision: Decision) -> int:
+        """Return the row of the chosen node; -1 without one.
+
+        Parameters
+        ----------
+        decision : Decision
+
+        Returns
+        -------
+        int
+        """
+        return -1 if decision.node is None else self.row_in_view(decision.node)
+
     def _narrow(self, ran: PreFilterRun) -> None:
         """Restrict the search to the nodes that out-of-tree PreFilter plugins named. The search derives those
         that plugins in the core name."""

@@ -1,21 +1,22 @@
 """A run of preemptors: equal pods of a batch, for each of which others are evicted.
 
-They are decided about one after the other: the victims of one leave the cache, and it is nominated, before the
-next one is searched for. Their writes follow in the same order, and the events of all writes are received in one
-step, in which each pod returns to the queue right before the events of its own victims. So everything happens in
-the order in which it would happen pod by pod.
+They are decided about one after the other: the victims of one leave the cache, and it is nominated, before
+the next one is searched for. Their writes follow in the same order. The events of all writes are received in
+one step, in which each pod returns to the queue right before the events of its own victims: everything
+happens in the order of single attempts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.controllers.workloads.cluster_controllers import PodEvents
 from moorage.framework import NominatingInfo
@@ -25,6 +26,7 @@ from moorage.preemption.actuation import evict_victims
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eviction_units import groups_of, priority_of
 from moorage.queue import QueuedPodInfo
+from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.event_handlers import PodHandler
@@ -58,6 +60,7 @@ class Preemption(Struct):
         They have left the cache.
     failure : Failure
         Of the preemptor's attempt, with its nomination.
+    rejectors : Rejectors
     now : float or None
         Time of the attempt in seconds; None where time goes by itself.
     """
@@ -66,6 +69,7 @@ class Preemption(Struct):
     node: str
     victims: list[Pod]
     failure: Failure
+    rejectors: Rejectors
     now: float | None = None
 
 
@@ -110,7 +114,7 @@ def preempt_together(
     return len(found), not _carry_out(run, engine, infos, pods.start, found)
 
 
-# ---- whether it is exact ---------------------------------------------------------------------------------------
+# ---- whether it is exact -------------------------------------------------------------------------------
 
 
 def _can_be_together(run: Run, engine: Engine, result: ScheduleResult, at: int) -> bool:
@@ -141,22 +145,24 @@ def _may_go(run: Run, victims: Sequence[Pod]) -> bool:
     """Whether the eviction of pods deletes them all, and no controller reacts."""
     scheduler = run.scheduler
     state, is_controlled = scheduler.cache.state, scheduler.controllers is not None
-    known = scheduler.pods.indexer.get_many([victim.key for victim in victims])
-    for victim, latest in zip(victims, known, strict=True):
+    for victim, latest in zip(victims, scheduler.pods.indexer.get_many(keys_of(victims)), strict=True):
         meta = victim.metadata
-        if latest is None or latest.metadata.uid != meta.uid or latest.metadata.finalizers:
+        if latest is None or meta.deletion_timestamp is not None or state.is_assumed_pod(victim):
             return False
-        if meta.deletion_timestamp is not None or latest.metadata.deletion_timestamp is not None:
+        known = latest.metadata
+        if known.uid != meta.uid or known.finalizers or known.deletion_timestamp is not None:
             return False
-        if state.is_assumed_pod(victim):
-            return False
-        spec = victim.spec
-        if is_controlled and (meta.owner_references or spec.volumes or spec.resource_claims):
+        if is_controlled and _has_dependencies(victim):
             return False
     return True
 
 
-# ---- decisions -------------------------------------------------------------------------------------------------
+def _has_dependencies(pod: Pod) -> bool:
+    """Whether controllers may have work when a pod changes or goes."""
+    return bool(pod.metadata.owner_references or pod.spec.volumes or pod.spec.resource_claims)
+
+
+# ---- decisions -----------------------------------------------------------------------------------------
 
 
 def _decide(
@@ -168,7 +174,8 @@ def _decide(
     before: Failure,
 ) -> list[Preemption]:
     """Choose nodes for pods until one fits without evictions, or needs more than the eviction of plain pods;
-    remove the victims from the cache, and nominate the pods."""
+    remove the victims from the cache, and nominate the pods. The rotation stays, as a search in vain ends
+    where it began."""
     scheduler, batch = run.scheduler, cast(PodBatch, result.batch)
     handle, cache, nominator = scheduler.handle, scheduler.cache, scheduler.handle.nominator
     route, target = batch.route(pods.start), batch.target(pods.start)
@@ -179,6 +186,7 @@ def _decide(
     budgets, groups = handle.preempt_handle().pod_disruption_budgets(), groups_of(handle)
     plugin, row_name = cast(DefaultPreemption, engine.preemption), cache.state.table.row_name
     is_controlled = scheduler.controllers is not None
+    room = cast(ObjectStore, handle.client).history  # for events that are not yet received
     scheduler.context.enlist_if_possible()
     for at in pods:
         if batch.route(at) != route or batch.target(at) != target:
@@ -186,7 +194,7 @@ def _decide(
         pod = infos[at].pod
         if pod.status.nominated_node_name or pod.metadata.uid in nominator.nodes:
             break
-        if is_controlled and (pod.metadata.owner_references or pod.spec.volumes or pod.spec.resource_claims):
+        if is_controlled and _has_dependencies(pod):
             break
         engine.search.follow_nominator(nominator, pod)
         potential = preemptor.begin(target[0], budgets, target[1], target[2], groups)
@@ -200,18 +208,22 @@ def _decide(
         nominated = nominator.nominated_pods_for_node(node)
         if any(priority_of(other) < priority for other in nominated) or not _may_go(run, victims):
             break
+        room -= 2 * len(victims) + 1
+        if room < 0:
+            break
         verdicts = engine.decider.rejections(*target)
-        engine.placer.skip(1)
         nominating = NominatingInfo(node)
         failure = Failure(replace(diagnosis, verdicts=verdicts), nominating=nominating)
         cache.remove_added(victims)
         nominator.add_nominated_pod(pod, nominating)
         result.failures[at] = failure
-        found.append(Preemption(infos[at], node, victims, failure))
+        alike = verdicts.keys() == diagnosis.verdicts.keys()  # by the same plugins
+        rejectors = before.rejectors if alike else failure.rejectors
+        found.append(Preemption(infos[at], node, victims, failure, rejectors))
     return found
 
 
-# ---- effects ---------------------------------------------------------------------------------------------------
+# ---- effects -------------------------------------------------------------------------------------------
 
 
 def _carry_out(
@@ -219,27 +231,28 @@ def _carry_out(
 ) -> bool:
     """Write what was decided, and receive the events; return whether the held pods would be popped next."""
     scheduler, queue, done = run.scheduler, run.queue, 0
-    handle, pods = scheduler.handle, scheduler.pods
-    plugin = cast(DefaultPreemption, engine.preemption).name
+    handle, pods, client = scheduler.handle, scheduler.pods, cast(ObjectStore, scheduler.handle.client)
+    plugin, returns = cast(DefaultPreemption, engine.preemption).name, dict[str, Callable[[], None]]()
     try:
         for at, one in enumerate(found, first):
             one.now = run.pass_until(at)
             pod = one.info.pod
             evict_victims(handle, one.node, pod, one.victims, plugin)
             done += 1
-            patch_pod(handle.client, pod, None, one.failure.nominating)
-            run.note_failed([one.info], [one.failure])
-        returns = {one.victims[0].metadata.uid: partial(_return, run, one) for one in found}
+            patch_pod(client, pod, None, one.failure.nominating)
+        run.note_failed([one.info for one in found], [one.failure for one in found])
+        returns.update((one.victims[0].metadata.uid, partial(_return, run, one)) for one in found)
         pods.before_deletion, is_held = returns, queue.hold.begin(infos, first)
         scheduler.sync(with_controllers=False)
     finally:
         pods.before_deletion = {}
+        queue.set_time(None)
         for one in found[done:]:  # after an exception: nobody has evicted them
             handle.nominator.delete_nominated_pod_if_exists(one.info.pod)
             scheduler.cache.add_pods(one.victims)
     for act in returns.values():  # of pods whose victims others have deleted
         act()
-    queue.set_time(None)
+    queue.set_time(None)  # once more: the pods above have set it
     run.pass_until(first + len(found))
     return queue.hold.end(infos) and is_held
 
@@ -249,4 +262,4 @@ def _return(run: Run, one: Preemption) -> None:
     queue, info = run.queue, one.info
     queue.set_time(one.now)
     if queue.in_flight_pod(info.uid) is info:
-        give_back(queue, info, run.scheduler.pods.current, one.failure.rejectors, one.failure.nominating)
+        give_back(queue, info, run.scheduler.pods.current, one.rejectors, one.failure.nominating)

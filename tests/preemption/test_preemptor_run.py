@@ -1,0 +1,287 @@
+"""A run of equal preemptors is like trying them one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import node, pod
+from tests.preemption.world import budget
+from tests.scheduler.make import Clock
+from tests.scheduler.test_follow_ups import OWNER, preemptors, traces, victims
+from tests.sim.perf.make import BIG, POD, churn, nodes, placements, pods, run_of, workload
+
+from moorage.objects import Cluster, Object
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from moorage.queue import QueuedPodInfo
+from moorage.queue.places import Places
+from moorage.scheduler import Scheduler
+from moorage.scheduler.placing import preemptor_run
+from moorage.scheduler.runs import Run
+from moorage.store import ObjectStore
+
+HOST = "kubernetes.io/hostname"
+KINDS = "plain", "plain", "owned", "labelled"
+
+
+def made(*objects: Object, count: int = 4, store: bool = False, **options: Any) -> Scheduler:
+    ours = [each for each in objects if isinstance(each, Pod)]
+    others = [each for each in objects if not isinstance(each, Pod)]
+    machines = [node(f"n{at}", cpu=4, labels={HOST: f"n{at}"}) for at in range(count)]
+    if not store:
+        return Scheduler(Cluster(nodes=machines, pods=ours, others=others), **options)
+    client = ObjectStore()
+    client.create_many([*machines, *others, *ours])
+    return Scheduler(client, **options)
+
+
+@contextmanager
+def noted() -> Iterator[list[int]]:
+    """The number of pods of each run of preemptors."""
+    found = list[int]()
+    method = Run.preempt
+
+    def preempt(self: Run, *arguments: Any) -> int:
+        found.append(method(self, *arguments))
+        return found[-1]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Run, "preempt", preempt)
+        yield found
+
+
+def seen(make: Callable[[], Scheduler], then: Callable[[Scheduler], None]) -> list[Any]:
+    one, out = make(), list[Any]()
+    for _ in range(2):
+        done = one.run()
+        messages = {key: each.message for key, each in done.unschedulable.items()}
+        nominated = {key: each.nominated_node for key, each in done.unschedulable.items()}
+        evicted = list(done.evicted.items())
+        out += [traces(one), messages, nominated, evicted, dict(done.placements)]
+        if not out[5:]:
+            then(one)
+    return out
+
+
+def check(make: Callable[[], Scheduler], then: Callable[[Scheduler], None] = lambda one: None) -> int:
+    """Compare with one by one; the number of pods that were tried in runs."""
+    with noted() as found:
+        together = seen(make, then)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Run, "preempt", lambda *arguments: 0)
+        apart = seen(make, then)
+    for mine, expected in zip(together, apart, strict=True):
+        assert mine == expected
+    return sum(found)
+
+
+def late(one: Scheduler) -> None:
+    one.client.create(node("late", cpu=64))
+
+
+def test_all_but_the_first_and_the_last_of_a_batch_are_tried_in_a_run() -> None:
+    assert check(lambda: made(*victims(4), *preemptors(4)), late) == 2
+    assert check(lambda: made(*victims(8), *preemptors(8), count=8, clock=Clock(1e9)), late) >= 4
+
+
+def test_long_runs_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preemptor_run, "MOST", 2)
+    assert check(lambda: made(*victims(8), *preemptors(8), count=8), late) >= 4
+
+
+def test_a_run_writes_no_more_than_the_history_of_the_store_keeps() -> None:
+    def make() -> Scheduler:
+        machines = [node(f"n{at}", cpu=4) for at in range(8)]
+        one = Scheduler(client := ObjectStore(history=20))
+        for each in (*machines, *victims(8)):
+            client.create(each)
+            one.sync()
+        for each in preemptors(8):
+            client.create(each)
+            one.sync()
+        return one
+
+    with noted() as found:
+        assert len(make().run().placements) == 8
+    assert max(found) == 2
+    assert check(make) == sum(found)
+
+
+def test_a_run_ends_where_a_pod_fits() -> None:
+    """The eviction for one pod leaves room for the next one."""
+    low = [pod(f"low-{at}", on=f"n{at}", requests={"cpu": 4}) for at in range(4)]
+    check(lambda: made(*low, *preemptors(8, cpu=2)), late)
+
+
+def test_a_run_ends_where_eviction_helps_nowhere() -> None:
+    assert check(lambda: made(*victims(8), *preemptors(12), count=8), late) > 0
+
+
+def test_victims_of_controllers_end_it() -> None:
+    low = [pod(f"low-{at}", on=f"n{at}", requests={"cpu": 4}) for at in range(6)]
+    low[3] = special(low[3], "owned")
+    assert check(lambda: made(*low, *preemptors(6), count=6), late) < 4
+
+
+@pytest.mark.parametrize("kind", ["finalizer", "terminating"])
+def test_pods_that_stay_after_their_deletion_are_no_plain_victims(kind: str) -> None:
+    one = made(*victims(2), special(pod("odd", on="n2"), kind))
+    run = Run(one)
+    known = {each.name: each for at in range(3) for each in one.cache.node_info(f"n{at}").pods}
+    odd = known.pop("odd")
+    assert preemptor_run._may_go(run, list(known.values()))
+    assert not preemptor_run._may_go(run, [*known.values(), odd])
+    one.client.delete(Pod, "low-0-0", "default")
+    one.sync()
+    assert not preemptor_run._may_go(run, list(known.values()))
+
+
+def special(one: Pod, kind: str) -> Pod:
+    meta = one.metadata
+    if kind == "finalizer":
+        meta = replace(meta, finalizers=("example.com/keep",))
+    if kind == "terminating":
+        meta = replace(meta, deletion_timestamp="2026-01-01T00:00:00Z", finalizers=("example.com/keep",))
+    if kind == "owned":
+        meta = replace(meta, owner_references=(OWNER,))
+    if kind == "labelled":
+        meta = replace(meta, labels={"app": "low"})
+    return replace(one, metadata=meta)
+
+
+def test_callbacks_and_handlers_of_others_are_called_one_by_one() -> None:
+    def make() -> Scheduler:
+        one = made(*victims(4), *preemptors(4))
+        one.handle.on_eviction.append(lambda gone, on, by: None)
+        return one
+
+    def watched() -> Scheduler:
+        one = made(*victims(4), *preemptors(4))
+        one.informers.informer(Pod).add_event_handler(Silent())
+        return one
+
+    assert check(make, late) == check(watched, late) == 0
+
+
+class Silent:
+    def on_add(self, obj: Pod, is_in_initial_list: bool) -> None: ...
+
+    def on_update(self, old: Pod, new: Pod) -> None: ...
+
+    def on_delete(self, obj: object) -> None: ...
+
+
+def test_pods_that_events_may_move_are_moved_one_by_one() -> None:
+    """A pod that waits for pods with a label to go; a nomination of lower priority that ends."""
+    term = PodAffinityTerm(topology_key=HOST, label_selector=LabelSelector({"app": "low"}))
+    alone = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+    first = pod("a", requests={"cpu": 1}, priority=99, affinity=alone, preemption_policy="Never")
+    check(lambda: made(*victims(4, app="low"), first, *preemptors(4)), late)
+    waits = pod("b", priority=99, node_selector={"a": "b"}, preemption_policy="Never")
+    assert check(lambda: made(*victims(4), waits, *preemptors(4)), late) == 0
+    low = pod("mid", requests={"cpu": 3}, priority=5)
+    low = replace(low, status=replace(low.status, nominated_node_name="n0"))
+    check(lambda: made(*victims(4), low, *preemptors(4)), late)
+
+
+def test_an_interrupt_leaves_no_victim_out_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, evict, calls = made(*victims(6), *preemptors(6), count=6), preemptor_run.evict_victims, list[str]()
+
+    def interrupted(*arguments: Any) -> None:
+        calls.append(arguments[1])
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        evict(*arguments)
+
+    monkeypatch.setattr(preemptor_run, "evict_victims", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        one.run()
+    stored = {each.key for each in one.client.list(Pod)[0] if each.spec.node_name}
+    one.sync()
+    assert stored == {each.key for at in range(6) for each in one.cache.node_info(f"n{at}").pods}
+    assert len(one.handle.nominator.by_node) == 3  # of the first, and of two of the run
+    assert not one.pods.before_deletion
+    monkeypatch.undo()
+    assert len(one.run().placements) == 6
+
+
+ONES = st.lists(st.tuples(st.integers(1, 4), st.sampled_from([9, 9, 9, 5])), min_size=2, max_size=10)
+LOW = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(KINDS), st.integers(-1, 1)), max_size=24)
+
+
+@settings(deadline=None, max_examples=80)
+@given(ONES, LOW, st.sampled_from(["none", "spread", "anti"]), st.booleans(), st.booleans(), st.booleans())
+def test_any_batch(
+    high: list[tuple[int, int]],
+    low: list[tuple[int, str, int]],
+    terms: str,
+    has_clock: bool,
+    has_budget: bool,
+    store: bool,
+) -> None:
+    fields: dict[str, Any] = {}
+    if terms == "anti":
+        term = PodAffinityTerm(topology_key=HOST, label_selector=LabelSelector({"app": "low"}))
+        fields["affinity"] = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+    if terms == "spread":
+        selector = LabelSelector({"app": "low"})
+        spread = TopologySpreadConstraint(2, HOST, "DoNotSchedule", label_selector=selector)
+        fields["topology_spread_constraints"] = (spread,)
+
+    def make() -> Scheduler:
+        ours = [
+            pod(f"p-{at}", requests={"cpu": cpu}, priority=priority, **fields)
+            for at, (cpu, priority) in enumerate(high)
+        ]
+        room = [4] * 6
+        for number, (at, kind, priority) in enumerate(low):
+            if room[at]:
+                room[at] -= 1
+                there = pod(f"low-{number}", on=f"n{at}", requests={"cpu": 1}, priority=priority)
+                ours.append(special(there, kind))
+        budgets = [budget(1, {"app": "low"})] if has_budget else []
+        options = {"clock": Clock(1.0)} if has_clock else {}
+        return made(*budgets, *ours, count=6, store=store, tie_break="random", seed=3, **options)
+
+    check(make, late)
+
+
+FIRST = BIG + "  priority: 10\n"
+
+
+@pytest.mark.parametrize("rate", [7, 20, 500])
+def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
+    """Each attempt takes its time, and pods that back off and other operations come in between."""
+    low = pods(80)
+    high = pods(18, podTemplatePath="first.yaml")
+    ops = nodes(20), low, churn("big.yaml", mode="recreate", number=1, intervalMilliseconds=700), high
+    low_pod, higher = POD.replace("100m", "900m"), FIRST.replace("10", "20")
+    files = {"big.yaml": higher, "first.yaml": FIRST, "pod.yaml": low_pod}
+    one = workload(tmp_path, *ops, files=files)
+
+    def ran() -> tuple[Any, ...]:
+        returned, method = list[tuple[Any, ...]](), Places.requeue
+
+        def requeue(self: Places, info: QueuedPodInfo, *arguments: Any) -> bool:
+            moved = method(self, info, *arguments)
+            returned.append((info.pod.key, arguments, self.now(), info.timestamp, info.until, info.order))
+            return moved
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Places, "requeue", requeue)
+            run = run_of(one, rate)
+        return run.operations.counts(), run.clock.exact, placements(run), returned
+
+    with noted() as found:
+        together = ran()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Run, "preempt", lambda *arguments: 0)
+        assert together == ran()
+    assert sum(found) > 0

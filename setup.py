@@ -122,7 +122,12 @@ setup(
         kernels(),
         *cythonize(
             [
-                Extension(UTILITY, ["build/_cython_utility.c"], extra_compile_args=GLUE),
+                Extension(
+                    UTILITY,
+                    ["build/_cython_utility.c"],
+                    extra_compile_args=GLUE,
+                    extra_link_args=COMPILER["LINK_FLAGS"],
+                ),
                 *(extension(path) for path in sorted(Path("pyx").rglob("*.pyx"))),
                 *([extension(BREAKERS, BREAKERS.parent)] if IS_DEBUG else []),
             ],

@@ -40,8 +40,14 @@ def main() -> int:
         stamp.write_text(json.dumps({"source": source, "wrong": wrong}))
     if os.environ.get(CHOSEN) != str(folder):
         found = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-        environment = os.environ | {CHOSEN: str(folder), "LD_LIBRARY_PATH": found, "OPENBLAS_NUM_THREADS": "1"}
-        os.execve(sys.executable, [sys.executable, "-m", "tests.campaign.mutants", *sys.argv[1:]], environment)
+        environment = os.environ | {
+            CHOSEN: str(folder),
+            "LD_LIBRARY_PATH": found,
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        os.execve(
+            sys.executable, [sys.executable, "-m", "tests.campaign.mutants", *sys.argv[1:]], environment
+        )
     wrong = set(json.loads(stamp.read_text())["wrong"])
     rooms = tuple(options.rooms.split(","))
     chosen = [at for at, one in enumerate(mutants) if at not in wrong and one.file.startswith(rooms)]

@@ -95,7 +95,8 @@ def statement_lines(mutants: list[Mutant], text: str) -> list[range]:
             heads.append(range(node.lineno, max(end or 0, node.lineno) + 1))
     heads.sort(key=lambda lines: (-lines.start, len(lines)))
     return [
-        next((lines for lines in heads if one.line in lines), range(one.line, one.line + 1)) for one in mutants
+        next((lines for lines in heads if one.line in lines), range(one.line, one.line + 1))
+        for one in mutants
     ]
 
 

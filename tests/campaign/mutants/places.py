@@ -115,7 +115,11 @@ def calculated(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     for at, child in enumerate(node.children):
         name = node.field_name_for_child(at)
         held = child.text or b""
-        if child.type.startswith("preproc_") and child.type not in {"preproc_ifdef", "preproc_if", "preproc_else"}:
+        if child.type.startswith("preproc_") and child.type not in {
+            "preproc_ifdef",
+            "preproc_if",
+            "preproc_else",
+        }:
             continue
         if node.type.startswith("preproc_") and name == "condition":
             continue
@@ -141,9 +145,7 @@ def of_c(file: str, text: str) -> Iterator[Mutant]:
         for part, other in sorted(changes, key=lambda change: -change[0].start_byte):
             at, end = part.start_byte - node.start_byte, part.end_byte - node.start_byte
             new = new[:at] + other.encode() + new[end:]
-        return Mutant(
-            file, node.start_point[0] + 1, node.start_byte, node.end_byte, held(node), new.decode()
-        )
+        return Mutant(file, node.start_point[0] + 1, node.start_byte, node.end_byte, held(node), new.decode())
 
     def held(node: tree_sitter.Node) -> str:
         return data[node.start_byte : node.end_byte].decode()

@@ -167,9 +167,7 @@ class Warm:
         for nodeid, item in self.items.items():
             by_file[nodeid.partition("::")[0]].append(item)
         now = {file: digest(ROOT / file) for file in by_file}
-        known["files"] = {
-            file: one for file, one in known["files"].items() if now.get(file) == one["digest"]
-        }
+        known["files"] = {file: one for file, one in known["files"].items() if now.get(file) == one["digest"]}
         lines = self.lines()
 
         def tasks() -> Iterator[tuple[str, Callable[[], Any], float]]:
@@ -178,7 +176,9 @@ class Warm:
                     yield file, lambda items=items: self.reached(items, lines), 1200  # type: ignore[misc]
 
         for file, (told, killed, seconds) in in_children(tasks(), self.folder, self.options.jobs):
-            print(f"{file}: {seconds:.1f} s{f', ended by signal {killed}' if told is None else ''}", flush=True)
+            print(
+                f"{file}: {seconds:.1f} s{f', ended by signal {killed}' if told is None else ''}", flush=True
+            )
             known["files"][file] = {"digest": now[file], "tests": told or {}}
             path.write_text(json.dumps(known))
         self.reach = {
@@ -206,10 +206,16 @@ class Warm:
             found[str(path)] = held
         return found
 
-    def reached(self, items: list[pytest.Item], lines: dict[str, dict[int, int]]) -> dict[str, tuple[float, str]]:
+    def reached(
+        self, items: list[pytest.Item], lines: dict[str, dict[int, int]]
+    ) -> dict[str, tuple[float, str]]:
         """Seconds and mutants of tests that pass."""
-        measured = coverage.Coverage(data_file=None, config_file=False, source=[str(ROOT / room) for room in ROOMS])
-        measured.set_option("run:disable_warnings", ["module-not-measured", "already-imported", "no-data-collected"])
+        measured = coverage.Coverage(
+            data_file=None, config_file=False, source=[str(ROOT / room) for room in ROOMS]
+        )
+        measured.set_option(
+            "run:disable_warnings", ["module-not-measured", "already-imported", "no-data-collected"]
+        )
         measured.start()
         took: dict[str, tuple[float, int]] = {}
         for item, following in zip(items, [*items[1:], None], strict=True):
@@ -306,8 +312,10 @@ class Warm:
                 for name, one in json.loads(path.read_text()).get("results", {}).items()
                 if one["killed"] or not self.options.again
             }
-        names = {number: "{0.file}:{0.line} {0.old!r} -> {0.new!r} @{0.start}".format(self.mutants[number])
-                 for number in self.sample}
+        names = {
+            number: "{0.file}:{0.line} {0.old!r} -> {0.new!r} @{0.start}".format(self.mutants[number])
+            for number in self.sample
+        }
         whole: dict[int, bool] = {}
 
         def tasks() -> Iterator[tuple[tuple[int, bool], Callable[[], Any], float]]:

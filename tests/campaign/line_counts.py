@@ -1,7 +1,7 @@
 """Lines of C and Cython that ran: `python -m tests.campaign.line_counts FOLDER [FILE]`.
 
-The folder is that of a build with --coverage, in which Cython has named its own lines. gcov reads the counts. With a
-file, the numbers of its lines that no test has reached are printed, otherwise a table with the largest gaps first.
+The folder is that of a build with --coverage, in which Cython has named its own lines. gcov reads the counts.
+With a file, its lines that no test has reached are printed, otherwise a table with the largest gaps first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Mutation testing: `python -m tests.campaign.mutants REPORT [--sample N] [--seed N]`.
 
-A mutant is one changed operator, comparison, constant, condition or call in a room of the package or in a kernel. It is
-killed when a test of its room fails. The tree itself stays as it is. A report that is there is continued.
+A mutant is one changed operator, comparison, constant, condition or call in a room of the package or in a
+kernel. It is killed when a test of its room fails. The tree itself stays as it is. A report that is there is
+continued.
 """
 
 from __future__ import annotations

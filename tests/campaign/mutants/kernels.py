@@ -1,4 +1,4 @@
-"""The kernels with all of their mutants at once, in one library: a global number chooses the one that is active.
+"""The kernels with all of their mutants at once, in one library: a global number chooses the active one.
 
 `mr_mutant` is the number, -1 for none; `mr_reached[k]` is 1 once the place of mutant k was calculated.
 """
@@ -48,7 +48,7 @@ def with_switches(text: str, mutants: Iterable[tuple[int, Mutant]]) -> str:
 
 
 def refused(text: str, errors: str) -> set[int]:
-    """The mutants of a file with switches that the compiler's errors point at: sums of pointers, for example."""
+    """The mutants that the compiler's errors about a file point at: sums of pointers, for example."""
     lines = text.splitlines()
     found = set()
     for line, column in re.findall(r"^[^\n:]*:(\d+):(\d+): error", errors, re.MULTILINE):
@@ -59,7 +59,7 @@ def refused(text: str, errors: str) -> set[int]:
 
 
 def build(folder: Path, mutants: list[Mutant]) -> set[int]:
-    """Compile the library into a folder; the number of a mutant is its position. Those that do not compile."""
+    """Compile the library into a folder; returns the mutants that do not compile, by their positions."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "switch.h").write_text(SWITCH)
     (folder / "switch.c").write_text(f"int mr_mutant = -1;\nunsigned char mr_reached[{len(mutants) + 1}];\n")

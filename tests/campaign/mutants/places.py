@@ -128,7 +128,7 @@ def calculated(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
         if child.type in {"sizeof_expression", "attribute_specifier", "enumerator"}:
             continue
         if child.type == "declaration" and (
-            node.type != "compound_statement" and node.type != "for_statement" or b"static" in held
+            node.type not in {"compound_statement", "for_statement"} or b"static" in held
         ):
             continue
         if child.type == "call_expression" and held.startswith((b"MR_DEBUG", b"_Static_assert")):
@@ -171,9 +171,12 @@ def of_c(file: str, text: str) -> Iterator[Mutant]:
             yield changed(node, (node, "break;"))
         elif node.type == "unary_expression" and held(node).startswith("!"):
             yield changed(node, (field(node, "operator"), ""))
-        elif node.type == "expression_statement" and node.children[0].type == "call_expression":
-            if not held(node).startswith("MR_"):
-                yield changed(node, (node, ";"))
+        elif (
+            node.type == "expression_statement"
+            and node.children[0].type == "call_expression"
+            and not held(node).startswith("MR_")
+        ):
+            yield changed(node, (node, ";"))
 
 
 def all_mutants(rooms: list[str]) -> list[Mutant]:

@@ -1,8 +1,8 @@
 """A plugin of pytest that has imported and collected everything once. Each mutant is a child of its process.
 
-First it learns which mutants each test reaches, and how long the test takes: a child for each file of tests. Then a
-child for each mutant carries out the tests that reach it, the likeliest and fastest first, and ends with the first
-failure.
+First it learns which mutants each test reaches, and how long the test takes: a child for each file of tests.
+Then a child for each mutant carries out the tests that reach it, the likeliest and fastest first, and ends with
+the first failure.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ from tests.campaign.mutants.kernels import Switch
 from tests.campaign.mutants.places import ROOMS, ROOT, Mutant
 
 OPTIONS = [
-    "-q", "--capture=sys", "-p", "no:benchmark", "-p", "no:randomly", "-p", "no:xdist", "-p", "no:cacheprovider",
-    "-o", "faulthandler_timeout=0",
+    "-q", "--capture=sys", "-p", "no:benchmark", "-p", "no:randomly", "-p", "no:xdist",
+    "-p", "no:cacheprovider", "-o", "faulthandler_timeout=0",
 ]  # fmt: skip
 STUCK = 60.0
 """Seconds beyond its tests' time after which a child counts as one that does not end."""
@@ -82,10 +83,8 @@ class Child:
 
     def result(self) -> tuple[Any, int, float]:
         """The result (None without one), the signal that ended the process, seconds of processor time."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)  # what it has left behind, or itself
-        except ProcessLookupError:
-            pass
         _, state, used = os.wait4(self.pid, 0)
         os.close(self.handle)
         told = json.loads(self.path.read_text()) if self.path.exists() else None
@@ -240,8 +239,7 @@ class Warm:
     # ---- mutants -------------------------------------------------------------------------------------------
 
     def tests_of(self, number: int) -> tuple[list[str], bool]:
-        """The tests of a mutant's room that reach it, in the order in which they are carried out; whether these
-        are all, or the time of one mutant leaves some out."""
+        """The tests of a mutant's room that reach it, in order; whether all fit the time of one mutant."""
         mutant = self.mutants[number]
         room = next(one for one in ROOMS if mutant.file.startswith(f"{one}/"))
         folders = tuple(ROOMS[room])

@@ -1,8 +1,8 @@
 """A plugin of pytest that has imported and collected everything once. Each mutant is a child of its process.
 
 First it learns which mutants each test reaches, and how long the test takes: a child for each file of tests.
-Then a child for each mutant carries out the tests that reach it, the likeliest and fastest first, and ends with
-the first failure.
+Then a child for each mutant carries out the tests that reach it, the likeliest and fastest first, until one
+fails.
 """
 
 from __future__ import annotations

@@ -111,8 +111,9 @@ campaign: .venv/campaign
 campaign-short: .venv/campaign
 	$(PY) -m tests.campaign --short $(OPTIONS)
 
-# Changes of the code that the tests have to notice: SAMPLE of them, chosen by SEED.
-mutants: tools
+# Changes of the code that the tests have to notice: SAMPLE of them, chosen by SEED. build/campaign/mutants.json has the
+# result of each; a report that is there is continued.
+mutants: .venv/campaign
 	mkdir -p build/campaign
 	$(PY) -m tests.campaign.mutants build/campaign/mutants.json --sample $(or $(SAMPLE),500) --seed $(or $(SEED),1)
 
@@ -132,7 +133,7 @@ coverage: .venv/campaign
 
 # Every job that a push does not run, one after the other.
 nightly: tools
-	for job in debug-test sanitize threads machine leaks campaign test-report dist-test test-live; do \
+	for job in debug-test sanitize threads machine leaks coverage campaign test-report dist-test test-live; do \
 		$(MAKE) --no-print-directory $$job || failed="$$failed $$job"; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 

@@ -117,8 +117,8 @@ mutants: .venv/campaign
 	mkdir -p build/campaign
 	$(PY) -m tests.campaign.mutants build/campaign/mutants.json --sample $(or $(SAMPLE),500) --seed $(or $(SEED),1)
 
-# Lines and branches of Python, lines of C and Cython that the tests reach, in a build of its own. gcov counts the lines
-# of C and, as Cython names them there, those of the .pyx files. ONLY=tests/core measures a part.
+# Lines and branches of Python, lines of C and Cython that the tests reach, in a build of its own, where gcov counts the
+# lines of C. ONLY=tests/core measures a part.
 COVERED := build/coverage
 coverage: .venv/campaign
 	rm -f $(COVERED)/python* $(COVERED)/lib/moorage/_core/libmoorage_kernels.so

@@ -134,7 +134,6 @@ setup(
             include_path=["pyx"],
             compiler_directives=DIRECTIVES,
             build_dir=f"build/{'debug/' if IS_DEBUG else 'coverage/' if IS_COVERAGE else ''}cython",
-            emit_linenums=IS_COVERAGE,  # gcov then tells the lines of the .pyx files
             nthreads=JOBS if JOBS > 1 else 0,
             shared_utility_qualified_name=UTILITY,
         ),

@@ -37,6 +37,8 @@ OPTIONS = [
 ]  # fmt: skip
 STUCK = 60.0
 """Seconds beyond its tests' time after which a child counts as one that does not end."""
+LEARNED = 60.0
+"""Seconds of processor time in which the tests of one file are learned; what is left of them is not used."""
 MEMORY = 8 << 30
 Result = dict[str, Any]
 
@@ -208,7 +210,7 @@ class Warm:
     def reached(
         self, items: list[pytest.Item], lines: dict[str, dict[int, int]]
     ) -> dict[str, tuple[float, str]]:
-        """Seconds and mutants of tests that pass."""
+        """Seconds and mutants of the tests that pass."""
         measured = coverage.Coverage(
             data_file=None, config_file=False, source=[str(ROOT / room) for room in ROOMS]
         )
@@ -217,7 +219,10 @@ class Warm:
         )
         measured.start()
         took: dict[str, tuple[float, int]] = {}
+        signal.setitimer(signal.ITIMER_PROF, 1.25 * LEARNED)
         for item, following in zip(items, [*items[1:], None], strict=True):
+            if time.process_time() > LEARNED:
+                break
             measured.switch_context(item.nodeid)
             begun = time.process_time()
             self.switch.take_reached()

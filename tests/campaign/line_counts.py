@@ -1,8 +1,8 @@
 """Lines of C and Cython that ran: `python -m tests.campaign.line_counts FOLDER [FILE]`.
 
 The folder is that of a build with --coverage. gcov reads the counts of C; comments in the C that Cython wrote
-say which line it belongs to. With a file, its lines that no test has reached are printed, otherwise a table with
-the largest gaps first.
+say which line it belongs to. With a file, its lines that no test has reached are printed, otherwise a table,
+largest gaps first.
 """
 
 from __future__ import annotations

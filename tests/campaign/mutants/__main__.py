@@ -29,6 +29,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="no mutant begins later")
     parser.add_argument("--budget", type=float, default=15.0, help="seconds of tests for one mutant")
     parser.add_argument("--again", action="store_true", help="test the survivors of the report once more")
+    parser.add_argument(
+        "--skip", type=float, default=0.0, help="seconds of the fastest tests that are left out"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--folder", default=str(ROOT / "build/campaign/mutants"))
     options = parser.parse_args()

@@ -12,7 +12,11 @@ import tree_sitter_c
 
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = {
-    "python/moorage/scheduler": ["tests/scheduler"],
+    "python/moorage/scheduler": [
+        "tests/scheduler",
+        "tests/tables/test_results.py",
+        "tests/multi/test_binder.py",
+    ],
     "python/moorage/queue": [
         "tests/queue",
         "tests/scheduler/test_queueing.py",

@@ -250,13 +250,20 @@ class Warm:
         folders = tuple(ROOMS[room])
         killers = self.killers[mutant.file]
         likeliest = sorted(killers, key=lambda nodeid: abs(killers[nodeid] - mutant.line))[:5]
-        chosen = sorted(
-            (nodeid not in likeliest, seconds, nodeid)
+        stem = f"test_{Path(mutant.file).stem}"
+        reaching = sorted(
+            (seconds, nodeid)
             for nodeid, (seconds, bits) in self.reach.items()
             if bits >> number & 1 and nodeid.startswith(folders)
         )
+        spent, chosen = 0.0, []
+        for seconds, nodeid in reaching:
+            spent += seconds
+            if spent > self.options.skip:
+                order = 0 if nodeid in likeliest else 1 if stem in nodeid else 2
+                chosen.append((order, seconds, nodeid))
         left, kept = self.options.budget, []
-        for _, seconds, nodeid in chosen:
+        for _, seconds, nodeid in sorted(chosen):
             left -= seconds
             if left > 0 or not kept:
                 kept.append(nodeid)
@@ -315,6 +322,10 @@ class Warm:
                 for name, one in json.loads(path.read_text()).get("results", {}).items()
                 if one["killed"] or not self.options.again
             }
+        for name, one in results.items():
+            file, _, rest = name.partition(":")
+            if one["killed"] and "::" in one["killed"]:
+                self.killers[file][one["killed"]] = int(rest.partition(" ")[0])
         names = {
             number: "{0.file}:{0.line} {0.old!r} -> {0.new!r} @{0.start}".format(self.mutants[number])
             for number in self.sample

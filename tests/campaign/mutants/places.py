@@ -22,7 +22,7 @@ ROOMS = {
         "tests/scheduler/test_queueing.py",
         "tests/scheduler/test_run.py",
     ],
-    "python/moorage/preemption": ["tests/preemption", "tests/scheduler/whole"],
+    "python/moorage/preemption": ["tests/preemption", "tests/scheduler/whole", "tests/scheduler/groups"],
     "python/moorage/cache": ["tests/cache", "tests/core/state"],
     "csrc": ["tests/core", "tests/preemption", "tests/scheduler"],
 }

@@ -256,14 +256,14 @@ class Warm:
             for nodeid, (seconds, bits) in self.reach.items()
             if bits >> number & 1 and nodeid.startswith(folders)
         )
-        spent, chosen = 0.0, []
+        spent, chosen, chance = 0.0, [], random.Random(number)
         for seconds, nodeid in reaching:
             spent += seconds
             if spent > self.options.skip:
                 order = 0 if nodeid in likeliest else 1 if stem in nodeid else 2
-                chosen.append((order, seconds, nodeid))
+                chosen.append((order, seconds if not self.options.skip else chance.random(), seconds, nodeid))
         left, kept = self.options.budget, []
-        for _, seconds, nodeid in sorted(chosen):
+        for _, _, seconds, nodeid in sorted(chosen):
             left -= seconds
             if left > 0 or not kept:
                 kept.append(nodeid)

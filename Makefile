@@ -111,29 +111,29 @@ campaign: .venv/campaign
 campaign-short: .venv/campaign
 	$(PY) -m tests.campaign --short $(OPTIONS)
 
-# Changes of the code that the tests have to notice: SAMPLE of them, chosen by SEED.
-mutants: tools
+# Changes of the code that the tests have to notice: SAMPLE of them, chosen by SEED. build/campaign/mutants.json has the
+# result of each; a report that is there is continued.
+mutants: .venv/campaign
 	mkdir -p build/campaign
 	$(PY) -m tests.campaign.mutants build/campaign/mutants.json --sample $(or $(SAMPLE),500) --seed $(or $(SEED),1)
 
-# Lines and branches of Python, lines of Cython and C that the tests reach: a build of its own, in which gcov counts the
-# lines of C and, as Cython names them there, of the .pyx files. ONLY=tests/core measures a part; what was counted stays
-# until the next build, so parts add up.
+# Lines and branches of Python, lines of C and Cython that the tests reach, in a build of its own, where gcov counts the
+# lines of C. ONLY=tests/core measures a part.
 COVERED := build/coverage
-REPORTED := -r . $(COVERED) --gcov-ignore-errors=all --merge-mode-functions=merge-use-line-min --sort uncovered-number
 coverage: .venv/campaign
+	rm -f $(COVERED)/python* $(COVERED)/lib/moorage/_core/libmoorage_kernels.so
 	MOORAGE_COVERAGE=1 $(PY) setup.py --quiet build --build-lib $(COVERED)/lib --build-temp $(COVERED)/temp
+	find $(COVERED) -name '*.gcda' -delete
 	export PYTHONPATH=$(COVERED)/lib LD_LIBRARY_PATH=$(CURDIR)/$(COVERED)/lib/moorage/_core; \
 	$(PY) -c 'import moorage; assert "$(COVERED)" in moorage.__file__, moorage.__file__' && \
 	$(PY) -m coverage run -m pytest -n auto -q -p no:benchmark $(ONLY)
-	$(PY) -m coverage combine --append --quiet
+	$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report --skip-covered --sort=miss
-	$(PY) -m gcovr $(REPORTED) --filter csrc/
-	$(PY) -m gcovr $(REPORTED) --filter pyx/
+	$(PY) -m tests.campaign.line_counts $(COVERED)/temp
 
 # Every job that a push does not run, one after the other.
 nightly: tools
-	for job in debug-test sanitize threads machine leaks campaign test-report dist-test test-live; do \
+	for job in debug-test sanitize threads machine leaks coverage campaign test-report dist-test test-live; do \
 		$(MAKE) --no-print-directory $$job || failed="$$failed $$job"; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 

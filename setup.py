@@ -122,14 +122,18 @@ setup(
         kernels(),
         *cythonize(
             [
-                Extension(UTILITY, ["build/_cython_utility.c"], extra_compile_args=GLUE),
+                Extension(
+                    UTILITY,
+                    ["build/_cython_utility.c"],
+                    extra_compile_args=GLUE,
+                    extra_link_args=COMPILER["LINK_FLAGS"],
+                ),
                 *(extension(path) for path in sorted(Path("pyx").rglob("*.pyx"))),
                 *([extension(BREAKERS, BREAKERS.parent)] if IS_DEBUG else []),
             ],
             include_path=["pyx"],
             compiler_directives=DIRECTIVES,
             build_dir=f"build/{'debug/' if IS_DEBUG else 'coverage/' if IS_COVERAGE else ''}cython",
-            emit_linenums=IS_COVERAGE,  # gcov then tells the lines of the .pyx files
             nthreads=JOBS if JOBS > 1 else 0,
             shared_utility_qualified_name=UTILITY,
         ),

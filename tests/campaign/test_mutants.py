@@ -1,4 +1,4 @@
-"""Mutants: which there are, that a place is changed and nothing else, and that each can be made in one process."""
+"""Mutants: which there are, that a place is changed and nothing else, and how each is made in one process."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def loaded(path: Path, text: str) -> ModuleType:
 
 
 def test_code_is_replaced_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module whose functions are replaced does as the changed module; what an import does is left to one."""
+    """A module with replaced functions does as the changed module; what an import does is left out."""
     monkeypatch.setattr(functions, "ROOT", tmp_path)
     by_import = set()
     mutants = list(of_python("one.py", MODULE))

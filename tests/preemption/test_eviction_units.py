@@ -27,6 +27,7 @@ from tests.preemption.world import (
 from tests.scheduler.groups.gang_kit import GATES, gang
 
 from moorage.framework.plugin.cycle_state import CycleState
+from moorage.objects import group_of
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import (
     Affinity,
@@ -42,7 +43,7 @@ from moorage.objects.model.pod_group import (
     SingleDisruptionMode,
 )
 from moorage.preemption.dry_run import PreemptionDryRuns
-from moorage.preemption.eviction_units import Unit, units_by_importance, violations
+from moorage.preemption.eviction_units import Unit, Units, units_by_importance, violations
 from moorage.preemption.pick import pick_one_node
 from moorage.scheduler import Scheduler
 
@@ -112,6 +113,17 @@ def test_the_group_s_priority_decides_whether_it_may_be_evicted() -> None:
     assert find(one, preemptor(2)).text(2) == (
         "0/2 nodes are available: 2 No preemption victims found for incoming pod."
     )
+
+
+@pytest.mark.parametrize(("priority", "expected"), [(7, 7), (None, 0)])
+def test_seen_by_a_group_other_pods_have_their_group_s_priority(priority: int | None, expected: int) -> None:
+    groups = [group(priority=priority, mode=SINGLE)]
+    one = world(member("m", priority=3), groups=groups)
+    key = group_of(member("m"))
+    assert key is not None
+    handle = one.handle
+    assert Units(handle, for_group=True).unit_of(key) == (expected, None)
+    assert Units(handle).unit_of(key) == (None, None)
 
 
 def test_a_group_comes_back_whole_or_not_at_all() -> None:

@@ -16,10 +16,12 @@ from moorage.framework.plugin.events import (
     on,
     queue_if,
 )
+from moorage.framework.plugin.interface import QueueSortPlugin
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.pod import Pod, PodSchedulingGroup
 from moorage.objects.model.pod_group import GROUP_ANNOTATION, PodGroup, group_of
 from tests.core.make import pod
+from tests.framework.make import make
 from tests.queue.make import Clock, fail, gating, make_queue, names, places, queued, reject
 
 
@@ -145,3 +147,16 @@ def test_mates_stay_where_the_one_that_comes_is_kept_out_too() -> None:
     queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, member("c"))
     assert gang.asked == ["c", "a", "b"]
     assert places(queue) == {"active": ["c", "a", "b"]}
+
+
+def test_pods_without_a_group_are_popped_together_in_a_plugin_s_order() -> None:
+    def less(self: Any, a: Any, b: Any) -> bool:
+        return bool(a.pod.name > b.pod.name)
+
+    pods = [pod("d"), pod("c"), member("b"), pod("a"), pod("e")]
+    queue = made(*pods, sorter=make(QueueSortPlugin, "Backwards", less=less))
+    assert names(queue.pop_batch(2)) == ["e", "d"]
+    assert names(queue.pop_batch(9)) == ["c"]
+    assert names(queue.pop_batch(9)) == ["b"]
+    assert names(queue.pop_batch(9)) == ["a"]
+    assert names(queue.pop_batch(9)) == []

@@ -19,7 +19,7 @@ NODES = ("a", "b", "c")
 ERROR_SIZE = 256
 FILTER, SCORE, NORMALIZE, CHANGES, OTHER_ABI, SMALL, NAMELESS, WIDE = (1 << bit for bit in range(8))
 HEAD = 16
-"""Bytes before the texts: flags, weight, three answers, three codes, three scores, factor, shift, bytes of the error."""
+"""Bytes before texts: flags, weight, three answers, codes and scores, factor, shift, length of error."""
 
 
 class Script(ctypes.Structure):

@@ -1,7 +1,8 @@
 """Mutation testing: `python -m tests.campaign.mutants REPORT [--sample N] [--seed N]`.
 
-A mutant is one changed operator, comparison, constant, condition or call in a room of the package or in a kernel. It is
-killed when a test of its room fails. The tree itself stays as it is. A report that is there is continued.
+A mutant is one changed operator, comparison, constant, condition or call in a room of the package or in a
+kernel. It is killed when a test of its room fails. The tree itself stays as it is. A report that is there is
+continued.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="no mutant begins later")
     parser.add_argument("--budget", type=float, default=15.0, help="seconds of tests for one mutant")
     parser.add_argument("--again", action="store_true", help="test the survivors of the report once more")
+    parser.add_argument(
+        "--skip", type=float, default=0.0, help="seconds of the fastest tests that are left out"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--folder", default=str(ROOT / "build/campaign/mutants"))
     options = parser.parse_args()
@@ -40,8 +44,14 @@ def main() -> int:
         stamp.write_text(json.dumps({"source": source, "wrong": wrong}))
     if os.environ.get(CHOSEN) != str(folder):
         found = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-        environment = os.environ | {CHOSEN: str(folder), "LD_LIBRARY_PATH": found, "OPENBLAS_NUM_THREADS": "1"}
-        os.execve(sys.executable, [sys.executable, "-m", "tests.campaign.mutants", *sys.argv[1:]], environment)
+        environment = os.environ | {
+            CHOSEN: str(folder),
+            "LD_LIBRARY_PATH": found,
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        os.execve(
+            sys.executable, [sys.executable, "-m", "tests.campaign.mutants", *sys.argv[1:]], environment
+        )
     wrong = set(json.loads(stamp.read_text())["wrong"])
     rooms = tuple(options.rooms.split(","))
     chosen = [at for at, one in enumerate(mutants) if at not in wrong and one.file.startswith(rooms)]

@@ -1,8 +1,7 @@
 """A mutant of Python in a process that has its module: the code of functions is replaced where they are.
 
-What is carried out when a module is imported (defaults, decorators, constants of modules and classes) cannot be
-replaced so. `python -m pytest -p tests.campaign.mutants.functions` imports the changed module instead; the variable
-MOORAGE_MUTANT has the mutant as JSON.
+What is carried out when a module is imported (defaults, decorators, constants of modules and classes) cannot
+be replaced so. A process whose variable MOORAGE_MUTANT has the mutant as JSON imports the changed module.
 """
 
 from __future__ import annotations
@@ -95,7 +94,8 @@ def statement_lines(mutants: list[Mutant], text: str) -> list[range]:
             heads.append(range(node.lineno, max(end or 0, node.lineno) + 1))
     heads.sort(key=lambda lines: (-lines.start, len(lines)))
     return [
-        next((lines for lines in heads if one.line in lines), range(one.line, one.line + 1)) for one in mutants
+        next((lines for lines in heads if one.line in lines), range(one.line, one.line + 1))
+        for one in mutants
     ]
 
 

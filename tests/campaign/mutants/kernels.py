@@ -1,4 +1,4 @@
-"""The kernels with all of their mutants at once, in one library: a global number chooses the one that is active.
+"""The kernels with all of their mutants at once, in one library: a global number chooses the active one.
 
 `mr_mutant` is the number, -1 for none; `mr_reached[k]` is 1 once the place of mutant k was calculated.
 """
@@ -35,7 +35,11 @@ def with_switches(text: str, mutants: Iterable[tuple[int, Mutant]]) -> str:
             number, mutant = order[at]
             inner, following = written(mutant.start, mutant.end, at + 1)
             new = mutant.new.replace("\n", " ").encode()
-            form = b"{ if (MR_IS(%d)) { %b } else { %b } }" if mutant.old.endswith(";") else b"(MR_IS(%d) ? (%b) : (%b))"
+            form = (
+                b"{ if (MR_IS(%d)) { %b } else { %b } }"
+                if mutant.old.endswith(";")
+                else b"(MR_IS(%d) ? (%b) : (%b))"
+            )
             parts += [data[start : mutant.start], form % (number, new, inner)]
             start, at = mutant.end, following
         return b"".join([*parts, data[start:end]]), at
@@ -44,23 +48,32 @@ def with_switches(text: str, mutants: Iterable[tuple[int, Mutant]]) -> str:
 
 
 def refused(text: str, errors: str) -> set[int]:
-    """The mutants of a file with switches that the compiler's errors point at: sums of pointers, for example."""
+    """The mutants that the compiler's errors about a file point at: sums of pointers, for example."""
     lines = text.splitlines()
     found = set()
     for line, column in re.findall(r"^[^\n:]*:(\d+):(\d+): error", errors, re.MULTILINE):
-        found |= {int(number) for number in re.findall(r"MR_IS\((\d+)\)", lines[int(line) - 1][: int(column)])[-1:]}
+        found |= {
+            int(number) for number in re.findall(r"MR_IS\((\d+)\)", lines[int(line) - 1][: int(column)])[-1:]
+        }
     return found
 
 
 def build(folder: Path, mutants: list[Mutant]) -> set[int]:
-    """Compile the library into a folder; the number of a mutant is its position. Those that do not compile."""
+    """Compile the library into a folder; returns the mutants that do not compile, by their positions."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "switch.h").write_text(SWITCH)
-    (folder / "switch.c").write_text(
-        f"int mr_mutant = -1;\nunsigned char mr_reached[{len(mutants) + 1}];\n"
-    )
+    (folder / "switch.c").write_text(f"int mr_mutant = -1;\nunsigned char mr_reached[{len(mutants) + 1}];\n")
     flags = runpy.run_path(str(ROOT / "csrc/flags.py"))
-    command = ["cc", "-c", "-fPIC", "-I", str(ROOT / "csrc"), "-I", str(ROOT / "python/moorage/include"), "-w"]
+    command = [
+        "cc",
+        "-c",
+        "-fPIC",
+        "-I",
+        str(ROOT / "csrc"),
+        "-I",
+        str(ROOT / "python/moorage/include"),
+        "-w",
+    ]
     command += [*flags["FLAGS"], *flags["KERNEL_FLAGS"], "-O1", "-include", str(folder / "switch.h")]
 
     def compiled(path: Path) -> set[int]:

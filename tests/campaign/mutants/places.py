@@ -12,13 +12,17 @@ import tree_sitter_c
 
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = {
-    "python/moorage/scheduler": ["tests/scheduler"],
+    "python/moorage/scheduler": [
+        "tests/scheduler",
+        "tests/tables/test_results.py",
+        "tests/multi/test_binder.py",
+    ],
     "python/moorage/queue": [
         "tests/queue",
         "tests/scheduler/test_queueing.py",
         "tests/scheduler/test_run.py",
     ],
-    "python/moorage/preemption": ["tests/preemption", "tests/scheduler/whole"],
+    "python/moorage/preemption": ["tests/preemption", "tests/scheduler/whole", "tests/scheduler/groups"],
     "python/moorage/cache": ["tests/cache", "tests/core/state"],
     "csrc": ["tests/core", "tests/preemption", "tests/scheduler"],
 }
@@ -115,7 +119,11 @@ def calculated(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     for at, child in enumerate(node.children):
         name = node.field_name_for_child(at)
         held = child.text or b""
-        if child.type.startswith("preproc_") and child.type not in {"preproc_ifdef", "preproc_if", "preproc_else"}:
+        if child.type.startswith("preproc_") and child.type not in {
+            "preproc_ifdef",
+            "preproc_if",
+            "preproc_else",
+        }:
             continue
         if node.type.startswith("preproc_") and name == "condition":
             continue
@@ -124,7 +132,7 @@ def calculated(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
         if child.type in {"sizeof_expression", "attribute_specifier", "enumerator"}:
             continue
         if child.type == "declaration" and (
-            node.type != "compound_statement" and node.type != "for_statement" or b"static" in held
+            node.type not in {"compound_statement", "for_statement"} or b"static" in held
         ):
             continue
         if child.type == "call_expression" and held.startswith((b"MR_DEBUG", b"_Static_assert")):
@@ -141,9 +149,7 @@ def of_c(file: str, text: str) -> Iterator[Mutant]:
         for part, other in sorted(changes, key=lambda change: -change[0].start_byte):
             at, end = part.start_byte - node.start_byte, part.end_byte - node.start_byte
             new = new[:at] + other.encode() + new[end:]
-        return Mutant(
-            file, node.start_point[0] + 1, node.start_byte, node.end_byte, held(node), new.decode()
-        )
+        return Mutant(file, node.start_point[0] + 1, node.start_byte, node.end_byte, held(node), new.decode())
 
     def held(node: tree_sitter.Node) -> str:
         return data[node.start_byte : node.end_byte].decode()
@@ -169,9 +175,12 @@ def of_c(file: str, text: str) -> Iterator[Mutant]:
             yield changed(node, (node, "break;"))
         elif node.type == "unary_expression" and held(node).startswith("!"):
             yield changed(node, (field(node, "operator"), ""))
-        elif node.type == "expression_statement" and node.children[0].type == "call_expression":
-            if not held(node).startswith("MR_"):
-                yield changed(node, (node, ";"))
+        elif (
+            node.type == "expression_statement"
+            and node.children[0].type == "call_expression"
+            and not held(node).startswith("MR_")
+        ):
+            yield changed(node, (node, ";"))
 
 
 def all_mutants(rooms: list[str]) -> list[Mutant]:

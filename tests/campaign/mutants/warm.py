@@ -1,8 +1,8 @@
 """A plugin of pytest that has imported and collected everything once. Each mutant is a child of its process.
 
-First it learns which mutants each test reaches, and how long the test takes: a child for each file of tests. Then a
-child for each mutant carries out the tests that reach it, the likeliest and fastest first, and ends with the first
-failure.
+First it learns which mutants each test reaches, and how long the test takes: a child for each file of tests.
+Then a child for each mutant carries out the tests that reach it, the likeliest and fastest first, until one
+fails.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,13 @@ from tests.campaign.mutants.kernels import Switch
 from tests.campaign.mutants.places import ROOMS, ROOT, Mutant
 
 OPTIONS = [
-    "-q", "--capture=sys", "-p", "no:benchmark", "-p", "no:randomly", "-p", "no:xdist", "-p", "no:cacheprovider",
-    "-o", "faulthandler_timeout=0",
+    "-q", "--capture=sys", "-p", "no:benchmark", "-p", "no:randomly", "-p", "no:xdist",
+    "-p", "no:cacheprovider", "-o", "faulthandler_timeout=0",
 ]  # fmt: skip
 STUCK = 60.0
 """Seconds beyond its tests' time after which a child counts as one that does not end."""
+LEARNED = 60.0
+"""Seconds of processor time in which the tests of one file are learned; what is left of them is not used."""
 MEMORY = 8 << 30
 Result = dict[str, Any]
 
@@ -82,10 +85,8 @@ class Child:
 
     def result(self) -> tuple[Any, int, float]:
         """The result (None without one), the signal that ended the process, seconds of processor time."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)  # what it has left behind, or itself
-        except ProcessLookupError:
-            pass
         _, state, used = os.wait4(self.pid, 0)
         os.close(self.handle)
         told = json.loads(self.path.read_text()) if self.path.exists() else None
@@ -167,9 +168,7 @@ class Warm:
         for nodeid, item in self.items.items():
             by_file[nodeid.partition("::")[0]].append(item)
         now = {file: digest(ROOT / file) for file in by_file}
-        known["files"] = {
-            file: one for file, one in known["files"].items() if now.get(file) == one["digest"]
-        }
+        known["files"] = {file: one for file, one in known["files"].items() if now.get(file) == one["digest"]}
         lines = self.lines()
 
         def tasks() -> Iterator[tuple[str, Callable[[], Any], float]]:
@@ -178,7 +177,9 @@ class Warm:
                     yield file, lambda items=items: self.reached(items, lines), 1200  # type: ignore[misc]
 
         for file, (told, killed, seconds) in in_children(tasks(), self.folder, self.options.jobs):
-            print(f"{file}: {seconds:.1f} s{f', ended by signal {killed}' if told is None else ''}", flush=True)
+            print(
+                f"{file}: {seconds:.1f} s{f', ended by signal {killed}' if told is None else ''}", flush=True
+            )
             known["files"][file] = {"digest": now[file], "tests": told or {}}
             path.write_text(json.dumps(known))
         self.reach = {
@@ -206,13 +207,22 @@ class Warm:
             found[str(path)] = held
         return found
 
-    def reached(self, items: list[pytest.Item], lines: dict[str, dict[int, int]]) -> dict[str, tuple[float, str]]:
-        """Seconds and mutants of tests that pass."""
-        measured = coverage.Coverage(data_file=None, config_file=False, source=[str(ROOT / room) for room in ROOMS])
-        measured.set_option("run:disable_warnings", ["module-not-measured", "already-imported", "no-data-collected"])
+    def reached(
+        self, items: list[pytest.Item], lines: dict[str, dict[int, int]]
+    ) -> dict[str, tuple[float, str]]:
+        """Seconds and mutants of the tests that pass."""
+        measured = coverage.Coverage(
+            data_file=None, config_file=False, source=[str(ROOT / room) for room in ROOMS]
+        )
+        measured.set_option(
+            "run:disable_warnings", ["module-not-measured", "already-imported", "no-data-collected"]
+        )
         measured.start()
         took: dict[str, tuple[float, int]] = {}
+        signal.setitimer(signal.ITIMER_PROF, 1.25 * LEARNED)
         for item, following in zip(items, [*items[1:], None], strict=True):
+            if time.process_time() > LEARNED:
+                break
             measured.switch_context(item.nodeid)
             begun = time.process_time()
             self.switch.take_reached()
@@ -234,20 +244,26 @@ class Warm:
     # ---- mutants -------------------------------------------------------------------------------------------
 
     def tests_of(self, number: int) -> tuple[list[str], bool]:
-        """The tests of a mutant's room that reach it, in the order in which they are carried out; whether these
-        are all, or the time of one mutant leaves some out."""
+        """The tests of a mutant's room that reach it, in order; whether all fit the time of one mutant."""
         mutant = self.mutants[number]
         room = next(one for one in ROOMS if mutant.file.startswith(f"{one}/"))
         folders = tuple(ROOMS[room])
         killers = self.killers[mutant.file]
         likeliest = sorted(killers, key=lambda nodeid: abs(killers[nodeid] - mutant.line))[:5]
-        chosen = sorted(
-            (nodeid not in likeliest, seconds, nodeid)
+        stem = f"test_{Path(mutant.file).stem}"
+        reaching = sorted(
+            (seconds, nodeid)
             for nodeid, (seconds, bits) in self.reach.items()
             if bits >> number & 1 and nodeid.startswith(folders)
         )
+        spent, chosen, chance = 0.0, [], random.Random(number)
+        for seconds, nodeid in reaching:
+            spent += seconds
+            if spent > self.options.skip:
+                order = 0 if nodeid in likeliest else 1 if stem in nodeid else 2
+                chosen.append((order, seconds if not self.options.skip else chance.random(), seconds, nodeid))
         left, kept = self.options.budget, []
-        for _, seconds, nodeid in chosen:
+        for _, _, seconds, nodeid in sorted(chosen):
             left -= seconds
             if left > 0 or not kept:
                 kept.append(nodeid)
@@ -306,8 +322,14 @@ class Warm:
                 for name, one in json.loads(path.read_text()).get("results", {}).items()
                 if one["killed"] or not self.options.again
             }
-        names = {number: "{0.file}:{0.line} {0.old!r} -> {0.new!r} @{0.start}".format(self.mutants[number])
-                 for number in self.sample}
+        for name, one in results.items():
+            file, _, rest = name.partition(":")
+            if one["killed"] and "::" in one["killed"]:
+                self.killers[file][one["killed"]] = int(rest.partition(" ")[0])
+        names = {
+            number: "{0.file}:{0.line} {0.old!r} -> {0.new!r} @{0.start}".format(self.mutants[number])
+            for number in self.sample
+        }
         whole: dict[int, bool] = {}
 
         def tasks() -> Iterator[tuple[tuple[int, bool], Callable[[], Any], float]]:

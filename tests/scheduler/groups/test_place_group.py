@@ -180,6 +180,7 @@ def test_a_group_reserves_in_thought_and_then_for_good() -> None:
     assert result.succeeded
     assert sorted(result.started) == [0, 2]
     assert result.failures[1].message == "0/1 nodes are available: 1 not this one."
+    assert result.rows[1] == -1
     thought = ["reserve m0", "reserve m1", "unreserve m1", "reserve m2", "unreserve m2", "unreserve m0"]
     assert plugin.asked == [*thought, "reserve m0", "reserve m2"]
     assert scheduler.cache.state.assumed_pods() == ["m0", "m2"]

@@ -375,6 +375,24 @@ def test_whoever_interrupts_a_binding_leaves_nothing_assumed() -> None:
     assert steps.log[-1] == "unreserve p a"
 
 
+def test_whoever_interrupts_a_binding_after_permit_leaves_nothing_waiting() -> None:
+    def permit(self: Any, state: Any, pod: Pod, node_name: str) -> tuple[Status, float]:
+        return Status(Code.WAIT), 10.0
+
+    def pre_bind_pre_flight(self: Any, state: Any, pod: Pod, node_name: str) -> None:
+        raise KeyboardInterrupt
+
+    plugins = (
+        make(mo.PermitPlugin, "A", permit=permit),
+        make(mo.PreBindPlugin, "B", pre_bind_pre_flight=pre_bind_pre_flight),
+    )
+    one = Scheduler(mo.Cluster(nodes=[node("a")], pods=[pod("p")]), profile=profile_with(*plugins))
+    with pytest.raises(KeyboardInterrupt):
+        one.run()
+    assert not one.cache.state.has_pod(pod("p"))
+    assert len(one.handle.waiting_pods) == 0
+
+
 # ---- threads -----------------------------------------------------------------------------------------------
 
 

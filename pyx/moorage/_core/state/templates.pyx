@@ -162,12 +162,12 @@ cdef class Templates:
 
         Either they are added, or an exception leaves everything as it was.
         """
-        self.members.resize(replicas.id, replicas.count)
-        self.living.touch(replicas.id)
         undo = partial(self._take_out, replicas)
         self.journal.on_undo(undo)
         try:
             self._put_in(replicas)
+            self.members.resize(replicas.id, replicas.count)
+            self.living.touch(replicas.id)
         except BaseException:
             undo()
             raise

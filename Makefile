@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test wheels wheels-test build tools clean check bench-live threads campaign campaign-short mutants nightly coverage instructions FORCE
+.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test extras wheels wheels-test build tools clean check bench-live threads soak campaign campaign-short mutants nightly coverage instructions FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -88,6 +88,10 @@ threads: tools
 	$(PY) -c 'import moorage; assert "$(THREADS)" in moorage.__file__, moorage.__file__' && \
 	$(PY) -m pytest -q -p no:benchmark -p no:xdist $(RACES) || { cat $(THREADS)/report.* 2> /dev/null; exit 1; }
 
+# Eight threads over caches, forks, a pool and a store, for ten minutes; SECONDS names another time.
+soak: tools
+	$(PY) -m tests.campaign.soak build/campaign/soak.json --seconds $(or $(SECONDS),600)
+
 # A build with assertions of capacity, bounds and logging, and the tests that break each of them.
 DEBUG := build/debug
 debug-test: tools
@@ -133,7 +137,11 @@ coverage: .venv/campaign
 
 # Every job that a push does not run, one after the other.
 nightly: tools
+<<<<<<< HEAD
 	for job in debug-test sanitize threads machine leaks coverage campaign test-report dist-test test-live; do \
+=======
+	for job in debug-test sanitize threads machine leaks campaign test-report dist-test extras test-live; do \
+>>>>>>> b2d0670f3c502c79cafd976cd09dbced32632997
 		$(MAKE) --no-print-directory $$job || failed="$$failed $$job"; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
@@ -165,6 +173,10 @@ dist: tools
 
 dist-test: dist
 	$(PY) -m tests.package dist
+
+# Each extra alone in an environment of its own, and what is said where it is missing.
+extras: dist
+	$(PY) -m tests.package.extras dist/*.whl
 
 # A wheel for each interpreter of PYTHONS, built twice and compared; wheels-test runs the whole suite over each as well.
 PYTHONS ?= $(PYTHON)

@@ -74,6 +74,21 @@ def extension(path: Path, folder: str | Path = "pyx") -> Extension:
     )
 
 
+def mended(extensions: list[Extension]) -> list[Extension]:
+    """Cython 3.3 releases an item twice if a list comprehension has no memory to grow: once where the item is
+    appended, and once more as the function is left. The first one is taken out."""
+    for one in extensions:
+        generated = Path(one.sources[0])
+        text = generated.read_text()
+        better = text.replace(
+            "int result = PyList_Append(list, x);\n    Py_DECREF(x);",
+            "int result = PyList_Append(list, x);\n    if (!result) Py_DECREF(x);",
+        )
+        if better != text:
+            generated.write_text(better)
+    return extensions
+
+
 class BuildCore(build_ext):
     """Builds the library of kernels before the modules that are linked with it, and those side by side."""
 
@@ -120,6 +135,7 @@ class BuildCore(build_ext):
 setup(
     ext_modules=[
         kernels(),
+<<<<<<< HEAD
         *cythonize(
             [
                 Extension(
@@ -136,6 +152,21 @@ setup(
             build_dir=f"build/{'debug/' if IS_DEBUG else 'coverage/' if IS_COVERAGE else ''}cython",
             nthreads=JOBS if JOBS > 1 else 0,
             shared_utility_qualified_name=UTILITY,
+=======
+        *mended(
+            cythonize(
+                [
+                    Extension(UTILITY, ["build/_cython_utility.c"], extra_compile_args=GLUE),
+                    *(extension(path) for path in sorted(Path("pyx").rglob("*.pyx"))),
+                    *([extension(BREAKERS, BREAKERS.parent)] if IS_DEBUG else []),
+                ],
+                include_path=["pyx"],
+                compiler_directives=DIRECTIVES,
+                build_dir="build/debug/cython" if IS_DEBUG else "build/cython",
+                nthreads=JOBS if JOBS > 1 else 0,
+                shared_utility_qualified_name=UTILITY,
+            )
+>>>>>>> b2d0670f3c502c79cafd976cd09dbced32632997
         ),
     ],
     cmdclass={"build_ext": BuildCore},

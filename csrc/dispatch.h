@@ -9,7 +9,7 @@
 #include <stdint.h> /* defines __GLIBC__ */
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) \
-    && __GNUC__ >= 12 && !defined(__SANITIZE_ADDRESS__)
+    && __GNUC__ >= 12 && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /* Whether the processor has pdep and pext, which move bits apart and together. */
 #define MR_HAS_BMI2 __builtin_cpu_supports("bmi2")
 #define MR_DISPATCHED __attribute__((target_clones("default", "arch=x86-64-v3")))

@@ -38,14 +38,27 @@ class Size(NamedTuple):
     operations: int
     sanitized: int
     budget: int
+    soak_seconds: float
     fuzz_seconds: float
     every: int
     mutants: int
 
 
+<<<<<<< HEAD
 SHORT = Size(operations=10_000_000, sanitized=500_000, budget=1, fuzz_seconds=8, every=100, mutants=40)
+=======
+SHORT = Size(
+    operations=10_000_000, sanitized=500_000, budget=1, soak_seconds=10, fuzz_seconds=8, every=100, mutants=4
+)
+>>>>>>> b2d0670f3c502c79cafd976cd09dbced32632997
 LONG = Size(
-    operations=1_000_000_000, sanitized=20_000_000, budget=200, fuzz_seconds=900, every=10, mutants=500
+    operations=1_000_000_000,
+    sanitized=20_000_000,
+    budget=200,
+    soak_seconds=600,
+    fuzz_seconds=900,
+    every=10,
+    mutants=500,
 )
 Figures = dict[str, Any]
 
@@ -122,6 +135,14 @@ def machines(size: Size, seed: int) -> Figures:
     return {"steps": sum(steps.values())} | steps
 
 
+def soak(size: Size, seed: int) -> Figures:
+    """Rounds of eight threads beside one another."""
+    seconds = ["--seconds", str(size.soak_seconds)]
+    python("-m", "tests.campaign.soak", str(OUT / "soak.json"), *seconds, "--seed", str(seed))
+    rounds = written("soak")["rounds"]
+    return {"rounds": sum(rounds.values())} | rounds
+
+
 def fuzz(size: Size, seed: int) -> Figures:
     """Executions of each fuzz target."""
     (OUT / "fuzz").mkdir(parents=True, exist_ok=True)
@@ -173,7 +194,7 @@ def mutants(size: Size, seed: int) -> Figures:
 
 Job = Callable[[Size, int], Figures]
 JOBS: dict[str, Job] = {
-    one.__name__: one for one in (native, sanitized, machines, fuzz, allocations, differential, mutants)
+    one.__name__: one for one in (native, sanitized, machines, soak, fuzz, allocations, differential, mutants)
 }
 
 

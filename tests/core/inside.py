@@ -96,6 +96,8 @@ def numbers(state: ClusterState) -> dict[str, int]:
     templates = inside(ledger["templates"])
     out = dict(ledger["index"])
     for id, entry in enumerate(templates["entries"]):
+        if entry is None:
+            continue
         for at, number in enumerate(chunk(templates["members"], id)):
             if number >= 0:
                 assert (records["origin"][number], records["ordinal"][number]) == (id + 1, entry.first + at)

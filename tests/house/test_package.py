@@ -80,6 +80,16 @@ def test_constraints_pin_what_make_installs() -> None:
             assert pinned[canonical(requirement.name)] in requirement.specifier, str(requirement)
 
 
+def test_each_dependency_has_its_reason() -> None:
+    project, reasons = metadata()["project"], (ROOT / "docs/guide/releasing.md").read_text()
+    wanted = [*project["dependencies"], *metadata()["build-system"]["requires"]]
+    for extra in project["optional-dependencies"].values():
+        wanted += extra
+    table = "".join(line.split("|")[1] for line in reasons.splitlines() if line.startswith("| "))
+    told = {*re.findall(r"[\w-]+", table.replace("_", "-").lower())}
+    assert not {canonical(Requirement(one).name) for one in wanted} - told - {"moorage"}
+
+
 def canonical(package: str) -> str:
     return re.sub(r"[-_.]+", "-", package).lower()
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from typing import Any
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import node, pod
+from tests.core.state.test_domains import HOST, make, rejected, spread_over
 
 from moorage._core.base.buffers import Journal
+from moorage._core.decide.placer import Placer
+from moorage._core.services.running_pods import RunningPods
 from moorage._core.state.cluster_state import ClusterState
+from moorage.objects.model.pod_group import GROUP_ANNOTATION
 
 memory = pytest.importorskip("_testcapi", reason="a CPython without its test modules")
 Operation = Callable[[ClusterState], object]
@@ -80,4 +87,140 @@ def test_an_action_is_recorded_as_a_whole_or_not_at_all() -> None:
         outcomes.add(without(allocation, partial(journal.put, table, "second", 2)))
         journal.rollback(mark)
         assert (table, journal.depth) == ({}, 0)
+    assert outcomes == {False, True}
+
+
+# ---- replicas, columns and counters
+
+WEB, OTHER = (replace(one, metadata=replace(one.metadata, uid="")) for one in (pod("web"), pod("other")))
+
+
+def replica(ordinal: int, on: str) -> Any:
+    meta = replace(WEB.metadata, name=f"web-{ordinal}", uid=f"default/web-#{ordinal}")
+    return replace(WEB, metadata=meta, spec=replace(WEB.spec, node_name=on))
+
+
+SECOND, LAST = replica(1, "n1"), replica(10, "n3")
+COUNTED = {"app": "x"}
+THERE, MORE = pod("there", on="n0", labels=COUNTED), pod("more", on="n1", labels=COUNTED)
+OF_A_NEW_CLASS = pod("more", on="n1", labels=COUNTED | {"rev": "2"})
+WITH_A_DEVICE = pod("device", on="n1", requests={"example.com/device": 1})
+SPREADS = [spread_over(key) for key in (HOST, "topology.kubernetes.io/zone", "nowhere")]
+
+
+def assume(state: ClusterState, template: Any, first: int, rows: list[int]) -> None:
+    state.assume_template(INTERNED[template.name], template, first, np.array(rows, dtype=np.int32))
+
+
+INTERNED: dict[str, int] = {}
+
+
+def counting() -> tuple[ClusterState, Placer]:
+    """Two entries of replicas, one pod with an object, and counters; the classes of all pods are known."""
+    state, placer = make(4)
+    INTERNED.update({one.name: state.classes.intern(one) for one in (WEB, OTHER)})
+    assume(state, WEB, 0, [0, 1, 2])
+    assume(state, WEB, 10, [3])
+    state.add_pod(THERE)
+    rejected(state, placer, SPREADS[0])
+    for one in (*SPREADS, SECOND, LAST, MORE, OF_A_NEW_CLASS, WITH_A_DEVICE):
+        state.classes.intern(one)  # msgspec crashes if it has no memory for a key
+    return state, placer
+
+
+def ask(state: ClusterState, placer: Placer, spread: int) -> set[str]:
+    try:
+        return rejected(state, placer, SPREADS[spread])
+    except TypeError as error:  # numpy without memory to look for a loop
+        raise MemoryError from error
+
+
+def consequences(state: ClusterState, placer: Placer) -> list[Any]:
+    """What is answered while pods come and go."""
+    told: list[Any] = [[ask(state, placer, at) for at in range(3)]]
+    for at in range(3):
+        state.add_pod(pod(f"later-{at}", on=f"n{at}", labels=COUNTED))
+        told.append([ask(state, placer, at) for at in range(3)])
+    assume(state, WEB, 30, [0, 1])
+    told.append([[one.name for one in state.pods_of(row)] for row in range(4)])
+    for ordinal in (31, 30):
+        state.forget_pod(replica(ordinal, f"n{ordinal - 30}"))
+    return [*told, ask(state, placer, 0), [[one.name for one in state.pods_of(row)] for row in range(4)]]
+
+
+CHANGES: dict[str, Callable[[ClusterState, Placer], object]] = {
+    "replicas": lambda state, placer: assume(state, WEB, 20, [0, 1]),
+    "replicas of another template": lambda state, placer: assume(state, OTHER, 0, [0, 1]),
+    "a replica goes": lambda state, placer: state.forget_pod(SECOND),
+    "the last replica goes": lambda state, placer: state.forget_pod(LAST),
+    "a replica gets an object": lambda state, placer: state.add_pod(SECOND),
+    "the last replica gets an object": lambda state, placer: state.add_pod(LAST),
+    "a new resource": lambda state, placer: state.add_pod(WITH_A_DEVICE),
+    "a counted pod": lambda state, placer: state.add_pod(MORE),
+    "a counted pod of a new class": lambda state, placer: state.add_pod(OF_A_NEW_CLASS),
+    "a counted pod goes": lambda state, placer: state.remove_pod(THERE),
+    "a counter": lambda state, placer: ask(state, placer, 1),
+    "a counter of a new label": lambda state, placer: ask(state, placer, 2),
+}
+READING = {"a counter", "a counter of a new label"}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("transaction", ["none", "goes on", "rolled back"])
+def test_a_change_without_memory_can_be_made_again(name: str, transaction: str) -> None:
+    change, unharmed, failed = CHANGES[name], 0, 0
+    state, placer = counting()
+    change(state, placer)
+    after = consequences(state, placer)
+    before = consequences(*counting())
+    for allocation in count():
+        state, placer = counting()
+        mark = None if transaction == "none" else state.begin()
+        was = dump(state)
+        if not without(allocation, partial(change, state, placer)):
+            unharmed += 1
+            if unharmed == 5:
+                break
+            continue
+        failed, unharmed = failed + 1, 0
+        if name not in READING:
+            assert dump(state, was) == was, allocation
+        if transaction == "rolled back":
+            state.rollback(mark)
+            assert consequences(state, placer) == before, allocation
+        else:
+            change(state, placer)
+            assert consequences(state, placer) == after, allocation
+    assert failed
+
+
+MEMBER = replace(
+    pod("member"), metadata=replace(pod("member").metadata, annotations={GROUP_ANNOTATION: "gang"})
+)
+SAME_NAME = replace(THERE, metadata=replace(THERE.metadata, namespace="elsewhere", uid="same-name"))
+
+
+@pytest.mark.parametrize(
+    "one", [MEMBER, pod("alone"), SAME_NAME], ids=["member", "alone", "of the same name"]
+)
+@pytest.mark.parametrize("leaves", [False, True])
+def test_the_index_of_running_pods_is_as_before(one: Any, leaves: bool) -> None:
+    keys = ["gang", "single/default/alone", "single/default/there", "single/elsewhere/there"]
+    outcomes = set()
+    for allocation in range(30):
+        state = ClusterState()
+        index = RunningPods(state, None, lambda held: "gang", GROUP_ANNOTATION, "single")
+        index.enter(THERE)
+        if leaves:
+            index.enter(one)
+        before = [index.running(key) for key in keys]
+        mark = state.begin()
+        change = partial(index.leave if leaves else index.enter, one)
+        outcomes.add(failed := without(allocation, change))
+        if failed:
+            assert [index.running(key) for key in keys] == before, allocation
+            change()
+        assert [index.running(key) for key in keys] != before
+        state.rollback(mark)
+        assert [index.running(key) for key in keys] == before, allocation
     assert outcomes == {False, True}

@@ -123,7 +123,7 @@ def test_what_is_shown(prometheus: Any) -> None:
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
-    with pytest.raises(MoorageError, match=r"install the extra moorage\[metrics\]$"):
+    with pytest.raises(MoorageError, match=r"pip install 'moorage\[metrics\]'$"):
         register_volume_scheduling_metrics()
 
 

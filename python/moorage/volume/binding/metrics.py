@@ -290,6 +290,4 @@ def prometheus() -> Any:
     try:
         return import_module("prometheus_client.core")
     except ImportError as error:
-        raise MoorageError(
-            "the metrics need prometheus_client: install the extra moorage[metrics]"
-        ) from error
+        raise MoorageError("the metrics need prometheus_client: pip install 'moorage[metrics]'") from error

@@ -235,8 +235,9 @@ cdef class Buffer:
 
     def __cinit__(self, Journal journal not None, Py_ssize_t itemsize, Py_ssize_t items=16):
         self.itemsize = itemsize
-        journal.adopt(self)
+        self.journal = journal
         self.reserve(items)
+        journal.adopt(self)  # with its memory
 
     cdef int reserve(self, Py_ssize_t items) except -1:
         """Make room for `items` items in all."""

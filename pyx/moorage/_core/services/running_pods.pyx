@@ -63,9 +63,9 @@ cdef class RunningPods(BinderStore):
         ----------
         pod : Pod
         """
-        self._put(pod)
         if self.state.journal.depth:
             self.state.journal.on_undo(partial(self._drop, pod))
+        self._put(pod)
 
     def enter_all(self, list pods not None):
         """Add several pods that were assumed.
@@ -84,9 +84,9 @@ cdef class RunningPods(BinderStore):
         ----------
         pod : Pod
         """
-        self._drop(pod)
         if self.state.journal.depth:
             self.state.journal.on_undo(partial(self._put, pod))
+        self._drop(pod)
 
     def leave_all(self, list pods not None):
         """Remove several pods that were added.
@@ -106,34 +106,44 @@ cdef class RunningPods(BinderStore):
         )
 
     cpdef _put(self, pod):
-        """Add a pod to the index."""
+        """Add a pod to the index, unless it is there: an undo does not know how far the change came."""
         cdef str name
         if self._has_group(pod):
-            self.groups.setdefault(self.unit_key(pod), set()).add(UID.of(METADATA.of(pod)))
+            key = self.unit_key(pod)
+            if key in self.groups:
+                (<set>self.groups[key]).add(UID.of(METADATA.of(pod)))
+            else:
+                self.groups[key] = {UID.of(METADATA.of(pod))}
             return
         name = NAME.of(METADATA.of(pod))
         pods = self.singles.setdefault(name, pod)
         if pods is pod:
             return
-        if type(pods) is list:
-            (<list>pods).append(pod)
-        else:
+        if type(pods) is not list:
             self.singles[name] = [pods, pod]
+            return
+        for other in <list>pods:
+            if other is pod:
+                return
+        (<list>pods).append(pod)
 
     cpdef _drop(self, pod):
-        """Remove a pod from the index."""
+        """Remove a pod from the index, if it is there."""
         cdef str name, uid = UID.of(METADATA.of(pod))
         cdef list rest
         if self._has_group(pod):
             key = self.unit_key(pod)
-            uids = self.groups[key]
-            (<set>uids).discard(uid)
-            if not uids:
-                del self.groups[key]
+            uids = self.groups.get(key)
+            if uids is not None:
+                (<set>uids).discard(uid)
+                if not uids:
+                    del self.groups[key]
             return
         name = NAME.of(METADATA.of(pod))
-        pods = self.singles.pop(name)
+        pods = self.singles.get(name)
         if type(pods) is not list:
+            if pods is not None and UID.of(METADATA.of(pods)) == uid:
+                del self.singles[name]
             return
         rest = [other for other in <list>pods if UID.of(METADATA.of(other)) != uid]
         self.singles[name] = rest if len(rest) > 1 else rest[0]

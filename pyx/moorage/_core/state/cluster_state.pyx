@@ -696,5 +696,6 @@ cdef bint _can_run_out(ClusterState state, int32_t number, object pod, int32_t p
             return True
     if pod is None:
         return state.journal.depth != 0
+    state.domains.make_room(pod_class)
     new_row = state.table.find(state.symbols.intern(NODE_NAME.of(SPEC.of(pod)))) < 0
     return new_row or bool(state.classes.shape(pod_class).ports) or state.journal.depth != 0

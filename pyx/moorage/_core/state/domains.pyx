@@ -15,7 +15,7 @@ import numpy as np
 
 from libc.string cimport memset
 
-from moorage._core.base cimport LOG_STATIC, ChangeLog
+from moorage._core.base cimport HEADER, LOG_STATIC, ChangeLog
 from moorage._core.csrc cimport *
 
 cdef tuple EVERY_CLASS = (((),),)
@@ -144,7 +144,7 @@ cdef class Domains:
             self.undone = self.journal.undone
         if self.moves == self.journal.moves and rows <= self.rows:
             return 0
-        self.rows, self.nbytes = rows, 0
+        self.rows, self.nbytes, self.moves = rows, 0, -1  # until all have been pointed
         for topology in self.topologies.values():
             topology.domain.reserve(rows)
         for eligibility in self.eligibilities.values():
@@ -154,6 +154,12 @@ cdef class Domains:
         for matched in self.matched.values():
             _point_matched(self, matched)
         self.moves = self.journal.moves
+
+    cdef int make_room(self, int32_t pod_class) except -1:
+        """Allocate what `pod_moved` needs outside of a transaction for a pod of a class."""
+        if self.matched:
+            self.matched_by(pod_class)
+            self.point()
 
     cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1:
         """Update the counters for a pod added to a row (sign 1) or removed from it (sign -1)."""
@@ -206,9 +212,9 @@ cdef class Domains:
         out = TopologyKey(label, column, self.classes.symbols.intern(""), _buffer(self, self.table.used))
         for row in range(self.table.used):
             (<int32_t*>out.domain.data)[row] = _domain(self, out, row)
+        self.journal.on_undo(partial(self._drop_topology, out))
         self.topologies[label] = out
         self.moves = -1
-        self.journal.on_undo(partial(self._drop_topology, out))
         return out
 
     cdef Eligibility eligibility(self, tuple labels, Shape shape, int32_t pinned, object tolerations):
@@ -225,9 +231,9 @@ cdef class Domains:
         out = Eligibility(topologies, shape, pinned, tolerations, _buffer(self, self.table.used, 1))
         for row in range(self.table.used):
             (<unsigned char*>out.counts.data)[row] = _counts(self, out, row)
+        self.journal.on_undo(partial(self._drop_eligibility, key, out))
         self.eligibilities[key] = out
         self.moves = -1
-        self.journal.on_undo(partial(self._drop_eligibility, key, out))
         return out
 
     cdef Matched matching(self, tuple matcher, bint all_pods):
@@ -251,14 +257,20 @@ cdef class Domains:
         for attribute in attributes:
             for pod_class in self.classes_of.get(attribute, ()):
                 matching[pod_class] = out.matches(pod_class)
-                if matching[pod_class] and pod_class < len(self.by_class):
-                    self.by_class[pod_class].append(out)
-            self.matched_of.setdefault(attribute, []).append(out)
         self.ledger.count(matching, all_pods, <int32_t*>out.pods.data)
-        self.matched[out.key] = out
         _point_matched(self, out)
         self.moves = self.journal.moves
         self.journal.on_undo(partial(self._drop_matched, out))
+        try:
+            self.matched[out.key] = out
+            for attribute in attributes:
+                self.matched_of.setdefault(attribute, []).append(out)
+            for pod_class in range(min(<int32_t>len(self.by_class), <int32_t>self.n_classes)):
+                if matching[pod_class]:
+                    self.by_class[pod_class].append(out)
+        except BaseException:
+            self._drop_matched(out)
+            raise
         return out
 
     def _count_classes(self, attributes):
@@ -331,15 +343,19 @@ cdef class Domains:
         out = Counter(matched, topology, eligibility, absent)
         out.pods = _buffer(self, len(topology.ids) + 1)
         out.nodes = _buffer(self, len(topology.ids) + 1)
-        matched.counters.append(out)
-        self.counters[key] = out
-        _point_counter(self, out)
-        self.nbytes -= matched.pods.capacity * sizeof(int32_t)  # _point_matched adds it again
-        _point_matched(self, matched)
+        self.journal.on_undo(partial(self._drop_counter, key, out))
+        try:
+            self.counters[key] = out
+            matched.counters.append(out)
+            _point_counter(self, out)
+            self.nbytes -= matched.pods.capacity * sizeof(int32_t)  # _point_matched adds it again
+            _point_matched(self, matched)
+        except BaseException:
+            self._drop_counter(key, out)
+            raise
         self.moves = self.journal.moves
         for row in range(self.table.used):
             mr_counter_add(&out.c, row, (<int32_t*>matched.pods.data)[row], 1)
-        self.journal.on_undo(partial(self._drop_counter, key, out))
         return out
 
     # ---- memory --------------------------------------------------------------------------------------------
@@ -352,34 +368,41 @@ cdef class Domains:
         self.moves = -1
         self.epoch += 1
 
-    # A rollback drops what was created in the transaction, since it can depend on undone changes.
+    # A rollback drops what was created in the transaction, since it can depend on undone changes. What has been
+    # dropped already, or was never entered as memory ran out, is not there.
 
     def _drop_topology(self, TopologyKey topology):
         """Drop a topology key."""
-        del self.topologies[topology.label]
-        self._put_away(topology.domain)
+        if self.topologies.get(topology.label) is topology:
+            del self.topologies[topology.label]
+            self._put_away(topology.domain)
 
     def _drop_eligibility(self, key, Eligibility eligibility):
         """Drop a set of eligible nodes."""
-        del self.eligibilities[key]
-        self._put_away(eligibility.counts)
+        if self.eligibilities.get(key) is eligibility:
+            del self.eligibilities[key]
+            self._put_away(eligibility.counts)
 
     def _drop_counter(self, key, Counter counter):
-        """Drop a counter, unless that has happened already."""
-        if self.counters.pop(key, None) is None:
-            return
-        counter.matched.counters.remove(counter)
-        self._put_away(counter.pods, counter.nodes)
+        """Drop a counter."""
+        if self.counters.get(key) is counter:
+            del self.counters[key]
+            if counter in counter.matched.counters:
+                counter.matched.counters.remove(counter)
+            self._put_away(counter.pods, counter.nodes)
 
     def _drop_matched(self, Matched matched):
-        """Drop the counts of matching pods per row, unless that has happened already."""
-        if self.matched.pop(matched.key, None) is None:
+        """Drop the counts of matching pods per row."""
+        if self.matched.get(matched.key) is not matched:
             return
+        del self.matched[matched.key]
         for listed in self.by_class:
             if matched in listed:
                 listed.remove(matched)
         for attribute in matched.attributes:
-            self.matched_of[attribute].remove(matched)
+            listed = self.matched_of.get(attribute, ())
+            if matched in listed:
+                listed.remove(matched)
         self._put_away(matched.pods)
 
     def enforce_limit(self):
@@ -420,6 +443,9 @@ cdef int _follow_row(Domains domains, int32_t row) except -1:
     if not moved and not switched:
         return 0
     domains.point()
+    if domains.journal.depth:  # so that memory does not run out between the two shifts
+        items = 6 * len(domains.counters) + len(moved) + len(switched)
+        domains.journal.reserve(items * <Py_ssize_t>(HEADER + sizeof(int32_t)))
     for counter in domains.counters.values():
         _shift(domains, counter, row, -1)
     for topology, domain in moved:

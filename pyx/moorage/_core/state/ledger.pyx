@@ -258,19 +258,23 @@ cdef class Ledger:
         cdef int32_t at, number
         cdef int32_t* numbers
         self.make_room(replicas.count, True)
+        # What needs memory comes first: outside of a transaction nothing undoes the rest.
+        for at in range(replicas.count):
+            if at + AHEAD < replicas.count:
+                prefetch(self.row(rows[at + AHEAD]))
+            self._fill_shared(rows[at])
+            if self.watched:
+                _note_moved(self, replicas.uid(replicas.first + at))
         self.templates.enter(replicas)
         numbers = self.templates.numbers(replicas.id)
         for at in range(replicas.count):
             if at + 2 * AHEAD < replicas.count:
                 prefetch(self.row(rows[at + 2 * AHEAD]))
                 prefetch(self.record(self.row(rows[at + AHEAD]).last))
-            self._fill_shared(rows[at])
             number = _enter(self, rows[at], pod_class, terminating, ASSUMED)
             self.record(number).origin = replicas.id + 1
             self.record(number).ordinal = replicas.first + at
             numbers[at] = number
-            if self.watched:
-                _note_moved(self, self.uid_of(number))
 
     def _strike(self, int32_t number, str uid):
         """Undo the entry of a pod in `objects` and `index`, which can have failed half-way."""
@@ -292,6 +296,8 @@ cdef class Ledger:
         if self.journal.depth:
             self.totals.touch(0)
             self.pods.touch(number)
+        if pod.origin:
+            self.templates.leave(pod.origin - 1, pod.ordinal)
         _unlink(self, number)
         pod.state = FREE
         pod.deadline = NEVER
@@ -299,7 +305,7 @@ cdef class Ledger:
         totals.free = number + 1
         totals.alive -= 1
         if pod.origin:
-            return self.templates.leave(pod.origin - 1, pod.ordinal)
+            return 0
         held, uid = self.objects[number], self.uid_of(number)
         if self.journal.depth:
             self.journal.on_undo(partial(self._put_back, number, uid, held))
@@ -317,6 +323,16 @@ cdef class Ledger:
         cdef int32_t row = record.row
         cdef str uid
         self._fill_shared(row)
+        if pod is not None and record.origin:  # first what needs memory
+            uid = _uid(pod)
+            self.templates.note_stray(uid)
+            self.index[uid] = number
+            try:
+                self.templates.leave(record.origin - 1, record.ordinal)
+            except BaseException:
+                del self.index[uid]
+                raise
+            record.origin = 0
         if self.journal.depth:
             self.pods.touch(number)
         _unlink(self, number)
@@ -326,11 +342,6 @@ cdef class Ledger:
         if pod is not None:
             self.objects[number] = pod
             record.start, record.group = INT64_MIN, -1
-            if record.origin:
-                uid = _uid(pod)
-                self.templates.leave(record.origin - 1, record.ordinal)
-                self.templates.note_stray(uid)
-                self.index[uid], record.origin = number, 0
 
     cdef bint has_any(self, const unsigned char[::1] matching) noexcept:
         """Whether the ledger has a pod whose class `matching`, indexed by class, selects.

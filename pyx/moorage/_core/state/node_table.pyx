@@ -41,6 +41,12 @@ cdef int _reserve_columns(Buffer pointers, list columns, Py_ssize_t rows) except
         (<void**>pointers.data)[at] = column.data
 
 
+def _shorten(lists, Py_ssize_t length):
+    """Cut lists off after so many items, those that are longer."""
+    for one in lists:
+        del one[length:]
+
+
 KINDS = ("allocatable", "requested", "nonzero")
 
 
@@ -448,17 +454,27 @@ cdef class NodeTable:
         fork; the columns belong to one table.
         """
         cdef Py_ssize_t rows = (<Buffer>self.name).capacity
-        cdef Buffer pointers
         while len(<list>self.others[0]) < len(self.resource_names.names) - 1:
-            for pointers in self.other_pointers:
-                pointers.reserve(len(self.others[0]) + 1)
-            new = [Buffer(self.journal, 2 * sizeof(int64_t), rows) for _ in range(self.ledgers)]
+            self._add_resource_columns(rows)
+        while len(self.labels) < len(self.label_keys.names) - 1:
+            self._add_label_column(rows)
+
+    def _add_resource_columns(self, Py_ssize_t rows):
+        """Add the columns of the next resource, one per ledger; a rollback removes them until the next sync."""
+        cdef Buffer pointers
+        at, new = len(self.others[0]), []
+        for pointers in self.other_pointers:
+            pointers.reserve(at + 1)
+            new.append(Buffer(self.journal, 2 * sizeof(int64_t), rows))
+        undo = partial(_shorten, self.others, at)
+        self.journal.on_undo(undo)
+        try:
             for pointers, columns, column in zip(self.other_pointers, self.others, new, strict=True):
                 columns.append(column)
                 _reserve_columns(pointers, columns, rows)
-                self.journal.on_undo(columns.pop)
-        while len(self.labels) < len(self.label_keys.names) - 1:
-            self._add_label_column(rows)
+        except BaseException:
+            undo()
+            raise
 
     def _add_label_column(self, Py_ssize_t rows):
         """Add the next label column, filled from the nodes; a rollback removes it until the next sync."""
@@ -470,9 +486,10 @@ cdef class NodeTable:
             if node is not None and key in node.metadata.labels:
                 (<int32_t*>column.data)[row] = self.symbols.intern(node.metadata.labels[key])
         self.label_pointers.reserve(at + 1)
-        self.labels.append(self.journal.adopt(column))
+        self.journal.adopt(column)
+        self.journal.on_undo(partial(_shorten, (self.labels,), at))
+        self.labels.append(column)
         _reserve_columns(self.label_pointers, self.labels, rows)
-        self.journal.on_undo(self.labels.pop)
 
     def _set_label(self, int32_t at, int32_t row, value):
         """Set the value of a row in a label column; None if the node does not have the label."""

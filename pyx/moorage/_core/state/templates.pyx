@@ -126,7 +126,10 @@ cdef class Templates:
     # ---- entering and leaving ------------------------------------------------------------------------------
 
     cdef int reserve(self, Py_ssize_t pods) except -1:
-        """Make room for one more entry of `pods` pods."""
+        """Make room for one more entry of `pods` pods, with a free id that `prepare` may have named already."""
+        if not self.free:
+            self.entries.append(None)
+            self.free.append(len(self.entries) - 1)
         self.members.reserve(len(self.entries) + 1)
         self.members.reserve_items(pods)
         self.living.reserve(len(self.entries) + 1)
@@ -155,60 +158,67 @@ cdef class Templates:
         return out
 
     cdef int enter(self, Replicas replicas) except -1:
-        """Add replicas, in memory that has been reserved; the caller fills in `numbers`."""
-        cdef bint reused = bool(self.free)
-        self.members.resize(replicas.id, replicas.count)
-        self.living.touch(replicas.id)
+        """Add replicas, in memory that has been reserved; the caller fills in `numbers`.
+
+        Either they are added, or an exception leaves everything as it was.
+        """
+        undo = partial(self._take_out, replicas)
+        self.journal.on_undo(undo)
+        try:
+            self._put_in(replicas)
+            self.members.resize(replicas.id, replicas.count)
+            self.living.touch(replicas.id)
+        except BaseException:
+            undo()
+            raise
         (<int32_t*>self.living.data)[replicas.id] = replicas.count
-        if reused:
-            self.free.pop()
-            self.entries[replicas.id] = replicas
-        else:
-            self.entries.append(replicas)
-        self._list(replicas)
-        self.journal.on_undo(partial(self._undo_enter, replicas, reused))
-
-    def _list(self, Replicas replicas):
-        """Insert replicas into the list of their prefix, which is sorted by first ordinal."""
-        cdef list listed = self.by_prefix.setdefault(replicas.prefix, [])
-        listed.insert(_place(listed, replicas.first), replicas)
-
-    def _unlist(self, Replicas replicas):
-        """Remove replicas from the list of their prefix."""
-        cdef list listed = self.by_prefix[replicas.prefix]
-        listed.remove(replicas)
-        if not listed:
-            del self.by_prefix[replicas.prefix]
-
-    def _undo_enter(self, Replicas replicas, bint reused):
-        """Undo `enter`; `reused` tells whether it took a freed id."""
-        self._unlist(replicas)
-        if reused:
-            self.entries[replicas.id] = None
-            self.free.append(replicas.id)
-        else:
-            self.entries.pop()
 
     cdef int leave(self, int32_t id, int32_t ordinal) except -1:
-        """Remove a pod from its replicas: it left the ledger, or got an object of its own."""
+        """Remove a pod from its replicas: it left the ledger, or got an object of its own.
+
+        Either the pod is removed, or an exception leaves everything as it was.
+        """
         cdef Replicas replicas = self.entry(id)
         cdef int32_t* living = <int32_t*>self.living.data
         self.living.touch(id)
-        living[id] -= 1
         self.members.touch_item(id, ordinal - replicas.first)
+        if living[id] == 1:
+            undo = partial(self._put_in, replicas)
+            self.journal.on_undo(undo)
+            try:
+                self._take_out(replicas)
+            except BaseException:
+                undo()
+                raise
+        living[id] -= 1
         self.numbers(id)[ordinal - replicas.first] = -1
-        if living[id] == 0:
-            self.members.resize(id, 0)
-            self._unlist(replicas)
-            self.entries[id] = None
-            self.free.append(id)
-            self.journal.on_undo(partial(self._undo_drop, replicas))
 
-    def _undo_drop(self, Replicas replicas):
-        """Undo the removal of replicas by `leave`."""
-        self.free.pop()
-        self.entries[replicas.id] = replicas
-        self._list(replicas)
+    # Each undoes the other, wherever memory ran out in the middle of it.
+
+    def _put_in(self, Replicas replicas):
+        """Enter replicas under their id, and in the list of their prefix, sorted by first ordinal."""
+        cdef list listed = self.by_prefix.get(replicas.prefix, [])
+        cdef Py_ssize_t at = _place(listed, replicas.first)
+        if self.entries[replicas.id] is None:
+            self.free.pop()
+            self.entries[replicas.id] = replicas
+        if at == 0 or listed[at - 1] is not replicas:
+            self.by_prefix[replicas.prefix] = listed[:at] + [replicas] + listed[at:]
+
+    def _take_out(self, Replicas replicas):
+        """Free the id of replicas, and remove them from the list of their prefix."""
+        cdef Replicas entry
+        cdef list rest = []
+        for entry in self.by_prefix.get(replicas.prefix, []):
+            if entry is not replicas:
+                rest.append(entry)
+        if self.entries[replicas.id] is replicas:
+            self.free.append(replicas.id)
+            self.entries[replicas.id] = None
+        if rest:
+            self.by_prefix[replicas.prefix] = rest
+        else:
+            self.by_prefix.pop(replicas.prefix, None)
 
 
 cdef Replicas replicas_of(template, int64_t first, int64_t count, int32_t id=0):

@@ -15,7 +15,7 @@ from moorage._core.services.device_demand import DeviceDemand, DeviceViews
 from moorage._core.services.device_search import Wanted
 from moorage._core.services.device_view import DeviceView
 from moorage._core.state.cluster_state import ClusterState
-from moorage.devices.allocation.allocation_results import Results, allocation_of
+from moorage.devices.allocation.allocation_results import Results, allocation_of, plain_allocation
 from moorage.devices.allocation.allocation_rules import AllocationRules
 from moorage.devices.allocation.allocator import Found, claim_results
 from moorage.devices.allocation.claim_requests import ClaimRequests, Request
@@ -74,18 +74,25 @@ class DeviceNeeds(Struct, frozen=True):
 
 
 class _Shape(Struct, frozen=True):
-    """What a claim asks for: the spec, its requests, and what equals for claims with equal answers."""
+    """What a claim asks for: the spec, its requests, also as one list, and whether the claim or a class
+    configures devices. The number equals for claims with equal answers; None for an invalid claim."""
 
     spec: ResourceClaimSpec
     alternatives: list[list[Request]]
-    key: Hashable
+    requests: list[Request]
+    configures: bool
+    number: int | None
 
 
 class AskingClaim(Struct, frozen=True):
-    """A claim that is to be allocated; equal keys have equal answers."""
+    """A claim that is to be allocated, and what it asks for."""
 
-    requests: ClaimRequests
-    key: Hashable
+    claim: ResourceClaim
+    shape: _Shape
+
+    @property
+    def requests(self) -> ClaimRequests:
+        return ClaimRequests(self.claim, self.shape.alternatives)
 
 
 class DeviceDemands:
@@ -110,6 +117,7 @@ class DeviceDemands:
         self._views: dict[Hashable, DeviceView] = {}
         self._demands: dict[Hashable, DeviceDemand] = {}
         self._shapes: dict[int, _Shape] = {}
+        self._numbers: dict[Hashable, int] = {}  # of what equals for claims with equal answers
         self._masks: dict[NodeSelector, Mask | None] = {}
         self._results: Results = {}
         self._current: DeviceViews | None = None
@@ -147,6 +155,7 @@ class DeviceDemands:
             self._slices, self._views = slices, {}
         self.generation += 1
         self._demands, self._shapes, self._masks, self._current = {}, {}, {}, None
+        self._numbers = {}
         self._results = {}
         self._cluster, self._nodes = cluster, nodes
         features, pools, numbers = self._state.features, _Pools(), dict[Hashable, int]()
@@ -307,7 +316,7 @@ class DeviceDemands:
         """
         if self._current is None:
             return None
-        key = most_steps, *[one.key for one in asked]
+        key = most_steps, *[one.shape.number for one in asked]
         if key not in self._demands:
             state = self._state
             rules = AllocationRules(state.features, state.class_of(), state.selectors)
@@ -331,12 +340,14 @@ class DeviceDemands:
             if len(self._shapes) >= _LIMIT:
                 self._shapes.clear()
             requests = ClaimRequests.of(claim)
-            shape = self._shapes[id(claim.spec)] = _Shape(
-                claim.spec, requests.alternatives, self._key(requests)
-            )
-        if shape.key is None:
-            return None
-        return AskingClaim(ClaimRequests(claim, shape.alternatives), shape.key)
+            key = self._key(requests)
+            number = None if key is None else self._numbers.setdefault(key, len(self._numbers))
+            flat, class_of = [one for some in requests.alternatives for one in some], self._state.class_of()
+            classes = [class_of(one.class_name) for one in flat]
+            configures = bool(claim.spec.devices.config) or any(one and one.spec.config for one in classes)
+            shape = _Shape(claim.spec, requests.alternatives, flat, configures, number)
+            self._shapes[id(claim.spec)] = shape
+        return None if shape.number is None else AskingClaim(claim, shape)
 
     def _key(self, claim: ClaimRequests) -> Hashable:
         """What claims with equal answers have in common; None for an invalid claim."""
@@ -390,7 +401,14 @@ class DeviceDemands:
         """
         if taken is None:
             return []
-        state = self._state
+        state, view = self._state, taken.view.devices
+        if len(claims) == 1 and not claims[0].shape.configures:
+            (asked,) = claims
+            ((_, devices),) = taken.found
+            requests = asked.shape.requests
+            if not any(several for _, _, several in devices):
+                pairs = [(requests[at], view[number]) for at, number, _ in devices]
+                return [plain_allocation(asked.claim.name, pairs, node, state.features, self._results)]
         found = claim_results([one.requests for one in claims], taken.view, taken.found, state.class_of())
         return [allocation_of(one, node, state.features, self._results) for one in found]
 

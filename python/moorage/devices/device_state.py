@@ -10,6 +10,7 @@ from moorage.devices.allocation.device_pools import DeviceSlices
 from moorage.devices.claims.claim_cache import ClaimCache
 from moorage.devices.claims.claim_consumers import ClaimConsumers
 from moorage.devices.claims.node_resources import devices_by_name
+from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim
 from moorage.objects.model.resource_slices import Device, DeviceTaintRule, ResourceSlice
@@ -17,7 +18,7 @@ from moorage.store import InformerFactory
 
 from .device_counts import DeviceCounts
 from .device_demands import DeviceDemands
-from .extended_resources import classes_by_resource
+from .extended_resources import ExtendedRequests, ExtendedRequestsOfPods, classes_by_resource
 from .features import Features
 from .selector_cache import SelectorCache
 
@@ -57,6 +58,7 @@ class DeviceState:
         self._devices: tuple[DeviceSlices, dict[tuple[str, str], Device]] | None = None
         self._by_resource: tuple[int, dict[str, DeviceClass]] | None = None
         self._extended: tuple[dict[str, DeviceClass], frozenset[str]] | None = None
+        self._requests = ExtendedRequestsOfPods({})
         self._by_name: tuple[int, dict[str, DeviceClass]] | None = None
 
     @classmethod
@@ -153,3 +155,12 @@ class DeviceState:
         if self._extended is None or self._extended[0] is not by_resource:
             self._extended = by_resource, frozenset(by_resource)
         return self._extended[1]
+
+    def extended_requests(self, pod: Pod) -> ExtendedRequests | None:
+        """Return what a pod requests of extended resources; None if it names no resource of a class."""
+        by_resource = self.by_resource()
+        if not by_resource:
+            return None
+        if self._requests.classes is not by_resource:
+            self._requests = ExtendedRequestsOfPods(by_resource)
+        return self._requests.of(pod)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import parse_value
+from moorage._core.base.resources import pod_requests
 from moorage.objects import Container, Pod
 from moorage.objects.model.meta import ObjectMeta, OwnerReference
 from moorage.objects.model.pod import ContainerExtendedResourceRequest
@@ -83,12 +85,18 @@ def find_claim(pod: Pod, claims: Iterable[ResourceClaim]) -> ResourceClaim | Non
     return None
 
 
-def new_claim(pod: Pod) -> ResourceClaim:
-    """Return a claim for the extended resources of a pod, without requests.
+_NO_REQUESTS = ResourceClaimSpec()
+_ANNOTATIONS = {ANNOTATION: "true"}
+
+
+def new_claim(pod: Pod, spec: ResourceClaimSpec = _NO_REQUESTS) -> ResourceClaim:
+    """Return a claim for the extended resources of a pod.
 
     Parameters
     ----------
     pod : Pod
+    spec : ResourceClaimSpec, optional
+        By default without requests.
 
     Returns
     -------
@@ -101,26 +109,25 @@ def new_claim(pod: Pod) -> ResourceClaim:
         uid=f"{IN_MEMORY}/{pod.metadata.uid}",
         generate_name=f"{pod.name}-extended-resources-",
         owner_references=(owner,),
-        annotations={ANNOTATION: "true"},
+        annotations=_ANNOTATIONS,
     )
-    return ResourceClaim(metadata=meta)
+    return ResourceClaim(metadata=meta, spec=spec)
 
 
-def with_requests(
-    claim: ResourceClaim, pod: Pod, names: Iterable[str], classes: Mapping[str, DeviceClass]
-) -> tuple[ResourceClaim, Mappings]:
-    """Return a claim with the requests for some extended resources of a pod.
+def claim_spec(
+    pod: Pod, names: Iterable[str], classes: Mapping[str, DeviceClass]
+) -> tuple[ResourceClaimSpec, Mappings]:
+    """Return the spec of a claim with the requests for some extended resources of a pod.
 
     Parameters
     ----------
-    claim : ResourceClaim
     pod : Pod
     names : iterable of str
     classes : mapping of str to DeviceClass
 
     Returns
     -------
-    claim : ResourceClaim
+    spec : ResourceClaimSpec
     mappings : tuple of ContainerExtendedResourceRequest
         The requests of each container.
     """
@@ -130,7 +137,78 @@ def with_requests(
         _ResourceRequests(pod, name, classes[name].name).extend(requests, mappings)
     requests.sort(key=lambda one: one.name)
     devices = DeviceClaim(requests=tuple(requests))
-    return replace(claim, spec=ResourceClaimSpec(devices=devices)), tuple(mappings)
+    return ResourceClaimSpec(devices=devices), tuple(mappings)
+
+
+class ExtendedRequests(Struct, frozen=True):
+    """What a pod requests of extended resources.
+
+    Attributes
+    ----------
+    resources : dict of str to int
+        By name; those that no device class provides as well, and none of which the pod requests zero.
+    spec : ResourceClaimSpec or None
+        Of the claim for them; None unless device classes provide all.
+    mappings : tuple of ContainerExtendedResourceRequest
+        Of this claim.
+    """
+
+    resources: dict[str, int]
+    spec: ResourceClaimSpec | None
+    mappings: Mappings
+
+
+class ExtendedRequestsOfPods:
+    """Finds what pods request of extended resources; pods whose containers request the same share the answer.
+
+    Parameters
+    ----------
+    classes : dict of str to DeviceClass
+        See `classes_by_resource`.
+    """
+
+    MOST = 1 << 14
+
+    def __init__(self, classes: dict[str, DeviceClass]) -> None:
+        self.classes = classes
+        self._known: dict[Hashable, ExtendedRequests | None] = {}
+
+    def of(self, pod: Pod) -> ExtendedRequests | None:
+        """Return the requests of a pod, or None if it names no resource of a device class.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        ExtendedRequests or None
+        """
+        spec, status = pod.spec, pod.status
+        if spec.overhead or spec.resources or status.container_statuses or status.init_container_statuses:
+            return self._find(pod)  # these count as well
+        key = *map(_key, spec.containers), None, *map(_key, spec.init_containers)
+        try:
+            return self._known[key]
+        except KeyError:
+            if len(self._known) >= self.MOST:
+                self._known.clear()
+            found = self._known[key] = self._find(pod)
+            return found
+
+    def _find(self, pod: Pod) -> ExtendedRequests | None:
+        asked = pod_requests(pod)
+        if self.classes.keys().isdisjoint(asked):
+            return None
+        amounts = {name: parse_value(str(amount)) for name, amount in asked.items()}
+        resources = {name: amount for name, amount in amounts.items() if amount and is_extended(name)}
+        if not resources.keys() <= self.classes.keys():
+            return ExtendedRequests(resources, None, ())
+        return ExtendedRequests(resources, *claim_spec(pod, resources, self.classes))
+
+
+def _key(container: Container) -> Hashable:
+    return container.name, container.restart_policy, tuple(container.resources.requests.items())
 
 
 class _ResourceRequests:

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from moorage import framework as fwk
-from moorage._core.base.quantity import parse_value
-from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.services.device_demand import DeviceDemand
 from moorage._core.state.pod_class import Shape
@@ -35,19 +33,17 @@ from moorage.devices.claims.binding_conditions import (
 from moorage.devices.claims.claim_consumers import group_claims, of_pod
 from moorage.devices.claims.claim_writer import ClaimWriteError, ClaimWriter
 from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
-from moorage.devices.claims.common_demand import CommonDemand, FoundAllocations, everywhere
+from moorage.devices.claims.common_demand import CommonDemand, FoundAllocations, are_everywhere
 from moorage.devices.claims.node_resources import take_of_node, why_shared
 from moorage.devices.claims.placed_claims import PlacedClaims, take_devices
 from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, may_be_of
 from moorage.devices.device_demands import DeviceNeeds
 from moorage.devices.device_state import DeviceState
 from moorage.devices.extended_resources import (
-    IN_MEMORY,
     Mappings,
+    claim_spec,
     find_claim,
-    is_extended,
     new_claim,
-    with_requests,
 )
 from moorage.errors import MoorageError
 from moorage.framework.configuration.durations import parse_duration
@@ -143,13 +139,17 @@ class DynamicResources(
     def _extended_on_all_nodes(self, pod: Pod) -> tuple[ResourceClaim, Mappings] | None:
         """The claim for the extended resources of a pod, and its mappings, if it is the same on all nodes and
         no score reads these resources; else None."""
-        handle, found = self.required_handle(), DeviceCycleState()
-        claim, framework = self._extended_claim(pod, found), handle.framework
-        if claim is None or claim.name != IN_MEMORY or framework is None or framework.kernels is None:
+        handle, devices = self.required_handle(), self.devices
+        requests, framework = devices.extended_requests(pod), handle.framework
+        if requests is None or requests.spec is None or framework is None or framework.kernels is None:
             return None
-        if not framework.kernels.search.plan.scored.isdisjoint(found.resources):
+        if not framework.kernels.search.plan.scored.isdisjoint(requests.resources):
             return None
-        return everywhere(self.devices, handle.cache.state.table, claim, pod, found.resources)
+        if find_claim(pod, devices.claim_cache.extended_claims(pod)) is not None:
+            return None
+        if not are_everywhere(handle.cache.state.table, requests):
+            return None
+        return new_claim(pod, requests.spec), requests.mappings
 
     def _refuses_rules(self) -> bool:
         """Whether there are taint rules, with which kube-scheduler v1.36.2 panics."""
@@ -178,8 +178,7 @@ class DynamicResources(
             return True
         if not handle.informers.lister(DeviceClass).changes:
             return False
-        by_resource = self.devices.by_resource()
-        return bool(by_resource) and not by_resource.keys().isdisjoint(pod_requests(pod))
+        return self.devices.extended_requests(pod) is not None
 
     def delegated_resources(self) -> frozenset[str]:
         handle = self.required_handle()
@@ -383,13 +382,10 @@ class DynamicResources(
 
     def _extended_claim(self, pod: Pod, state: DeviceCycleState) -> ResourceClaim | None:
         """The claim for extended resources of a pod that a device class provides; None if there are none."""
-        by_resource = self.devices.by_resource()
-        if not by_resource:
+        requests = self.devices.extended_requests(pod)
+        if requests is None or self.devices.by_resource().keys().isdisjoint(requests.resources):
             return None
-        requests = {name: parse_value(str(amount)) for name, amount in pod_requests(pod).items()}
-        state.resources = {name: amount for name, amount in requests.items() if amount and is_extended(name)}
-        if by_resource.keys().isdisjoint(state.resources):
-            return None
+        state.resources = requests.resources
         return find_claim(pod, self.devices.claim_cache.extended_claims(pod)) or new_claim(pod)
 
     def _provide_devices(self, found: DeviceCycleState, nodes: fwk.NodesView) -> None:
@@ -531,7 +527,8 @@ class DynamicResources(
             elif name not in allocatable:
                 return NO_RESOURCE
         if names or any(True for _ in found.of_user()):
-            on_node.extended, on_node.mappings = with_requests(extended.claim, pod, names, by_resource)
+            spec, on_node.mappings = claim_spec(pod, names, by_resource)
+            on_node.extended = replace(extended.claim, spec=spec)
         return None
 
     # ---- PostFilter ----------------------------------------------------------------------------------------

@@ -57,8 +57,38 @@ def allocation_of(
         ]
     )
     devices = DeviceAllocationResult(results=results, config=tuple(_configurations(found)))
-    selector = _node_selector(found.devices, node_name, claim.name)
+    selector = _node_selector([one.device for one in found.devices], node_name, claim.name)
     return AllocationResult(devices=devices, node_selector=selector)
+
+
+def plain_allocation(
+    claim_name: str,
+    found: Sequence[tuple[Request, PublishedDevice]],
+    node_name: str,
+    features: Features,
+    known: Results,
+) -> AllocationResult:
+    """Return the allocation of a claim without configurations that takes whole devices.
+
+    Parameters
+    ----------
+    claim_name : str
+    found : sequence of (Request, PublishedDevice)
+    node_name, features, known
+        See `allocation_of`.
+
+    Returns
+    -------
+    AllocationResult
+
+    Raises
+    ------
+    AllocationError
+        A slice has a node selector with several terms.
+    """
+    results = tuple([known.get(one) or _remember(known, DeviceResult(*one, None), features) for one in found])
+    selector = _node_selector([device for _, device in found], node_name, claim_name)
+    return AllocationResult(devices=DeviceAllocationResult(results=results), node_selector=selector)
 
 
 def _remember(known: Results, found: DeviceResult, features: Features) -> DeviceRequestAllocationResult:
@@ -111,13 +141,15 @@ def _configurations(found: ClaimResult) -> Iterable[DeviceAllocationConfiguratio
             )
 
 
-def _node_selector(devices: Sequence[DeviceResult], node_name: str, claim_name: str) -> NodeSelector | None:
+def _node_selector(
+    devices: Sequence[PublishedDevice], node_name: str, claim_name: str
+) -> NodeSelector | None:
     """The nodes from which all devices can be used; None for all nodes."""
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
     last: NodeSelector | None = None
     for found in devices:
-        device, spec = found.device.device, found.device.slice.spec
+        device, spec = found.device, found.slice.spec
         name, selector = spec.node_name, spec.node_selector
         if spec.per_device_node_selection:
             name, selector = device.node_name, device.node_selector

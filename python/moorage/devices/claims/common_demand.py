@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moorage._core.services.device_demand import DeviceDemand
 from moorage._core.state.node_table import NodeTable
 from moorage.devices.allocation.allocator import ClaimResult, claim_results
 from moorage.devices.device_demands import AskingClaim
-from moorage.devices.extended_resources import Mappings, with_requests
+from moorage.devices.extended_resources import ExtendedRequests, Mappings
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.objects import Pod
 from moorage.objects.model.resource_claims import ResourceClaim
@@ -27,35 +28,19 @@ FITS, LACKS, INVALID = range(3)
 """Whether a node has the devices; or has not, and a pool of it is invalid."""
 
 
-def everywhere(
-    devices: DeviceState, table: NodeTable, claim: ResourceClaim, pod: Pod, resources: Mapping[str, int]
-) -> tuple[ResourceClaim, Mappings] | None:
-    """Return the claim for the extended resources of a pod, if it has the same requests on all nodes.
+def are_everywhere(table: NodeTable, requests: ExtendedRequests) -> bool:
+    """Whether device classes serve all extended resources of a pod on all nodes: no node has one itself.
 
     Parameters
     ----------
-    devices : DeviceState
     table : NodeTable
-    claim : ResourceClaim
-        See `new_claim`.
-    pod : Pod
-    resources : mapping of str to int
-        The extended resources that the pod requests.
+    requests : ExtendedRequests
 
     Returns
     -------
-    claim : ResourceClaim
-        With requests.
-    mappings : tuple of ContainerExtendedResourceRequest
-        Or None instead of both: a class provides some of the resources alone, nodes have one themselves, or
-        the claim is of an earlier cycle.
+    bool
     """
-    by_resource = devices.by_resource()
-    if claim.spec.devices.requests or not resources.keys() <= by_resource.keys():
-        return None
-    if any(map(table.has_allocatable, resources)):
-        return None
-    return with_requests(claim, pod, resources, by_resource)
+    return requests.spec is not None and not any(map(table.has_allocatable, requests.resources))
 
 
 class CommonDemand(Struct, frozen=True):
@@ -105,10 +90,12 @@ class CommonDemand(Struct, frozen=True):
             return cls()
         cluster, extended = handle.cache.state, None
         if found.extended is not None:
-            alike = everywhere(devices, cluster.table, found.extended.claim, pod, found.resources)
-            if alike is None:
+            requests, claim = devices.extended_requests(pod), found.extended.claim
+            if requests is None or claim.spec.devices.requests:  # or it is of an earlier cycle
                 return cls()
-            extended, mappings = alike
+            if requests.spec is None or not are_everywhere(cluster.table, requests):
+                return cls()
+            extended, mappings = replace(claim, spec=requests.spec), requests.mappings
             claims[-1] = extended
         if not devices.demands.refresh(cluster, handle.framework.all_nodes()):
             return cls()

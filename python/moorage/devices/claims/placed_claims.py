@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -169,20 +169,19 @@ class PlacedClaims:
     ) -> dict[str, ResourceClaim]:
         """Return the claims of a pod, by key, as they are to be written after those of earlier pods. That for
         extended resources is to be created."""
-        out = dict[str, ResourceClaim]()
+        out, user = dict[str, ResourceClaim](), of_pod(pod)
         for claim, allocation in self._allocated(placed):
             key = claim.key
             if claim.name != IN_MEMORY:
                 claim = earlier.get(key) or store.get(ResourceClaim, claim.name, claim.namespace)
             if not is_reserved_for(claim, pod):
-                out[key] = self._writer.reserved(claim, allocation, of_pod(pod))
+                out[key] = self._writer.reserved(claim, allocation, user)
         return out
 
-    def _allocated(self, placed: PlacedPod) -> Iterator[tuple[ResourceClaim, AllocationResult | None]]:
+    def _allocated(self, placed: PlacedPod) -> list[tuple[ResourceClaim, AllocationResult | None]]:
         """Return the claims of a pod, each with its new allocation."""
         new = iter(self._devices.demands.allocations(placed.taken, placed.asking, placed.node))
-        for claim in placed.claims:
-            yield claim, next(new) if claim.status.allocation is None else None
+        return [(one, next(new) if one.status.allocation is None else None) for one in placed.claims]
 
     def _write(self, pod: Pod, placed: PlacedPod) -> None:
         """Write the claims of one pod; an error takes back the reservations."""

@@ -149,7 +149,8 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     -------
     bool
     """
-    return any(one.uid == pod.metadata.uid for one in claim.status.reserved_for)
+    users = claim.status.reserved_for
+    return bool(users) and any(one.uid == pod.metadata.uid for one in users)
 
 
 def may_be_of(claim: ResourceClaim, pod: Pod) -> bool:

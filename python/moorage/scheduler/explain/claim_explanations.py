@@ -15,7 +15,7 @@ from moorage.controllers.resource_claims.resource_claim_controller import claim_
 from moorage.devices.allocation.claim_requests import ClaimRequests, ClassOf, Request
 from moorage.devices.claims.pod_resource_claims import ClaimError
 from moorage.devices.device_state import DeviceState
-from moorage.devices.extended_resources import ANNOTATION, find_claim, new_claim, with_requests
+from moorage.devices.extended_resources import ANNOTATION, claim_spec, find_claim, new_claim
 from moorage.devices.request_survey import (
     CAPACITY,
     CLASS,
@@ -160,7 +160,7 @@ class PodClaims:
         if not self.resources:
             return None
         classes = self.state.by_resource()
-        return with_requests(new_claim(self.pod), self.pod, self.resources, classes)[0]
+        return new_claim(self.pod, claim_spec(self.pod, self.resources, classes)[0])
 
     def survey(self) -> DeviceSurvey:
         """Return a survey of the devices as they are now."""

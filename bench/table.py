@@ -106,6 +106,13 @@ def tables(results: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[st
     )
 
 
+def part(results: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
+    """One table of the lines that were measured, in the order measured."""
+    known = {one["what"]: one for one in (*reference["front"], *reference["line"])}
+    lines = measured(results).values()
+    return f"{markdown(row(line, known.get(line.what, {})) for line in lines)}\n{machine(results)}\n"
+
+
 def between_markers(text: str, table: str) -> str:
     """The text with what is between the markers replaced."""
     before, begin, rest = text.partition(BEGIN)
@@ -137,11 +144,14 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
     results = json.loads(options.results.read_bytes())
     reference = tomllib.loads((ROOT / "bench/reference.toml").read_text(encoding="utf-8"))
     front, first, others = tables(results, reference)
-    print(f"{front}\n{first}\n{others}", end="")
     if options.write:
         write(root, front, first, others)
     elif options.front:
         write_front(root, front)
+    else:  # a part: among all lines its own would not be seen
+        print(part(results, reference), end="")
+        return
+    print(f"{front}\n{first}\n{others}", end="")
 
 
 if __name__ == "__main__":

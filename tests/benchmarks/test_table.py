@@ -136,6 +136,8 @@ def test_a_part_is_only_printed(tmp_path: Path, capsys: pytest.CaptureFixture[st
     table.main([str(results)], root=tmp_path)
     out = capsys.readouterr().out
     assert "| something else | 2 ms |" in out
+    shown = [line.split(" | ")[0][2:] for line in out.splitlines() if line.startswith("| ")][2:]
+    assert shown == list(table.measured(RESULTS)), "no line that was not measured"
     assert "name-of-the-host" not in out
     assert list(tmp_path.iterdir()) == [results]
 

@@ -128,3 +128,22 @@ def test_verify_refuses_what_concerns_a_history(
 ) -> None:
     assert main([*record(tmp_path, "b"), "--verify", *given]) == 2
     assert f"--verify makes no history, so it does not take {given[0]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--resource", "memory"), "--show summary does not take --resource"),
+        (("--show", "pods", "--by", "node"), "--show pods does not take --by"),
+        (("--show", "usage", "--measure", "utilization"), "--show usage does not take --measure"),
+        (
+            ("-o", "svg", "--measure", "utilization"),
+            "-o svg shows no measures, so it does not take --measure",
+        ),
+    ],
+)
+def test_options_that_the_shown_part_has_no_place_for(
+    given: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", NODES, PODS, *given]) == 2
+    assert message in capsys.readouterr().err

@@ -319,17 +319,16 @@ class SchedulerCache(ClusterCache):
             self.state.remove_pod(pod)
 
     def discard_pod(self, pod: Pod) -> None:
-        """Remove a pod, assumed or added.
+        """Remove the pod with the UID of a pod, assumed or added, whatever node that one names.
 
         Parameters
         ----------
         pod : Pod
-            With its node.
 
         Raises
         ------
-        CacheError, CacheCorruptedError
-            As `forget_pod` and `remove_pod`.
+        CacheError
+            The pod is not in the cache.
         """
         with self.lock:
             self.state.discard_pod(pod)

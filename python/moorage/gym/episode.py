@@ -17,6 +17,7 @@ from moorage.objects import Pod
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.sim.replay.conditions import Condition
+from moorage.sim.replay.pods_ahead import PodsAhead
 from moorage.sim.replay.recorder import End, Recorder
 from moorage.sim.replay.replayer import Replayer
 from moorage.sim.timeline import Timeline
@@ -184,7 +185,8 @@ class Episode(Replayer):
         if self._left.pop(key, None) is not None:
             self.recorder.pending.pop(key, None)
         if not offered.is_stored:
-            self._confirm((pod,), (key,), (row,))
+            self._note_bound(pod, key, row)
+            self._confirm((key,))
             return node
         recorder = self.recorder
         recorder.decide(self.clock.now, recorder.live[key], recorder.node(node), offered.attempts + 1)
@@ -258,11 +260,11 @@ class Episode(Replayer):
         """Whether pods are at hand."""
         return bool(self._at_hand)
 
-    def _place_directly(self, new: Mapping[str, tuple[Pod, int]]) -> None:
+    def _place_directly(self, new: Mapping[str, tuple[PodsAhead, int]]) -> bool:
         """Offer the new pods of an instant."""
-        keys = sorted(new, key=lambda key: -new[key][1]) if len(new) > 1 else new
-        for key in keys:
-            self._at_hand.append(OfferedPod(new[key][0], key, False))
+        offered = [OfferedPod(ahead.pods[at], key, False) for key, (ahead, at) in new.items()]
+        self._at_hand.extend(sorted(offered, key=_descending_priority))
+        return True
 
     def _take_directly(self) -> None:
         ended = self.recorder.ended

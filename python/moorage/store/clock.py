@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
+
 
 def epoch() -> float:
     """Return 0.0: a clock that stands still at the beginning of 1970."""
@@ -26,6 +29,22 @@ def timestamp(seconds: int) -> str:
         Such as ``2026-01-31T12:00:00Z``.
     """
     return _text(datetime.fromtimestamp(seconds, UTC))
+
+
+def timestamps(seconds: npt.NDArray[np.int64]) -> list[str]:
+    """Format times for fields of objects, as `timestamp` does.
+
+    Parameters
+    ----------
+    seconds : (n,) int64 array
+        Seconds since 1970.
+
+    Returns
+    -------
+    list of str
+    """
+    texts: list[str] = np.datetime_as_string(seconds.astype("M8[s]"), timezone="UTC").tolist()
+    return texts
 
 
 def shifted(text: str, seconds: int) -> str:

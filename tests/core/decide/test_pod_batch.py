@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 
-from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch, Route, Routes, Sink
+from moorage._core.decide.pod_batch import BoundSink, LedgerSink, Placements, PodBatch, Route, Routes, Sink
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.errors import CacheError
@@ -230,11 +230,20 @@ def test_the_ledger_takes_pods_with_a_row_as_assumed() -> None:
     assert held(state)["p4"] == "a"
 
 
+def test_the_ledger_takes_bound_pods_as_added() -> None:
+    state = over("a", "b")
+    pods = [pod("p0"), pod("p1"), pod("p2")]
+    BoundSink().enter(PodBatch(state, pods), placed(state, 1, -1, 0), 0, 3)
+    assert held(state) == {"p0": "b", "p2": "a"}
+    assert not any(state.is_assumed_pod(one) for one in state.pods())
+
+
+@pytest.mark.parametrize("sink", [LedgerSink(), BoundSink()])
 @pytest.mark.parametrize(("first", "end", "rows"), [(-1, 1, 2), (0, 3, 3), (0, 2, 1), (2, 1, 2), (0, 2, 0)])
-def test_rows_that_the_ledger_cannot_take(first: int, end: int, rows: int) -> None:
+def test_rows_that_the_ledger_cannot_take(first: int, end: int, rows: int, sink: Sink) -> None:
     state = over("a")
     with pytest.raises(IndexError, match=f"there are no pods {first} to {end} with a row"):
-        LedgerSink().enter(PodBatch(state, [pod("p"), pod("q")]), placed(state, *[0] * rows), first, end)
+        sink.enter(PodBatch(state, [pod("p"), pod("q")]), placed(state, *[0] * rows), first, end)
     assert held(state) == {}
 
 
@@ -256,6 +265,16 @@ def test_replicas_are_entered_up_to_the_first_that_fits_nowhere() -> None:
     assert held(state)["web-13"] == "b", "the ordinal follows from the place"
     sink.enter(batch, rows, 4, 4)
     assert len(state.ledger) == 3
+
+
+def test_replicas_have_to_be_in_the_batch() -> None:
+    state = over("a")
+    batch = PodBatch.of_template(state, pod("web"), 2)
+    with pytest.raises(IndexError, match="there are no pods 0 to 3 with a row"):
+        LedgerSink().enter(batch, placed(state, 0, 0, 0), 0, 3)
+    with pytest.raises(IndexError, match="there are no pods 0 to 1 with a row"):
+        BoundSink().enter(batch, placed(state, 0, 0), 0, 1)  # they have no objects
+    assert held(state) == {}
 
 
 def test_a_sink_of_nobodys() -> None:

@@ -67,7 +67,7 @@ def fragmented(state: State, resource: str) -> tuple[float, float]:
     return out[0], out[1]
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(timelines())
 def test_fragmentation_is_that_of_each_moment(timeline: Timeline) -> None:
     history = mo.replay(timeline, checkpoints=0)
@@ -82,7 +82,7 @@ def test_fragmentation_is_that_of_each_moment(timeline: Timeline) -> None:
             assert kinds == pytest.approx(expected)
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(timelines())
 def test_the_largest_pod_is_that_of_each_moment(timeline: Timeline) -> None:
     history = mo.replay(timeline, checkpoints=0)
@@ -98,7 +98,7 @@ def test_the_largest_pod_is_that_of_each_moment(timeline: Timeline) -> None:
         assert found["largest_pod"][at] == max(sizes, default=0)
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(timelines())
 def test_spread_cost_and_utilization_are_those_of_each_moment(timeline: Timeline) -> None:
     history = mo.replay(timeline, checkpoints=0)
@@ -123,7 +123,7 @@ def test_spread_cost_and_utilization_are_those_of_each_moment(timeline: Timeline
     assert evaluate(history, {"cost": {"prices": prices}})["cost"].numbers["cost"] == pytest.approx(total)
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(timelines())
 def test_waits_and_evictions_are_those_of_the_rows(timeline: Timeline) -> None:
     history = mo.replay(timeline, checkpoints=0)

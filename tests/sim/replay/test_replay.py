@@ -18,6 +18,7 @@ from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.node import NodeStatus
 from moorage.objects.model.pod import ResourceRequirements
 from moorage.objects.model.workload import Deployment, DeploymentSpec, PodTemplateSpec
+from moorage.sim.replay import replayer
 from moorage.sim.replay.recorder import Recorder
 from moorage.sim.replay.replayer import Replayer
 from moorage.sim.timeline import Timeline
@@ -299,11 +300,15 @@ def outcome(history: mo.History) -> Any:
 
 
 @settings(deadline=None, max_examples=40)
-@given(timelines(), st.sampled_from(["retry", "drop"]), st.sampled_from(["go-heap", "random"]))
-def test_the_direct_way_is_exact(timeline: Timeline, on_failure: str, tie_break: str) -> None:
+@given(
+    timelines(), st.sampled_from(["retry", "drop"]), st.sampled_from(["go-heap", "random"]), st.integers(1, 4)
+)
+def test_the_direct_way_is_exact(timeline: Timeline, on_failure: str, tie_break: str, ahead: int) -> None:
     """Pods that are placed without the store and the queue get the nodes that they get with them."""
     options: dict[str, Any] = {"on_failure": on_failure, "tie_break": tie_break, "seed": 3}
-    direct = mo.replay(timeline, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replayer, "AHEAD", ahead)
+        direct = mo.replay(timeline, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Replayer, "_is_direct", lambda self, template: False)
         whole = mo.replay(timeline, **options)
@@ -313,13 +318,15 @@ def test_the_direct_way_is_exact(timeline: Timeline, on_failure: str, tie_break:
 
 
 def store_of(scheduler: mo.Scheduler) -> Any:
-    """The pods and the usage of a scheduler, without resource versions."""
+    """The pods of a scheduler, without resource versions, also in the order of their nodes; and the usage."""
     pods = [
         replace(one, metadata=replace(one.metadata, resource_version=""))
         for one in scheduler.client.list(Pod)[0]
     ]
     usage = {n: v.tolist() for n, v in scheduler.table.requested.items()}
-    return pods, usage, scheduler.context.rotation.start, scheduler.context.view_order()
+    state, order = scheduler.cache.state, scheduler.context.view_order()
+    by_node = {name: [one.key for one in state.pods_of(state.find_row(name))] for name in order}
+    return pods, usage, by_node, order, scheduler.context.rotation.start
 
 
 def test_the_direct_way_is_taken() -> None:

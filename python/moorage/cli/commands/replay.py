@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -38,7 +39,10 @@ def _check(options: dict[str, Any]) -> None:
         for name, option in OF_HISTORIES.items():
             if given(name) is not ParameterSource.DEFAULT:
                 raise click.UsageError(f"--verify makes no history, so it does not take {option}")
+    if form in ("png", "svg") and options["measures"]:
+        raise click.UsageError(f"-o {form} shows no measures, so it does not take --measure")
     if form not in ("html", "png", "svg"):
+        _check_shown(options["show"], given)
         return
     if form != "html" and options["verify"]:
         raise click.UsageError(f"--verify has no -o {form}")
@@ -48,6 +52,15 @@ def _check(options: dict[str, Any]) -> None:
         raise click.UsageError(f"-o {form} shows all resources, so it does not take --resource")
     if options["by"] == "node":
         raise click.UsageError(f"-o {form} takes a label of nodes as --by")
+
+
+def _check_shown(show: str, given: Callable[[str], ParameterSource | None]) -> None:
+    """Refuse what the part of a history that is shown has no place for."""
+    unused = [] if show in ("summary", "measures") else ["measures"]
+    unused += [] if show == "usage" else ["resource", "by"]
+    for name in unused:
+        if given(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"--show {show} does not take {OF_HISTORIES[name]}")
 
 
 def _measure(text: str) -> Any:

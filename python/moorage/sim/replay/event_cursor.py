@@ -96,10 +96,35 @@ class EventCursor:
         self._direct = np.logical_and.reduceat(direct, starts).tolist()
         self._times = times[piece][starts].tolist()
         self._starts = [*starts.tolist(), stop - base]
+        self._piece_times = times[piece]
+        self._created = np.flatnonzero(created)
+        self._breaks = np.append(starts[~np.array(self._direct)], stop - base)
         self._instant = 0
         self.verbs, self.subjects, self.arguments = verbs.tolist(), subjects.tolist(), arguments.tolist()
         self.ordinals = self._columns["ordinal"][piece].tolist()
         self._look()
+
+    def creations(self, at: int, most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Return the next events that create pods, up to the next instant that is not direct.
+
+        Parameters
+        ----------
+        at : int
+            Index of an event of a direct instant, in the lists.
+        most : int
+            Number of events, at most.
+
+        Returns
+        -------
+        events : (n,) int array
+            Indexes in the lists.
+        times : (n,) float array
+            Seconds.
+        """
+        first = self._created.searchsorted(at)
+        events = self._created[first : first + most]
+        events = events[: events.searchsorted(self._breaks[self._breaks.searchsorted(at)])]
+        return events, self._piece_times[events]
 
     def _look(self) -> None:
         at = self._instant

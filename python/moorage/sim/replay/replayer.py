@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any, cast
@@ -15,9 +15,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError, located
 from moorage.objects import AnyGroup, Node, Object, Pod
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Failure, Scheduler, ScheduleResult
-from moorage.scheduler.placing.place import APART, LEDGER
-from moorage.scheduler.scheduling_context import SEGMENTS, VOLUMES
+from moorage.scheduler import Failure, Scheduler
 from moorage.sim.autoscaling import Autoscaler
 from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
 from moorage.sim.perf import Workload
@@ -29,11 +27,12 @@ from moorage.sim.virtual_time.attempt_clock import AttemptClock
 from moorage.sim.virtual_time.virtual_clock import VirtualClock
 from moorage.sim.virtual_time.virtual_run import VirtualRun
 from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, ObjectStore, parse_reference
-from moorage.store.clock import timestamp
+from moorage.store.clock import timestamp, timestamps
 from moorage.store.informers.handler_functions import last_state
 from moorage.store.pod_binding import Binding
 
 from .event_cursor import EventCursor
+from .pods_ahead import AHEAD, PodsAhead
 from .recorder import End, Recorder
 
 AFTER_END = 600.0
@@ -48,12 +47,10 @@ class PodTemplate(Struct, frozen=True):
     pod : Pod
     number : int
         Of the template in the recorder.
-    priority : int
     """
 
     pod: Pod
     number: int
-    priority: int
 
 
 class Replayer(VirtualRun):
@@ -105,9 +102,9 @@ class Replayer(VirtualRun):
         self.timeline, self.recorder, self.store = timeline, recorder, scheduler.client
         self.drops = False
         self._since = self.store.now()  # seconds since 1970 at the start of the timeline
-        self._day = 0, timestamp(0)[:11]  # a day since 1970, and the beginning of its times
-        self._unsettled: dict[str, Pod] = {}  # bound pods that the store has not got, by namespace/name
-        self._bind = Binding(self._stamp(0.0))  # the clock of the store stands still
+        self._unsettled: dict[str, tuple[Pod, str]] = {}  # pods that the store has not got, and their nodes
+        self._ahead = PodsAhead(scheduler.context, (), 0)
+        self._bind = Binding(timestamp(int(self._since)))  # the clock of the store stands still
         self._infos: dict[str, QueuedPodInfo] = {}
         self._victims: set[str] = set()
         self._dropped: list[Pod] = []
@@ -169,7 +166,7 @@ class Replayer(VirtualRun):
     def _pod_template(self, pod: Pod) -> PodTemplate:
         meta = replace(pod.metadata, creation_timestamp=None, resource_version="", uid="")
         kept = replace(pod, metadata=meta)
-        return PodTemplate(kept, self.recorder.template(kept), pod.spec.priority or 0)
+        return PodTemplate(kept, self.recorder.template(kept))
 
     def _is_direct(self, template: Any) -> bool:
         """Whether pods of a template may be placed directly, as far as they themselves decide that."""
@@ -228,110 +225,118 @@ class Replayer(VirtualRun):
     # ---- directly ------------------------------------------------------------------------------------------
 
     def _take_directly(self) -> None:
-        """Apply an instant that creates plain pods and deletes pods, while no pod waits."""
-        cursor, recorder, now = self.cursor, self.recorder, self.clock.now
-        names, live, cache = recorder.names, recorder.live, self.scheduler.cache
-        new: dict[str, tuple[Pod, int]] = {}
+        """Apply instants that create plain pods and delete pods, while no pod waits."""
+        cursor, clock = self.cursor, self.clock
+        is_watched = self.condition is not None or self.autoscaler is not None
+        while self._apply_directly() and not is_watched:
+            if cursor.is_at_boundary() or not cursor.is_direct or cursor.time > self.until:
+                break
+            clock.set(cursor.time)
+
+    def _apply_directly(self) -> bool:
+        """Apply one of these instants; return whether no pod waits afterwards."""
+        cursor, recorder, ahead, now = self.cursor, self.recorder, self._ahead, self.clock.now
+        names, live, unsettled = recorder.names, recorder.live, self._unsettled
+        new: dict[str, tuple[PodsAhead, int]] = {}
         for at in range(cursor.first, cursor.last):
             ordinal = cursor.ordinals[at]
             name = cursor.subjects[at]
             key = names[name] if ordinal < 0 else f"{names[name]}-{ordinal}"
             if cursor.verbs[at] == Verb.CREATE:
-                template = self._templates[cursor.arguments[at]]
                 if key in live:
                     raise self._error(at, "there is a pod of this name")
+                template = self._templates[cursor.arguments[at]]
                 number = recorder.create(now, key, name, ordinal, template.number)
-                new[key] = self._pod(template.pod, key, number), template.priority
+                if number - ahead.first != ahead.used or ahead.used == len(ahead.pods):
+                    ahead = self._ahead = self._look_ahead(at, number)
+                new[key] = ahead, ahead.used
+                ahead.used += 1
             elif key not in live:
                 recorder.counts["deleted pods were gone"] += 1
             elif key in new:
                 del new[key]
                 recorder.end(now, key, End.DELETED)
-            elif (placed := self._unsettled.pop(key, None)) is not None:
-                cache.discard_pod(placed)
+            elif (placed := unsettled.pop(key, None)) is not None:
+                self.scheduler.cache.discard_pod(placed[0])
                 recorder.end(now, key, End.DELETED)
             else:
                 self._delete_pod(key)
         cursor.advance()
         if new:
-            self._place_directly(new)
-        elif len(self.queue):  # a controller has replaced a pod
+            return self._place_directly(new)
+        if len(self.queue):  # a controller has replaced a pod
             self.try_again()
+            return False
+        return True
 
-    def _pod(self, template: Pod, key: str, number: int) -> Pod:
-        """Make a pod; its UID tells the pods of one name apart."""
-        meta = template.metadata
-        name, uid = key[len(meta.namespace) + 1 :], f"replay-{number}"
-        created = self._stamp(self.clock.now)
-        return replace(template, metadata=replace(meta, name=name, uid=uid, creation_timestamp=created))
+    def _look_ahead(self, at: int, number: int) -> PodsAhead:
+        """Make the next pods that are created directly: from an event and a number on."""
+        cursor, pods = self.cursor, list[Pod]()
+        events, times = cursor.creations(at, AHEAD)
+        created = timestamps((times + self._since).astype(np.int64))
+        for event, when in zip(events.tolist(), created, strict=True):
+            template = self._templates[cursor.arguments[event]].pod
+            pods.append(_pod(template, self._key(event), number + len(pods), when))
+        return PodsAhead(self.scheduler.context, pods, number)
 
-    def _place_directly(self, new: Mapping[str, tuple[Pod, int]]) -> None:
-        """Place plain pods in the order of the queue, those of one priority at once; those from the first on
-        that fits nowhere take the long way."""
-        keys = sorted(new, key=lambda key: -new[key][1]) if len(new) > 1 else list(new)
-        done = 0
-        while done < len(keys) and not len(self.queue):
-            priority, end = new[keys[done]][1], done + 1
-            while end < len(keys) and new[keys[end]][1] == priority:
-                end += 1
-            pods = [new[key][0] for key in keys[done:end]]
-            placed = self._place_plain(pods, keys[done:end])
-            done += placed
-            if placed < len(pods):
-                break
-        if done < len(keys):
-            self._queue_up([new[key][0] for key in keys[done:]])
-            self.try_all()
+    def _key(self, at: int) -> str:
+        """Return the key of the pod of an event."""
+        cursor, names = self.cursor, self.recorder.names
+        ordinal, name = cursor.ordinals[at], cursor.subjects[at]
+        return names[name] if ordinal < 0 else f"{names[name]}-{ordinal}"
 
-    def _place_plain(self, pods: Sequence[Pod], keys: Sequence[str]) -> int:
-        """Place pods by the core alone up to the first that it cannot place; return how many were placed."""
-        context, done = self.scheduler.context, 0
-        with context.cache.lock:
-            batch = context.batch_of(pods)
-            route = batch.route(0)
-            if route & (APART | VOLUMES) or (len(pods) > 1 and len(batch.cut(SEGMENTS)) > 1):
-                return 0
-            engine = context.deciding(route)
-            result = ScheduleResult(context.cache.state, len(pods), batch)
-            place, rows = engine.placer.place, result.rows
-            while done < len(pods) and place(batch, result, done, done + 1, LEDGER, _stop) > done:
-                if rows[done] < 0:  # a pod whose failure is known is passed over
+    def _place_directly(self, new: Mapping[str, tuple[PodsAhead, int]]) -> bool:
+        """Place plain pods in the order of the queue; those from the first on that fits nowhere take the long
+        way. Return whether none did.
+
+        Parameters
+        ----------
+        new : mapping of str to (PodsAhead, int)
+            By ``namespace/name`` where each pod is, and its index there.
+        """
+        is_alone, placed, keys = len(new) == 1, 0, list(new)
+        if not is_alone:
+            keys.sort(key=lambda key: _descending_priority(*new[key]))
+        if not len(self.queue):
+            for key in keys:
+                ahead, at = new[key]
+                row = ahead.place(at, is_alone)
+                if row < 0:
                     break
-                done += 1
-            engine.batching.scored = None
-        self._confirm(pods[:done], keys[:done], rows[:done].tolist())
-        return done
+                self._note_bound(ahead.pods[at], key, row)
+                placed += 1
+        if not is_alone:
+            self._confirm(keys[:placed])
+        if placed == len(keys):
+            return True
+        self._queue_up([new[key][0].pods[new[key][1]] for key in keys[placed:]])
+        self.try_all()
+        return False
 
-    def _confirm(self, pods: Sequence[Pod], keys: Sequence[str], rows: Sequence[int]) -> None:
-        """Note the nodes of pods that the core has placed, and have the cache confirm that they are bound."""
-        now, row_name, bound = self.clock.now, self.scheduler.table.row_name, list[Pod]()
-        recorder, bind = self.recorder, self._bind
-        for pod, key, row in zip(pods, keys, rows, strict=True):
-            node = row_name(row)
-            recorder.decide(now, recorder.live[key], recorder.node(node), 1)
-            self._unsettled[key] = bind(pod, "", node)
-            bound.append(self._unsettled[key])
-        self.scheduler.cache.confirm_pods(bound)
+    def _note_bound(self, pod: Pod, key: str, row: int) -> None:
+        """Note the node of a pod that the core has placed."""
+        node, recorder = self.scheduler.table.row_name(row), self.recorder
+        recorder.decide(self.clock.now, recorder.live[key], recorder.node(node), 1)
+        self._unsettled[key] = pod, node
+
+    def _confirm(self, keys: Iterable[str]) -> None:
+        """Have the cache confirm that pods are bound."""
+        bind, placed = self._bind, self._unsettled
+        self.scheduler.cache.confirm_pods([bind(placed[key][0], "", placed[key][1]) for key in keys])
 
     def settle(self) -> None:
         """Write the pods that were placed directly to the store, and have the informers report them."""
         if not self._unsettled:
             return
-        pods, self._unsettled = self._unsettled, {}
-        self.store.create_many(pods.values())
+        bind, pods = self._bind, self._unsettled.values()
+        self._unsettled = {}
+        self.store.create_many([bind(pod, "", node) for pod, node in pods])
         handler = self.scheduler.pods
         handler.cache_is_ahead = True
         try:
             self.scheduler.sync()
         finally:
             handler.cache_is_ahead = False
-
-    def _stamp(self, seconds: float) -> str:
-        """Return a time of the timeline as objects have it: the start is the store's time."""
-        day, second = divmod(int(self._since + seconds), 86400)
-        if day != self._day[0]:
-            self._day = day, timestamp(day * 86400)[:11]
-        return f"{self._day[1]}{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
 
     # ---- the long way --------------------------------------------------------------------------------------
 
@@ -367,7 +372,7 @@ class Replayer(VirtualRun):
             raise self._error(at, "there is a pod of this name")
         template = self._templates[cursor.arguments[at]]
         number = recorder.create(now, key, name, ordinal, template.number)
-        return self._pod(template.pod, key, number)
+        return _pod(template.pod, key, number, timestamp(int(self._since + now)))
 
     def _error(self, at: int, message: str) -> InputError:
         event = self.timeline.event(self.cursor.index(at))
@@ -663,11 +668,17 @@ def _pods(timeline: Timeline) -> Iterator[tuple[int, Pod]]:
     return ((at, one) for at, one in enumerate(timeline.arguments) if isinstance(one, Pod))
 
 
+def _descending_priority(ahead: PodsAhead, at: int) -> int:
+    return -(ahead.pods[at].spec.priority or 0)
+
+
 def _told(event: Event) -> str:
     """Return an event as errors name it."""
     return f"{event.verb.name.lower()} {event.subject}"
 
 
-def _stop(at: int) -> bool:
-    """Stop at the first pod that fits nowhere."""
-    return True
+def _pod(template: Pod, key: str, number: int, created: str) -> Pod:
+    """Make a pod; its UID tells the pods of one name apart."""
+    meta = template.metadata
+    name, uid = key[len(meta.namespace) + 1 :], f"replay-{number}"
+    return replace(template, metadata=replace(meta, name=name, uid=uid, creation_timestamp=created))

@@ -11,7 +11,7 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 from libc.string cimport memcpy, memset
 
 from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Journal
-from moorage._core.state cimport ASSUMED, Shape, replicas_of, split_uid, uses_volumes
+from moorage._core.state cimport ADDED, ASSUMED, PodState, Shape, replicas_of, split_uid, uses_volumes
 
 END = -2  # what `class_with_volumes` returns for the pod before which a batch ends
 
@@ -630,32 +630,56 @@ cdef class LedgerSink(Sink):
         IndexError
             There are no such pods, or a row is not in the node table.
         """
-        cdef int32_t at, each, pod_class
-        cdef ClusterState state = batch.state
-        cdef const int32_t* rows = out.data
-        cdef Py_ssize_t there = len(batch.pods) if batch.replicas is None else len(batch)
-        if not 0 <= first <= end <= min(there, out.n):
-            raise IndexError(f"there are no pods {first} to {end} with a row")
         if batch.replicas is not None:
-            return _enter_replicas(self, batch, out, first, end)
-        for at in range(first, end):
-            if rows[at] >= 0:
-                state.table.check_row(rows[at])
-        each = batch.span_at(first)
-        for at in range(first, end):
-            while batch.spans[each].end <= at:
-                each += 1
-            if rows[at] >= 0:
-                pod_class = batch.spans[each].pod_class
-                if batch.spans[each].route & CLAIMS:
-                    pod_class = state.classes.intern(batch.pods[at])
-                state.ledger.insert(batch.pods[at], pod_class, rows[at], ASSUMED)
+            return _enter_replicas(batch, out, first, end)
+        return _enter(batch, out, first, end, ASSUMED)
 
 
-cdef int _enter_replicas(LedgerSink sink, PodBatch batch, Placements out, int32_t first,
-                         int32_t end) except -1:
+cdef class BoundSink(Sink):
+    """Enters placed pods in the ledger as added, as if their bindings had been reported at once."""
+
+    cpdef int enter(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
+        """Enter the placed pods from `first` to `end` in the ledger.
+
+        Parameters
+        ----------
+        batch, out, first, end
+            As in `Sink.enter`. The pods have objects, which get the node when the cache returns them.
+
+        Raises
+        ------
+        IndexError
+            There are no such pods with objects, or a row is not in the node table.
+        """
+        return _enter(batch, out, first, end, ADDED)
+
+
+cdef int _enter(PodBatch batch, Placements out, int32_t first, int32_t end, PodState pod_state) except -1:
+    """Enter placed pods that have objects in the ledger."""
+    cdef int32_t at, each, pod_class
+    cdef ClusterState state = batch.state
+    cdef const int32_t* rows = out.data
+    if not 0 <= first <= end <= min(<Py_ssize_t>len(batch.pods), out.n):
+        raise IndexError(f"there are no pods {first} to {end} with a row")
+    for at in range(first, end):
+        if rows[at] >= 0:
+            state.table.check_row(rows[at])
+    each = batch.span_at(first)
+    for at in range(first, end):
+        while batch.spans[each].end <= at:
+            each += 1
+        if rows[at] >= 0:
+            pod_class = batch.spans[each].pod_class
+            if batch.spans[each].route & CLAIMS:
+                pod_class = state.classes.intern(batch.pods[at])
+            state.ledger.insert(batch.pods[at], pod_class, rows[at], pod_state)
+
+
+cdef int _enter_replicas(PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
     """Enter the replicas up to the first that is not placed: those after it are not placed either."""
     cdef int32_t placed = first
+    if not 0 <= first <= end <= min(<Py_ssize_t>len(batch), out.n):
+        raise IndexError(f"there are no pods {first} to {end} with a row")
     while placed < end and out.data[placed] >= 0:
         placed += 1
     if placed > first:

@@ -519,22 +519,22 @@ cdef class ClusterState:
         self._leave(number)
 
     def discard_pod(self, pod):
-        """Remove a pod, assumed or added.
+        """Remove the pod with the UID of a pod, assumed or added, whatever node that one names.
 
         Parameters
         ----------
         pod : Pod
-            Its spec.nodeName is the node that it is on.
 
         Raises
         ------
         CacheError
             If the pod is not in the cache.
         """
-        if self.is_assumed_pod(pod):
-            self.forget_pod(pod)
-        else:
-            self.remove_pod(pod)
+        cdef int32_t number = self._known(pod)
+        if number < 0:
+            uid = pod.metadata.uid
+            raise CacheError(f"pod {uid} is not found in scheduler cache, so cannot be removed from it")
+        self._leave(number)
 
     def get_pod(self, pod):
         """Return the pod in the cache that has the UID of a pod, with spec.nodeName set.

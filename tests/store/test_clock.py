@@ -1,0 +1,13 @@
+"""Times of objects."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from moorage.store.clock import timestamp, timestamps
+
+
+def test_times_are_formatted_together_as_alone() -> None:
+    seconds = [0, 59, 86399, 951782400, 1767225600, 253402300799]
+    assert timestamps(np.array(seconds)) == [timestamp(one) for one in seconds]
+    assert timestamps(np.array([], np.int64)) == []

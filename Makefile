@@ -137,11 +137,7 @@ coverage: .venv/campaign
 
 # Every job that a push does not run, one after the other.
 nightly: tools
-<<<<<<< HEAD
-	for job in debug-test sanitize threads machine leaks coverage campaign test-report dist-test test-live; do \
-=======
-	for job in debug-test sanitize threads machine leaks campaign test-report dist-test extras test-live; do \
->>>>>>> b2d0670f3c502c79cafd976cd09dbced32632997
+	for job in debug-test sanitize threads machine leaks coverage campaign test-report dist-test extras test-live; do \
 		$(MAKE) --no-print-directory $$job || failed="$$failed $$job"; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 

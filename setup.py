@@ -135,38 +135,24 @@ class BuildCore(build_ext):
 setup(
     ext_modules=[
         kernels(),
-<<<<<<< HEAD
-        *cythonize(
-            [
-                Extension(
-                    UTILITY,
-                    ["build/_cython_utility.c"],
-                    extra_compile_args=GLUE,
-                    extra_link_args=COMPILER["LINK_FLAGS"],
-                ),
-                *(extension(path) for path in sorted(Path("pyx").rglob("*.pyx"))),
-                *([extension(BREAKERS, BREAKERS.parent)] if IS_DEBUG else []),
-            ],
-            include_path=["pyx"],
-            compiler_directives=DIRECTIVES,
-            build_dir=f"build/{'debug/' if IS_DEBUG else 'coverage/' if IS_COVERAGE else ''}cython",
-            nthreads=JOBS if JOBS > 1 else 0,
-            shared_utility_qualified_name=UTILITY,
-=======
         *mended(
             cythonize(
                 [
-                    Extension(UTILITY, ["build/_cython_utility.c"], extra_compile_args=GLUE),
+                    Extension(
+                        UTILITY,
+                        ["build/_cython_utility.c"],
+                        extra_compile_args=GLUE,
+                        extra_link_args=COMPILER["LINK_FLAGS"],
+                    ),
                     *(extension(path) for path in sorted(Path("pyx").rglob("*.pyx"))),
                     *([extension(BREAKERS, BREAKERS.parent)] if IS_DEBUG else []),
                 ],
                 include_path=["pyx"],
                 compiler_directives=DIRECTIVES,
-                build_dir="build/debug/cython" if IS_DEBUG else "build/cython",
+                build_dir=f"build/{'debug/' if IS_DEBUG else 'coverage/' if IS_COVERAGE else ''}cython",
                 nthreads=JOBS if JOBS > 1 else 0,
                 shared_utility_qualified_name=UTILITY,
             )
->>>>>>> b2d0670f3c502c79cafd976cd09dbced32632997
         ),
     ],
     cmdclass={"build_ext": BuildCore},

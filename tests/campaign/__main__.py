@@ -44,13 +44,9 @@ class Size(NamedTuple):
     mutants: int
 
 
-<<<<<<< HEAD
-SHORT = Size(operations=10_000_000, sanitized=500_000, budget=1, fuzz_seconds=8, every=100, mutants=40)
-=======
 SHORT = Size(
-    operations=10_000_000, sanitized=500_000, budget=1, soak_seconds=10, fuzz_seconds=8, every=100, mutants=4
+    operations=10_000_000, sanitized=500_000, budget=1, soak_seconds=10, fuzz_seconds=8, every=100, mutants=40
 )
->>>>>>> b2d0670f3c502c79cafd976cd09dbced32632997
 LONG = Size(
     operations=1_000_000_000,
     sanitized=20_000_000,

@@ -167,6 +167,12 @@ def _may_go(run: Run, victims: Sequence[Pod]) -> bool:
     return True
 
 
+def _is_plain(run: Run, pod: Pod) -> bool:
+    """Whether the status of a pod nominates it to no node, and no controller reacts when that changes."""
+    is_controlled = run.scheduler.controllers is not None
+    return not (pod.status.nominated_node_name or (is_controlled and _has_dependencies(pod)))
+
+
 def _has_dependencies(pod: Pod) -> bool:
     """Whether controllers may have work when a pod changes or goes."""
     return bool(pod.metadata.owner_references or pod.spec.volumes or pod.spec.resource_claims)
@@ -196,16 +202,13 @@ def _decide(
     preemptor, priority = engine.framework.preemptor, diagnosis.shape.priority
     budgets, groups = handle.preempt_handle().pod_disruption_budgets(), groups_of(handle)
     plugin, row_name = cast(DefaultPreemption, engine.preemption), cache.state.table.row_name
-    is_controlled = scheduler.controllers is not None
     room = cast(ObjectStore, handle.client).history  # for events that are not yet received
     scheduler.context.enlist_if_possible()
     for at in pods:
         if batch.route(at) != route or batch.target(at) != target:
             break
         pod = infos[at].pod
-        if pod.status.nominated_node_name or pod.metadata.uid in nominator.nodes:
-            break
-        if is_controlled and _has_dependencies(pod):
+        if pod.metadata.uid in nominator.nodes or not _is_plain(run, pod):
             break
         engine.search.follow_nominator(nominator, pod)
         potential = preemptor.begin(target[0], budgets, target[1], target[2], groups)

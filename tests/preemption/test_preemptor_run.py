@@ -212,6 +212,25 @@ def test_an_interrupt_leaves_no_victim_out_of_the_cache(monkeypatch: pytest.Monk
     assert len(one.run().placements) == 6
 
 
+def test_an_error_in_a_decision_leaves_no_victim_out_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, calls = made(*victims(6), *preemptors(6), count=6), list[str]()
+
+    def interrupted(pod: Pod, nodes: int) -> int:
+        calls.append(pod.name)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return 0
+
+    one.handle.preemption_offset = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        one.run()
+    one.sync()
+    stored = {each.key for each in one.client.list(Pod)[0] if each.spec.node_name}
+    assert stored == {each.key for at in range(6) for each in one.cache.node_info(f"n{at}").pods}
+    assert stored
+    assert len(one.handle.nominator.by_node) < 4
+
+
 ONES = st.lists(st.tuples(st.integers(1, 4), st.sampled_from([9, 9, 9, 5])), min_size=2, max_size=10)
 LOW = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(KINDS), st.integers(-1, 1)), max_size=24)
 

@@ -61,8 +61,11 @@ class Preemption(Struct):
     failure : Failure
         Of the preemptor's attempt, with its nomination.
     rejectors : Rejectors
+        The plugins that rejected the preemptor.
     now : float or None
         Time of the attempt in seconds; None where time goes by itself.
+    is_evicted : bool
+        Whether the eviction of the victims is written.
     """
 
     info: QueuedPodInfo
@@ -71,6 +74,7 @@ class Preemption(Struct):
     failure: Failure
     rejectors: Rejectors
     now: float | None = None
+    is_evicted: bool = False
 
 
 def preempt_together(
@@ -101,17 +105,23 @@ def preempt_together(
     before = result.failures.get(pods.start - 1)
     if before is None or not before.nominated_node or not _can_be_together(run, engine, result, pods.start):
         return 0, False
-    room = min(len(pods), run.room(), MOST)
+    room, found = min(len(pods), run.room(), MOST), list[Preemption]()
     began = time.perf_counter()
-    with run.scheduler.cache.lock:
-        found = _decide(run, engine, result, infos, range(pods.start, pods.start + room), before)
-    seconds = time.perf_counter() - began
-    run.result.seconds += seconds
-    if not found:
-        return 0, False
-    if run.metrics is not None:
-        run.metrics.tried(len(found), seconds)
-    return len(found), not _carry_out(run, engine, infos, pods.start, found)
+    try:
+        with run.scheduler.cache.lock:
+            _decide(run, engine, result, infos, range(pods.start, pods.start + room), before, found)
+        seconds = time.perf_counter() - began
+        run.result.seconds += seconds
+        if not found:
+            return 0, False
+        if run.metrics is not None:
+            run.metrics.tried(len(found), seconds)
+        return len(found), not _carry_out(run, engine, infos, pods.start, found)
+    except BaseException:
+        for one in found:
+            if not one.is_evicted:
+                _undo(run, one)
+        raise
 
 
 # ---- whether it is exact -------------------------------------------------------------------------------
@@ -157,6 +167,12 @@ def _may_go(run: Run, victims: Sequence[Pod]) -> bool:
     return True
 
 
+def _is_plain(run: Run, pod: Pod) -> bool:
+    """Whether the status of a pod nominates it to no node, and no controller reacts when that changes."""
+    is_controlled = run.scheduler.controllers is not None
+    return not (pod.status.nominated_node_name or (is_controlled and _has_dependencies(pod)))
+
+
 def _has_dependencies(pod: Pod) -> bool:
     """Whether controllers may have work when a pod changes or goes."""
     return bool(pod.metadata.owner_references or pod.spec.volumes or pod.spec.resource_claims)
@@ -172,29 +188,27 @@ def _decide(
     infos: Sequence[QueuedPodInfo],
     pods: range,
     before: Failure,
-) -> list[Preemption]:
+    found: list[Preemption],
+) -> None:
     """Choose nodes for pods until one fits without evictions, or needs more than the eviction of plain pods;
     remove the victims from the cache, and nominate the pods. The rotation stays, as a search in vain ends
     where it began."""
     scheduler, batch = run.scheduler, cast(PodBatch, result.batch)
     handle, cache, nominator = scheduler.handle, scheduler.cache, scheduler.handle.nominator
     route, target = batch.route(pods.start), batch.target(pods.start)
-    diagnosis, found = before.diagnosis, list[Preemption]()
+    diagnosis = before.diagnosis
     if diagnosis is None or diagnosis.absent is not None or diagnosis.narrowing or before.error:
-        return found
+        return
     preemptor, priority = engine.framework.preemptor, diagnosis.shape.priority
     budgets, groups = handle.preempt_handle().pod_disruption_budgets(), groups_of(handle)
     plugin, row_name = cast(DefaultPreemption, engine.preemption), cache.state.table.row_name
-    is_controlled = scheduler.controllers is not None
     room = cast(ObjectStore, handle.client).history  # for events that are not yet received
     scheduler.context.enlist_if_possible()
     for at in pods:
         if batch.route(at) != route or batch.target(at) != target:
             break
         pod = infos[at].pod
-        if pod.status.nominated_node_name or pod.metadata.uid in nominator.nodes:
-            break
-        if is_controlled and _has_dependencies(pod):
+        if pod.metadata.uid in nominator.nodes or not _is_plain(run, pod):
             break
         engine.search.follow_nominator(nominator, pod)
         potential = preemptor.begin(target[0], budgets, target[1], target[2], groups)
@@ -214,13 +228,20 @@ def _decide(
         verdicts = engine.decider.rejections(*target)
         nominating = NominatingInfo(node)
         failure = Failure(replace(diagnosis, verdicts=verdicts), nominating=nominating)
-        cache.remove_added(victims)
-        nominator.add_nominated_pod(pod, nominating)
-        result.failures[at] = failure
         alike = verdicts.keys() == diagnosis.verdicts.keys()  # by the same plugins
         rejectors = before.rejectors if alike else failure.rejectors
         found.append(Preemption(infos[at], node, victims, failure, rejectors))
-    return found
+        cache.remove_added(victims)
+        nominator.add_nominated_pod(pod, nominating)
+        result.failures[at] = failure
+
+
+def _undo(run: Run, one: Preemption) -> None:
+    """Undo a decision of which nothing has been written."""
+    cache = run.scheduler.cache
+    run.scheduler.handle.nominator.delete_nominated_pod_if_exists(one.info.pod)
+    with cache.lock:
+        cache.add_pods([victim for victim in one.victims if not cache.state.has_pod(victim)])
 
 
 # ---- effects -------------------------------------------------------------------------------------------
@@ -230,7 +251,7 @@ def _carry_out(
     run: Run, engine: Engine, infos: Sequence[QueuedPodInfo], first: int, found: Sequence[Preemption]
 ) -> bool:
     """Write what was decided, and receive the events; return whether the held pods would be popped next."""
-    scheduler, queue, done = run.scheduler, run.queue, 0
+    scheduler, queue = run.scheduler, run.queue
     handle, pods, client = scheduler.handle, scheduler.pods, cast(ObjectStore, scheduler.handle.client)
     plugin, returns = cast(DefaultPreemption, engine.preemption).name, dict[str, Callable[[], None]]()
     try:
@@ -238,7 +259,7 @@ def _carry_out(
             one.now = run.pass_until(at)
             pod = one.info.pod
             evict_victims(handle, one.node, pod, one.victims, plugin)
-            done += 1
+            one.is_evicted = True
             patch_pod(client, pod, None, one.failure.nominating)
         run.note_failed([one.info for one in found], [one.failure for one in found])
         returns.update((one.victims[0].metadata.uid, partial(_return, run, one)) for one in found)
@@ -247,9 +268,6 @@ def _carry_out(
     finally:
         pods.before_deletion = {}
         queue.set_time(None)
-        for one in found[done:]:  # after an exception: nobody has evicted them
-            handle.nominator.delete_nominated_pod_if_exists(one.info.pod)
-            scheduler.cache.add_pods(one.victims)
     for act in returns.values():  # of pods whose victims others have deleted
         act()
     queue.set_time(None)  # once more: the pods above have set it

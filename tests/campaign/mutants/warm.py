@@ -312,20 +312,20 @@ class Warm:
             raise RuntimeError(done.stdout + done.stderr)
         return {"killed": f"import: {told[0]}" if done.returncode else None}
 
-    def test(self) -> None:
-        """Test what is left of the sample."""
-        path = Path(self.options.report)
-        results: dict[str, Result] = {}
-        if path.exists():
-            results = {
-                name: one
-                for name, one in json.loads(path.read_text()).get("results", {}).items()
-                if one["killed"] or not self.options.again
-            }
+    def earlier(self, path: Path) -> dict[str, Result]:
+        """The results of a report that is continued."""
+        told = json.loads(path.read_text()).get("results", {}) if path.exists() else {}
+        results = {name: one for name, one in told.items() if one["killed"] or not self.options.again}
         for name, one in results.items():
             file, _, rest = name.partition(":")
             if one["killed"] and "::" in one["killed"]:
                 self.killers[file][one["killed"]] = int(rest.partition(" ")[0])
+        return results
+
+    def test(self) -> None:
+        """Test what is left of the sample."""
+        path = Path(self.options.report)
+        results = self.earlier(path)
         names = {
             number: "{0.file}:{0.line} {0.old!r} -> {0.new!r} @{0.start}".format(self.mutants[number])
             for number in self.sample
@@ -341,7 +341,6 @@ class Warm:
                 tests, whole[number] = self.tests_of(number)
                 seconds = sum(self.reach[nodeid][0] for nodeid in tests)
                 yield (number, False), lambda n=number, t=tests: self.killed(n, t), 10 * seconds + STUCK
-            return
 
         def work() -> Iterator[tuple[int, Any, int, float]]:
             anew = []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.core.make import ZONE, node, pod
 
+from moorage.errors import InputError
 from moorage.objects import Cluster
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
@@ -111,3 +112,12 @@ def test_pods_that_are_explained_together_are_explained_as_by_themselves(seed: i
         for key in keys:
             alone = explain(lambda: Scheduler(cluster), [key])[key]
             assert document(together[key]) == document(alone)
+
+
+def test_a_pod_that_is_not_there_before_a_run_is_refused() -> None:
+    def make() -> Scheduler:
+        return Scheduler(Cluster(nodes=[node("a")], pods=[pod("p")]))
+
+    with pytest.raises(InputError) as caught:
+        explain_alone(make, ["default/p", "default/y", "default/x"])
+    assert str(caught.value) == "default/x: controllers make it during the run: there is no such pod before"

@@ -329,6 +329,18 @@ def store_of(scheduler: mo.Scheduler) -> Any:
     return pods, usage, by_node, order, scheduler.context.rotation.start
 
 
+def test_pods_of_an_instant_are_confirmed_together() -> None:
+    """The order of the pods of a node is that of the long way."""
+    timeline = timeline_of(node("a"))
+    for name in ("x", "y", "z"):
+        timeline.create(1, pod("p"), name)
+    direct = mo.replay(timeline)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Replayer, "_is_direct", lambda self, template: False)
+        whole = mo.replay(timeline)
+    assert store_of(direct.scheduler) == store_of(whole.scheduler)
+
+
 def test_the_direct_way_is_taken() -> None:
     timeline = timeline_of(node("a"))
     timeline.add_pods(pod("x"), [1, 2], [10, 10])

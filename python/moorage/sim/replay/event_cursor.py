@@ -102,7 +102,7 @@ class EventCursor:
         self._instant = 0
         self.verbs, self.subjects, self.arguments = verbs.tolist(), subjects.tolist(), arguments.tolist()
         self.ordinals = self._columns["ordinal"][piece].tolist()
-        self._look()
+        self.time, self.is_direct, self.last = self._times[0], self._direct[0], self._starts[1]
 
     def creations(self, at: int, most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Return the next events that create pods, up to the next instant that is not direct.
@@ -126,15 +126,11 @@ class EventCursor:
         events = events[: events.searchsorted(self._breaks[self._breaks.searchsorted(at)])]
         return events, self._piece_times[events]
 
-    def _look(self) -> None:
-        at = self._instant
-        self.time, self.is_direct = self._times[at], self._direct[at]
-        self.first, self.last = self._starts[at], self._starts[at + 1]
-
     def advance(self) -> None:
         """Go on to the next instant."""
-        self._instant += 1
-        if self._instant < len(self._times):
-            self._look()
-        else:
+        at = self._instant = self._instant + 1
+        if at == len(self._times):
             self._load()
+            return
+        self.time, self.is_direct = self._times[at], self._direct[at]
+        self.first, self.last = self._starts[at], self._starts[at + 1]

@@ -105,6 +105,7 @@ class Replayer(VirtualRun):
         self._unsettled: dict[str, tuple[Pod, str]] = {}  # pods that the store has not got, and their nodes
         self._ahead = PodsAhead(scheduler.context, (), 0)
         self._bind = Binding(timestamp(int(self._since)))  # the clock of the store stands still
+        self._row_name = scheduler.table.row_name
         self._infos: dict[str, QueuedPodInfo] = {}
         self._victims: set[str] = set()
         self._dropped: list[Pod] = []
@@ -271,19 +272,15 @@ class Replayer(VirtualRun):
 
     def _look_ahead(self, at: int, number: int) -> PodsAhead:
         """Make the next pods that are created directly: from an event and a number on."""
-        cursor, pods = self.cursor, list[Pod]()
+        cursor, names, pods = self.cursor, self.recorder.names, list[Pod]()
         events, times = cursor.creations(at, AHEAD)
         created = timestamps((times + self._since).astype(np.int64))
         for event, when in zip(events.tolist(), created, strict=True):
             template = self._templates[cursor.arguments[event]].pod
-            pods.append(_pod(template, self._key(event), number + len(pods), when))
+            ordinal, name = cursor.ordinals[event], names[cursor.subjects[event]]
+            key = name if ordinal < 0 else f"{name}-{ordinal}"
+            pods.append(_pod(template, key, number + len(pods), when))
         return PodsAhead(self.scheduler.context, pods, number)
-
-    def _key(self, at: int) -> str:
-        """Return the key of the pod of an event."""
-        cursor, names = self.cursor, self.recorder.names
-        ordinal, name = cursor.ordinals[at], cursor.subjects[at]
-        return names[name] if ordinal < 0 else f"{names[name]}-{ordinal}"
 
     def _place_directly(self, new: Mapping[str, tuple[PodsAhead, int]]) -> bool:
         """Place plain pods in the order of the queue; those from the first on that fits nowhere take the long
@@ -315,7 +312,7 @@ class Replayer(VirtualRun):
 
     def _note_bound(self, pod: Pod, key: str, row: int) -> None:
         """Note the node of a pod that the core has placed."""
-        node, recorder = self.scheduler.table.row_name(row), self.recorder
+        node, recorder = self._row_name(row), self.recorder
         recorder.decide(self.clock.now, recorder.live[key], recorder.node(node), 1)
         self._unsettled[key] = pod, node
 

@@ -74,19 +74,20 @@ sanitize: tools
 	$(PY) -c 'import moorage; assert "$(SANITIZED)" in moorage.__file__, moorage.__file__' && \
 	$(PY) -m pytest -n auto -q -p no:benchmark --capture=sys || { cat $(SANITIZED)/report.* 2> /dev/null; exit 1; }
 
-# Races of threads, in a build with ThreadSanitizer. CPython itself is not built with it: what its own locks order
-# is seen through them, and tests/campaign/threads.supp leaves out what it orders otherwise.
+# Races of threads, in a build with ThreadSanitizer. CPython itself is not built with it, but its locks are seen, the
+# GIL among them. Processes that tests fork start threads, hence die_after_fork.
 THREADS := build/threads
 RACES := tests/cache/test_threads.py tests/core/test_parallel.py tests/store/informers/test_threads.py \
-	tests/scheduler/placing/test_background_binding.py
+	tests/scheduler/placing/test_background_binding.py tests/campaign/test_soak.py
 threads: tools
 	MOORAGE_SANITIZE=thread $(PY) setup.py --quiet build --build-lib $(THREADS)/lib --build-temp $(THREADS)/temp
 	rm -f $(THREADS)/report.*
 	export LD_PRELOAD="$$($(CC) -print-file-name=libtsan.so)" PYTHONPATH=$(THREADS)/lib \
 		LD_LIBRARY_PATH=$(CURDIR)/$(THREADS)/lib/moorage/_core \
-		TSAN_OPTIONS=suppressions=$(CURDIR)/tests/campaign/threads.supp:log_path=$(CURDIR)/$(THREADS)/report; \
+		TSAN_OPTIONS=die_after_fork=0:suppressions=$(CURDIR)/tests/campaign/threads.supp:log_path=$(CURDIR)/$(THREADS)/report; \
 	$(PY) -c 'import moorage; assert "$(THREADS)" in moorage.__file__, moorage.__file__' && \
-	$(PY) -m pytest -q -p no:benchmark -p no:xdist $(RACES) || { cat $(THREADS)/report.* 2> /dev/null; exit 1; }
+	$(PY) -m pytest -q -p no:benchmark -p no:xdist $(RACES) && \
+	$(PY) -m tests.campaign.soak $(THREADS)/soak.json --seconds 60 || { cat $(THREADS)/report.* 2> /dev/null; exit 1; }
 
 # Eight threads over caches, forks, a pool and a store, for ten minutes; SECONDS names another time.
 soak: tools

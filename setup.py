@@ -77,8 +77,7 @@ def extension(path: Path, folder: str | Path = "pyx") -> Extension:
 def mended(extensions: list[Extension]) -> list[Extension]:
     """Cython 3.3 releases an item twice if a list comprehension has no memory to grow: once where the item is
     appended, and once more as the function is left. The first one is taken out."""
-    for one in extensions:
-        generated = Path(one.sources[0])
+    for generated in [path for one in extensions if (path := Path(one.sources[0])).exists()]:
         text = generated.read_text()
         better = text.replace(
             "int result = PyList_Append(list, x);\n    Py_DECREF(x);",

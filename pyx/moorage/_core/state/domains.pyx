@@ -368,8 +368,8 @@ cdef class Domains:
         self.moves = -1
         self.epoch += 1
 
-    # A rollback drops what was created in the transaction, since it can depend on undone changes. What has been
-    # dropped already, or was never entered as memory ran out, is not there.
+    # A rollback drops what was created in the transaction, since it can depend on undone changes. What has
+    # been dropped already, or was never entered as memory ran out, is not there.
 
     def _drop_topology(self, TopologyKey topology):
         """Drop a topology key."""

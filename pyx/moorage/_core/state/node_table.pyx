@@ -460,7 +460,7 @@ cdef class NodeTable:
             self._add_label_column(rows)
 
     def _add_resource_columns(self, Py_ssize_t rows):
-        """Add the columns of the next resource, one per ledger; a rollback removes them until the next sync."""
+        """Add the columns of the next resource, one per ledger; a rollback removes them till then."""
         cdef Buffer pointers
         at, new = len(self.others[0]), []
         for pointers in self.other_pointers:

@@ -126,7 +126,7 @@ cdef class Templates:
     # ---- entering and leaving ------------------------------------------------------------------------------
 
     cdef int reserve(self, Py_ssize_t pods) except -1:
-        """Make room for one more entry of `pods` pods, with a free id that `prepare` may have named already."""
+        """Make room for one more entry of `pods` pods, whose id is free: `prepare` may have named it."""
         if not self.free:
             self.entries.append(None)
             self.free.append(len(self.entries) - 1)

@@ -23,7 +23,11 @@ def request(name: str = "r", count: int = 1, *selectors: str, **more: Any) -> Js
 
 
 def claim(
-    name: str, requests: Sequence[Json], constraints: Sequence[Json] = (), **status: Any
+    name: str,
+    requests: Sequence[Json],
+    constraints: Sequence[Json] = (),
+    config: Sequence[Json] = (),
+    **status: Any,
 ) -> ResourceClaim:
     """A claim of the namespace default."""
     found = decode_object(
@@ -31,7 +35,13 @@ def claim(
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceClaim",
             "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-            "spec": {"devices": {"requests": list(requests), "constraints": list(constraints)}},
+            "spec": {
+                "devices": {
+                    "requests": list(requests),
+                    "constraints": list(constraints),
+                    "config": list(config),
+                }
+            },
             "status": status,
         }
     )

@@ -40,6 +40,7 @@ from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_f
 from moorage.devices.device_demands import DeviceNeeds
 from moorage.devices.device_state import DeviceState
 from moorage.devices.extended_resources import (
+    ExtendedRequests,
     Mappings,
     claim_spec,
     find_claim,
@@ -126,22 +127,25 @@ class DynamicResources(
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
     ) -> tuple[()] | DeviceNeeds | None:
-        asks = self.concerns(pod)
+        requests = self._extended_requests(pod)
+        asks = requests is not None or self._misses_group(pod)
         if not (asks or pod.spec.resource_claims):
             return ()
         if batch is None or self._refuses_rules():
             return None
-        extended = self._extended_on_all_nodes(pod) if asks else None
+        extended = None if requests is None else self._extended_on_all_nodes(pod, requests)
         if asks and extended is None:
             return None
         return self.devices.demands.needs_of(pod, batch, self._most_steps, extended)
 
-    def _extended_on_all_nodes(self, pod: Pod) -> tuple[ResourceClaim, Mappings] | None:
+    def _extended_on_all_nodes(
+        self, pod: Pod, requests: ExtendedRequests
+    ) -> tuple[ResourceClaim, Mappings] | None:
         """The claim for the extended resources of a pod, and its mappings, if it is the same on all nodes and
         no score reads these resources; else None."""
         handle, devices = self.required_handle(), self.devices
-        requests, framework = devices.extended_requests(pod), handle.framework
-        if requests is None or requests.spec is None or framework is None or framework.kernels is None:
+        framework = handle.framework
+        if requests.spec is None or framework is None or framework.kernels is None:
             return None
         if not framework.kernels.search.plan.scored.isdisjoint(requests.resources):
             return None
@@ -171,14 +175,19 @@ class DynamicResources(
         return self.devices.demands.generation
 
     def concerns(self, pod: Pod) -> bool:
+        return self._extended_requests(pod) is not None or self._misses_group(pod)
+
+    def _misses_group(self, pod: Pod) -> bool:
+        """Whether claims of a pod's group are used, and the group is not known."""
+        if pod.spec.scheduling_group is None or self.handle is None or self.handle.informers is None:
+            return False
+        return self.devices.consumers.misses_group(pod)
+
+    def _extended_requests(self, pod: Pod) -> ExtendedRequests | None:
         handle = self.handle
-        if handle is None or handle.informers is None:
-            return False
-        if pod.spec.scheduling_group is not None and self.devices.consumers.misses_group(pod):
-            return True
-        if not handle.informers.lister(DeviceClass).changes:
-            return False
-        return self.devices.extended_requests(pod) is not None
+        if handle is None or handle.informers is None or not handle.informers.lister(DeviceClass).changes:
+            return None
+        return self.devices.extended_requests(pod)
 
     def delegated_resources(self) -> frozenset[str]:
         handle = self.required_handle()

@@ -208,6 +208,19 @@ def test_pods_with_claims_stay_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> N
     assert len({(one.pool, one.device) for one in taken}) == 6
 
 
+@pytest.mark.parametrize("of_class", [True, False])
+def test_configurations_are_in_the_allocations(monkeypatch: pytest.MonkeyPatch, of_class: bool) -> None:
+    names = of_core(monkeypatch)
+    config = [{"opaque": {"driver": DRIVER, "parameters": {"mode": "fast"}}}]
+    asked = claim("c", [request()], config=() if of_class else config)
+    gpus = device_class(config=config if of_class else [])
+    claims = outcome(make([gpus, *DEVICES, asked], [pod("p", "c")]))[2]
+    assert names == ["p"]
+    (found,) = claims[0][3].allocation.devices.config
+    assert found.source == ("FromClass" if of_class else "FromClaim")
+    assert found.opaque.driver == DRIVER
+
+
 def test_pods_with_extended_resources_stay_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     names = of_core(monkeypatch)
     pods = [pod(f"p{at}", **{GPU: "1"}) for at in range(4)]

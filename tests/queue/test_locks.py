@@ -42,6 +42,7 @@ def test_a_queue() -> None:
         "flush_unschedulable_left_over": one.flush_unschedulable_left_over,
         "next_event": one.next_event,
         "run_periodic": lambda: one.run_periodic(1.0),
+        "set_time": lambda: one.set_time(None),
         "regroup": lambda: one.regroup([("default", "g")]),
         "pop_unit": lambda: one.pop_unit(0),
         "pop_batch": lambda: one.pop_batch(1),
@@ -54,7 +55,8 @@ def test_a_queue() -> None:
         "repair": one.repair,
         "close": one.close,
     }
-    exempt = ["get", "backoff_until", "is_listening", "now"]  # one look-up each
+    # One look-up each.
+    exempt = ["get", "backoff_until", "has_unschedulable", "is_listening", "now", "shortest_backoff"]
     check_locked(one, one._lock, ["_places", "_in_flight", "_timers"], calls, exempt)
 
 

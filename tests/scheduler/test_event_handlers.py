@@ -121,7 +121,8 @@ def test_evicted_pods_are_removed_in_one_step(one: Scheduler) -> None:
         handled.append(on_run(notices))
         return handled[-1]
 
-    one.pods.on_run = note  # type: ignore[method-assign]
+    (registration,) = [r for r in one.informers.informer(Pod)._registrations if r.handler is one.pods]
+    registration._on_run = note
     one.sync()
     events = [("AssignedPodUpdate", "p", "p", False), ("AssignedPodDelete", "p", "", False)]
     events += [("AssignedPodUpdate", "q", "q", False), ("AssignedPodDelete", "q", "", False)]

@@ -45,7 +45,7 @@ def test_a_store() -> None:
         "undo": lambda: one.undo(mark),
     }
     check_locked(
-        one, one._changed, ["_tables"], calls, exempt=["changes", "is_unwritten", "now"]
+        one, one._changed, ["_tables"], calls, exempt=["changes", "history", "is_unwritten", "now"]
     )  # one read each
 
 
@@ -75,6 +75,7 @@ def test_an_informer() -> None:
         "begin_empty": lambda: one.begin_empty(str(FIRST_VERSION)),
         "run_once": one.run_once,
         "add_event_handler": lambda: one.add_event_handler(Recorder()),
+        "handlers": lambda: one.handlers,
         "save": one.save,
         "undo": lambda: one.undo(empty),
         "copy_from": lambda: one.copy_from(Informer(store, Pod)),

@@ -64,11 +64,7 @@ from moorage.framework.profiles.in_core import (
 )
 from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import Pod, group_of
-from moorage.objects.model.resource_claims import (
-    DeviceClass,
-    DeviceRequest,
-    ResourceClaim,
-)
+from moorage.objects.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
 from moorage.store import ApiError, NotFoundError, ObjectClient
 from moorage.store.clock import timestamp
 from moorage.volume.binding.claims import VolumeError

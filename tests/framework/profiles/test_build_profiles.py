@@ -189,7 +189,7 @@ def together(*profiles: Profile) -> str:
 
 
 def test_a_configuration_without_profiles_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="^at least one profile is required$"):
+    with pytest.raises(ConfigurationError, match=r"^at least one profile is required$"):
         Scheduler(Cluster(nodes=[node("a")]), config=KubeSchedulerConfiguration())
 
 

@@ -264,7 +264,8 @@ class Informer(Generic[T]):
     @property
     def handlers(self) -> list[ResourceEventHandler[T]]:
         """The registered handlers, in the order in which they are notified."""
-        return [registration.handler for registration in self._registrations]
+        with self._lock:
+            return [registration.handler for registration in self._registrations]
 
     def begin_empty(self, version: str) -> None:
         """Begin with an empty copy, as `run_once` does for an ObjectStore without objects, but make the watch

@@ -9,6 +9,7 @@ the greatest of the ten published seeds.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import sys
 from pathlib import Path
@@ -40,7 +41,11 @@ def measured(path: Path) -> dict[Key, list[float]]:
 
 
 def main() -> int:
-    expected, found = published(Path(sys.argv[1])), measured(Path(sys.argv[2]))
+    parser = argparse.ArgumentParser("python -m bench.policies.published")
+    parser.add_argument("published", type=Path, help="analysis_allo_discrete.csv of the authors")
+    parser.add_argument("results", type=Path, help="the output of moorage sweep -o csv")
+    options = parser.parse_args()
+    expected, found = published(options.published), measured(options.results)
     outside = 0
     print(f"{'list':13} {'policy':14} {'least':>6} {'mean':>6} {'greatest':>8} {'here':>6} {'runs':>4}")
     for key, values in expected.items():

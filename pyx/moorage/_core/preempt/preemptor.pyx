@@ -279,7 +279,9 @@ cdef class Preemptor(DryRuns):
     @property
     def fits_nowhere(self):
         """Whether no searched node accepts the pod of `begin`; False where only a search can tell."""
-        return self.outcomes is not None and not self.outcomes.c.feasible and self.search.search.columns != NULL
+        if self.outcomes is None or self.search.search.columns == NULL:
+            return False
+        return not self.outcomes.c.feasible
 
     cdef int _set_target(self, int32_t pod_class, tuple budgets, int32_t node_name, int32_t pinned,
                          object groups) except -1:

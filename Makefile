@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test extras wheels wheels-test build tools clean check bench-live threads soak campaign campaign-short mutants nightly coverage instructions FORCE
+.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test extras wheels wheels-test variants build tools clean check bench-live threads soak campaign campaign-short mutants nightly coverage instructions FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -136,9 +136,13 @@ coverage: .venv/campaign
 	$(PY) -m coverage report --skip-covered --sort=miss
 	$(PY) -m tests.campaign.line_counts $(COVERED)/temp
 
+# The kernels for any x86-64, with AVX2 and with AVX-512, each alone under the tests of kernels and the vectors.
+variants: tools
+	$(PY) -m tests.campaign.variants
+
 # Every job that a push does not run, one after the other.
 nightly: tools
-	for job in debug-test sanitize threads machine leaks coverage campaign test-report dist-test extras test-live; do \
+	for job in debug-test sanitize threads variants machine leaks coverage campaign test-report dist-test extras test-live; do \
 		$(MAKE) --no-print-directory $$job || failed="$$failed $$job"; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 

@@ -274,6 +274,21 @@ def test_when_pre_enqueue_runs(gate_is_on: bool) -> None:
     assert places(queue) == {"active": ["a"]}
 
 
+@pytest.mark.parametrize("has_backed_off", [True, False])
+def test_an_event_moves_a_pod_to_a_gate_that_has_closed(has_backed_off: bool) -> None:
+    gate = {"closed": False}
+    plugin = gating("Gate", lambda one: gate["closed"])
+    queue = make_queue(plugin, WANTS_NODES, clock=(clock := Clock()))
+    queue.add(queued("a"))
+    fail(queue, "Nodes")
+    gate["closed"] = True
+    if has_backed_off:
+        clock.advance(9)
+    move(queue, NODE_ADD)
+    assert places(queue) == {"gated": ["a"]}
+    assert queue.get("a").gating_plugin == "Gate"
+
+
 def test_the_plugin_that_gated_is_asked_first() -> None:
     closed = {"One": False, "Two": True}
     asked: list[str] = []

@@ -19,6 +19,7 @@ from moorage.framework.plugin.interface import QueueSortPlugin
 from moorage.objects.model.pod import Pod, PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import QueuedPodInfo
+from moorage.queue.active_queue import Rank
 from tests.framework.make import make
 from tests.queue.make import (
     Clock,
@@ -71,6 +72,15 @@ def test_a_queue_sort_plugin_of_another_order() -> None:
     queue.delete(queued("b"))
     assert places(queue) == {"active": ["c", "a"]}
     assert [queue.pop(0).pod.name for _ in range(2)] == ["c", "a"]
+
+
+def test_the_order_of_a_plugin_is_strict() -> None:
+    """A pod is not before itself, whatever the plugin answers of equal pods."""
+    less = make(QueueSortPlugin, "Never", less=lambda self, a, b: False).less
+    one, other = (Rank(less, QueuedPodInfo(queued(name), order=at)) for at, name in enumerate("ab"))
+    assert one < other
+    assert not (other < one)
+    assert not (one < one)  # noqa: PLR0124
 
 
 def test_a_change_of_priority_moves_a_pod_that_is_active() -> None:
@@ -340,6 +350,31 @@ def test_who_waits_for_a_unit_keeps_nobody_out() -> None:
     other.start()
     for thread in (worker, other):
         thread.join(60)
+    assert names(popped) == ["a"]
+
+
+@pytest.mark.parametrize("how", ["an event", "the end of the backoff"])
+def test_a_thread_that_waits_hears_of_pods_that_become_ready(how: str) -> None:
+    queue = make_queue(WANTS_NODES, clock=(clock := Clock()), pop_from_backoff=False)
+    queue.add(queued("a"))
+    fail(queue, "Nodes")
+    if how == "an event":
+        clock.advance(9)
+    else:
+        move(queue, NODE_ADD)
+    popped: list[Any] = []
+    worker = threading.Thread(target=lambda: popped.append(queue.pop()), daemon=True)
+    worker.start()
+    while worker.is_alive() and not queue._waiting:
+        pass
+    with queue._lock:  # the thread waits for a signal now, without a limit of time
+        assert places(queue).keys() == {"unschedulable" if how == "an event" else "backoff"}
+    if how == "an event":
+        move(queue, NODE_ADD)
+    else:
+        clock.advance(9)
+        queue.flush_backoff_completed()
+    worker.join(60)
     assert names(popped) == ["a"]
 
 

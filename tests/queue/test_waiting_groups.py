@@ -88,6 +88,16 @@ def test_put_back() -> None:
     assert [info.attempts for info in infos] == [1, 1]
 
 
+def test_put_back_where_each_waited() -> None:
+    """One that backs off returns to the backoff, one that is ready to the active queue."""
+    queue = made(member("a"))
+    fail(queue, "Filter")
+    queue.add(member("b"))
+    assert places(queue) == {"active": ["b"], "backoff": ["a"]}
+    queue.put_back(*queue.pop_unit(timeout=0))
+    assert places(queue) == {"active": ["b"], "backoff": ["a"]}
+
+
 def test_deleted_members() -> None:
     queue = made(member("a"), member("b"), member("c"))
     queue.delete(member("b"))

@@ -169,6 +169,14 @@ def test_a_reservation_that_moves_is_replaced(kit: Kit) -> None:
     assert kit.used("m") == (0, 0)
 
 
+def test_a_reservation_for_another_pod_releases_the_first(kit: Kit) -> None:
+    kit.cache.add_reservation(reservation(gone()))
+    other = pod("c", "n", WANTS | {RESERVATION_INDEX: "j"})
+    kit.cache.update_reservation(reservation(gone()), reservation(other))
+    assert is_released(kit)
+    assert kit.used("n") == (100, 1)
+
+
 def test_an_assumed_pod_leaves_nothing(kit: Kit) -> None:
     kit.assume(gone())
     kit.cache.delete_pod(gone())

@@ -80,7 +80,7 @@ def test_the_order_of_a_plugin_is_strict() -> None:
     one, other = (Rank(less, QueuedPodInfo(queued(name), order=at)) for at, name in enumerate("ab"))
     assert one < other
     assert not (other < one)
-    assert not (one < one)  # noqa: PLR0124
+    assert not (one < one)
 
 
 def test_a_change_of_priority_moves_a_pod_that_is_active() -> None:

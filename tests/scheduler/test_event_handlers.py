@@ -12,9 +12,10 @@ from tests.queue.make import Clock
 
 from moorage._core.base.watch_events import Notice
 from moorage.framework.plugin.interface import NominatingInfo
-from moorage.objects.model.meta import Condition
+from moorage.objects import Namespace
+from moorage.objects.model.meta import Condition, LabelSelector, ObjectMeta
 from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodSchedulingGate
+from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSchedulingGate
 from moorage.queue import SchedulingQueue
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import Rejectors
@@ -60,6 +61,10 @@ def write(scheduler: Scheduler, obj: Any) -> Any:
     stored = put(replace(obj, metadata=meta))
     scheduler.sync()
     return stored
+
+
+def with_meta(one: Pod, **meta: Any) -> Pod:
+    return replace(one, metadata=replace(one.metadata, **meta))
 
 
 def with_status(one: Pod, **status: Any) -> Pod:
@@ -240,6 +245,52 @@ def test_the_end_of_a_nomination_is_for_pods_of_no_higher_priority(one: Schedule
     one.client.delete(Pod, "p", "default")
     one.sync()
     assert seen() == [("AssignedPodDelete", "p", "", True)]
+
+
+@pytest.mark.parametrize(
+    ("latest", "is_unbound"),
+    [(pod("p"), True), (pod("p", on="n"), False), (with_meta(pod("p"), uid="another"), False), (None, False)],
+)
+def test_a_pod_without_a_node_is_found_as_it_is_now(
+    one: Scheduler, latest: Pod | None, is_unbound: bool
+) -> None:
+    known = pod("p")
+    if latest is not None:
+        one.client.create(latest)
+        one.sync()
+    assert (one.pods.unbound(known) is not None) == is_unbound
+
+
+def test_a_repair_adds_the_pods_that_the_queue_has_lost(one: Scheduler) -> None:
+    for each in (pod("lost"), pod("there"), pod("bound", on="n"), pod("other", scheduler_name="other")):
+        write(one, each)
+    one.queue.delete(pod("lost"))
+    before = one.queue.get("there")
+    one.pods.repair()
+    assert {info.pod.name for info in one.queue.pending_pods().active} == {"lost", "there"}
+    assert one.queue.get("there") is before
+
+
+def test_the_labels_of_namespaces_follow_the_store() -> None:
+    """A term of pod anti-affinity selects the pods of namespaces by labels."""
+    term = PodAffinityTerm(
+        topology_key="host",
+        label_selector=LabelSelector(match_labels={"app": "x"}),
+        namespace_selector=LabelSelector(match_labels={"team": "a"}),
+    )
+    asked = pod("asked", affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))))
+    there = with_meta(pod("there", on="n", labels={"app": "x"}), namespace="far")
+    scheduler = Scheduler(config=None)
+    write(scheduler, node("n", labels={"host": "n"}))
+    space = Namespace(metadata=ObjectMeta(name="far"))
+    write(scheduler, space)
+    write(scheduler, there)
+    assert scheduler.can_schedule_pod(asked)
+    write(scheduler, replace(space, metadata=replace(space.metadata, labels={"team": "a"})))
+    assert not scheduler.can_schedule_pod(asked)
+    scheduler.client.delete(Namespace, "far")
+    scheduler.sync()
+    assert scheduler.can_schedule_pod(asked)
 
 
 @pytest.mark.parametrize("ends_at", ["", "n"])

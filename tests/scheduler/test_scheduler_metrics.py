@@ -13,7 +13,7 @@ from moorage.framework import Code, FilterPlugin, PermitPlugin, PostBindPlugin, 
 from moorage.framework.runtime.observer import SAMPLED
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.pod import PodSchedulingGate
-from moorage.scheduler import Scheduler
+from moorage.scheduler import Scheduler, scheduler_metrics
 from moorage.scheduler.scheduler_metrics import SchedulerMetrics, exponential_buckets
 
 PROFILE = "default-scheduler"
@@ -166,6 +166,34 @@ def test_waits_on_permit() -> None:
         (PROFILE, "scheduled"): 1,
         (PROFILE, "unschedulable"): 1,
     }
+
+
+def test_attempts_from_15_on_have_one_label() -> None:
+    scheduler = Scheduler(Cluster(nodes=[node("a")]), clock=Clock())
+    metrics = scheduler.measure()
+    for name, attempts in (("p14", 14), ("p15", 15), ("p16", 16)):
+        scheduler.client.create(pod(name))
+        scheduler.sync()
+        info = scheduler.queue.pop(timeout=0)
+        assert info is not None
+        info.attempts = attempts
+        metrics.scheduled([info])
+    assert of(metrics, "pod_scheduling_sli_duration_seconds_count") == {("14",): 1, ("15+",): 2}
+
+
+def test_an_attempt_lasts_from_its_begin_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that have begun each has its own time; the others have their share of their batch's."""
+    seconds = iter([100.0, 107.0])
+    monkeypatch.setattr(scheduler_metrics, "perf_counter", lambda: next(seconds))
+    scheduler = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p"), pod("q")]), clock=Clock())
+    metrics = scheduler.measure()
+    first, second = scheduler.queue.pop_batch(2)
+    metrics.tried(2, 6.0)
+    metrics.begin([first])
+    metrics.scheduled([first])
+    assert of(metrics, "scheduling_attempt_duration_seconds_sum") == {(PROFILE, "scheduled"): 7}
+    metrics.scheduled([second])
+    assert of(metrics, "scheduling_attempt_duration_seconds_sum") == {(PROFILE, "scheduled"): 10}
 
 
 def test_nothing_is_measured_before_and_in_forks() -> None:

@@ -183,9 +183,9 @@ def mutants(size: Size, seed: int) -> Figures:
     rooms = ["--rooms", "python/moorage/queue"] if size.mutants < 100 else []
     python("-m", "tests.campaign.mutants", str(report), *numbers, *rooms)
     told = written("mutants")
-    return {"mutants": told["mutants"], "tested": told["tested"], "survived": len(told["survivors"])} | told[
-        "counts"
-    ]
+    survived = sum(one["reason"] is None for one in told["survivors"].values())
+    figures = {"mutants": told["mutants"], "tested": told["tested"], "survived": survived}
+    return figures | told["counts"]
 
 
 Job = Callable[[Size, int], Figures]

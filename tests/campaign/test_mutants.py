@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.campaign.mutants import functions, kernels
-from tests.campaign.mutants.places import ROOMS, ROOT, Mutant, all_mutants, of_c, of_python
+from tests.campaign.mutants.places import ROOMS, ROOT, Mutant, all_mutants, of_c, of_python, reasons
 
 PYTHON = """
 def f(é: Literal[1], b):  # a < b
@@ -193,3 +193,15 @@ def test_code_is_replaced_where_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_lines_of_a_statement() -> None:
     places = functions.statement_lines(list(of_python("f.py", PYTHON)), PYTHON)
     assert {(lines.start, lines.stop) for lines in places} == {(3, 4), (4, 5), (5, 6)}
+
+
+def test_listed_mutants_are_there() -> None:
+    """Each has one of the reasons; a change of the source must not leave entries behind."""
+    found = reasons(all_mutants(list(ROOMS)))
+    assert found
+    assert {reason.partition(":")[0] for reason in found.values()} <= {"equivalent", "time", "text"}
+
+
+def test_a_listed_mutant_that_is_not_there_is_told() -> None:
+    with pytest.raises(LookupError, match=r"equivalent\.toml: no mutant \('python/moorage/cache"):
+        reasons(all_mutants(["python/moorage/queue"]))

@@ -247,6 +247,17 @@ def test_the_end_of_a_nomination_is_for_pods_of_no_higher_priority(one: Schedule
     assert seen() == [("AssignedPodDelete", "p", "", True)]
 
 
+@pytest.mark.parametrize(("priority", "moved"), [(None, ["waiting"]), (1, [])])
+def test_without_a_priority_it_is_0(one: Scheduler, priority: int | None, moved: list[str]) -> None:
+    write(one, pod("waiting", priority=priority))
+    info = one.queue.pop(timeout=0)
+    assert info is not None
+    assert give_back(one.queue, info, one.pods.current, Rejectors(frozenset({"NodeResourcesFit"})))
+    write(one, with_status(pod("p"), nominated_node_name="n"))
+    write(one, with_status(pod("p"), nominated_node_name="m"))
+    assert [info.pod.name for info in one.queue.pending_pods().backoff] == moved
+
+
 @pytest.mark.parametrize(
     ("latest", "is_unbound"),
     [(pod("p"), True), (pod("p", on="n"), False), (with_meta(pod("p"), uid="another"), False), (None, False)],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,9 @@ ROOMS = {
 """Source folder to the tests that have to kill its mutants."""
 
 
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+
+
 class Mutant(NamedTuple):
     """A change of one place: what stands between two offsets of a file becomes something else."""
 
@@ -38,6 +42,9 @@ class Mutant(NamedTuple):
     end: int
     old: str
     new: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.old!r} -> {self.new!r} @{self.start}"
 
 
 COMPARED = {
@@ -192,3 +199,25 @@ def all_mutants(rooms: list[str]) -> list[Mutant]:
             name = path.relative_to(ROOT).as_posix()
             found += (of_c if path.suffix == ".c" else of_python)(name, path.read_text())
     return found
+
+
+def reasons(mutants: Sequence[Mutant]) -> dict[str, str]:
+    """Why no test kills them, by the name of a mutant, of those that `equivalent.toml` lists.
+
+    Raises
+    ------
+    LookupError
+        There is no such mutant as one that is listed.
+    """
+    lines = {file: (ROOT / file).read_text().splitlines() for file in {one.file for one in mutants}}
+    found = {}
+    for one in mutants:
+        before, line = ["", *lines[one.file]][one.line - 1 : one.line + 1]
+        found[one.file, before.strip(), line.strip(), one.old, one.new] = str(one)
+    out = {}
+    for listed in tomllib.loads(EQUIVALENT.read_text())["mutants"]:
+        key = listed["file"], *listed["lines"], listed["old"], listed["new"]
+        if key not in found:
+            raise LookupError(f"{EQUIVALENT.name}: no mutant {key}")
+        out[found[key]] = listed["reason"]
+    return out

@@ -29,7 +29,7 @@ import pytest
 
 from tests.campaign.mutants import functions
 from tests.campaign.mutants.kernels import Switch
-from tests.campaign.mutants.places import ROOMS, ROOT, Mutant
+from tests.campaign.mutants.places import ROOMS, ROOT, Mutant, reasons
 
 OPTIONS = [
     "-q", "--capture=sys", "-p", "no:benchmark", "-p", "no:randomly", "-p", "no:xdist",
@@ -313,9 +313,14 @@ class Warm:
         return {"killed": f"import: {told[0]}" if done.returncode else None}
 
     def earlier(self, path: Path) -> dict[str, Result]:
-        """The results of a report that is continued."""
+        """The results of a report that is continued, without those of mutants that are gone."""
         told = json.loads(path.read_text()).get("results", {}) if path.exists() else {}
-        results = {name: one for name, one in told.items() if one["killed"] or not self.options.again}
+        names = {str(mutant) for mutant in self.mutants}
+        results = {
+            name: one
+            for name, one in told.items()
+            if name in names and (one["killed"] or not self.options.again)
+        }
         for name, one in results.items():
             file, _, rest = name.partition(":")
             if one["killed"] and "::" in one["killed"]:
@@ -326,10 +331,7 @@ class Warm:
         """Test what is left of the sample."""
         path = Path(self.options.report)
         results = self.earlier(path)
-        names = {
-            number: "{0.file}:{0.line} {0.old!r} -> {0.new!r} @{0.start}".format(self.mutants[number])
-            for number in self.sample
-        }
+        names = {number: str(self.mutants[number]) for number in self.sample}
         whole: dict[int, bool] = {}
 
         def tasks() -> Iterator[tuple[tuple[int, bool], Callable[[], Any], float]]:
@@ -368,10 +370,11 @@ class Warm:
         self.write(path, results)
 
     def write(self, path: Path, results: dict[str, Result]) -> None:
-        counts: Counter[str] = Counter()
+        counts, known = Counter[str](), reasons(self.mutants)
         for name, one in results.items():
             room = next(room for room in ROOMS if name.startswith(f"{room}/"))
-            counts[f"{room}: {'killed' if one['killed'] else 'survived'}"] += 1
+            how = "killed" if one["killed"] else "equivalent" if name in known else "survived"
+            counts[f"{room}: {how}"] += 1
         path.write_text(
             json.dumps(
                 {
@@ -380,7 +383,11 @@ class Warm:
                     "tested": len(results),
                     "seconds": round(sum(one["seconds"] for one in results.values())),
                     "counts": dict(sorted(counts.items())),
-                    "survivors": {name: one for name, one in sorted(results.items()) if not one["killed"]},
+                    "survivors": {
+                        name: one | {"reason": known.get(name)}
+                        for name, one in sorted(results.items())
+                        if not one["killed"]
+                    },
                     "results": results,
                 },
                 indent=1,

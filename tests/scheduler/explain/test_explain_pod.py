@@ -78,7 +78,7 @@ def test_all_that_a_node_lacks() -> None:
         node_selector={"disk": "ssd", "rack": "r1"},
     )
     assert one.explain(asked).node("a").shortfalls == (
-        Shortfall("toleration", "spot=yes:NoSchedule"),
+        Shortfall("toleration", "spot=yes:NoSchedule", 0, 0, 1),
         Shortfall("toleration", "node.kubernetes.io/unschedulable:NoSchedule"),
         Shortfall("label", "disk=ssd"),
         Shortfall("label", "rack=r1"),

@@ -292,6 +292,38 @@ def test_only_so_much_is_tried() -> None:
     assert (label.text, label.eligible_nodes) == ("label node n0 with disk=ssd", 32)
 
 
+@pytest.mark.parametrize(("others", "labels"), [(31, ["disk=ssd", "rack=r1"]), (32, ["disk=ssd"])])
+def test_the_labels_of_all_keys_share_one_limit(others: int, labels: list[str]) -> None:
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "web"}), topology_key=ZONE)
+    asked = pod(
+        "p",
+        node_selector={"disk": "ssd", "rack": "r1"},
+        affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))),
+    )
+    nodes = [node(f"n{at}", labels={"rack": "r1"}) for at in range(others)]
+    changes = scheduler(*nodes, node("m", labels={"disk": "ssd"})).explain(asked).changes
+    assert [one.text.rpartition(" ")[2] for one in changes if one.kind == "add-label"] == labels
+
+
+def test_the_largest_domains_are_tried_and_of_equal_ones_the_first_by_name() -> None:
+    racks = [node(f"n{at}", labels={"rack": f"r{at}"}, pods="1") for at in (5, 1, 2, 3, 4)]
+    web = [pod(f"web{at}", on=f"n{at}", labels={"app": "web"}) for at in (4, 5)]
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "web"}), topology_key="rack")
+    asked = pod("p", requests={"cpu": 1}, affinity=Affinity(pod_affinity=PodAffinity(required=(term,))))
+    changes = scheduler(*racks, node("free"), pods=web).explain(asked).changes
+    assert [one.text for one in changes if one.kind == "add-label"] == ["label node free with rack=r4"]
+
+
+@pytest.mark.parametrize(("kinds", "is_found"), [(15, True), (16, False)])
+def test_so_many_kinds_of_new_nodes_are_tried(kinds: int, is_found: bool) -> None:
+    small = [node(f"n{at}", cpu=2, taints=[Taint(key=f"k{at}", effect="NoSchedule")]) for at in range(kinds)]
+    full = pod("full", on="large", requests={"cpu": 4})
+    changes = (
+        scheduler(*small, node("large", cpu=4), pods=[full]).explain(pod("p", requests={"cpu": 2})).changes
+    )
+    assert ("add-node" in [one.kind for one in changes]) == is_found
+
+
 def test_a_host_port_can_be_dropped() -> None:
     one = scheduler(node("a"), pods=[pod("web", on="a", ports=[port(80)])])
     asked = pod("p", ports=[port(80), port(443)])
@@ -369,7 +401,7 @@ def test_what_no_pod_could_meet() -> None:
 
 def test_very_many_taints_count_as_one_constraint() -> None:
     nodes = [
-        node(f"n{at}", cpu=1, taints=[Taint(key=f"k{at}", effect="NoSchedule"), SPOT]) for at in range(40)
+        node(f"n{at}", cpu=2, taints=[Taint(key=f"k{at}", effect="NoSchedule"), SPOT]) for at in range(40)
     ]
     (first, second) = scheduler(*nodes).explain(pod("p", requests={"cpu": 2})).conflicts
     assert ([each.text for each in first], [each.text for each in second]) == (

@@ -401,7 +401,7 @@ def test_what_no_pod_could_meet() -> None:
 
 def test_very_many_taints_count_as_one_constraint() -> None:
     nodes = [
-        node(f"n{at}", cpu=2, taints=[Taint(key=f"k{at}", effect="NoSchedule"), SPOT]) for at in range(40)
+        node(f"n{at}", cpu=1, taints=[Taint(key=f"k{at}", effect="NoSchedule"), SPOT]) for at in range(40)
     ]
     (first, second) = scheduler(*nodes).explain(pod("p", requests={"cpu": 2})).conflicts
     assert ([each.text for each in first], [each.text for each in second]) == (

@@ -23,7 +23,7 @@ from tests.scheduler.groups.gang_kit import (
     world,
 )
 
-from moorage.framework.plugin.group_index import PodGroups
+from moorage.framework.plugin.group_index import GroupTree, PodGroups
 from moorage.objects.model.meta import LabelSelector, Object
 from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
 from moorage.objects.model.pod_group import (
@@ -34,6 +34,7 @@ from moorage.objects.model.pod_group import (
     SingleDisruptionMode,
 )
 from moorage.scheduler import Scheduler
+from moorage.scheduler.groups.composite_attempt import succeeds_whole
 
 TOPOLOGY = GATES | {"TopologyAwareWorkloadScheduling": True}
 PREEMPTS = GATES | {"WorkloadAwarePreemption": True}
@@ -367,3 +368,32 @@ def test_the_index_of_trees() -> None:
     assert sorted(groups.leaves(c)) == [g, h]
     assert [one.key for one in groups.tree(c)] == [c, d, g, h]
     assert groups.leaves(i) == [i]
+
+
+@pytest.mark.parametrize(
+    ("pending", "bound", "minimum", "succeeds"),
+    [
+        ({"a": 1, "b": 1}, {"a": 1, "b": 1}, 2, True),
+        ({"a": 1, "b": 2}, {"b": 1}, 2, False),  # a would have one of two pods
+        ({"a": 1, "b": 2}, {"a": 1}, 2, True),
+        ({"a": 2}, {}, 2, False),  # b has nothing to place, and does not count
+        ({"a": 2}, {}, 1, True),
+        ({"a": 2}, {"b": 1}, 2, False),
+        ({"a": 2}, {"b": 2}, 2, True),
+    ],
+)
+def test_whether_a_tree_succeeds_if_all_its_pods_are_placed(
+    pending: dict[str, int], bound: dict[str, int], minimum: int, succeeds: bool
+) -> None:
+    groups = [gang("a", 2, "top"), gang("b", 2, "top")]
+    top = composite("top", minimum)
+    tree = GroupTree(top.unit, top, tuple(GroupTree(one.unit, one) for one in groups))
+    keys = {one.name: one.unit for one in groups}
+    known = [{keys[name]: count for name, count in counts.items()} for counts in (pending, bound)]
+    assert succeeds_whole(tree, *known) == succeeds
+
+
+def test_a_group_that_needs_one_pod_and_has_none_does_not_succeed() -> None:
+    single = gang("a", 1)
+    assert not succeeds_whole(GroupTree(single.unit, single), {}, {})
+    assert succeeds_whole(GroupTree(single.unit, single), {single.unit: 1}, {})

@@ -7,22 +7,25 @@ next one is processed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from moorage._core.base.watch_events import Notice
-from moorage._core.decide.bulk_operations import confirm_reported, evictions
+from moorage._core.base.watch_events import Notice, WatchEvent
+from moorage._core.decide.bulk_operations import confirm_reported, evictions, preemptions
 from moorage._core.services.queued_pods import CreationClock
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework import FrameworkHandle
 from moorage.framework.plugin.events import (
+    ASSIGNED_POD,
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
     UNSCHEDULABLE_POD_ADD,
+    ActionType,
+    ClusterEvent,
     event_resource,
     node_update_events,
     pod_update_events,
@@ -73,6 +76,8 @@ EVENT_KINDS = {event_resource(kind): kind for kind in STORAGE + OTHERS}
 DEVICES: tuple[type[Object], ...] = (ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule)
 LISTED: tuple[type[Object], ...] = (*STORAGE, *DEVICES, PodDisruptionBudget)
 """Kinds that plugins list. They are watched even if no plugin registers their events."""
+CHANGED = ClusterEvent(ASSIGNED_POD, ActionType.UPDATE)
+"""The event of a pod on a node of which only conditions have changed."""
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
 logger = logging.getLogger("moorage.scheduler")
@@ -152,6 +157,11 @@ class PodHandler:
         The informers' copy of the pods; empty before `watch`.
     cache_is_ahead : bool
         Whether the cache may have new bound pods before the store reports them.
+    before_deletion : dict of str to (callable, sequence of Pod)
+        What is called before the deletion of a pod, by UID, is processed, for one preemptor each; and its
+        victims, of which that pod is the first, as they were in the cache.
+    written : sequence of WatchEvent
+        What was written about these preemptors and victims, in their order, if nothing else was.
     """
 
     cache_is_ahead = False
@@ -170,7 +180,8 @@ class PodHandler:
         self.ages = ages
         self.others: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
-        self.before_deletion: dict[str, Callable[[], None]] = {}
+        self.before_deletion: dict[str, tuple[Callable[[], None], Sequence[Pod]]] = {}
+        self.written: Sequence[WatchEvent[Pod]] = ()
 
     def save(self) -> object:
         """Return the state, for `undo`."""
@@ -271,7 +282,7 @@ class PodHandler:
         """
         if next(iter(notices)).is_addition:
             return self._on_new_pods(notices) or self._on_new_bound_pods(notices)
-        return self._on_bound_pods(notices) or self._on_evicted_pods(notices)
+        return self._on_bound_pods(notices) or self._on_preemptions(notices) or self._on_evicted_pods(notices)
 
     def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods without a node to the queue; return their number."""
@@ -347,6 +358,28 @@ class PodHandler:
                 deleted = assumed.get(deletion.known.metadata.uid) or deletion.old
                 queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
         return 2 * len(events)
+
+    def _on_preemptions(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Process the notices about several preemptors and their victims, if these have left the cache, and
+        are neither queued nor nominated; return their number."""
+        written, queue, acts = self.written, self.queue, self.before_deletion
+        with self.cache.lock:
+            found = preemptions(self.cache.state, notices, written) if written else []
+        victims = [victim for _, each in acts.values() for victim in each] if found else []
+        if not found or len(found) != len(acts) or self.others or queue.knows_any(victims):
+            return 0
+        for (uid, (act, known)), (evicted, own) in zip(list(acts.items()), found, strict=True):
+            del acts[uid]
+            act()
+            for victim, (change, deletion) in zip(known, evicted, strict=True):
+                if not queue.is_listening():
+                    break
+                if change is not None and queue.may_react(CHANGED):
+                    self._note_change(change)
+                deleted = victim if queue.asks_by_class(ASSIGNED_POD_DELETE) else deletion.old
+                queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
+            self._update_waiting(own.old, own.known)
+        return len(written)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         """Add a pod to the cache or to the queue.
@@ -447,9 +480,9 @@ class PodHandler:
 
     def _prepare_deletion(self, pod: Pod) -> None:
         """Do what has to be done before the deletion of a pod is processed."""
-        act = self.before_deletion.pop(pod.metadata.uid, None)
-        if act is not None:
-            act()
+        found = self.before_deletion.pop(pod.metadata.uid, None)
+        if found is not None:
+            found[0]()
 
     def _leave(self, *pods: Pod) -> None:
         """Remove pods from the queue, and end their nominations."""

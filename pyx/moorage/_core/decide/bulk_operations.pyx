@@ -10,6 +10,7 @@ from moorage._core.base cimport (
     ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice,
     WatchEvent, made,
 )
+from moorage._core.base.watch_events cimport _likeness
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, PodState, Replicas,
     prefetch, replicas_of,
@@ -350,7 +351,7 @@ def confirm_reported(ClusterState state not None, notices):
     for notice in notices:
         if not _reports_binding(notice):
             break
-        number = state._known(_subject(notice._new))
+        number = state._known(_likeness(notice._new))
         if number < 0 or state.ledger.state_of(number) != ASSUMED:
             break
         _confirm_assumed(state, number, notice._new)
@@ -371,11 +372,6 @@ cdef bint _reports_binding(Notice notice) except -1:
         PHASE.of(STATUS.of(new)) not in FINISHED and not NODE_NAME.of(SPEC.of(old))
         and bool(NODE_NAME.of(SPEC.of(new))) and _has_same_uid(old, new)
     )
-
-
-cdef object _subject(object held):
-    """Return an object with the name, namespace and UID of what is held by itself or by an event."""
-    return (<WatchEvent>held).subject() if type(held) is WatchEvent else held
 
 
 def evictions(notices):
@@ -410,6 +406,47 @@ def evictions(notices):
             break
         out.append((change, notice))
         change = None
+    return out
+
+
+def preemptions(ClusterState state not None, notices, written):
+    """Return the leading notices by preemptor, if they report what was written, and nothing else.
+
+    Parameters
+    ----------
+    state : ClusterState
+    notices : iterable of Notice
+        Of pods.
+    written : sequence of WatchEvent
+        What `ObjectMap.preempt` has written.
+
+    Returns
+    -------
+    list of (list of (Notice or None, Notice), Notice)
+        For each preemptor the change, if there is one, and the deletion of each victim, and its own change.
+        Empty where there are other notices, or a victim is in the cache.
+    """
+    cdef list out = [], gone = []
+    cdef Notice notice, change = None
+    cdef WatchEvent event
+    reported = iter(notices)
+    for event in written:
+        notice = next(reported, None)
+        if notice is None:
+            return []
+        if event.type == "DELETED":
+            if notice._new is not None or notice._old is not event and notice._old is not event._object \
+                    or state._known(_likeness(event)) >= 0:
+                return []
+            gone.append((change, notice))
+            change = None
+        elif notice._old is None or notice._new is not event and notice._new is not event._object:
+            return []
+        elif event._make is not None:
+            change = notice
+        else:
+            out.append((gone, notice))
+            gone = []
     return out
 
 
@@ -449,7 +486,7 @@ def confirm_pods(ClusterState state not None, pods):
     """
     cdef int32_t number
     for held in pods:
-        number = state._known(_subject(held))
+        number = state._known(_likeness(held))
         if number < 0:
             state.add_pod(made(held))
         elif state.ledger.state_of(number) == ASSUMED:
@@ -489,7 +526,7 @@ def confirm_bindings(ClusterState state not None, notices):
     for notice in notices:
         if type(notice._new) is not WatchEvent or not _reports_binding(notice):
             break
-        number = state._known(_subject(notice._new))
+        number = state._known(_likeness(notice._new))
         if number < 0 or state.ledger.state_of(number) != ASSUMED \
                 or not _only_binds(state, number, <WatchEvent>notice._new):
             break

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage._core.decide.bulk_operations import confirm_reported, evictions, preemptions
@@ -81,6 +81,24 @@ CHANGED = ClusterEvent(ASSIGNED_POD, ActionType.UPDATE)
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
 logger = logging.getLogger("moorage.scheduler")
+
+
+class Return(NamedTuple):
+    """The return of a preemptor to the queue.
+
+    Attributes
+    ----------
+    act : callable
+        Returns it.
+    info : QueuedPodInfo
+        Of the preemptor.
+    victims : sequence of Pod
+        As they were in the cache.
+    """
+
+    act: Callable[[], None]
+    info: QueuedPodInfo
+    victims: Sequence[Pod]
 
 
 class NodeHandler:
@@ -157,9 +175,9 @@ class PodHandler:
         The informers' copy of the pods; empty before `watch`.
     cache_is_ahead : bool
         Whether the cache may have new bound pods before the store reports them.
-    before_deletion : dict of str to (callable, sequence of Pod)
-        What is called before the deletion of a pod, by UID, is processed, for one preemptor each; and its
-        victims, of which that pod is the first, as they were in the cache.
+    before_deletion : dict of str to Return
+        Preemptors that return to the queue before the deletion of a pod, by UID, is processed: of the first
+        of their victims.
     written : sequence of WatchEvent
         What was written about these preemptors and victims, in their order, if nothing else was.
     """
@@ -180,7 +198,7 @@ class PodHandler:
         self.ages = ages
         self.others: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
-        self.before_deletion: dict[str, tuple[Callable[[], None], Sequence[Pod]]] = {}
+        self.before_deletion: dict[str, Return] = {}
         self.written: Sequence[WatchEvent[Pod]] = ()
 
     def save(self) -> object:
@@ -362,23 +380,25 @@ class PodHandler:
     def _on_preemptions(self, notices: Iterable[Notice[Pod]]) -> int:
         """Process the notices about several preemptors and their victims, if these have left the cache, and
         are neither queued nor nominated; return their number."""
-        written, queue, acts = self.written, self.queue, self.before_deletion
+        written, queue, returns = self.written, self.queue, self.before_deletion
         with self.cache.lock:
             found = preemptions(self.cache.state, notices, written) if written else []
-        victims = [victim for _, each in acts.values() for victim in each] if found else []
-        if not found or len(found) != len(acts) or self.others or queue.knows_any(victims):
+        if not found or len(found) != len(returns) or queue.has_unschedulable or self.others:
             return 0
-        for (uid, (act, known)), (evicted, own) in zip(list(acts.items()), found, strict=True):
-            del acts[uid]
-            act()
-            for victim, (change, deletion) in zip(known, evicted, strict=True):
+        if queue.knows_any(chain.from_iterable(one.victims for one in returns.values())):
+            return 0
+        for (uid, one), (evicted, own) in zip(list(returns.items()), found, strict=True):
+            del returns[uid]
+            one.act()
+            for victim, (change, deletion) in zip(one.victims, evicted, strict=True):
                 if not queue.is_listening():
                     break
                 if change is not None and queue.may_react(CHANGED):
                     self._note_change(change)
                 deleted = victim if queue.asks_by_class(ASSIGNED_POD_DELETE) else deletion.old
                 queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
-            self._update_waiting(own.old, own.known)
+            if one.info.pod is not own.known or queue.is_listening() or not queue.nominator.is_last(own.known):
+                self._update_waiting(own.old, own.known)
         return len(written)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
@@ -482,7 +502,7 @@ class PodHandler:
         """Do what has to be done before the deletion of a pod is processed."""
         found = self.before_deletion.pop(pod.metadata.uid, None)
         if found is not None:
-            found[0]()
+            found.act()
 
     def _leave(self, *pods: Pod) -> None:
         """Remove pods from the queue, and end their nominations."""

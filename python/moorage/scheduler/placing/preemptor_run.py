@@ -9,7 +9,7 @@ happens in the order of single attempts.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import WatchEvent, keys_of
+from moorage._core.decide.bulk_operations import end_at_once, has_dependencies
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.controllers.workloads.cluster_controllers import PodEvents
 from moorage.framework import NominatingInfo
@@ -29,7 +30,7 @@ from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
-from moorage.scheduler.event_handlers import PodHandler
+from moorage.scheduler.event_handlers import PodHandler, Return
 from moorage.scheduler.queueing import give_back
 from moorage.store import ObjectStore
 
@@ -154,28 +155,14 @@ def _can_be_together(run: Run, engine: Engine, result: ScheduleResult, at: int) 
 def _may_go(run: Run, victims: Sequence[Pod]) -> bool:
     """Whether the eviction of pods deletes them all, and no controller reacts."""
     scheduler = run.scheduler
-    state, is_controlled = scheduler.cache.state, scheduler.controllers is not None
-    for victim, latest in zip(victims, map(scheduler.pods.indexer.likeness, keys_of(victims)), strict=True):
-        meta = victim.metadata
-        if latest is None or meta.deletion_timestamp is not None or state.is_assumed_pod(victim):
-            return False
-        known = latest.metadata
-        if known.uid != meta.uid or known.finalizers or known.deletion_timestamp is not None:
-            return False
-        if is_controlled and _has_dependencies(victim):
-            return False
-    return True
+    known = scheduler.pods.indexer.likenesses_of(keys_of(victims))
+    return end_at_once(scheduler.cache.state, victims, known, scheduler.controllers is not None)
 
 
 def _is_plain(run: Run, pod: Pod) -> bool:
     """Whether the status of a pod nominates it to no node, and no controller reacts when that changes."""
     is_controlled = run.scheduler.controllers is not None
-    return not (pod.status.nominated_node_name or (is_controlled and _has_dependencies(pod)))
-
-
-def _has_dependencies(pod: Pod) -> bool:
-    """Whether controllers may have work when a pod changes or goes."""
-    return bool(pod.metadata.owner_references or pod.spec.volumes or pod.spec.resource_claims)
+    return not (pod.status.nominated_node_name or (is_controlled and has_dependencies(pod)))
 
 
 # ---- decisions -----------------------------------------------------------------------------------------
@@ -252,22 +239,22 @@ def _carry_out(
 ) -> bool:
     """Write what was decided, and receive the events; return whether the held pods would be popped next."""
     scheduler, queue, pods = run.scheduler, run.queue, run.scheduler.pods
-    returns = dict[str, tuple[Callable[[], None], Sequence[Pod]]]()
+    returns = dict[str, Return]()
     for at, one in enumerate(found, first):
         one.now = run.pass_until(at)
     try:
         written = _write(run, engine, found)
         run.note_failed([one.info for one in found], [one.failure for one in found])
         for one in found:
-            returns[one.victims[0].metadata.uid] = partial(_return, run, one), one.victims
+            returns[one.victims[0].metadata.uid] = Return(partial(_return, run, one), one.info, one.victims)
         is_held = queue.hold.begin(infos, first)
         pods.before_deletion, pods.written = returns, written if is_held else ()
         scheduler.sync(with_controllers=False)
     finally:
         pods.before_deletion, pods.written = {}, ()
         queue.set_time(None)
-    for act, _ in returns.values():  # of pods whose victims others have deleted
-        act()
+    for left in returns.values():  # of pods whose victims others have deleted
+        left.act()
     queue.set_time(None)  # once more: the pods above have set it
     run.pass_until(first + len(found))
     return queue.hold.end(infos) and is_held

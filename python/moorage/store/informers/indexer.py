@@ -230,21 +230,21 @@ class Indexer(Generic[T]):
         with self.lock:
             return list(map(self._objects.get, keys))
 
-    def likeness(self, key: str) -> T | None:
-        """Return an object that exists already and is like that of a key, except in what bindings set, in
-        conditions and in the resource version; None for a key without an object.
+    def likenesses_of(self, keys: Iterable[str]) -> list[T | None]:
+        """Return for each key an object that exists already and is like that of the key, except in what
+        bindings set, in conditions and in the resource version; None for a key without an object.
 
         Parameters
         ----------
-        key : str
-            ``namespace/name``, or the name where the kind has no namespaces.
+        keys : iterable of str
+            Each ``namespace/name``, or the name where the kind has no namespaces.
 
         Returns
         -------
-        Object or None
+        list of Object or None
         """
         with self.lock:
-            return self._objects.likeness(key)
+            return list(map(self._objects.likeness, keys))
 
     def __len__(self) -> int:
         with self.lock:

@@ -7,8 +7,8 @@ from libc.stdint cimport int32_t, int64_t
 from moorage.errors import CacheError
 
 from moorage._core.base cimport (
-    ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice,
-    WatchEvent, made,
+    ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, VOLUMES,
+    Field, Notice, WatchEvent, made,
 )
 from moorage._core.base.watch_events cimport _likeness
 from moorage._core.state cimport (
@@ -22,7 +22,8 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject** ob_item
 
-cdef Field PHASE = Field("phase"), LABELS = Field("labels")
+cdef Field PHASE = Field("phase"), LABELS = Field("labels"), FINALIZERS = Field("finalizers")
+cdef Field OWNER_REFERENCES = Field("owner_references"), RESOURCE_CLAIMS = Field("resource_claims")
 cdef frozenset FINISHED = frozenset(("Succeeded", "Failed"))
 cdef enum:
     LINE = 64       # bytes of a cache line
@@ -407,6 +408,55 @@ def evictions(notices):
         out.append((change, notice))
         change = None
     return out
+
+
+def end_at_once(ClusterState state not None, pods, known, bint is_controlled):
+    """Whether evictions would delete pods at once, and no controller would react.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : sequence of Pod
+        As they are in the cache.
+    known : sequence of (Pod or None)
+        What informers know of each: at least its metadata without the resource version.
+    is_controlled : bool
+        Whether there are controllers. They react to pods with owners, volumes or claims.
+
+    Returns
+    -------
+    bool
+        False for pods that are assumed, terminating or unknown, or have finalizers.
+    """
+    cdef int32_t number
+    for pod, latest in zip(pods, known, strict=True):
+        number, meta = state._known(pod), METADATA.of(pod)
+        if latest is None or DELETION_TIMESTAMP.of(meta) is not None:
+            return False
+        if number >= 0 and state.ledger.state_of(number) == ASSUMED:
+            return False
+        current = METADATA.of(latest)
+        if UID.of(current) != UID.of(meta) or FINALIZERS.of(current) \
+                or DELETION_TIMESTAMP.of(current) is not None:
+            return False
+        if is_controlled and has_dependencies(pod):
+            return False
+    return True
+
+
+cpdef bint has_dependencies(pod) except -1:
+    """Whether controllers may have work when a pod changes or goes: it has owners, volumes or claims.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
+    spec = SPEC.of(pod)
+    return bool(OWNER_REFERENCES.of(METADATA.of(pod)) or VOLUMES.of(spec) or RESOURCE_CLAIMS.of(spec))
 
 
 def preemptions(ClusterState state not None, notices, written):

@@ -8,7 +8,7 @@ in upstream's order, and a victim that cannot be deleted fails the cycle.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import compress
@@ -128,7 +128,6 @@ def evict_victims(
             partial(_preempt_postponed, handle, node_name, preemptor, batch, plugin_name) for batch in batches
         )
         return
-    note = f"Preempted by {preemptor.kind.lower()} {preemptor.metadata.uid} on node {node_name}"
     for batch in batches:
         rejected = _fail_in_memory(handle, batch, plugin_name)
         others = [victim for victim in batch if victim.metadata.uid not in rejected] if rejected else batch
@@ -136,16 +135,34 @@ def evict_victims(
         gone = others if all(deleted) else list(compress(others, deleted))
         for callback in handle.on_eviction if gone else ():
             callback(gone, node_name, preemptor)
-        if gone is batch:
-            for victim in batch:
-                handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
-            continue
-        evicted = {victim.metadata.uid for victim in gone}
-        for victim in batch:
-            uid = victim.metadata.uid
-            if uid in evicted or uid in rejected:
-                how = " (in kube-scheduler memory)." if uid in rejected else ""
-                handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note + how)
+        if gone is not batch:
+            evicted = rejected.union(victim.metadata.uid for victim in gone)
+            gone = [victim for victim in batch if victim.metadata.uid in evicted]
+        record_evictions(handle, node_name, preemptor, gone, rejected)
+
+
+def record_evictions(
+    handle: FrameworkHandle,
+    node_name: str,
+    preemptor: Pod | AnyGroup,
+    victims: Sequence[Pod],
+    rejected: Container[str] = (),
+) -> None:
+    """Record the events of victims.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    node_name : str
+    preemptor : Pod or PodGroup or CompositePodGroup
+    victims : sequence of Pod
+    rejected : container of str
+        The UIDs of those that waited on Permit or were in PreBind.
+    """
+    note = f"Preempted by {preemptor.kind.lower()} {preemptor.metadata.uid} on node {node_name}"
+    for victim in victims:
+        how = " (in kube-scheduler memory)." if rejected and victim.metadata.uid in rejected else ""
+        handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note + how)
 
 
 def _preempt_postponed(
@@ -178,10 +195,7 @@ def _fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name
 
 def _delete(handle: FrameworkHandle, preemptor: Pod | AnyGroup, victims: Sequence[Pod]) -> list[bool]:
     """Delete victims in the store; return for each whether it was deleted here and not by another client."""
-    name = preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else ""
-    if not name and handle.framework is not None:
-        name = handle.framework.profile.scheduler_name
-    client, condition = handle.client, _disruption_target(name, preemptor.kind)
+    client, condition = handle.client, disruption_target(handle, preemptor)
     if isinstance(client, ObjectStore):
         found = client.evict(victims, condition)
         pairs = zip(victims, found, strict=True)
@@ -206,6 +220,24 @@ def _delete_by_client(
         logger.error("Tried to preempt pod %s for %s: %s", victim.key, preemptor.key, error)
         raise
     return True
+
+
+def disruption_target(handle: FrameworkHandle, preemptor: Pod | AnyGroup) -> Condition:
+    """Return the condition DisruptionTarget of the victims of a preemptor.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    preemptor : Pod or PodGroup or CompositePodGroup
+
+    Returns
+    -------
+    Condition
+    """
+    name = preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else ""
+    if not name and handle.framework is not None:
+        name = handle.framework.profile.scheduler_name
+    return _disruption_target(name, preemptor.kind)
 
 
 @lru_cache

@@ -314,6 +314,13 @@ class SchedulingQueue:
             for info in entries_of(infos, pods):
                 self._places.leave(info)
 
+    def knows_any(self, pods: Iterable[Pod]) -> bool:
+        """Whether one of some pods is in the queue, in flight or nominated."""
+        with self._lock:
+            known, nominated, flying = self._places.infos, self.nominator.nodes, self._in_flight
+            uids = [pod.metadata.uid for pod in pods]
+            return any(uid in known or uid in nominated or uid in flying for uid in uids)
+
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods to the active queue, regardless of hints and backoff.
 
@@ -703,6 +710,12 @@ class SchedulingQueue:
         """
         with self._lock:
             return self._in_flight.has_listeners or bool(self._listening(event))
+
+    def asks_by_class(self, event: ClusterEvent) -> bool:
+        """Whether an event is passed only to hints `of_class`."""
+        with self._lock:
+            is_recorded = self._in_flight.has_listeners
+            return not is_recorded and all(means.of_class for _, means in self._listening(event))
 
     def _listening(self, event: ClusterEvent) -> Listeners:
         """Return the unschedulable pods that an event may move, by rejection; remembered until the rejections

@@ -7,22 +7,25 @@ next one is processed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
-from moorage._core.base.watch_events import Notice
-from moorage._core.decide.bulk_operations import confirm_reported, evictions
+from moorage._core.base.watch_events import Notice, WatchEvent
+from moorage._core.decide.bulk_operations import confirm_reported, evictions, preemptions
 from moorage._core.services.queued_pods import CreationClock
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework import FrameworkHandle
 from moorage.framework.plugin.events import (
+    ASSIGNED_POD,
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
     UNSCHEDULABLE_POD_ADD,
+    ActionType,
+    ClusterEvent,
     event_resource,
     node_update_events,
     pod_update_events,
@@ -73,9 +76,29 @@ EVENT_KINDS = {event_resource(kind): kind for kind in STORAGE + OTHERS}
 DEVICES: tuple[type[Object], ...] = (ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule)
 LISTED: tuple[type[Object], ...] = (*STORAGE, *DEVICES, PodDisruptionBudget)
 """Kinds that plugins list. They are watched even if no plugin registers their events."""
+CHANGED = ClusterEvent(ASSIGNED_POD, ActionType.UPDATE)
+"""The event of a pod on a node of which only conditions have changed."""
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
 logger = logging.getLogger("moorage.scheduler")
+
+
+class Return(NamedTuple):
+    """The return of a preemptor to the queue.
+
+    Attributes
+    ----------
+    act : callable
+        Returns it.
+    info : QueuedPodInfo
+        Of the preemptor.
+    victims : sequence of Pod
+        As they were in the cache.
+    """
+
+    act: Callable[[], None]
+    info: QueuedPodInfo
+    victims: Sequence[Pod]
 
 
 class NodeHandler:
@@ -152,6 +175,11 @@ class PodHandler:
         The informers' copy of the pods; empty before `watch`.
     cache_is_ahead : bool
         Whether the cache may have new bound pods before the store reports them.
+    before_deletion : dict of str to Return
+        Preemptors that return to the queue before the deletion of a pod, by UID, is processed: of the first
+        of their victims.
+    written : sequence of WatchEvent
+        What was written about these preemptors and victims, in their order, if nothing else was.
     """
 
     cache_is_ahead = False
@@ -170,7 +198,8 @@ class PodHandler:
         self.ages = ages
         self.others: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
-        self.before_deletion: dict[str, Callable[[], None]] = {}
+        self.before_deletion: dict[str, Return] = {}
+        self.written: Sequence[WatchEvent[Pod]] = ()
 
     def save(self) -> object:
         """Return the state, for `undo`."""
@@ -271,7 +300,7 @@ class PodHandler:
         """
         if next(iter(notices)).is_addition:
             return self._on_new_pods(notices) or self._on_new_bound_pods(notices)
-        return self._on_bound_pods(notices) or self._on_evicted_pods(notices)
+        return self._on_bound_pods(notices) or self._on_preemptions(notices) or self._on_evicted_pods(notices)
 
     def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods without a node to the queue; return their number."""
@@ -347,6 +376,30 @@ class PodHandler:
                 deleted = assumed.get(deletion.known.metadata.uid) or deletion.old
                 queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
         return 2 * len(events)
+
+    def _on_preemptions(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Process the notices about several preemptors and their victims, if these have left the cache, and
+        are neither queued nor nominated; return their number."""
+        written, queue, returns = self.written, self.queue, self.before_deletion
+        with self.cache.lock:
+            found = preemptions(self.cache.state, notices, written) if written else []
+        if not found or len(found) != len(returns) or queue.has_unschedulable or self.others:
+            return 0
+        if queue.knows_any(chain.from_iterable(one.victims for one in returns.values())):
+            return 0
+        for (uid, one), (evicted, own) in zip(list(returns.items()), found, strict=True):
+            del returns[uid]
+            one.act()
+            for victim, (change, deletion) in zip(one.victims, evicted, strict=True):
+                if not queue.is_listening():
+                    break
+                if change is not None and queue.may_react(CHANGED):
+                    self._note_change(change)
+                deleted = victim if queue.asks_by_class(ASSIGNED_POD_DELETE) else deletion.old
+                queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
+            if one.info.pod is not own.known or queue.is_listening() or not queue.nominator.is_last(own.known):
+                self._update_waiting(own.old, own.known)
+        return len(written)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         """Add a pod to the cache or to the queue.
@@ -447,9 +500,9 @@ class PodHandler:
 
     def _prepare_deletion(self, pod: Pod) -> None:
         """Do what has to be done before the deletion of a pod is processed."""
-        act = self.before_deletion.pop(pod.metadata.uid, None)
-        if act is not None:
-            act()
+        found = self.before_deletion.pop(pod.metadata.uid, None)
+        if found is not None:
+            found.act()
 
     def _leave(self, *pods: Pod) -> None:
         """Remove pods from the queue, and end their nominations."""

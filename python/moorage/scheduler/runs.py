@@ -26,7 +26,7 @@ from moorage.store import ApiError, ObjectStore
 from moorage.store.clock import timestamp
 
 from .cycle.engine import Engine
-from .cycle.results import Decision, Eviction, Failure, ScheduleResult
+from .cycle.results import Decision, Eviction, Failure, ScheduleResult, evictions_of
 from .groups.composite_attempt import leaf_of
 from .groups.group_attempt import GroupResult, failures_with_group
 from .groups.group_batch import GroupBatch
@@ -672,9 +672,8 @@ class Run:
     def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
         """Record the nodes of pods, by ``namespace/name``, that are assumed or bound."""
         self.result.placements.update(zip(keys, nodes, strict=True))
-        if self.result.unschedulable:
-            for key in keys:
-                self.result.unschedulable.pop(key, None)
+        for key in keys if self.result.unschedulable else ():
+            self.result.unschedulable.pop(key, None)
 
     def _assumed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
         """Record pods that were placed, and are to be bound together."""
@@ -727,18 +726,20 @@ class Run:
 
     def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         """Record the eviction of pods."""
-        if self.metrics is not None:
-            self.metrics.preempted(len(victims))
-        self._evicts, by = True, preemptor.key
-        evictions = [Eviction(victim.spec.node_name or node, by) for victim in victims]
-        self._note_evictions(keys_of(victims), evictions)
+        self.note_evicted([(preemptor, node, victims)])
 
-    def _note_evictions(self, keys: Sequence[str], evictions: Sequence[Eviction]) -> None:
+    def note_evicted(self, preemptions: Sequence[tuple[Pod | AnyGroup, str, Sequence[Pod]]]) -> None:
+        """Record evictions; see `evictions_of`."""
+        self._evicts = True
+        if self.metrics is not None:
+            self.metrics.preempted(*[len(victims) for _, _, victims in preemptions])
+        self._note_evictions(evictions_of(preemptions))
+
+    def _note_evictions(self, evicted: Mapping[str, Eviction]) -> None:
         """Record the evictions of pods, by ``namespace/name``."""
-        self.result.evicted.update(zip(keys, evictions, strict=True))
-        if self.result.placements:
-            for key in keys:
-                self.result.placements.pop(key, None)
+        self.result.evicted.update(evicted)
+        for key in evicted if self.result.placements else ():
+            self.result.placements.pop(key, None)
 
     # ---- binding -------------------------------------------------------------------------------------------
 
@@ -753,9 +754,8 @@ class Run:
             self._write_claims()
         if not (self._placed or self._has_bound):
             return
-        self._has_bound = False
-        scheduler, placed, self._placed = self.scheduler, self._placed, {}
-        client = scheduler.client
+        scheduler, client = self.scheduler, self.scheduler.client
+        placed, self._placed, self._has_bound = self._placed, {}, False
         if self._seen != scheduler.pods.indexer.changes:
             for key, info in scheduler.pods.deleted_or_bound(placed).items():
                 self.result.placements.pop(key, None)

@@ -250,14 +250,16 @@ class SchedulerMetrics(Observer):
                     self._preemptions.inc(by=count)
             self._observe_attempts(pods, result)
 
-    def preempted(self, victims: int) -> None:
-        """Count the pods that were evicted for another.
+    def preempted(self, *victims: int) -> None:
+        """Count the pods that were evicted for others.
 
         Parameters
         ----------
-        victims : int
+        *victims : int
+            The number of each other pod.
         """
-        self._victims.observe(victims)
+        for number in victims:
+            self._victims.observe(number)
 
     def _observe_attempts(self, infos: Sequence[QueuedPodInfo], result: str) -> None:
         """Observe the durations of attempts that end now."""

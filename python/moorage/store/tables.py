@@ -22,6 +22,8 @@ from .pod_binding import Binding, refusal
 from .protocol import EventType, WatchEvent
 from .watch import Watch
 
+Preemption = tuple[Pod, str, Sequence[Pod]]
+"""A pod, the node to which it is nominated, and the pods that are evicted for it."""
 T = TypeVar("T", bound=Object)
 Make = Callable[[T, str, Any], T]
 """Makes the object of an event from the previous one, the resource version and an argument."""
@@ -236,6 +238,37 @@ class Table(Generic[T]):
         found = self.objects.evict(pods, condition, make, remove, version, self._events)
         self.free(len(self._events) - before)
         return found
+
+    def preempt(
+        self: Table[Pod],
+        preemptions: Sequence[Preemption],
+        condition: Condition,
+        make: Make[Pod],
+        remove: Make[Pod],
+        nominate: Callable[[Pod, str, str], Pod],
+        version: int,
+    ) -> tuple[int, list[WatchEvent[Pod]]]:
+        """Evict pods for others, and nominate these; see `ObjectMap.preempt`.
+
+        Parameters
+        ----------
+        preemptions : sequence of (Pod, str, sequence of Pod)
+        condition : Condition
+        make, remove, nominate : callable
+        version : int
+            The resource version of the first change.
+
+        Returns
+        -------
+        done : int
+            The number of pods that were nominated.
+        written : list of WatchEvent
+        """
+        before = len(self._events)
+        done = self.objects.preempt(preemptions, condition, make, remove, nominate, version, self._events)
+        written = self._events[before:]
+        self.free(len(written))
+        return done, written
 
     def free(self, written: int) -> None:
         """Free old events, if there are enough of them, after a write of some events.
@@ -493,6 +526,32 @@ class Tables:
         table = self[Pod]
         with self._versions(table, 2 * len(pods)) as first:
             return table.evict(pods, condition, make, remove, first)
+
+    def preempt(
+        self,
+        preemptions: Sequence[Preemption],
+        condition: Condition,
+        make: Make[Pod],
+        remove: Make[Pod],
+        nominate: Callable[[Pod, str, str], Pod],
+    ) -> tuple[int, list[WatchEvent[Pod]]]:
+        """Evict pods for others, and nominate these; see `ObjectMap.preempt`.
+
+        Parameters
+        ----------
+        preemptions : sequence of (Pod, str, sequence of Pod)
+        condition : Condition
+        make, remove, nominate : callable
+
+        Returns
+        -------
+        done : int
+            The number of pods that were nominated.
+        written : list of WatchEvent
+        """
+        table = self[Pod]
+        with self._versions(table, sum(2 * len(victims) + 1 for _, _, victims in preemptions)) as first:
+            return table.preempt(preemptions, condition, make, remove, nominate, first)
 
     @contextmanager
     def _versions(self, table: Table[Any], most: int) -> Iterator[int]:

@@ -112,5 +112,15 @@ class ObjectMap(Generic[_T]):
         version: int,
         events: list[WatchEvent[_T]],
     ) -> list[bool]: ...
+    def preempt(
+        self,
+        preemptions: Iterable[tuple[_T, str, Sequence[_T]]],
+        condition: Any,
+        make: Callable[[_T, str, Any], _T],
+        remove: Callable[[_T, str, Any], _T],
+        nominate: Callable[[_T, str, str], _T],
+        version: int,
+        events: list[WatchEvent[_T]],
+    ) -> int: ...
 
 def of_dependents(notices: Iterable[Notice[_T]]) -> tuple[int, list[Notice[_T]]]: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from moorage._core.decide.pod_batch import Placements
 from moorage.framework.plugin.interface import Code, NominatingInfo, Status
+from moorage.objects import AnyGroup, Pod
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.tables import Table, Tabular
 
@@ -327,6 +328,25 @@ class Eviction(Struct, frozen=True):
 
     node: str
     by: str
+
+
+def evictions_of(preemptions: Iterable[tuple[Pod | AnyGroup, str, Sequence[Pod]]]) -> dict[str, Eviction]:
+    """Return the evictions of pods by ``namespace/name``.
+
+    Parameters
+    ----------
+    preemptions : iterable of (Pod or PodGroup or CompositePodGroup, str, sequence of Pod)
+        Each preemptor with the node that it needs and its victims.
+
+    Returns
+    -------
+    dict of str to Eviction
+    """
+    evicted = dict[str, Eviction]()
+    for preemptor, node, victims in preemptions:
+        by = preemptor.key
+        evicted |= {victim.key: Eviction(victim.spec.node_name or node, by) for victim in victims}
+    return evicted
 
 
 class ScheduleResult(Placements, Tabular):

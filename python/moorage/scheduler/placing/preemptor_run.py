@@ -9,27 +9,28 @@ happens in the order of single attempts.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage._core.base.watch_events import keys_of
+from moorage._core.base.watch_events import WatchEvent, keys_of
+from moorage._core.decide.bulk_operations import end_at_once, has_dependencies
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.controllers.workloads.cluster_controllers import PodEvents
 from moorage.framework import NominatingInfo
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod
-from moorage.preemption.actuation import evict_victims
+from moorage.preemption.actuation import disruption_target, evict_victims, record_evictions
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eviction_units import groups_of, priority_of
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
-from moorage.scheduler.event_handlers import PodHandler
+from moorage.scheduler.event_handlers import PodHandler, Return
 from moorage.scheduler.queueing import give_back
 from moorage.store import ObjectStore
 
@@ -154,28 +155,14 @@ def _can_be_together(run: Run, engine: Engine, result: ScheduleResult, at: int) 
 def _may_go(run: Run, victims: Sequence[Pod]) -> bool:
     """Whether the eviction of pods deletes them all, and no controller reacts."""
     scheduler = run.scheduler
-    state, is_controlled = scheduler.cache.state, scheduler.controllers is not None
-    for victim, latest in zip(victims, scheduler.pods.indexer.get_many(keys_of(victims)), strict=True):
-        meta = victim.metadata
-        if latest is None or meta.deletion_timestamp is not None or state.is_assumed_pod(victim):
-            return False
-        known = latest.metadata
-        if known.uid != meta.uid or known.finalizers or known.deletion_timestamp is not None:
-            return False
-        if is_controlled and _has_dependencies(victim):
-            return False
-    return True
+    known = scheduler.pods.indexer.likenesses_of(keys_of(victims))
+    return end_at_once(scheduler.cache.state, victims, known, scheduler.controllers is not None)
 
 
 def _is_plain(run: Run, pod: Pod) -> bool:
     """Whether the status of a pod nominates it to no node, and no controller reacts when that changes."""
     is_controlled = run.scheduler.controllers is not None
-    return not (pod.status.nominated_node_name or (is_controlled and _has_dependencies(pod)))
-
-
-def _has_dependencies(pod: Pod) -> bool:
-    """Whether controllers may have work when a pod changes or goes."""
-    return bool(pod.metadata.owner_references or pod.spec.volumes or pod.spec.resource_claims)
+    return not (pod.status.nominated_node_name or (is_controlled and has_dependencies(pod)))
 
 
 # ---- decisions -----------------------------------------------------------------------------------------
@@ -251,28 +238,44 @@ def _carry_out(
     run: Run, engine: Engine, infos: Sequence[QueuedPodInfo], first: int, found: Sequence[Preemption]
 ) -> bool:
     """Write what was decided, and receive the events; return whether the held pods would be popped next."""
-    scheduler, queue = run.scheduler, run.queue
-    handle, pods, client = scheduler.handle, scheduler.pods, cast(ObjectStore, scheduler.handle.client)
-    plugin, returns = cast(DefaultPreemption, engine.preemption).name, dict[str, Callable[[], None]]()
+    scheduler, queue, pods = run.scheduler, run.queue, run.scheduler.pods
+    returns = dict[str, Return]()
+    for at, one in enumerate(found, first):
+        one.now = run.pass_until(at)
     try:
-        for at, one in enumerate(found, first):
-            one.now = run.pass_until(at)
-            pod = one.info.pod
-            evict_victims(handle, one.node, pod, one.victims, plugin)
-            one.is_evicted = True
-            patch_pod(client, pod, None, one.failure.nominating)
+        written = _write(run, engine, found)
         run.note_failed([one.info for one in found], [one.failure for one in found])
-        returns.update((one.victims[0].metadata.uid, partial(_return, run, one)) for one in found)
-        pods.before_deletion, is_held = returns, queue.hold.begin(infos, first)
+        for one in found:
+            returns[one.victims[0].metadata.uid] = Return(partial(_return, run, one), one.info, one.victims)
+        is_held = queue.hold.begin(infos, first)
+        pods.before_deletion, pods.written = returns, written if is_held else ()
         scheduler.sync(with_controllers=False)
     finally:
-        pods.before_deletion = {}
+        pods.before_deletion, pods.written = {}, ()
         queue.set_time(None)
-    for act in returns.values():  # of pods whose victims others have deleted
-        act()
+    for left in returns.values():  # of pods whose victims others have deleted
+        left.act()
     queue.set_time(None)  # once more: the pods above have set it
     run.pass_until(first + len(found))
     return queue.hold.end(infos) and is_held
+
+
+def _write(run: Run, engine: Engine, found: Sequence[Preemption]) -> list[WatchEvent[Pod]]:
+    """Evict the victims and nominate the preemptors, in one write; return what was written, or nothing where
+    other clients have changed the pods, so that they are written one by one."""
+    handle = run.scheduler.handle
+    plugin, client = cast(DefaultPreemption, engine.preemption).name, cast(ObjectStore, handle.client)
+    preemptions = [(one.info.pod, one.node, one.victims) for one in found]
+    done, written = client.preempt(preemptions, disruption_target(handle, found[0].info.pod))
+    for one in found[:done]:
+        one.is_evicted = True
+        record_evictions(handle, one.node, one.info.pod, one.victims)
+    run.note_evicted(preemptions[:done])
+    for one in found[done:]:
+        evict_victims(handle, one.node, one.info.pod, one.victims, plugin)
+        one.is_evicted = True
+        patch_pod(client, one.info.pod, None, one.failure.nominating)
+    return written if done == len(found) else []
 
 
 def _return(run: Run, one: Preemption) -> None:

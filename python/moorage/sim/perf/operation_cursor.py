@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -291,23 +291,23 @@ class Operations:
             self.failures += 1
             self.preemptors += nominates
 
-    def note_evictions(self, keys: Sequence[str]) -> None:
+    def note_evictions(self, keys: Collection[str]) -> None:
         """Note that pods were evicted.
 
         Parameters
         ----------
-        keys : sequence of str
+        keys : collection of str
             ``namespace/name`` of the pods.
         """
         self.victims += len(keys)
         self.note_gone(keys)
 
-    def note_gone(self, keys: Sequence[str]) -> None:
+    def note_gone(self, keys: Iterable[str]) -> None:
         """Note that pods are gone.
 
         Parameters
         ----------
-        keys : sequence of str
+        keys : iterable of str
             ``namespace/name`` of the pods.
         """
         for pod_run, number in filter(None, map(self.known.get, keys)):

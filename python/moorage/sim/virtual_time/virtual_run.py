@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from moorage.scheduler.runs import ALL, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
     from moorage._core.decide.pod_batch import PodBatch
@@ -217,7 +217,7 @@ class VirtualRun(Run):
             self.operations.note_failures(keys, failures)
         super()._note_failures(keys, infos, failures)
 
-    def _note_evictions(self, keys: Sequence[str], evictions: Sequence[Eviction]) -> None:
-        super()._note_evictions(keys, evictions)
+    def _note_evictions(self, evicted: Mapping[str, Eviction]) -> None:
+        super()._note_evictions(evicted)
         if self.operations is not None:
-            self.operations.note_evictions(keys)
+            self.operations.note_evictions(evicted)

@@ -230,6 +230,22 @@ class Indexer(Generic[T]):
         with self.lock:
             return list(map(self._objects.get, keys))
 
+    def likenesses_of(self, keys: Iterable[str]) -> list[T | None]:
+        """Return for each key an object that exists already and is like that of the key, except in what
+        bindings set, in conditions and in the resource version; None for a key without an object.
+
+        Parameters
+        ----------
+        keys : iterable of str
+            Each ``namespace/name``, or the name where the kind has no namespaces.
+
+        Returns
+        -------
+        list of Object or None
+        """
+        with self.lock:
+            return list(map(self._objects.likeness, keys))
+
     def __len__(self) -> int:
         with self.lock:
             return len(self._objects)
@@ -313,7 +329,8 @@ class Indexer(Generic[T]):
         with self.lock:
             get, like, keys = self._objects.get, self._objects.likeness, self._objects.keys
             return [
-                [cast(T, get(key)) for key in keys(name, value) if is_wanted(like(key))] for value in values
+                [cast(T, get(key)) for key in keys(name, value) if is_wanted(cast(T, like(key)))]
+                for value in values
             ]
 
     def list_index_func_values(self, name: str) -> list[str]:

@@ -9,7 +9,7 @@ from weakref import ref
 cimport cython
 
 from moorage._core.base.fields cimport METADATA, UID
-from moorage._core.base.watch_events cimport ObjectMap, WatchEvent, _notice, _uid, made
+from moorage._core.base.watch_events cimport ObjectMap, WatchEvent, _likeness, _notice, _uid, made
 
 cdef object ABSENT = object()
 # What a change in the log is of, where it is not of an entry.
@@ -291,9 +291,11 @@ cdef class IndexedObjects:
 
         Returns
         -------
-        Object
+        Object or None
+            None for a key without an object.
         """
-        return self.objects.likeness(key)
+        held = self.objects.held.get(key)
+        return None if held is None else _likeness(held)
 
     # ---- indexes -------------------------------------------------------------------------------------------
 
@@ -497,11 +499,6 @@ cdef class IndexedObjects:
                 index.groups.set(value, group, changes, index.name, None)
             if key not in group.held:
                 group.set(key, None, changes, index.name, value)
-
-
-cdef object _likeness(object held):
-    """Return an object that exists already and is like that which is held."""
-    return (<WatchEvent>held).subject() if type(held) is WatchEvent else held
 
 
 cdef object _state(object held, bint is_lasting):

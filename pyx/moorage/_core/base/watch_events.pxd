@@ -13,6 +13,7 @@ cdef class WatchEvent:
     cdef object read(self)
     cdef object before(self)
     cdef object subject(self)
+    cdef object nearly(self)
     cdef object kept(self)
     cdef str name(self)
 
@@ -28,9 +29,13 @@ cdef class ObjectMap:
     cdef dict held
 
     cdef object find(self, key)
+    cdef tuple _victim(self, object pod, object condition)
+    cdef int _evict(self, str key, object held, bint changes, object condition, object make, object remove,
+                    int64_t version, list events) except -1
 
 
 cdef object made(object held)
 cdef str _key(object obj)
+cdef object _likeness(object held)
 cdef object _uid(object held)
 cdef Notice _notice(object old, object new)

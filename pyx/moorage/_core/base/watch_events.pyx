@@ -17,7 +17,7 @@ cdef Field NAME = Field("name"), SCHEDULING_GATES = Field("scheduling_gates")
 cdef Field CREATION_TIMESTAMP = Field("creation_timestamp"), FINALIZERS = Field("finalizers")
 cdef Field GRACE_PERIOD = Field("deletion_grace_period_seconds"), RESOURCE_VERSION = Field("resource_version")
 cdef Field CONDITIONS = Field("conditions"), TYPE = Field("type"), CONDITION_STATUS = Field("status")
-cdef Field OWNER_REFERENCES = Field("owner_references")
+cdef Field OWNER_REFERENCES = Field("owner_references"), NOMINATED_NODE_NAME = Field("nominated_node_name")
 
 replace = msgspec.structs.replace
 
@@ -123,6 +123,16 @@ cdef class WatchEvent:
                 return event._previous
             event = <WatchEvent>event._previous
         return event._object
+
+    cdef object nearly(self):
+        """Return the object after the change, or one that exists already or that a binding makes. It differs
+        from the event's at most in conditions and in the resource version."""
+        cdef WatchEvent event = self
+        while event._object is None and not event.is_binding:
+            if type(event._previous) is not WatchEvent:
+                return event._previous
+            event = <WatchEvent>event._previous
+        return event.read()
 
     cdef object kept(self):
         """Return the object, or the event itself while the object has not been made."""
@@ -242,9 +252,7 @@ cdef class Notice:
         It differs from the present state at most in conditions and the resource version.
         """
         held = self._old if self._new is None else self._new
-        if type(held) is not WatchEvent:
-            return held
-        return (<WatchEvent>held).read() if (<WatchEvent>held).is_binding else (<WatchEvent>held).subject()
+        return (<WatchEvent>held).nearly() if type(held) is WatchEvent else held
 
     @property
     def is_addition(self):
@@ -323,8 +331,7 @@ cdef class ObjectMap:
         -------
         Object
         """
-        held = self.held[key]
-        return (<WatchEvent>held).subject() if type(held) is WatchEvent else held
+        return _likeness(self.held[key])
 
     def discard(self, key):
         """Remove a key, if it is there.
@@ -477,7 +484,8 @@ cdef class ObjectMap:
         keys : sequence of str
             The key of each pod.
         make : callable
-            Makes the bound pod from the stored one, the resource version and the node.
+            Makes the bound pod from the stored one, the resource version and the node. The one condition that
+            it sets is PodScheduled.
         version : int
             The resource version of the first binding; it grows by 1 with each.
         events : list of WatchEvent
@@ -562,25 +570,111 @@ cdef class ObjectMap:
         list of bool
             Of each pod up to that one, whether it existed.
         """
-        cdef str key
         cdef list found = []
         cdef Py_ssize_t first = len(events)
-        for held in [self.find(_key(pod)) for pod in pods]:  # made before the first change, as it runs Python
-            pod = pods[len(found)]
-            meta = None if held is None else METADATA.of(held)
-            if meta is None or UID.of(meta) != UID.of(METADATA.of(pod)):
-                found.append(False)
-                continue
-            key = _key(held)
-            if FINALIZERS.of(meta) or key not in self.held:
+        for key, held, changes in [self._victim(pod, condition) for pod in pods]:  # first, as it may run Python
+            if held is not None and (changes is None or key not in self.held):
                 break
-            if _changes(CONDITIONS.of(STATUS.of(held)), condition):
-                held = _deferred("MODIFIED", held, version + len(events) - first, make, condition)
-                events.append(held)
-            events.append(_deferred("DELETED", held, version + len(events) - first, remove, None))
-            del self.held[key]
-            found.append(True)
+            if held is not None:
+                self._evict(key, held, changes, condition, make, remove, version - first, events)
+            found.append(held is not None)
         return found
+
+    def preempt(self, preemptions, condition, make, remove, nominate, int64_t version,
+                list events not None):
+        """Evict pods for others, as `evict` does, and nominate these, one after the other.
+
+        It stops before the first of these others that is not in the map with the same UID, has a node or a
+        nomination, or for which a pod cannot be deleted at once or does not exist. No interrupt comes between
+        two changes.
+
+        Parameters
+        ----------
+        preemptions : sequence of (Pod, str, sequence of Pod)
+            Each pod with its node and its victims, of which the name, namespace and UID count.
+        condition, make, remove : object
+            As for `evict`.
+        nominate : callable
+            Makes the nominated pod from the stored one, the resource version and the node.
+        version : int
+            The resource version of the first change; it grows by 1 with each.
+        events : list of WatchEvent
+            Takes the changes: for each pod those of its victims, then its own.
+
+        Returns
+        -------
+        int
+            The number of pods that were nominated.
+        """
+        cdef WatchEvent event
+        cdef list prepared = [], victims
+        cdef set seen = set()
+        cdef int64_t after = version
+        cdef Py_ssize_t first = len(events)
+        for pod, node, evicted in preemptions:
+            victims = [self._victim(victim, condition) for victim in evicted]
+            current = self.find(_key(pod))
+            if not _can_be_nominated(pod, current) or not _go_at_once(victims, seen):
+                break
+            for _, _, changes in victims:
+                after += 1 + changes
+            event = WatchEvent.__new__(WatchEvent)
+            event.type, event._number, event._key, event._previous = "MODIFIED", after, _key(current), current
+            event._object = nominate(current, str(after), node)
+            after += 1
+            prepared.append((victims, event))
+        for victims, event in prepared:
+            for key, held, changes in victims:
+                self._evict(key, held, changes, condition, make, remove, version - first, events)
+            events.append(event)
+            self.held[event._key] = event._object
+        return len(prepared)
+
+    cdef tuple _victim(self, object pod, object condition):
+        """Return the key of a pod, what is held of it, and whether a condition would change; None in place of
+        these where it is not in the map, or has finalizers."""
+        cdef str key = _key(pod)
+        held = self.held.get(key)
+        if held is None or _uid(held) != UID.of(METADATA.of(pod)):
+            return key, None, None
+        if FINALIZERS.of(METADATA.of(_likeness(held))):
+            return key, held, None
+        return key, held, _changes(_conditions(held, TYPE.of(condition)), condition)
+
+    cdef int _evict(self, str key, object held, bint changes, object condition, object make, object remove,
+                    int64_t version, list events) except -1:
+        """Change and delete an object, at a resource version that grows by the number of all events."""
+        if changes:
+            held = _deferred("MODIFIED", held, version + len(events), make, condition)
+            events.append(held)
+        events.append(_deferred("DELETED", held, version + len(events), remove, None))
+        del self.held[key]
+        return 0
+
+
+cdef bint _can_be_nominated(object pod, object current) except -1:
+    """Whether a stored pod is a pod, and has neither a node nor a nomination."""
+    if current is None or UID.of(METADATA.of(current)) != UID.of(METADATA.of(pod)):
+        return False
+    return not NODE_NAME.of(SPEC.of(current)) and not NOMINATED_NODE_NAME.of(STATUS.of(current))
+
+
+cdef bint _go_at_once(list victims, set seen) except -1:
+    """Whether objects are there, can be deleted at once, and were not seen before; they are now."""
+    for key, _, changes in victims:
+        if changes is None or key in seen:
+            return False
+        seen.add(key)
+    return True
+
+
+cdef tuple _conditions(object held, str kind):
+    """Return the conditions of an object that is held by itself or by an event; those of other types may be
+    older."""
+    while type(held) is WatchEvent and (<WatchEvent>held)._object is None \
+            and (<WatchEvent>held).is_binding and kind != "PodScheduled":
+        held = (<WatchEvent>held)._previous
+    return CONDITIONS.of(STATUS.of(made(held)))
 
 
 def of_dependents(notices):
@@ -615,13 +709,13 @@ def of_dependents(notices):
 
 cdef bint _has_owners(object held) except -1:
     """Whether an object has owners."""
-    held = (<WatchEvent>held).subject() if type(held) is WatchEvent else held
+    held = _likeness(held)
     return bool(OWNER_REFERENCES.of(METADATA.of(held)))
 
 
 cdef bint _may_leave_dependents(object held) except -1:
     """Whether a deleted pod has owners or volumes, or is known by a tombstone, which has no metadata."""
-    held = (<WatchEvent>held).subject() if type(held) is WatchEvent else held
+    held = _likeness(held)
     return not hasattr(held, "metadata") or _has_owners(held) or bool(VOLUMES.of(SPEC.of(held)))
 
 
@@ -636,9 +730,14 @@ cdef bint _changes(tuple conditions, condition) except -1:
     return True
 
 
+cdef object _likeness(object held):
+    """Return an object that exists already and is like that which is held."""
+    return (<WatchEvent>held).subject() if type(held) is WatchEvent else held
+
+
 cdef object _uid(object held):
     """Return the UID of an object that is held by itself or by an event."""
-    return UID.of(METADATA.of((<WatchEvent>held).subject() if type(held) is WatchEvent else held))
+    return UID.of(METADATA.of(_likeness(held)))
 
 
 cdef WatchEvent _deferred(str type, object previous, int64_t version, object make, object argument):

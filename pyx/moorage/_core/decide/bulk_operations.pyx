@@ -7,9 +7,10 @@ from libc.stdint cimport int32_t, int64_t
 from moorage.errors import CacheError
 
 from moorage._core.base cimport (
-    ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice,
-    WatchEvent, made,
+    ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, VOLUMES,
+    Field, Notice, WatchEvent, made,
 )
+from moorage._core.base.watch_events cimport _likeness
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, PodState, Replicas,
     prefetch, replicas_of,
@@ -21,7 +22,8 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject** ob_item
 
-cdef Field PHASE = Field("phase"), LABELS = Field("labels")
+cdef Field PHASE = Field("phase"), LABELS = Field("labels"), FINALIZERS = Field("finalizers")
+cdef Field OWNER_REFERENCES = Field("owner_references"), RESOURCE_CLAIMS = Field("resource_claims")
 cdef frozenset FINISHED = frozenset(("Succeeded", "Failed"))
 cdef enum:
     LINE = 64       # bytes of a cache line
@@ -350,7 +352,7 @@ def confirm_reported(ClusterState state not None, notices):
     for notice in notices:
         if not _reports_binding(notice):
             break
-        number = state._known(_subject(notice._new))
+        number = state._known(_likeness(notice._new))
         if number < 0 or state.ledger.state_of(number) != ASSUMED:
             break
         _confirm_assumed(state, number, notice._new)
@@ -371,11 +373,6 @@ cdef bint _reports_binding(Notice notice) except -1:
         PHASE.of(STATUS.of(new)) not in FINISHED and not NODE_NAME.of(SPEC.of(old))
         and bool(NODE_NAME.of(SPEC.of(new))) and _has_same_uid(old, new)
     )
-
-
-cdef object _subject(object held):
-    """Return an object with the name, namespace and UID of what is held by itself or by an event."""
-    return (<WatchEvent>held).subject() if type(held) is WatchEvent else held
 
 
 def evictions(notices):
@@ -410,6 +407,96 @@ def evictions(notices):
             break
         out.append((change, notice))
         change = None
+    return out
+
+
+def end_at_once(ClusterState state not None, pods, known, bint is_controlled):
+    """Whether evictions would delete pods at once, and no controller would react.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : sequence of Pod
+        As they are in the cache.
+    known : sequence of (Pod or None)
+        What informers know of each: at least its metadata without the resource version.
+    is_controlled : bool
+        Whether there are controllers. They react to pods with owners, volumes or claims.
+
+    Returns
+    -------
+    bool
+        False for pods that are assumed, terminating or unknown, or have finalizers.
+    """
+    cdef int32_t number
+    for pod, latest in zip(pods, known, strict=True):
+        number, meta = state._known(pod), METADATA.of(pod)
+        if latest is None or DELETION_TIMESTAMP.of(meta) is not None:
+            return False
+        if number >= 0 and state.ledger.state_of(number) == ASSUMED:
+            return False
+        current = METADATA.of(latest)
+        if UID.of(current) != UID.of(meta) or FINALIZERS.of(current) \
+                or DELETION_TIMESTAMP.of(current) is not None:
+            return False
+        if is_controlled and has_dependencies(pod):
+            return False
+    return True
+
+
+cpdef bint has_dependencies(pod) except -1:
+    """Whether controllers may have work when a pod changes or goes: it has owners, volumes or claims.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
+    spec = SPEC.of(pod)
+    return bool(OWNER_REFERENCES.of(METADATA.of(pod)) or VOLUMES.of(spec) or RESOURCE_CLAIMS.of(spec))
+
+
+def preemptions(ClusterState state not None, notices, written):
+    """Return the leading notices by preemptor, if they report what was written, and nothing else.
+
+    Parameters
+    ----------
+    state : ClusterState
+    notices : iterable of Notice
+        Of pods.
+    written : sequence of WatchEvent
+        What `ObjectMap.preempt` has written.
+
+    Returns
+    -------
+    list of (list of (Notice or None, Notice), Notice)
+        For each preemptor the change, if there is one, and the deletion of each victim, and its own change.
+        Empty where there are other notices, or a victim is in the cache.
+    """
+    cdef list out = [], gone = []
+    cdef Notice notice, change = None
+    cdef WatchEvent event
+    reported = iter(notices)
+    for event in written:
+        notice = next(reported, None)
+        if notice is None:
+            return []
+        if event.type == "DELETED":
+            if notice._new is not None or notice._old is not event and notice._old is not event._object \
+                    or state._known(_likeness(event)) >= 0:
+                return []
+            gone.append((change, notice))
+            change = None
+        elif notice._old is None or notice._new is not event and notice._new is not event._object:
+            return []
+        elif event._make is not None:
+            change = notice
+        else:
+            out.append((gone, notice))
+            gone = []
     return out
 
 
@@ -449,7 +536,7 @@ def confirm_pods(ClusterState state not None, pods):
     """
     cdef int32_t number
     for held in pods:
-        number = state._known(_subject(held))
+        number = state._known(_likeness(held))
         if number < 0:
             state.add_pod(made(held))
         elif state.ledger.state_of(number) == ASSUMED:
@@ -489,7 +576,7 @@ def confirm_bindings(ClusterState state not None, notices):
     for notice in notices:
         if type(notice._new) is not WatchEvent or not _reports_binding(notice):
             break
-        number = state._known(_subject(notice._new))
+        number = state._known(_likeness(notice._new))
         if number < 0 or state.ledger.state_of(number) != ASSUMED \
                 or not _only_binds(state, number, <WatchEvent>notice._new):
             break

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import MoorageError

@@ -75,13 +75,13 @@ class MeasuredRun(VirtualRun):
         )
         super().__init__(scheduler, clock)
         self.timer, self.meter = timer, Meter()
-        self._infos: Sequence[QueuedPodInfo] = ()  # the batch
+        self._infos: Sequence[QueuedPodInfo] = []  # the batch
         self._known: list[tuple[PodRun, int]] = []  # see `_runs`
         self._template_at = -1  # index in the batch, see `_next_template`
         self._began = self._popping = 0  # of the batch: when, and how long its pop took
-        # Pods of the batch that were tried together: where they are in the batch, where the placed ones are in
-        # `Operations.placed` (None: all were placed), and the nanoseconds. They are counted after the batch, as
-        # this is no work of the scheduler.
+        # Pods of the batch that were tried together: where they are in the batch, where the placed ones are
+        # in `Operations.placed` (None: all were placed), and the nanoseconds. They are counted after the
+        # batch, as this is no work of the scheduler.
         self._spans: list[tuple[slice, slice | None, int]] = []
         self.operations = Operations(self, clock, workload, self._measure)
         scheduler.handle.on_eviction.append(self._evicted)
@@ -98,7 +98,7 @@ class MeasuredRun(VirtualRun):
     def try_batch(self, limit: int = ALL) -> bool:
         meter, pods = self.meter, self.meter.pods
         limit = min(limit, meter.batch_limit())
-        self._template_at, self._infos, self._known, self._spans = -1, (), [], []
+        self._template_at, self._infos, self._known, self._spans = -1, [], [], []
         self._began = self.timer()
         any_popped = super().try_batch(limit)
         if meter.window is not None and self._infos:

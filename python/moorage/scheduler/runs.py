@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.bulk_operations import terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch, Route
+from moorage._core.services.in_flight import pods_of
 from moorage.framework import NominatingInfo
 from moorage.framework.plugin.group_index import is_composite
 from moorage.objects import AnyGroup, Pod, UnitKey
@@ -234,7 +235,7 @@ class Run:
             limit = min(limit, self._limit)
         # Never of two priorities: if these evict pods, pods of lower priority would return to the queue.
         while not infos and (infos := queue.pop_batch(limit)):
-            odd = terminating_or_known(self.scheduler.cache.state, [info.pod for info in infos])
+            odd = terminating_or_known(self.scheduler.cache.state, pods_of(infos))
             if odd:
                 for at in sorted(odd):
                     self._skip(infos[at].pod)
@@ -309,7 +310,7 @@ class Run:
 
     def _attempt_pods(self, infos: Sequence[QueuedPodInfo]) -> int:
         """Try pods without a group; return how many were tried."""
-        tried, context, pods = 0, self.scheduler.context, [info.pod for info in infos]
+        tried, context, pods = 0, self.scheduler.context, pods_of(infos)
         while tried < len(infos):
             batch = context.batch_of(pods, True, tried)
             result = ScheduleResult(context.cache.state, len(batch), batch)
@@ -367,7 +368,7 @@ class Run:
         """
         if self.metrics is not None:
             self.metrics.failed(infos, failures)
-        self._note_failures(keys_of([info.pod for info in infos]), infos, failures)
+        self._note_failures(keys_of(pods_of(infos)), infos, failures)
 
     def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
         """Receive the events of an eviction, and return whether the next pods of the batch can be tried as if
@@ -424,7 +425,8 @@ class Run:
         int
             The number of pods that were tried.
         """
-        context, batch, began = self.scheduler.context, cast(PodBatch, result.batch), time.perf_counter()
+        context, batch, began = self.scheduler.context, result.batch, time.perf_counter()
+        assert batch is not None
         placing = Placing(context, engine, batch, result, writes_nominations=not self.reports_failures)
         claiming = context.volume_classes.claiming
         if claiming:
@@ -434,9 +436,15 @@ class Run:
         self.result.seconds += seconds
         if self.metrics is not None:
             self.metrics.tried(len(tried), seconds)
-        placed = [at for at in tried if at not in failures] if failures else tried
+        placed: Sequence[int] = tried
+        bound: Sequence[QueuedPodInfo] = infos
+        if failures:
+            placed = [at for at in tried if at not in failures]
+            bound = [infos[at] for at in placed]
+        elif len(tried) < len(infos):
+            bound = infos[pods.start : end]
         if placed:
-            self._assumed([infos[at] for at in placed], result.nodes_of(placed))
+            self._assumed(bound, result.nodes_of(placed))
         if claiming:
             at_node = {at: infos[at] for at in placed if at in claiming}
             nodes = dict(zip(at_node, result.nodes_of(at_node), strict=True))
@@ -678,7 +686,7 @@ class Run:
 
     def _assumed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
         """Record pods that were placed, and are to be bound together."""
-        keys = keys_of([info.pod for info in infos])
+        keys = keys_of(pods_of(infos))
         if self.metrics is not None:
             self._count_placed(self.metrics, infos)
         self._note_placements(keys, nodes)
@@ -707,7 +715,7 @@ class Run:
         """Record the failures of pods, and return the pods to the queue."""
         self.note_failed(infos, failures)
         scheduler, queue, at = self.scheduler, self.queue, 0
-        latest = scheduler.pods.indexer.get_many(keys_of([info.pod for info in infos]))
+        latest = scheduler.pods.indexer.get_many(keys_of(pods_of(infos)))
         rejectors = [failure.rejectors for failure in failures]
         while at < len(infos):
             at = queue.add_rejected(infos, latest, rejectors, at)
@@ -761,7 +769,7 @@ class Run:
                 self.result.placements.pop(key, None)
                 self.queue.done(info.pod.metadata.uid)
             placed = {key: info for key, info in placed.items() if key in self.result.placements}
-        pods = [info.pod for info in placed.values()]
+        pods = pods_of(placed.values())
         nodes = list(map(self.result.placements.__getitem__, placed))
         if not (isinstance(client, ObjectStore) and self._bind_together(client, placed, pods, nodes)):
             for (key, info), node in zip(placed.items(), nodes, strict=True):

@@ -15,6 +15,7 @@ from typing import cast
 import numpy as np
 
 from moorage._core.base.watch_events import keys_of
+from moorage._core.services.in_flight import pods_of
 from moorage.errors import InputError, NotBuiltError
 from moorage.framework.configuration import ConfigurationError
 from moorage.objects import AnyGroup, Pod
@@ -190,7 +191,7 @@ class MeasuredRun(VirtualRun):
         meter.scheduled(pod_run, placed, began, timer())
         pod_run.state[number : number + placed] = done.rows
         operations.placed += self._runs()[at : at + placed]
-        keys, nodes = keys_of([info.pod for info in infos[at : at + placed]]), cast(list[str], done.nodes)
+        keys, nodes = keys_of(pods_of(infos[at : at + placed])), cast(list[str], done.nodes)
         Run._note_placements(self, keys, nodes)  # the states are those of the rows already
         self._await_binding(keys, infos[at : at + placed])
         if done.failure is None:

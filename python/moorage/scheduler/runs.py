@@ -139,8 +139,7 @@ class Run:
 
     @contextmanager
     def _recording_evictions(self) -> Iterator[None]:
-        """Record the evictions of the block, and return pods in flight to the queue if an exception ends
-        it."""
+        """Record the evictions of the block; after an exception, return pods in flight to the queue."""
         self.scheduler.context.enlist()
         try:
             self.scheduler.handle.on_eviction.append(self._evicted)
@@ -263,8 +262,7 @@ class Run:
             self.queue.put_back(*deferred)
 
     def _retry_preemptors(self) -> bool:
-        """Activate the preemptors that no hint has moved since their victims were deleted; return whether
-        there are any."""
+        """Activate preemptors that no hint has moved since their victims were deleted; False without any."""
         failures, again = self.result.unschedulable, []
         if not failures:
             return False
@@ -436,15 +434,10 @@ class Run:
         self.result.seconds += seconds
         if self.metrics is not None:
             self.metrics.tried(len(tried), seconds)
-        placed: Sequence[int] = tried
-        bound: Sequence[QueuedPodInfo] = infos
-        if failures:
-            placed = [at for at in tried if at not in failures]
-            bound = [infos[at] for at in placed]
-        elif len(tried) < len(infos):
-            bound = infos[pods.start : end]
+        placed = [at for at in tried if at not in failures] if failures else tried
         if placed:
-            self._assumed(bound, result.nodes_of(placed))
+            all_placed = len(placed) == len(infos)
+            self._assumed(infos if all_placed else [infos[at] for at in placed], result.nodes_of(placed))
         if claiming:
             at_node = {at: infos[at] for at in placed if at in claiming}
             nodes = dict(zip(at_node, result.nodes_of(at_node), strict=True))
@@ -544,7 +537,7 @@ class Run:
         return batch.begin(at)
 
     def _in_order(self, unit: UnitKey, infos: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
-        """Return the pods of a group in the order to try: of a tree, one pod group after the other."""
+        """Return the pods of a group in the order to try: of a tree, pod group by pod group."""
         if not is_composite(unit):
             return infos
         rank = {leaf: at for at, leaf in enumerate(self.scheduler.groups.tree(unit).leaves)}
@@ -751,8 +744,7 @@ class Run:
     # ---- binding -------------------------------------------------------------------------------------------
 
     def bind(self) -> None:
-        """Bind the placed pods, in bulk if the client is an ObjectStore, and receive the events of all bound
-        pods.
+        """Bind the placed pods, in bulk in an ObjectStore, and receive the events of all bound pods.
 
         If a binding is refused, the cache forgets the pod. A pod that has been evicted or deleted since is no
         longer placed.

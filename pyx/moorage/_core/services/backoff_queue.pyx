@@ -41,7 +41,7 @@ cdef class BackoffQueue:
     cdef readonly KeyedHeap rejected, failed
     cdef object initial, maximum, window, rank  # times in microseconds
 
-    def __init__(self, double initial, double maximum, bint in_windows, rank not None):
+    def __cinit__(self, double initial, double maximum, bint in_windows, rank not None):
         self.initial, self.maximum = microseconds(initial), microseconds(maximum)
         self.window = SECOND if in_windows else 1
         self.rank = rank

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import MoorageError
@@ -69,9 +67,8 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
 def _placements(state: ClusterState, key: str, parent: fwk.Placement) -> list[fwk.Placement]:
     values = state.table.label_column(key)[parent.rows]
     rows, values = parent.rows[values != 0], values[values != 0]
-    symbols, firsts = np.unique(values, return_index=True)
     names = state.symbols.names
     return [
         fwk.Placement(names[symbol] or "", rows[values == symbol])
-        for symbol in symbols[np.argsort(firsts, kind="stable")].tolist()
+        for symbol in dict.fromkeys(values.tolist())  # as they come
     ]

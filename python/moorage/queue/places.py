@@ -13,6 +13,7 @@ from enum import Enum
 from itertools import count
 from typing import Any, NamedTuple, cast
 
+from moorage._core.services.backoff_queue import BackoffQueue
 from moorage._core.services.in_flight import InFlight
 from moorage._core.services.queued_pods import (
     Entrance,
@@ -36,7 +37,6 @@ from moorage.framework.runtime.call import ask_status
 from moorage.objects import AnyGroup, Pod, UnitKey, group_of
 
 from .active_queue import Less, SortedHeap, by_priority
-from .backoff_queue import BackoffQueue
 
 logger = logging.getLogger("moorage.queue")
 

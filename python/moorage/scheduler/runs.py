@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.bulk_operations import terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch, Route
+from moorage._core.services.in_flight import pods_of
 from moorage.framework import NominatingInfo
 from moorage.framework.plugin.group_index import is_composite
 from moorage.objects import AnyGroup, Pod, UnitKey
@@ -138,8 +139,7 @@ class Run:
 
     @contextmanager
     def _recording_evictions(self) -> Iterator[None]:
-        """Record the evictions of the block, and return pods in flight to the queue if an exception ends
-        it."""
+        """Record the evictions of the block; after an exception, return pods in flight to the queue."""
         self.scheduler.context.enlist()
         try:
             self.scheduler.handle.on_eviction.append(self._evicted)
@@ -234,7 +234,7 @@ class Run:
             limit = min(limit, self._limit)
         # Never of two priorities: if these evict pods, pods of lower priority would return to the queue.
         while not infos and (infos := queue.pop_batch(limit)):
-            odd = terminating_or_known(self.scheduler.cache.state, [info.pod for info in infos])
+            odd = terminating_or_known(self.scheduler.cache.state, pods_of(infos))
             if odd:
                 for at in sorted(odd):
                     self._skip(infos[at].pod)
@@ -262,8 +262,7 @@ class Run:
             self.queue.put_back(*deferred)
 
     def _retry_preemptors(self) -> bool:
-        """Activate the preemptors that no hint has moved since their victims were deleted; return whether
-        there are any."""
+        """Activate preemptors that no hint has moved since their victims were deleted; False without any."""
         failures, again = self.result.unschedulable, []
         if not failures:
             return False
@@ -309,7 +308,7 @@ class Run:
 
     def _attempt_pods(self, infos: Sequence[QueuedPodInfo]) -> int:
         """Try pods without a group; return how many were tried."""
-        tried, context, pods = 0, self.scheduler.context, [info.pod for info in infos]
+        tried, context, pods = 0, self.scheduler.context, pods_of(infos)
         while tried < len(infos):
             batch = context.batch_of(pods, True, tried)
             result = ScheduleResult(context.cache.state, len(batch), batch)
@@ -367,7 +366,7 @@ class Run:
         """
         if self.metrics is not None:
             self.metrics.failed(infos, failures)
-        self._note_failures(keys_of([info.pod for info in infos]), infos, failures)
+        self._note_failures(keys_of(pods_of(infos)), infos, failures)
 
     def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
         """Receive the events of an eviction, and return whether the next pods of the batch can be tried as if
@@ -424,7 +423,8 @@ class Run:
         int
             The number of pods that were tried.
         """
-        context, batch, began = self.scheduler.context, cast(PodBatch, result.batch), time.perf_counter()
+        context, batch, began = self.scheduler.context, result.batch, time.perf_counter()
+        assert batch is not None
         placing = Placing(context, engine, batch, result, writes_nominations=not self.reports_failures)
         claiming = context.volume_classes.claiming
         if claiming:
@@ -436,7 +436,8 @@ class Run:
             self.metrics.tried(len(tried), seconds)
         placed = [at for at in tried if at not in failures] if failures else tried
         if placed:
-            self._assumed([infos[at] for at in placed], result.nodes_of(placed))
+            all_placed = len(placed) == len(infos)
+            self._assumed(infos if all_placed else [infos[at] for at in placed], result.nodes_of(placed))
         if claiming:
             at_node = {at: infos[at] for at in placed if at in claiming}
             nodes = dict(zip(at_node, result.nodes_of(at_node), strict=True))
@@ -536,7 +537,7 @@ class Run:
         return batch.begin(at)
 
     def _in_order(self, unit: UnitKey, infos: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
-        """Return the pods of a group in the order to try: of a tree, one pod group after the other."""
+        """Return the pods of a group in the order to try: of a tree, pod group by pod group."""
         if not is_composite(unit):
             return infos
         rank = {leaf: at for at, leaf in enumerate(self.scheduler.groups.tree(unit).leaves)}
@@ -677,7 +678,7 @@ class Run:
 
     def _assumed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
         """Record pods that were placed, and are to be bound together."""
-        keys = keys_of([info.pod for info in infos])
+        keys = keys_of(pods_of(infos))
         if self.metrics is not None:
             self._count_placed(self.metrics, infos)
         self._note_placements(keys, nodes)
@@ -706,7 +707,7 @@ class Run:
         """Record the failures of pods, and return the pods to the queue."""
         self.note_failed(infos, failures)
         scheduler, queue, at = self.scheduler, self.queue, 0
-        latest = scheduler.pods.indexer.get_many(keys_of([info.pod for info in infos]))
+        latest = scheduler.pods.indexer.get_many(keys_of(pods_of(infos)))
         rejectors = [failure.rejectors for failure in failures]
         while at < len(infos):
             at = queue.add_rejected(infos, latest, rejectors, at)
@@ -744,8 +745,7 @@ class Run:
     # ---- binding -------------------------------------------------------------------------------------------
 
     def bind(self) -> None:
-        """Bind the placed pods, in bulk if the client is an ObjectStore, and receive the events of all bound
-        pods.
+        """Bind the placed pods, in bulk in an ObjectStore, and receive the events of all bound pods.
 
         If a binding is refused, the cache forgets the pod. A pod that has been evicted or deleted since is no
         longer placed.
@@ -761,7 +761,7 @@ class Run:
                 self.result.placements.pop(key, None)
                 self.queue.done(info.pod.metadata.uid)
             placed = {key: info for key, info in placed.items() if key in self.result.placements}
-        pods = [info.pod for info in placed.values()]
+        pods = pods_of(placed.values())
         nodes = list(map(self.result.placements.__getitem__, placed))
         if not (isinstance(client, ObjectStore) and self._bind_together(client, placed, pods, nodes)):
             for (key, info), node in zip(placed.items(), nodes, strict=True):

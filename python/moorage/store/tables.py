@@ -342,7 +342,7 @@ class Table(Generic[T]):
             The first of the events has been freed.
         """
         index = position - self._freed
-        if index < self._oldest:
+        if index < 0 or index < len(self._events) - self.readable:
             raise self._expired(version)
         return self._events[index : None if limit is None else index + limit]
 

@@ -132,9 +132,13 @@ class Watch(Generic[T]):
             The history does not have the next event any more.
         """
         with self._changed.lock:
-            if self._position == self._table.end and not self._pending and self._initial is None:
-                return []
-            return self._take(None)
+            if self._initial is not None or self._pending or self._closed or self._match is not None:
+                return self._take(None)
+            events = self._table.since(self._position, self._version, None)
+            if events:
+                self._position += len(events)
+                self._version = events[-1].resource_version
+            return events
 
     def next(self, timeout: float | None = None) -> WatchEvent[T] | None:
         """Wait for one event.

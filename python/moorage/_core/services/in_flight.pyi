@@ -1,4 +1,4 @@
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class InFlight:
         now: Callable[[], float],
     ) -> int: ...
 
+def pods_of(infos: Iterable[QueuedPodInfo]) -> list[Pod]: ...
 def attempts_of(
     infos: list[QueuedPodInfo],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], int]: ...

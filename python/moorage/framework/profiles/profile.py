@@ -336,7 +336,12 @@ class Profile:
         -------
         bool
         """
-        return self._rejecting is None or any(may_reject(shape) for may_reject in self._rejecting)
+        if self._rejecting is None:
+            return True
+        for may_reject in self._rejecting:  # noqa: SIM110, as a generator costs as much as the answers
+            if may_reject(shape):
+                return True
+        return False
 
     @lazy_attribute
     def _rejecting(self) -> list[Callable[[Shape], bool]] | None:

@@ -474,7 +474,7 @@ class StatusCache:
             Indices into `rows` of the rows with this status.
         """
         numbers = self.numbers.take(rows)
-        for number in np.unique(numbers[numbers > 0]).tolist():
+        for number in np.flatnonzero(np.bincount(np.maximum(numbers, 0))).tolist():
             status = self._statuses[number]
             if status is not None:
                 yield status, np.flatnonzero(numbers == number)

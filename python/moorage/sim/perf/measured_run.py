@@ -15,6 +15,7 @@ from typing import cast
 import numpy as np
 
 from moorage._core.base.watch_events import keys_of
+from moorage._core.services.in_flight import pods_of
 from moorage.errors import InputError, NotBuiltError
 from moorage.framework.configuration import ConfigurationError
 from moorage.objects import AnyGroup, Pod
@@ -75,9 +76,14 @@ class MeasuredRun(VirtualRun):
         )
         super().__init__(scheduler, clock)
         self.timer, self.meter = timer, Meter()
-        self._known: list[tuple[PodRun, int]] = []  # run of each popped pod, and its index in the run
+        self._infos: Sequence[QueuedPodInfo] = []  # the batch
+        self._known: list[tuple[PodRun, int]] = []  # see `_runs`
         self._template_at = -1  # index in the batch, see `_next_template`
-        self._began = self._measured = 0  # of the batch: when, and how many of its pods are measured
+        self._began = self._popping = 0  # of the batch: when, and how long its pop took
+        # Pods of the batch that were tried together: where they are in the batch, where the placed ones are
+        # in `Operations.placed` (None: all were placed), and the nanoseconds. They are counted after the
+        # batch, as this is no work of the scheduler.
+        self._spans: list[tuple[slice, slice | None, int]] = []
         self.operations = Operations(self, clock, workload, self._measure)
         scheduler.handle.on_eviction.append(self._evicted)
 
@@ -92,17 +98,30 @@ class MeasuredRun(VirtualRun):
 
     def try_batch(self, limit: int = ALL) -> bool:
         meter, pods = self.meter, self.meter.pods
-        self._began, self._measured, self._template_at, self._known = self.timer(), 0, -1, []
-        any_popped = super().try_batch(min(limit, meter.batch_limit()))
-        if meter.window is not None and self._known:
-            meter.tried(self.timer() - self._began, self._measured / len(self._known), meter.pods - pods)
+        limit = min(limit, meter.batch_limit())
+        self._template_at, self._infos, self._known, self._spans = -1, [], [], []
+        self._began = self.timer()
+        any_popped = super().try_batch(limit)
+        if meter.window is not None and self._infos:
+            spent, runs, placed = self.timer() - self._began, self._runs(), self.operations.placed
+            measured = meter.popped(runs, self._popping)
+            for tried, part, nanoseconds in self._spans:
+                each = runs[tried]
+                meter.tried_each(each, each if part is None else placed[part], nanoseconds)
+            meter.tried(spent, measured / len(runs), meter.pods - pods)
         return any_popped
 
     def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
-        meter, self._known = self.meter, self.operations.known_of(infos)
-        if meter.window is not None:
-            self._measured = meter.popped(self._known, self.timer() - self._began)
+        self._infos = infos
+        if self.meter.window is not None:
+            self._popping = self.timer() - self._began
         return super().attempt(infos)
+
+    def _runs(self) -> list[tuple[PodRun, int]]:
+        """The run of each pod of the batch, and its index in the run."""
+        if not self._known:
+            self._known = self.operations.known_of(self._infos)
+        return self._known
 
     def place(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
@@ -147,14 +166,15 @@ class MeasuredRun(VirtualRun):
 
     def _may_be_many(self, infos: Sequence[QueuedPodInfo], at: int) -> bool:
         """Whether a pod equals its template, and its run has many pods."""
-        pod_run, _ = self._known[at]
+        pod_run, _ = self._runs()[at]
         return len(pod_run) >= MANY and pod_run.is_fresh(infos[at].pod)
 
     def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
         """The end of the run of pods from `at` on that equal their template and have consecutive indices."""
-        pod_run, first = self._known[at]
+        runs = self._runs()
+        pod_run, first = runs[at]
         for stop in range(at, end):
-            known_run, number = self._known[stop]
+            known_run, number = runs[stop]
             if known_run is not pod_run or number != first + stop - at:
                 return stop
             if not pod_run.is_fresh(infos[stop].pod):
@@ -163,15 +183,15 @@ class MeasuredRun(VirtualRun):
 
     def _by_template(self, infos: Sequence[QueuedPodInfo], at: int, stop: int) -> int:
         """Place equal pods by their template; returns the number of attempts."""
-        pod_run, number = self._known[at]
+        pod_run, number = self._runs()[at]
         operations, meter, timer = self.operations, self.meter, self.timer
         began = timer()
         done = self.scheduler.schedule_by_template(pod_run.template, stop - at, pod_run.first + number)
         placed = len(done)
         meter.scheduled(pod_run, placed, began, timer())
         pod_run.state[number : number + placed] = done.rows
-        operations.placed += self._known[at : at + placed]
-        keys, nodes = keys_of([info.pod for info in infos[at : at + placed]]), cast(list[str], done.nodes)
+        operations.placed += self._runs()[at : at + placed]
+        keys, nodes = keys_of(pods_of(infos[at : at + placed])), cast(list[str], done.nodes)
         Run._note_placements(self, keys, nodes)  # the states are those of the rows already
         self._await_binding(keys, infos[at : at + placed])
         if done.failure is None:
@@ -185,11 +205,11 @@ class MeasuredRun(VirtualRun):
         self, place: Way, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         """Try some pods of a batch; returns the number of attempts."""
-        placed = self.operations.placed
+        placed, first = self.operations.placed, pods.start
         before, began = len(placed), self.timer()
         attempts = place(engine, result, infos, pods)
-        spent, tried = self.timer() - began, self._known[pods.start : pods.start + attempts]
-        self.meter.tried_each(tried, placed[before:], spent)
+        spent = self.timer() - began
+        self._spans.append((slice(first, first + attempts), slice(before, len(placed)), spent))
         return attempts
 
     def place_unit(
@@ -204,8 +224,8 @@ class MeasuredRun(VirtualRun):
     def place_units(self, batch: GroupBatch, first: int) -> int:
         began = self.timer()
         end = super().place_units(batch, first)
-        placed = self._known[batch.begin(first) : batch.begin(end)]
-        self.meter.tried_each(placed, placed, self.timer() - began)
+        spent = self.timer() - began
+        self._spans.append((slice(batch.begin(first), batch.begin(end)), None, spent))
         return end
 
 

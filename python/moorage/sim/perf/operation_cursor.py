@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from moorage._core.base.watch_events import keys_of
+from moorage._core.services.in_flight import pods_of
 from moorage.errors import InputError, located
 from moorage.objects import Pod
 from moorage.queue import QueuedPodInfo
@@ -324,7 +325,7 @@ class Operations:
         -------
         list of (PodRun, int)
         """
-        return list(map(self.known.__getitem__, keys_of([info.pod for info in infos])))
+        return list(map(self.known.__getitem__, keys_of(pods_of(infos))))
 
     # ---- for the operations --------------------------------------------------------------------------------
 

@@ -159,8 +159,10 @@ class VirtualRun(Run):
             Whether there were any.
         """
         result, self._counted, self._decisions = self.result, 0, 0
-        for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
-            part.clear()
+        result.placements.clear()
+        result.unschedulable.clear()
+        result.evicted.clear()
+        result.skipped.clear()
         self.resume(self.clock.now)
         infos = self.take(limit)
         tried = self.attempt(infos) if infos else 0

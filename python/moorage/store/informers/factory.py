@@ -134,13 +134,14 @@ class InformerFactory:
                     informer.begin_empty(str(FIRST_VERSION))
                 self._changes = changes
                 return 0
-        if len(kinds) == 1:
-            informers = list(filter(None, map(self._informers.get, kinds)))
-        else:
-            informers = [one for kind, one in self._informers.items() if kind in kinds]
         before, notices, self._changes = len(self._informers), 0, None
-        for informer in informers:
-            notices += informer.run_once()
+        if len(kinds) == 1:
+            (kind,) = kinds
+            only = self._informers.get(kind)
+            notices = 0 if only is None else only.run_once()
+        else:
+            for informer in [one for kind, one in self._informers.items() if kind in kinds]:
+                notices += informer.run_once()
         if before == len(self._informers):
             self._changes = changes
         return notices

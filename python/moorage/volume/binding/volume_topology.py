@@ -96,10 +96,11 @@ class VolumeTopology:
             for symbol in filter(None, map(symbols.find, requirement.values)):
                 mask |= column == symbol
             return mask
-        present, which = np.unique(column, return_inverse=True)
-        names = symbols.names
-        answers = [_satisfies(requirement, names[value] if value else None) for value in present.tolist()]
-        return np.array(answers, dtype=bool)[which]
+        counts, names = np.bincount(column), symbols.names
+        answers = np.zeros(len(counts), dtype=bool)
+        for value in np.flatnonzero(counts).tolist():
+            answers[value] = _satisfies(requirement, names[value] if value else None)
+        return answers[column]
 
 
 def is_readable(term: NodeSelectorTerm) -> bool:

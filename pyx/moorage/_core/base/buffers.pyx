@@ -23,12 +23,16 @@ cdef struct Header:
     int32_t buffer
 
 
-cdef tuple aligned_memory(Py_ssize_t nbytes):
-    """Return a zeroed byte array and the offset of its first 64-byte boundary."""
-    array = np.zeros(nbytes + ALIGNMENT, dtype=np.uint8)
-    cdef const unsigned char[::1] view = array
-    cdef Py_ssize_t address = <Py_ssize_t>&view[0]
-    return array, (ALIGNMENT - address % ALIGNMENT) % ALIGNMENT
+cdef bytes zeroed_memory(Py_ssize_t nbytes):
+    """Return an object that owns zeroed memory for `nbytes` bytes from its first 64-byte boundary on; of much
+    memory, only pages that are used are taken."""
+    return bytes(nbytes + ALIGNMENT)
+
+
+cdef inline char* aligned(bytes memory) noexcept:
+    """Return the first 64-byte boundary of some memory."""
+    cdef char* address = <char*>memory
+    return address + (ALIGNMENT - <Py_ssize_t>address % ALIGNMENT) % ALIGNMENT
 
 
 cdef class Journal:
@@ -162,22 +166,19 @@ cdef class Journal:
     cdef int reserve(self, Py_ssize_t nbytes) except -1:
         """Make room for `nbytes` more bytes, headers included."""
         cdef Py_ssize_t need = self.used + nbytes
+        cdef bytes memory
+        cdef char* data
         if need > self.capacity:
-            array, skip = aligned_memory(max(2 * need, 1 << 16))
-            self._move(array, skip)
+            memory = zeroed_memory(max(2 * need, 1 << 16))
+            data = aligned(memory)
+            if self.used:
+                memcpy(data, self.data, self.used)
+            self.memory, self.data = memory, data
+            self.capacity = len(memory) - ALIGNMENT
 
     cdef void save_reserved(self, const ItemLocation* items, Py_ssize_t item) noexcept nogil:
         """Save one item of a buffer, in memory that has been reserved."""
         self._put(items.buffer, item * items.itemsize, items.itemsize, items.data + item * items.itemsize)
-
-    def _move(self, array, Py_ssize_t skip):
-        """Copy the before-images to a new byte array, from index `skip` on."""
-        cdef unsigned char[::1] view = array
-        if self.used:
-            memcpy(&view[skip], self.data, self.used)
-        self.memory = array
-        self.data = <char*>&view[skip]
-        self.capacity = view.shape[0] - ALIGNMENT
 
     cdef int on_undo(self, object action) except -1:
         """Register a function without arguments that undoes one change of a Python container."""
@@ -242,17 +243,16 @@ cdef class Buffer:
     cdef int reserve(self, Py_ssize_t items) except -1:
         """Make room for `items` items in all."""
         cdef Py_ssize_t capacity
-        cdef unsigned char[::1] view
+        cdef bytes memory
+        cdef char* data
         if items <= self.capacity:
             return 0
         capacity = max(items, 2 * self.capacity)
-        array, skip = aligned_memory(capacity * self.itemsize)
-        view = array
+        memory = zeroed_memory(capacity * self.itemsize)
+        data = aligned(memory)
         if self.capacity:
-            memcpy(&view[<Py_ssize_t>skip], self.data, self.capacity * self.itemsize)
-        self.memory = array
-        self.data = <char*>&view[<Py_ssize_t>skip]
-        self.capacity = capacity
+            memcpy(data, self.data, self.capacity * self.itemsize)
+        self.memory, self.data, self.capacity = memory, data, capacity
         self.journal.moves += 1
 
     cdef char* reserved(self, Py_ssize_t items) except NULL:
@@ -314,13 +314,11 @@ cdef class Buffer:
             If `items` is negative or exceeds the capacity.
         """
         # Read at once: another thread may make the buffer grow.
-        memory, address, have = self.memory, <Py_ssize_t>self.data, self.capacity
+        cdef bytes memory = self.memory
+        cdef Py_ssize_t skip = self.data - <char*>memory, have = self.capacity
         if not 0 <= items <= have:
             raise ValueError(f"{items} items of a buffer of {have}")
-        skip = address - <Py_ssize_t>memory.ctypes.data
-        out = memory[skip:skip + items * self.itemsize].view(dtype)
-        out.flags.writeable = False
-        return out
+        return np.frombuffer(memory, np.uint8, items * self.itemsize, skip).view(dtype)
 
 
 cdef void _check_range(Buffer buffer, Py_ssize_t first, Py_ssize_t items) noexcept nogil:

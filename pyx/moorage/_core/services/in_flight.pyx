@@ -333,6 +333,20 @@ cdef class InFlight:
         return 0
 
 
+def pods_of(infos not None):
+    """Return the pod of each queue entry.
+
+    Parameters
+    ----------
+    infos : iterable of QueuedPodInfo
+
+    Returns
+    -------
+    list of Pod
+    """
+    return [(<QueuedPodInfo?>info).pod for info in infos]
+
+
 def attempts_of(list infos not None):
     """Return how often pods were tried, since when they wait, and how many of them a timer has freed.
 

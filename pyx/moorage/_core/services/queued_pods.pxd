@@ -15,3 +15,13 @@ cdef class QueuedPodInfo:
     # In flight: the number of the first event after the pop, and the place that the pod was popped from.
     cdef int64_t cursor
     cdef object origin
+
+
+cdef class KeyedHeap:
+    cdef readonly dict entries
+    cdef list heap
+
+    cpdef add(self, rank, QueuedPodInfo info)
+    cpdef remove(self, str uid)
+    cpdef tuple peek(self)
+    cpdef QueuedPodInfo pop(self)

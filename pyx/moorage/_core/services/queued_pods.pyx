@@ -279,9 +279,6 @@ cdef class KeyedHeap:
         Rank, UID and pod of each pod in the heap, by UID.
     """
 
-    cdef readonly dict entries
-    cdef list heap
-
     def __cinit__(self):
         self.entries, self.heap = {}, []
 

@@ -4,6 +4,9 @@ from moorage._core.services.queued_pods cimport QueuedPodInfo
 from moorage._core.state cimport PodClasses
 
 
+cpdef object microseconds(double seconds)
+
+
 cdef class RejectedPods:
     cdef object rejection
     cdef readonly dict pods, by_class

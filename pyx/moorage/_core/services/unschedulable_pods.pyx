@@ -56,7 +56,7 @@ cpdef object rejection_of(QueuedPodInfo info):
     return tuple.__new__(Rejection, fields)  # faster than a call of the class
 
 
-def microseconds(double seconds):
+cpdef object microseconds(double seconds):
     """Round a time to whole microseconds.
 
     Sums and comparisons of the integers are exact, for every time with at most six decimals.
@@ -69,11 +69,6 @@ def microseconds(double seconds):
     -------
     int
     """
-    return _microseconds(seconds)
-
-
-cdef object _microseconds(double seconds):
-    """See `microseconds`."""
     cdef object exact = seconds * 1000000
     return round(exact)
 
@@ -367,9 +362,9 @@ cdef class UnschedulablePods:
         for rejection, rejected in self.by_rejection.items():
             infos = (<RejectedPods?>rejected).pods.values()
             if rejection.gating_plugin:
-                older += [one for one in infos if _microseconds((<QueuedPodInfo?>one).timestamp) < end]
+                older += [one for one in infos if microseconds((<QueuedPodInfo?>one).timestamp) < end]
             else:  # pods enter on their return to the queue, so in order of timestamp
-                older += takewhile(lambda one: _microseconds((<QueuedPodInfo?>one).timestamp) < end, infos)
+                older += takewhile(lambda one: microseconds((<QueuedPodInfo?>one).timestamp) < end, infos)
         return sorted(older, key=ORDER)
 
     def oldest(self, bint gated):

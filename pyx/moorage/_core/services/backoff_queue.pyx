@@ -1,0 +1,148 @@
+"""The backoff queue: pods whose last attempt failed, until their backoff ends. Not thread-safe; the queue has a
+lock.
+
+kube-scheduler v1.36, backend/queue/backoff_queue.go.
+"""
+
+from libc.stdint cimport int64_t
+
+from moorage._core.services.queued_pods cimport KeyedHeap, QueuedPodInfo
+from moorage._core.services.queued_pods import Place
+from moorage._core.services.unschedulable_pods cimport microseconds
+
+cdef object SECOND = 1_000_000
+
+
+cdef class BackoffQueue:
+    """Pods by the end of their backoff.
+
+    Pods that failed with an error have a heap of their own: they are never popped before their backoff ends.
+
+    Parameters
+    ----------
+    initial, maximum : float
+        The backoff after the first failure and the longest one, in seconds. It doubles with each failure. A
+        maximum of 0 turns backoff off.
+    in_windows : bool
+        Round ends down to whole seconds, and order the pods of one second as the active queue does. This
+        holds where pods may be popped before their backoff ends.
+    rank : callable
+        Returns a pod's rank in the active queue, a tuple. It also orders pods with equal ends where
+        `in_windows` is False; upstream's heap leaves that order open.
+
+    Attributes
+    ----------
+    heaps : dict of Place to KeyedHeap
+    rejected, failed : KeyedHeap
+        The pods that were rejected, and those that failed with an error.
+    """
+
+    cdef readonly dict heaps
+    cdef readonly KeyedHeap rejected, failed
+    cdef object initial, maximum, window, rank  # times in microseconds
+
+    def __cinit__(self, double initial, double maximum, bint in_windows, rank not None):
+        self.initial, self.maximum = microseconds(initial), microseconds(maximum)
+        self.window = SECOND if in_windows else 1
+        self.rank = rank
+        self.rejected, self.failed = KeyedHeap(), KeyedHeap()
+        self.heaps = {Place.BACKOFF: self.rejected, Place.ERROR_BACKOFF: self.failed}
+
+    @property
+    def shortest(self):
+        """The shortest backoff, in microseconds."""
+        return min(self.initial, self.maximum)
+
+    cpdef object until(self, QueuedPodInfo info):
+        """Return when a pod's backoff ends.
+
+        The end is stored in the pod, so that it is computed once for each attempt.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+
+        Returns
+        -------
+        int
+            Microseconds; 0 for a pod without backoff.
+        """
+        cdef int64_t count
+        if info is None:
+            raise TypeError("a pod is None")
+        if info.until:
+            return info.until
+        count = info.consecutive_errors_count or info.unschedulable_count
+        if count == 0 or self.maximum == 0:
+            return 0
+        shift = count - 1
+        backoff = self.maximum if self.initial > self.maximum >> shift else self.initial << shift
+        info.until = self.rounded(microseconds(info.timestamp) + backoff)
+        return info.until
+
+    cdef object rounded(self, object at):
+        """Return a time in microseconds, rounded down to the ordering window."""
+        return at - at % self.window
+
+    def is_backing_off(self, QueuedPodInfo info not None, double now):
+        """Whether the backoff of a pod has not ended. It ends after the window that the end falls in.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        now : float
+            Seconds.
+
+        Returns
+        -------
+        bool
+        """
+        until = self.until(info)
+        return until != 0 and until >= self.rounded(microseconds(now))
+
+    def add(self, QueuedPodInfo info not None):
+        """Add a pod to the heap of its `place`.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
+        cdef KeyedHeap heap = self.heaps[info.place]
+        heap.add((self.until(info), *self.rank(info)), info)
+
+    def remove(self, QueuedPodInfo info not None):
+        """Remove a pod from the heap of its `place`.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
+        cdef KeyedHeap heap = self.heaps[info.place]
+        heap.remove(info.uid)
+
+    def pop_completed(self, double now):
+        """Remove and return the pods whose backoff has ended.
+
+        Parameters
+        ----------
+        now : float
+            Seconds.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            Rejected pods first, each kind in the order of the ends.
+        """
+        cdef KeyedHeap heap
+        cdef list completed = []
+        end = self.rounded(microseconds(now))
+        for heap in (self.rejected, self.failed):
+            while heap.entries and heap.peek()[0][0] < end:
+                completed.append(heap.pop())
+        return completed
+
+    def next_end(self):
+        """Return when the first backoff ends, in microseconds; None if the queue is empty."""
+        cdef KeyedHeap heap
+        ends = [heap.peek()[0][0] for heap in (self.rejected, self.failed) if heap.entries]
+        return min(ends, default=None)

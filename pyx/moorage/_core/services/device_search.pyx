@@ -57,6 +57,7 @@ cdef class Wanted:
         self.choices = <int32_t*>allocate(self.memory, sizeof(int32_t), self.n_requests + 1)
         self.each = <Alternative*>allocate(self.memory, sizeof(Alternative), self.n_alternatives + 1)
         self.errors, self.constraint_errors, self.constraints = [], [], []
+        self.matching = [{} for _ in self.alternatives]
         self.constrained = <int32_t*>allocate(self.memory, sizeof(int32_t), self.n_claims + 1)
         _fill_requests(self)
         for at in range(self.n_claims):
@@ -335,12 +336,21 @@ cdef class DeviceSearch:
         cdef bint matches
         if known[0] == UNKNOWN:
             matches = (self.allows_waiting or not self.view.flags[device] & WAITING) \
-                and self.wanted.rules.matches(self.wanted.claims[self.wanted.each[alternative].claim],
-                                              self.wanted.alternatives[alternative],
-                                              self.view.devices[device]) \
+                and self._matches(alternative, self.view.devices[device]) \
                 and self.view.flags[device] & HERE != 0
             known[0] = YES if matches else NO
         return known[0] == YES
+
+    cdef bint _matches(self, int32_t alternative, published) except -1:
+        """Whether expressions select a device; asked once for devices of equal properties."""
+        cdef dict known = self.wanted.matching[alternative]
+        properties = published.properties
+        found = known.get(properties)
+        if found is None:
+            claim = self.wanted.claims[self.wanted.each[alternative].claim]
+            found = self.wanted.rules.matches(claim, self.wanted.alternatives[alternative], published)
+            known[properties] = found
+        return found
 
     cdef bint _is_tolerated(self, int32_t alternative, int32_t device) except -1:
         cdef uint8_t* known = &self.tolerates[alternative * self.view.n + device]

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import msgspec
 
@@ -23,10 +22,7 @@ DeviceId = tuple[str, str, str]
 Counters = Mapping[tuple[str, str], Quantity]
 """Amount by counter set and counter."""
 NO_COUNTERS: Counters = {}
-NO_CAPACITY: Mapping[str, Quantity] = {}
 
-_amount_of = lru_cache(maxsize=1 << 12)(Quantity)
-"""Most devices of a driver have capacities of a few sizes."""
 _matchers: dict[NodeSelector, NodeSelectorMatcher] = {}
 _MAX_MATCHERS = 1 << 12
 
@@ -87,14 +83,10 @@ class PublishedDevice:
             for name, counter in one.counters.items()
         }
 
-    @property
-    def capacity(self) -> Mapping[str, Quantity]:
-        """The capacities of the device."""
-        return self._capacity if self.device.capacity else NO_CAPACITY
-
     @lazy_attribute
-    def _capacity(self) -> dict[str, Quantity]:
-        return {name: _amount_of(one.value) for name, one in self.device.capacity.items()}
+    def capacity(self) -> dict[str, Quantity]:
+        """The capacities of the device."""
+        return {name: Quantity(one.value) for name, one in self.device.capacity.items()}
 
     def attribute_value(self, name: str) -> tuple[str, object] | tuple[()] | None:
         """Return type and value of an attribute.
@@ -147,10 +139,8 @@ class PublishedSlice:
     @lazy_attribute
     def devices(self) -> list[PublishedDevice]:
         spec = self.slice.spec
-        return [
-            PublishedDevice((spec.driver, spec.pool.name, device.name), device, self.slice)
-            for device in spec.devices
-        ]
+        driver, pool, own = spec.driver, spec.pool.name, self.slice
+        return [PublishedDevice((driver, pool, device.name), device, own) for device in spec.devices]
 
     @property
     def pool(self) -> tuple[str, str]:
@@ -201,12 +191,12 @@ class DevicePool:
     @lazy_attribute
     def selects_nodes(self) -> bool:
         """Whether devices choose their nodes each."""
-        return any(one.slice.spec.per_device_node_selection for one in self.devices)
+        return any([one.slice.spec.per_device_node_selection for one in self.devices])
 
     @lazy_attribute
     def is_last(self) -> bool:
         """Whether a device has binding conditions: such pools come after all others."""
-        return any(one.device.binding_conditions is not None for one in self.devices)
+        return any([one.device.binding_conditions is not None for one in self.devices])
 
 
 @dataclass(eq=False)

@@ -455,7 +455,8 @@ class _Pools:
         for pool in pools:
             if has_conditions and any([one.device.binding_conditions for one in pool.devices]):
                 return False
-            if any([one.device.consumes_counters and one.counters for one in pool.devices]):  # else the node never asks what is available
+            # Without counters the node never asks what is available.
+            if any([one.device.consumes_counters and one.counters for one in pool.devices]):
                 consuming = frozenset([one for one in (*pool.devices, *pool.elsewhere) if one.counters])
                 owner = pool.driver, consuming, frozenset(pool.counters)
                 if self._by_name.setdefault(pool.name, owner) != owner:

@@ -453,10 +453,10 @@ class _Pools:
 
     def are_order_free(self, pools: Iterable[DevicePool], has_conditions: bool) -> bool:
         for pool in pools:
-            if has_conditions and any([one.device.binding_conditions for one in pool.devices]):
+            if has_conditions and any(one.device.binding_conditions for one in pool.devices):
                 return False
             # Without counters the node never asks what is available.
-            if any([one.device.consumes_counters and one.counters for one in pool.devices]):
+            if any(one.device.consumes_counters and one.counters for one in pool.devices):
                 consuming = frozenset([one for one in (*pool.devices, *pool.elsewhere) if one.counters])
                 owner = pool.driver, consuming, frozenset(pool.counters)
                 if self._by_name.setdefault(pool.name, owner) != owner:

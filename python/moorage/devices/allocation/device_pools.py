@@ -191,12 +191,12 @@ class DevicePool:
     @lazy_attribute
     def selects_nodes(self) -> bool:
         """Whether devices choose their nodes each."""
-        return any([one.slice.spec.per_device_node_selection for one in self.devices])
+        return any(one.slice.spec.per_device_node_selection for one in self.devices)
 
     @lazy_attribute
     def is_last(self) -> bool:
         """Whether a device has binding conditions: such pools come after all others."""
-        return any([one.device.binding_conditions is not None for one in self.devices])
+        return any(one.device.binding_conditions is not None for one in self.devices)
 
 
 @dataclass(eq=False)
@@ -391,7 +391,7 @@ class DeviceSlices:
                     counters[counter_set.name, name] = Quantity(counter.value)
         elsewhere = [device for one in others for device in one.devices]
         every = [device for one in slices for device in one.devices] + elsewhere
-        if not all([_counters_exist(one, sets, counters) for one in every if one.device.consumes_counters]):
+        if not all(_counters_exist(one, sets, counters) for one in every if one.device.consumes_counters):
             return invalid
         return DevicePool(*key, devices, elsewhere, counters)
 

@@ -115,16 +115,17 @@ class DynamicResources(
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
     ) -> tuple[()] | DeviceNeeds | None:
-        requests = self._extended_requests(pod)
-        asks = requests is not None or self._misses_group(pod)
-        if not (asks or pod.spec.resource_claims):
+        devices, spec = self.devices, pod.spec
+        requests = devices.extended_requests(pod)
+        asks = requests is not None or (spec.scheduling_group is not None and self._misses_group(pod))
+        if not (asks or spec.resource_claims):
             return ()
         if batch is None or self._refuses_rules():
             return None
         extended = None if requests is None else self._extended_on_all_nodes(pod, requests)
         if asks and extended is None:
             return None
-        return self.devices.demands.needs_of(pod, batch, self._most_steps, extended)
+        return devices.demands.needs_of(pod, batch, self._most_steps, extended)
 
     def _extended_on_all_nodes(
         self, pod: Pod, requests: ExtendedRequests

@@ -27,6 +27,7 @@ cdef class DeviceDemand(NodeDevices):
     cdef int64_t* versions  # [view] the version of the view that the answer is for
     cdef int32_t* scores    # [view] its score; -1 without a solution
     cdef uint8_t* failed    # [view] 1 if its search fails with an error
+    cdef int32_t n_failed   # the number of views with `failed`
     cdef Py_ssize_t cursor  # in `changed` of the views, in the epoch; -1 at first
     cdef int64_t epoch
 

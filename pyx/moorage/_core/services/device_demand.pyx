@@ -127,19 +127,21 @@ cdef class DeviceDemand(NodeDevices):
         cdef DeviceView view = self.views.views[at]
         cdef DeviceSearch search = self.searches[at]
         cdef int32_t row
-        cdef bint fits
+        cdef bint fits, failed
         if search is None:
             search = self.searches[at] = DeviceSearch(self.wanted, view, self.views.features, self.most_steps)
             search.settle()
         elif self.versions[at] == view.version:
             return 0
-        self.versions[at], self.failed[at], found = view.version, False, None
+        self.versions[at], found, failed = view.version, None, False
         try:
             found = search.find()
         except MoorageError:
-            self.failed[at] = True
+            failed = True
         if found is not None and _has_shares(found):
-            self.failed[at], found = True, None
+            failed, found = True, None
+        self.n_failed += failed - self.failed[at]
+        self.failed[at] = failed
         self.answers[at], fits = found, found is not None
         self.scores[at] = _score(self.wanted, found) if fits else -1
         for row in self.views.rows_of[at]:
@@ -241,10 +243,10 @@ cdef int _decide(DeviceDemand demand) except -1:
     """Find out whether plugins have to decide."""
     cdef Py_ssize_t at
     cdef int32_t score = -1
-    demand.is_decisive = True
+    demand.is_decisive = demand.n_failed == 0
+    if not demand.wanted.has_choices:
+        return 0  # all scores are equal
     for at in range(len(demand.answers)):
-        if demand.failed[at]:
-            demand.is_decisive = False
-        elif demand.scores[at] >= 0:
+        if not demand.failed[at] and demand.scores[at] >= 0:
             demand.is_decisive &= score in (-1, demand.scores[at])
             score = demand.scores[at]

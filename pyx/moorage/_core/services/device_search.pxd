@@ -23,6 +23,7 @@ cdef class Wanted:
     cdef readonly bint has_choices
     cdef list memory, errors, constraint_errors
     cdef list matching       # [alternative] whether devices match, by their properties
+    cdef list amounting      # [alternative] what it takes of the capacity of devices, by their properties
     cdef int32_t n_claims, n_requests, n_alternatives, n_constraints
     cdef int32_t* requests   # [claim] its first request; one more at the end
     cdef int32_t* choices    # [request] its first alternative; one more at the end

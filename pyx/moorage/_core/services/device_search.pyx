@@ -57,7 +57,7 @@ cdef class Wanted:
         self.choices = <int32_t*>allocate(self.memory, sizeof(int32_t), self.n_requests + 1)
         self.each = <Alternative*>allocate(self.memory, sizeof(Alternative), self.n_alternatives + 1)
         self.errors, self.constraint_errors, self.constraints = [], [], []
-        self.matching = [{} for _ in self.alternatives]
+        self.matching, self.amounting = [{} for _ in self.alternatives], [{} for _ in self.alternatives]
         self.constrained = <int32_t*>allocate(self.memory, sizeof(int32_t), self.n_claims + 1)
         _fill_requests(self)
         for at in range(self.n_claims):
@@ -356,7 +356,9 @@ cdef class DeviceSearch:
         cdef uint8_t* known = &self.tolerates[alternative * self.view.n + device]
         if known[0] == UNKNOWN:
             asked = self.wanted.alternatives[alternative]
-            known[0] = YES if self.wanted.rules.tolerates(asked, self.view.devices[device]) else NO
+            published = self.view.devices[device]
+            tolerates = not published.device.taints or self.wanted.rules.tolerates(asked, published)
+            known[0] = YES if tolerates else NO
         return known[0] == YES
 
     cdef int _amounts(self, int32_t alternative, int32_t device) except -1:
@@ -365,8 +367,12 @@ cdef class DeviceSearch:
         cdef int32_t at, first = self.view.capacity[device]
         cdef mr_amount* out
         if known[0] == UNREAD:
-            asked = self.wanted.alternatives[alternative]
-            found = self.wanted.rules.amounts(asked, self.view.devices[device])
+            published, answers = self.view.devices[device], <dict>self.wanted.amounting[alternative]
+            properties = published.properties
+            if properties not in answers:
+                asked = self.wanted.alternatives[alternative]
+                answers[properties] = self.wanted.rules.amounts(asked, published)
+            found = answers[properties]
             known[0] = NEVER if found is None else ALL if not found else SOME
             if found:
                 out = _room(self, alternative)

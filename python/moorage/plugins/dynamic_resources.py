@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from moorage import framework as fwk
 from moorage._core.base.selectors import NodeSelectorMatcher
-from moorage._core.services.device_demand import DeviceDemand
+from moorage._core.decide.terms import NodeDevices
 from moorage._core.state.pod_class import Shape
 from moorage.devices.allocation.allocation_results import allocation_of
 from moorage.devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator
@@ -62,7 +62,7 @@ from moorage.framework.profiles.in_core import (
 from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import Pod, group_of
 from moorage.objects.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
-from moorage.store import ApiError, ObjectClient
+from moorage.store import ApiError, ObjectClient, ObjectStore
 from moorage.store.clock import timestamp
 from moorage.volume.binding.claims import VolumeError
 
@@ -125,7 +125,8 @@ class DynamicResources(
         extended = None if requests is None else self._extended_on_all_nodes(pod, requests)
         if asks and extended is None:
             return None
-        return devices.demands.needs_of(pod, batch, self._most_steps, extended)
+        shares = isinstance(self.required_handle().client, ObjectStore)  # others are written pod by pod
+        return devices.demands.needs_of(pod, batch, self._most_steps, extended, shares)
 
     def _extended_on_all_nodes(
         self, pod: Pod, requests: ExtendedRequests
@@ -151,7 +152,7 @@ class DynamicResources(
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         return self.devices.demands.nodes_of(cast(DeviceNeeds, needs).selectors), []
 
-    def devices_of(self, needs: Hashable) -> DeviceDemand | None:
+    def devices_of(self, needs: Hashable) -> NodeDevices | None:
         return cast(DeviceNeeds, needs).demand
 
     @property

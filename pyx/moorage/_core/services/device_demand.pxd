@@ -19,6 +19,16 @@ cdef class DeviceViews:
     cdef int note(self, object device) except -1
 
 
+cdef class SharedDevices(NodeDevices):
+    cdef readonly dict leaders
+    cdef DeviceViews views
+    cdef list memory
+    cdef tuple latest  # of what the views have taken; None for nothing
+    cdef int32_t row   # that fits; -1 for none
+
+    cdef int32_t _row_of(self, tuple latest) except -2
+
+
 cdef class DeviceDemand(NodeDevices):
     cdef readonly DeviceViews views
     cdef readonly Wanted wanted

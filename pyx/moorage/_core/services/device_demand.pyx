@@ -87,6 +87,54 @@ cdef class DeviceViews:
         self.changed += self.places.get(device, ())
 
 
+cdef class SharedDevices(NodeDevices):
+    """The node of the pod that took devices last, for the pods after it that share its claim.
+
+    Parameters
+    ----------
+    views : DeviceViews
+
+    Attributes
+    ----------
+    leaders : dict of int to int
+        By the index of a pod in the batch, that of the earlier pod for which its claim is allocated. The
+        caller adds to it.
+    """
+
+    def __init__(self, DeviceViews views not None):
+        self.views, self.memory, self.leaders, self.row = views, [], {}, -1
+        self.rows, self.is_decisive = views.rows, True
+        self.fits = <uint8_t*>allocate(self.memory, 1, self.rows + 1)
+
+    cdef int refresh(self) except -1:
+        cdef Py_ssize_t n = len(self.views.taken)
+        cdef tuple latest = self.views.taken[n - 1] if n else None
+        cdef int32_t row
+        if latest is self.latest:
+            return 0
+        row, self.latest = self._row_of(latest), latest
+        if row != self.row:
+            for at in (self.row, row):
+                if at >= 0:
+                    self.fits[<int32_t>at] = at == row
+                    self.views.state.table.changed(LOG_ROW, at)
+            self.row = row
+
+    cdef int32_t _row_of(self, tuple latest) except -2:
+        """The only row from which the devices that a pod has taken can be used; -1 if there may be more."""
+        if latest is None:
+            return -1
+        rows, view = self.views.rows_of[latest[2]], self.views.views[latest[2]]
+        for _, devices in latest[3]:
+            specs = [view.devices[device].slice.spec for _, device, _ in devices]
+            if not specs or not all([one.node_name for one in specs]):
+                return -1
+        return rows[0] if len(rows) == 1 else -1
+
+    cdef bint decides(self, int32_t pod) except -1:
+        return self.row >= 0 and self.leaders.get(pod) == self.latest[0]
+
+
 cdef class DeviceDemand(NodeDevices):
     """Which nodes have the devices that some claims ask for, and what is found there.
 

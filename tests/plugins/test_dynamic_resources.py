@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 
 import moorage as mo
+from moorage.devices.claims import claim_hints
+from moorage.devices.claims.pod_resource_claims import may_be_of
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod, PodResourceClaim
 from moorage.objects.model.resource_claims import ResourceClaim
@@ -137,3 +140,19 @@ def test_an_expression_that_fails_is_an_error_of_the_pod() -> None:
     one = Scheduler(cluster([asking("p", "c")], claim("c", [request("r", 1, f"{MODEL}.none == 1")])))
     (failed,) = one.run().unschedulable.values()
     assert "selector #0: CEL" in failed.error
+
+
+def test_a_claim_is_looked_at_for_its_own_pods_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def count(claim: ResourceClaim, pod: Pod) -> bool:
+        asked.append(pod.name)
+        return may_be_of(claim, pod)
+
+    one = Scheduler(cluster([asking(f"p{at}", f"c{at}") for at in range(12)]))
+    assert one.run().placements == {}
+    monkeypatch.setattr(claim_hints, "may_be_of", count)
+    one.client.create(claim("other", [request()]))
+    one.client.create(claim("c3", [request()]))
+    assert list(one.run().placements) == ["default/p3"]
+    assert set(asked) == {"p3"}

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from moorage._core.base.selectors import NodeSelectorMatcher
-from moorage._core.services.device_demand import DeviceDemand, DeviceViews
+from moorage._core.services.device_demand import DeviceDemand, DeviceViews, SharedDevices
 from moorage._core.services.device_search import Wanted
 from moorage._core.services.device_view import DeviceView
 from moorage._core.state.cluster_state import ClusterState
@@ -63,13 +63,13 @@ class DeviceNeeds(Struct, frozen=True):
 
     Attributes
     ----------
-    demand : DeviceDemand or None
-        Of the claims that have to be allocated.
+    demand : DeviceDemand or SharedDevices or None
+        Of the claims that have to be allocated, or that an earlier pod of the batch allocates.
     selectors : tuple of NodeSelector
         Of the claims that are allocated.
     """
 
-    demand: DeviceDemand | None
+    demand: DeviceDemand | SharedDevices | None
     selectors: tuple[NodeSelector, ...]
 
 
@@ -121,6 +121,7 @@ class DeviceDemands:
         self._masks: dict[NodeSelector, Mask | None] = {}
         self._results: Results = {}
         self._current: DeviceViews | None = None
+        self._sharing: SharedDevices | None = None  # with `_current`
         self._cluster: ClusterState | None = None
         self._nodes: NodesView | None = None
         self.generation = 0
@@ -154,7 +155,7 @@ class DeviceDemands:
         if slices is not self._slices:
             self._slices, self._views = slices, {}
         self.generation += 1
-        self._demands, self._shapes, self._masks, self._current = {}, {}, {}, None
+        self._demands, self._shapes, self._masks, self._current, self._sharing = {}, {}, {}, None, None
         self._numbers = {}
         self._results = {}
         self._cluster, self._nodes = cluster, nodes
@@ -174,6 +175,7 @@ class DeviceDemands:
                 used.append(self._views[key])
             view_of[row] = numbers[key]
         self._current = DeviceViews(cluster, used, view_of, features)
+        self._sharing = SharedDevices(self._current)
         self._state.claim_cache.forget_changes()
 
     def follow(self) -> None:
@@ -196,6 +198,7 @@ class DeviceDemands:
         batch: VolumesOfBatch,
         most_steps: int,
         extended: tuple[ResourceClaim, Mappings] | None = None,
+        shares: bool = False,
     ) -> DeviceNeeds | None:
         """Return what the claims of a pod need of a node, and note them in its batch.
 
@@ -207,6 +210,8 @@ class DeviceDemands:
             The number of steps that the search on one node may take; 0 for any number.
         extended : (ResourceClaim, tuple of ContainerExtendedResourceRequest), optional
             The claim for extended resources, which is not written yet, and its mappings.
+        shares : bool, optional
+            Whether the pod may share the claim of an earlier pod of the batch, which is not written yet.
 
         Returns
         -------
@@ -226,7 +231,9 @@ class DeviceDemands:
             return None
         for claim in claims:
             allocation = claim.status.allocation
-            if claim.key in batch.allocated:
+            if (leader := batch.allocated.get(claim.key)) is not None:
+                if shares and len(claims) == 1 and extended is None and leader == batch.leader >= 0:
+                    return self._shared(claim, leader, batch)
                 batch.ends = True
                 return None
             if cache.is_pending(claim.metadata.uid):
@@ -236,7 +243,7 @@ class DeviceDemands:
                 if asked is None:
                     return None
                 asking.append(asked)
-                batch.allocated.add(claim.key)
+                batch.allocated[claim.key] = batch.at
             elif has_conditions(claim) and self._state.features.binding_conditions:
                 return None
             elif allocation.node_selector is not None:
@@ -255,7 +262,17 @@ class DeviceDemands:
         if asking and demand is None:
             return None
         batch.claiming[batch.at] = claims, asking, mappings
+        if asking:
+            batch.leader = batch.at
         return DeviceNeeds(demand, tuple(selectors))
+
+    def _shared(self, claim: ResourceClaim, leader: int, batch: VolumesOfBatch) -> DeviceNeeds | None:
+        """What a pod needs that shares the claim which the last pod with new devices allocates."""
+        if self._sharing is None:
+            return None
+        self._sharing.leaders[batch.at], batch.follows = leader, True
+        batch.claiming[batch.at] = [claim], [], ()
+        return DeviceNeeds(self._sharing, ())
 
     def nodes_of(self, selectors: Sequence[NodeSelector]) -> Mask | None:
         """Return the rows whose nodes all of some valid selectors select; see `mask_of`."""
@@ -455,7 +472,8 @@ class _Pools:
         for pool in pools:
             if has_conditions and any(one.device.binding_conditions for one in pool.devices):
                 return False
-            if any(one.counters for one in pool.devices):  # else the node never asks what is available
+            # Without counters the node never asks what is available.
+            if any(one.device.consumes_counters and one.counters for one in pool.devices):
                 consuming = frozenset([one for one in (*pool.devices, *pool.elsewhere) if one.counters])
                 owner = pool.driver, consuming, frozenset(pool.counters)
                 if self._by_name.setdefault(pool.name, owner) != owner:

@@ -171,6 +171,7 @@ class ExtendedRequestsOfPods:
 
     def __init__(self, classes: dict[str, DeviceClass]) -> None:
         self.classes = classes
+        self._names = classes.keys()
         self._known: dict[Hashable, ExtendedRequests | None] = {}
 
     def of(self, pod: Pod) -> ExtendedRequests | None:
@@ -187,6 +188,11 @@ class ExtendedRequestsOfPods:
         spec, status = pod.spec, pod.status
         if spec.overhead or spec.resources or status.container_statuses or status.init_container_statuses:
             return self._find(pod)  # these count as well
+        for container in (*spec.containers, *spec.init_containers):
+            if not self._names.isdisjoint(container.resources.requests):
+                break
+        else:
+            return None
         key = *map(_key, spec.containers), None, *map(_key, spec.init_containers)
         try:
             return self._known[key]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from moorage import framework as fwk
 from moorage._core.base.selectors import NodeSelectorMatcher
-from moorage._core.services.device_demand import DeviceDemand
+from moorage._core.decide.terms import NodeDevices
 from moorage._core.state.pod_class import Shape
 from moorage.devices.allocation.allocation_results import allocation_of
 from moorage.devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator
@@ -31,14 +31,14 @@ from moorage.devices.claims.binding_conditions import (
     is_ready,
 )
 from moorage.devices.claims.claim_consumers import group_claims, of_pod
+from moorage.devices.claims.claim_hints import ClaimHints
 from moorage.devices.claims.claim_writer import ClaimWriteError, ClaimWriter
 from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
 from moorage.devices.claims.common_demand import CommonDemand, FoundAllocations, are_everywhere
 from moorage.devices.claims.node_resources import take_of_node, why_shared
 from moorage.devices.claims.placed_claims import PlacedClaims, take_devices
-from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, may_be_of
+from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for
 from moorage.devices.device_demands import DeviceNeeds
-from moorage.devices.device_state import DeviceState
 from moorage.devices.extended_resources import (
     ExtendedRequests,
     Mappings,
@@ -48,15 +48,12 @@ from moorage.devices.extended_resources import (
 )
 from moorage.errors import MoorageError
 from moorage.framework.configuration.durations import parse_duration
-from moorage.framework.plugin import events
-from moorage.framework.plugin.events import ActionType, is_same_pod, on, queue_if
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import (
     Attachment,
     BoundClaims,
-    ClaimsPlugin,
     CorePostFilter,
     Mask,
     VolumesOfBatch,
@@ -65,7 +62,7 @@ from moorage.framework.profiles.in_core import (
 from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import Pod, group_of
 from moorage.objects.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
-from moorage.store import ApiError, NotFoundError, ObjectClient
+from moorage.store import ApiError, ObjectClient, ObjectStore
 from moorage.store.clock import timestamp
 from moorage.volume.binding.claims import VolumeError
 
@@ -92,7 +89,7 @@ NO_RESOURCE = _rejected("cannot fit resource")
 
 
 class DynamicResources(
-    ClaimsPlugin,
+    ClaimHints,
     fwk.PreEnqueuePlugin,
     CorePostFilter,
     fwk.ScorePlugin,
@@ -112,27 +109,24 @@ class DynamicResources(
     feature_gate = "DynamicResourceAllocation"
     default_args = {"filterTimeout": "10s", "bindingTimeout": "10m0s"}
 
-    @property
-    def devices(self) -> DeviceState:
-        """Claims, slices and classes, which all profiles share."""
-        return self.required_handle().shared(DeviceState.of)
-
     def sign_pod(self, pod: Pod) -> fwk.Status | None:  # type: ignore[override]
         return UNSIGNED if pod.spec.resource_claims else None
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
     ) -> tuple[()] | DeviceNeeds | None:
-        requests = self._extended_requests(pod)
-        asks = requests is not None or self._misses_group(pod)
-        if not (asks or pod.spec.resource_claims):
+        devices, spec = self.devices, pod.spec
+        requests = devices.extended_requests(pod)
+        asks = requests is not None or (spec.scheduling_group is not None and self._misses_group(pod))
+        if not (asks or spec.resource_claims):
             return ()
         if batch is None or self._refuses_rules():
             return None
         extended = None if requests is None else self._extended_on_all_nodes(pod, requests)
         if asks and extended is None:
             return None
-        return self.devices.demands.needs_of(pod, batch, self._most_steps, extended)
+        shares = isinstance(self.required_handle().client, ObjectStore)  # others are written pod by pod
+        return devices.demands.needs_of(pod, batch, self._most_steps, extended, shares)
 
     def _extended_on_all_nodes(
         self, pod: Pod, requests: ExtendedRequests
@@ -158,7 +152,7 @@ class DynamicResources(
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         return self.devices.demands.nodes_of(cast(DeviceNeeds, needs).selectors), []
 
-    def devices_of(self, needs: Hashable) -> DeviceDemand | None:
+    def devices_of(self, needs: Hashable) -> NodeDevices | None:
         return cast(DeviceNeeds, needs).demand
 
     @property
@@ -206,8 +200,6 @@ class DynamicResources(
             at: fwk.Status(fwk.Code.ERROR, (f"{start}: {error}",), self.name) for at, error in refused.items()
         }
 
-    # ---- the queue -----------------------------------------------------------------------------------------
-
     @gates_only_with("resource_claims")
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         try:
@@ -215,75 +207,6 @@ class DynamicResources(
         except ClaimError as error:
             return _rejected(str(error))
         return None
-
-    def _reported(self, key: str) -> ResourceClaim | None:
-        """The reported state of a claim: events reach the queue before they reach the cache."""
-        try:
-            claim: ResourceClaim = self.required_handle().informers.lister(ResourceClaim).get(key)
-        except NotFoundError:
-            return None
-        return claim
-
-    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
-        nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
-        changes = ActionType.ADD | ActionType.UPDATE
-        return [
-            on(events.NODE, nodes),
-            on(events.RESOURCE_CLAIM, changes, self.after_claim_change),
-            on(events.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self.after_pod_change),
-            on(events.DEVICE_CLASS, changes),
-            on(events.RESOURCE_SLICE, changes),
-        ]
-
-    def after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim) -> fwk.QueueingHint:
-        """Queue if all claims of the pod exist and one of them changed, or any claim was deallocated.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : ResourceClaim or None
-            The object before the event; None if it was added.
-        new : ResourceClaim
-            The object after the event.
-
-        Returns
-        -------
-        QueueingHint
-        """
-        is_lost = old is not None and old.status.allocation is not None and new.status.allocation is None
-        if not is_lost and not may_be_of(new, pod):
-            return fwk.QUEUE_SKIP
-        claims = self._claims(pod)
-        if claims is None:
-            return fwk.QUEUE_SKIP
-        is_own = any(claim.metadata.uid == new.metadata.uid for claim in claims)
-        return queue_if(is_lost or (is_own and (old is None or old.status != new.status)))
-
-    def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue if the event is about the pod and all its claims exist.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Pod
-            The object before the event.
-        new : Pod
-            The object after the event.
-
-        Returns
-        -------
-        QueueingHint
-        """
-        return queue_if(is_same_pod(pod, new) and self._claims(new) is not None)
-
-    def _claims(self, pod: Pod) -> list[ResourceClaim] | None:
-        """The claims of a pod; None if one is missing, being deleted, or owned by another pod."""
-        try:
-            return self.devices.consumers.claims_of(pod, self._reported)
-        except ClaimError:
-            return None
 
     # ---- PreFilter -----------------------------------------------------------------------------------------
 

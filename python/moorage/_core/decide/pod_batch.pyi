@@ -43,7 +43,7 @@ class PodBatch:
         state: ClusterState,
         pods: Sequence[Pod] | None = None,
         routes: Routes | None = None,
-        class_with_volumes: Callable[[Pod, int, int], tuple[int, list[tuple[int, int, int]], bool]]
+        class_with_volumes: Callable[[Pod, int, int], tuple[int, list[tuple[int, int, int]], int]]
         | None = None,
         first: int = 0,
         delegated: frozenset[str] = frozenset(),

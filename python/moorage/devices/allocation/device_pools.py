@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import msgspec
 
@@ -14,6 +13,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.services.device_view import DeviceView
 from moorage.devices.features import Features
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.objects import Node, NodeSelector
 from moorage.objects.model.resource_slices import Device, ResourceSlice, ResourceSliceSpec
 
@@ -21,6 +21,7 @@ DeviceId = tuple[str, str, str]
 """Driver, pool and name of a device."""
 Counters = Mapping[tuple[str, str], Quantity]
 """Amount by counter set and counter."""
+NO_COUNTERS: Counters = {}
 
 _matchers: dict[NodeSelector, NodeSelectorMatcher] = {}
 _MAX_MATCHERS = 1 << 12
@@ -63,22 +64,26 @@ class PublishedDevice:
     device: Device
     slice: ResourceSlice
 
-    @cached_property
+    @lazy_attribute
     def properties(self) -> bytes:
         device = self.device
         described = (self.id[0], device.allow_multiple_allocations, device.attributes, device.capacity)
         return msgspec.msgpack.encode(described)
 
-    @cached_property
+    @property
     def counters(self) -> Counters:
         """What the device takes of shared counters."""
+        return self._counters if self.device.consumes_counters else NO_COUNTERS
+
+    @lazy_attribute
+    def _counters(self) -> Counters:
         return {
             (one.counter_set, name): Quantity(counter.value)
             for one in self.device.consumes_counters
             for name, counter in one.counters.items()
         }
 
-    @cached_property
+    @lazy_attribute
     def capacity(self) -> dict[str, Quantity]:
         """The capacities of the device."""
         return {name: Quantity(one.value) for name, one in self.device.capacity.items()}
@@ -131,13 +136,11 @@ class PublishedSlice:
 
     slice: ResourceSlice
 
-    @cached_property
+    @lazy_attribute
     def devices(self) -> list[PublishedDevice]:
         spec = self.slice.spec
-        return [
-            PublishedDevice((spec.driver, spec.pool.name, device.name), device, self.slice)
-            for device in spec.devices
-        ]
+        driver, pool, own = spec.driver, spec.pool.name, self.slice
+        return [PublishedDevice((driver, pool, device.name), device, own) for device in spec.devices]
 
     @property
     def pool(self) -> tuple[str, str]:
@@ -185,12 +188,12 @@ class DevicePool:
     is_incomplete: bool = False
     is_invalid: bool = False
 
-    @cached_property
+    @lazy_attribute
     def selects_nodes(self) -> bool:
         """Whether devices choose their nodes each."""
         return any(one.slice.spec.per_device_node_selection for one in self.devices)
 
-    @cached_property
+    @lazy_attribute
     def is_last(self) -> bool:
         """Whether a device has binding conditions: such pools come after all others."""
         return any(one.device.binding_conditions is not None for one in self.devices)
@@ -331,7 +334,7 @@ class DeviceSlices:
         found = [pool for pool in pools if pool is not None]
         return sorted(found, key=lambda pool: (pool.is_last, pool.driver, pool.name))
 
-    @cached_property
+    @lazy_attribute
     def _unusable(self) -> tuple[list[tuple[tuple[str, str], DevicePool]], ...]:
         """Pools that are incomplete or invalid for nodes that can use none of their devices, in order; and
         those of them that are invalid."""
@@ -388,7 +391,7 @@ class DeviceSlices:
                     counters[counter_set.name, name] = Quantity(counter.value)
         elsewhere = [device for one in others for device in one.devices]
         every = [device for one in slices for device in one.devices] + elsewhere
-        if not all(_counters_exist(device, sets, counters) for device in every):
+        if not all(_counters_exist(one, sets, counters) for one in every if one.device.consumes_counters):
             return invalid
         return DevicePool(*key, devices, elsewhere, counters)
 

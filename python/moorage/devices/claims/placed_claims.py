@@ -179,9 +179,9 @@ class PlacedClaims:
         return out
 
     def _allocated(self, placed: PlacedPod) -> list[tuple[ResourceClaim, AllocationResult | None]]:
-        """Return the claims of a pod, each with its new allocation."""
+        """Return the claims of a pod, each with its allocation if the pod is the first to need it."""
         new = iter(self._devices.demands.allocations(placed.taken, placed.asking, placed.node))
-        return [(one, next(new) if one.status.allocation is None else None) for one in placed.claims]
+        return [(one, next(new, None) if one.status.allocation is None else None) for one in placed.claims]
 
     def _write(self, pod: Pod, placed: PlacedPod) -> None:
         """Write the claims of one pod; an error takes back the reservations."""

@@ -313,8 +313,13 @@ class VolumesOfBatch:
         ``~index`` of the pods that use a volume.
     shared : list of (int, int, int)
         The volumes of the next pod that may be counted on a row already; see `PodBatch`.
-    allocated : set of str
-        Resource claims, as ``namespace/name``, that an earlier pod of the batch may have allocated.
+    allocated : dict of str to int
+        Resource claims, as ``namespace/name``, that an earlier pod of the batch may have allocated, with the
+        index of the pod; -1 if plugins schedule it.
+    leader : int
+        The index of the last pod for which the core allocates claims; -1 for none.
+    follows : bool
+        Whether the next pod shares the claim that this pod allocates.
     ends : bool
         Whether the batch ends before the next pod, as it has one of these claims.
     claiming : dict of int to object
@@ -326,7 +331,8 @@ class VolumesOfBatch:
         self.exclusive: set[Hashable] = set()
         self.users: dict[Hashable, list[int]] = {}
         self.shared: list[tuple[int, int, int]] = []
-        self.allocated: set[str] = set()
+        self.allocated: dict[str, int] = {}
+        self.leader, self.follows = -1, False
         self.ends = False
         self.claiming: dict[int, Any] = {}
 

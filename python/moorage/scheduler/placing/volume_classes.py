@@ -60,7 +60,7 @@ class VolumeClasses:
             self._batch, self._ready, self._in_use = VolumesOfBatch(), {}, None
         return self
 
-    def __call__(self, pod: Pod, pod_class: int, at: int) -> tuple[int, list[tuple[int, int, int]], bool]:
+    def __call__(self, pod: Pod, pod_class: int, at: int) -> tuple[int, list[tuple[int, int, int]], int]:
         """Return the class of the next pod with volumes.
 
         Parameters
@@ -78,8 +78,9 @@ class VolumeClasses:
             have to schedule the pod; END where an earlier pod of the batch allocates a claim of this one.
         shared : list of (int, int, int)
             See `PodBatch`.
-        takes_devices : bool
-            Whether claims of the pod take devices of its node.
+        takes_devices : int
+            1 if claims of the pod take devices of its node, 2 if it shares those of an earlier pod of the
+            batch, else 0.
         """
         engine, batch = self._engine_of(pod), self._batch
         if engine not in self._ready:
@@ -87,18 +88,18 @@ class VolumeClasses:
         known = self._ready[engine]
         uid, unrestricted = pod.metadata.uid, self._known[engine][1]
         if unrestricted.get(uid) is pod.spec and not batch.exclusive:
-            return pod_class, [], False
-        batch.at, batch.shared = at, []
+            return pod_class, [], 0
+        batch.at, batch.shared, batch.follows = at, [], False
         needs = None if known is None else self._needs(engine, pod, *known)
         if batch.ends:
-            return END, [], False
+            return END, [], 0
         if needs is None or known is None:
             self._leave_to_plugins(engine, pod)
-            return -1, [], False
+            return -1, [], 0
         if not any(needs):
             if not (batch.exclusive or batch.users):
                 unrestricted[uid] = pod.spec
-            return pod_class, [], False
+            return pod_class, [], 0
         if self._in_use is None and pod.spec.volumes:
             self._in_use = engine.handle.derived(VolumesInUse.of)
             self._in_use.refresh()
@@ -108,7 +109,8 @@ class VolumeClasses:
         if found not in demands:
             demands[found] = known[0].volume_demand(needs)
         # A claim in use rejects every node before the limits are asked, wherever the volumes are.
-        return found, [] if IN_USE in needs else batch.shared, demands[found].devices is not None
+        takes_devices = 0 if demands[found].devices is None else 1 + batch.follows
+        return found, [] if IN_USE in needs else batch.shared, takes_devices
 
     @property
     def claiming(self) -> dict[int, Any]:
@@ -177,7 +179,7 @@ class VolumeClasses:
         """Note what a pod uses that plugins will schedule."""
         exclusive = self._batch.exclusive
         self._batch.claiming.pop(self._batch.at, None)
-        self._batch.allocated.update(claim_keys(pod))
+        self._batch.allocated.update(dict.fromkeys(claim_keys(pod), -1))
         exclusive.update(filter(None, map(pod.claim_key, pod.spec.volumes)))
         with suppress(VolumeError):  # no node suits such a pod
             exclusive.update(engine.handle.derived(VolumesInUse.of).attached.volumes_of_new_pod(pod))

@@ -134,7 +134,7 @@ class AssumeCache(Generic[T]):
         try:
             key = self._key(obj)
             with self._lock:
-                stored = self.find(key)
+                stored = self._assumed.get(key) or self._objects.get(key)
                 if stored is None or self._version(obj) > self._version(stored):
                     tuple(self._index_func(obj))  # an error is raised before anything is stored
                     self._objects.put(key, obj)

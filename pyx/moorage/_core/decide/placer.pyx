@@ -624,7 +624,7 @@ cdef class Placer:
             class_state = self.decider._prepare_class(span.pod_class, span.node_name, span.pinned)
             if not self._has_room_where_shared(&class_state.c, rows + placed):
                 return placed
-            if devices is not None and not devices.is_decisive:
+            if devices is not None and not devices.decides(<int32_t>(rows + placed - self.rows)):
                 self.search.found.evaluated = 0
                 return placed
             at = self.decider._choose(&class_state.c, n - placed - 1)

@@ -18,7 +18,7 @@ cpdef enum Route:
     PYTHON = 512     # plugins outside the core run for it
     WAITS = 1024     # it waits on Permit for other pods of its group
     CLAIMS = 2048    # its class has the demand of its bound claims; where it fits nowhere, plugins say why
-    SHARES = 4096    # some of its volumes may be on a row already, where they take no room
+    SHARES = 4096    # some of its volumes may be on a row already, or it has the devices of an earlier pod
     DEVICES = 8192   # its claims take devices of the node, so it is placed by itself
     PROFILE = 65536  # the bits from here on are the number of its profile
     # Pods that need a scheduling cycle of their own: counters omit terminating pods, a nominated node is

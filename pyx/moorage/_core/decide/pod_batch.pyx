@@ -64,8 +64,8 @@ cdef class PodBatch:
         pods; END for a pod before which the batch ends, as what is known of its claims changes before. By
         default there are none. And a list of tuples, one for each volume with an attach limit and
         each row where it may be counted already: the row, or ~index of an earlier pod that has the volume;
-        the index in the attachments of the demand; the number of the volume, less than 64. And whether the
-        pod's claims take devices of the node.
+        the index in the attachments of the demand; the number of the volume, less than 64. And 1 if the
+        pod's claims take devices of the node, 2 if they have those of an earlier pod of the batch, else 0.
     first : int, optional
         The index of the first pod to read. Nothing is known of those before.
     delegated : frozenset of str, optional
@@ -386,7 +386,7 @@ cdef int32_t _fill(PodBatch batch, PodSpan* out, object pod, int32_t known) exce
 cdef int _fill_volumes(PodBatch batch, PodSpan* out, object pod) except -1:
     """Fill the class and the route of a pod with volumes."""
     cdef int32_t pod_class = -1
-    cdef bint takes_devices = False
+    cdef int takes_devices = 0
     if batch.class_with_volumes is not None:
         pod_class, shared, takes_devices = batch.class_with_volumes(pod, out.pod_class, out.end)
     if pod_class == END:
@@ -397,7 +397,7 @@ cdef int _fill_volumes(PodBatch batch, PodSpan* out, object pod) except -1:
         out.pod_class = pod_class
         out.route |= CLAIMS
         if takes_devices:
-            out.route |= DEVICES
+            out.route |= DEVICES | (SHARES if takes_devices == 2 else 0)
         if shared:
             out.route |= SHARES
             _share(batch, out.end, shared)

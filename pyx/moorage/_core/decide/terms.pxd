@@ -39,6 +39,7 @@ cdef class NodeDevices:
 
     cdef int refresh(self) except -1
     cdef int take(self, int32_t pod, int32_t row) except -1
+    cdef bint decides(self, int32_t pod) except -1
 
 
 cdef class VolumeDemand:

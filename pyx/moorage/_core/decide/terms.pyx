@@ -403,6 +403,10 @@ cdef class NodeDevices:
         """Take the devices of a row for a pod of a batch."""
         return 0
 
+    cdef bint decides(self, int32_t pod) except -1:
+        """Whether `fits` decides about a pod of a batch."""
+        return self.is_decisive
+
 
 cdef class VolumeDemand:
     """What the bound volumes and the claims of a pod class demand of a node, for the kernels.

@@ -19,6 +19,16 @@ cdef class DeviceViews:
     cdef int note(self, object device) except -1
 
 
+cdef class SharedDevices(NodeDevices):
+    cdef readonly dict leaders
+    cdef DeviceViews views
+    cdef list memory
+    cdef tuple latest  # of what the views have taken; None for nothing
+    cdef int32_t row   # that fits; -1 for none
+
+    cdef int32_t _row_of(self, tuple latest) except -2
+
+
 cdef class DeviceDemand(NodeDevices):
     cdef readonly DeviceViews views
     cdef readonly Wanted wanted
@@ -27,6 +37,7 @@ cdef class DeviceDemand(NodeDevices):
     cdef int64_t* versions  # [view] the version of the view that the answer is for
     cdef int32_t* scores    # [view] its score; -1 without a solution
     cdef uint8_t* failed    # [view] 1 if its search fails with an error
+    cdef int32_t n_failed   # the number of views with `failed`
     cdef Py_ssize_t cursor  # in `changed` of the views, in the epoch; -1 at first
     cdef int64_t epoch
 

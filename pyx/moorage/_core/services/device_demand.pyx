@@ -87,6 +87,54 @@ cdef class DeviceViews:
         self.changed += self.places.get(device, ())
 
 
+cdef class SharedDevices(NodeDevices):
+    """The node of the pod that took devices last, for the pods after it that share its claim.
+
+    Parameters
+    ----------
+    views : DeviceViews
+
+    Attributes
+    ----------
+    leaders : dict of int to int
+        By the index of a pod in the batch, that of the earlier pod for which its claim is allocated. The
+        caller adds to it.
+    """
+
+    def __init__(self, DeviceViews views not None):
+        self.views, self.memory, self.leaders, self.row = views, [], {}, -1
+        self.rows, self.is_decisive = views.rows, True
+        self.fits = <uint8_t*>allocate(self.memory, 1, self.rows + 1)
+
+    cdef int refresh(self) except -1:
+        cdef Py_ssize_t n = len(self.views.taken)
+        cdef tuple latest = self.views.taken[n - 1] if n else None
+        cdef int32_t row
+        if latest is self.latest:
+            return 0
+        row, self.latest = self._row_of(latest), latest
+        if row != self.row:
+            for at in (self.row, row):
+                if at >= 0:
+                    self.fits[<int32_t>at] = at == row
+                    self.views.state.table.changed(LOG_ROW, at)
+            self.row = row
+
+    cdef int32_t _row_of(self, tuple latest) except -2:
+        """The only row from which the devices that a pod has taken can be used; -1 if there may be more."""
+        if latest is None:
+            return -1
+        rows, view = self.views.rows_of[latest[2]], self.views.views[latest[2]]
+        for _, devices in latest[3]:
+            specs = [view.devices[device].slice.spec for _, device, _ in devices]
+            if not specs or not all([one.node_name for one in specs]):
+                return -1
+        return rows[0] if len(rows) == 1 else -1
+
+    cdef bint decides(self, int32_t pod) except -1:
+        return self.row >= 0 and self.leaders.get(pod) == self.latest[0]
+
+
 cdef class DeviceDemand(NodeDevices):
     """Which nodes have the devices that some claims ask for, and what is found there.
 
@@ -127,19 +175,21 @@ cdef class DeviceDemand(NodeDevices):
         cdef DeviceView view = self.views.views[at]
         cdef DeviceSearch search = self.searches[at]
         cdef int32_t row
-        cdef bint fits
+        cdef bint fits, failed
         if search is None:
             search = self.searches[at] = DeviceSearch(self.wanted, view, self.views.features, self.most_steps)
             search.settle()
         elif self.versions[at] == view.version:
             return 0
-        self.versions[at], self.failed[at], found = view.version, False, None
+        self.versions[at], found, failed = view.version, None, False
         try:
             found = search.find()
         except MoorageError:
-            self.failed[at] = True
+            failed = True
         if found is not None and _has_shares(found):
-            self.failed[at], found = True, None
+            failed, found = True, None
+        self.n_failed += failed - self.failed[at]
+        self.failed[at] = failed
         self.answers[at], fits = found, found is not None
         self.scores[at] = _score(self.wanted, found) if fits else -1
         for row in self.views.rows_of[at]:
@@ -241,10 +291,10 @@ cdef int _decide(DeviceDemand demand) except -1:
     """Find out whether plugins have to decide."""
     cdef Py_ssize_t at
     cdef int32_t score = -1
-    demand.is_decisive = True
+    demand.is_decisive = demand.n_failed == 0
+    if not demand.wanted.has_choices:
+        return 0  # all scores are equal
     for at in range(len(demand.answers)):
-        if demand.failed[at]:
-            demand.is_decisive = False
-        elif demand.scores[at] >= 0:
+        if not demand.failed[at] and demand.scores[at] >= 0:
             demand.is_decisive &= score in (-1, demand.scores[at])
             score = demand.scores[at]

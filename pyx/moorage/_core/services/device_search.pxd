@@ -22,6 +22,8 @@ cdef class Wanted:
     cdef readonly object rules
     cdef readonly bint has_choices
     cdef list memory, errors, constraint_errors
+    cdef list matching       # [alternative] whether devices match, by their properties
+    cdef list amounting      # [alternative] what it takes of the capacity of devices, by their properties
     cdef int32_t n_claims, n_requests, n_alternatives, n_constraints
     cdef int32_t* requests   # [claim] its first request; one more at the end
     cdef int32_t* choices    # [request] its first alternative; one more at the end
@@ -64,6 +66,7 @@ cdef class DeviceSearch:
     cdef int _go_on(self, int32_t alternative, int64_t have, int32_t device, int32_t start) except -1
     cdef bint _is_in_use(self, int32_t alternative, int32_t device) except -1
     cdef bint _is_selectable(self, int32_t alternative, int32_t device) except -1
+    cdef bint _matches(self, int32_t alternative, published) except -1
     cdef bint _is_tolerated(self, int32_t alternative, int32_t device) except -1
     cdef int _amounts(self, int32_t alternative, int32_t device) except -1
     cdef mr_amount _amount(self, int32_t alternative, int32_t device, int32_t capacity) noexcept

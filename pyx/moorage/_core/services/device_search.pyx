@@ -57,6 +57,7 @@ cdef class Wanted:
         self.choices = <int32_t*>allocate(self.memory, sizeof(int32_t), self.n_requests + 1)
         self.each = <Alternative*>allocate(self.memory, sizeof(Alternative), self.n_alternatives + 1)
         self.errors, self.constraint_errors, self.constraints = [], [], []
+        self.matching, self.amounting = [{} for _ in self.alternatives], [{} for _ in self.alternatives]
         self.constrained = <int32_t*>allocate(self.memory, sizeof(int32_t), self.n_claims + 1)
         _fill_requests(self)
         for at in range(self.n_claims):
@@ -335,18 +336,29 @@ cdef class DeviceSearch:
         cdef bint matches
         if known[0] == UNKNOWN:
             matches = (self.allows_waiting or not self.view.flags[device] & WAITING) \
-                and self.wanted.rules.matches(self.wanted.claims[self.wanted.each[alternative].claim],
-                                              self.wanted.alternatives[alternative],
-                                              self.view.devices[device]) \
+                and self._matches(alternative, self.view.devices[device]) \
                 and self.view.flags[device] & HERE != 0
             known[0] = YES if matches else NO
         return known[0] == YES
+
+    cdef bint _matches(self, int32_t alternative, published) except -1:
+        """Whether expressions select a device; asked once for devices of equal properties."""
+        cdef dict known = self.wanted.matching[alternative]
+        properties = published.properties
+        found = known.get(properties)
+        if found is None:
+            claim = self.wanted.claims[self.wanted.each[alternative].claim]
+            found = self.wanted.rules.matches(claim, self.wanted.alternatives[alternative], published)
+            known[properties] = found
+        return found
 
     cdef bint _is_tolerated(self, int32_t alternative, int32_t device) except -1:
         cdef uint8_t* known = &self.tolerates[alternative * self.view.n + device]
         if known[0] == UNKNOWN:
             asked = self.wanted.alternatives[alternative]
-            known[0] = YES if self.wanted.rules.tolerates(asked, self.view.devices[device]) else NO
+            published = self.view.devices[device]
+            tolerates = not published.device.taints or self.wanted.rules.tolerates(asked, published)
+            known[0] = YES if tolerates else NO
         return known[0] == YES
 
     cdef int _amounts(self, int32_t alternative, int32_t device) except -1:
@@ -355,8 +367,12 @@ cdef class DeviceSearch:
         cdef int32_t at, first = self.view.capacity[device]
         cdef mr_amount* out
         if known[0] == UNREAD:
-            asked = self.wanted.alternatives[alternative]
-            found = self.wanted.rules.amounts(asked, self.view.devices[device])
+            published, answers = self.view.devices[device], <dict>self.wanted.amounting[alternative]
+            properties = published.properties
+            if properties not in answers:
+                asked = self.wanted.alternatives[alternative]
+                answers[properties] = self.wanted.rules.amounts(asked, published)
+            found = answers[properties]
             known[0] = NEVER if found is None else ALL if not found else SOME
             if found:
                 out = _room(self, alternative)

@@ -11,6 +11,9 @@ from moorage._core.base cimport Quantity, allocate
 
 cdef object MOST = 1 << 120  # larger amounts count as this one
 cdef object HIGH = 1 << 60
+cdef enum:
+    MOST_WHOLES = 1 << 12
+cdef dict _wholes = {}  # see `_whole`
 
 
 cdef mr_amount amount_of(nanos) except? -1:
@@ -290,11 +293,14 @@ cdef int32_t _slot(DeviceView view, int32_t name, key) except -1:
 
 
 cdef int _fill_counters(DeviceView view) except -1:
-    cdef int32_t at, n = 0, member, total = sum([len(one.counters) for one in view.devices])
+    cdef int32_t at, n = 0, member
+    cdef int32_t total = sum([len(one.counters) for one in view.devices if one.device.consumes_counters])
     view.counters = <int32_t*>allocate(view.memory, sizeof(int32_t), view.members + 1)
     view.consumptions = <Consumption*>allocate(view.memory, sizeof(Consumption), total + 1)
     for member in range(view.members):
         view.counters[member] = n
+        if not view.devices[member].device.consumes_counters:
+            continue
         for key, quantity in view.devices[member].counters.items():
             view.consumptions[n].slot = _slot(view, view.name[view.pool[member]], key)
             view.consumptions[n].amount = amount_of(nanos(quantity))
@@ -314,15 +320,25 @@ cdef int _fill_counters(DeviceView view) except -1:
     view.n_slots = <int32_t>len(view.slot_of)
 
 
+cdef object _whole(value):
+    """The number of 10**-9 of a capacity as it is written; most devices have one of a few."""
+    known = _wholes.get(value)
+    if known is None:
+        if len(_wholes) >= MOST_WHOLES:
+            _wholes.clear()
+        known = _wholes[value] = nanos(Quantity(value))
+    return known
+
+
 cdef int _fill_capacities(DeviceView view) except -1:
     cdef int32_t n = 0, member
-    view.capacities = [name for device in view.devices for name in device.capacity]
+    view.capacities = [name for published in view.devices for name in published.device.capacity]
     view.capacity = <int32_t*>allocate(view.memory, sizeof(int32_t), view.members + 1)
     view.whole = <mr_amount*>allocate(view.memory, sizeof(mr_amount), len(view.capacities) + 1)
     for member in range(view.members):
         view.capacity[member] = n
-        for quantity in view.devices[member].capacity.values():
-            view.whole[n] = amount_of(nanos(quantity))
+        for capacity in view.devices[member].device.capacity.values():
+            view.whole[n] = amount_of(_whole(capacity.value))
             n += 1
     view.capacity[view.members] = n
 

@@ -291,18 +291,19 @@ class PodGroups:
             return
         self._read = heads
         groups = [
-            (group, group.spec.priority or 0)
+            (group, group.unit, group.spec.priority or 0)
             for group in chain[AnyGroup](self._groups.likenesses(), self._composites.likenesses())
         ]
-        whole = {group.unit: rank for group, rank in groups if group.is_disrupted_whole}
+        whole = {unit: rank for group, unit, rank in groups if group.is_disrupted_whole}
         self._evicted_with = {}
-        for group, _ in groups if whole else ():
+        for group, unit, _ in groups if whole else ():
             if isinstance(group, PodGroup):
-                above = [one for one in (group.unit, *self.ancestors(group.unit)) if one in whole]
-                self._evicted_with.update({group.unit: above[-1]} if above else {})
+                ancestors = self.ancestors(unit) if group.parent else ()
+                above = [one for one in (unit, *ancestors) if one in whole]
+                self._evicted_with.update({unit: above[-1]} if above else {})
         units = set(self._evicted_with.values())
         self._whole = {unit: rank for unit, rank in whole.items() if unit in units}
-        self._lowest = min((rank for _, rank in groups), default=math.inf)
+        self._lowest = min((rank for _, _, rank in groups), default=math.inf)
         self._lowest_of_whole = min(self._whole.values(), default=math.inf)
 
     # ---- pods ----------------------------------------------------------------------------------------------

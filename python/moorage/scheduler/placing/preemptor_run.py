@@ -263,7 +263,7 @@ def _carry_out(
 def _write(run: Run, engine: Engine, found: Sequence[Preemption]) -> list[WatchEvent[Pod]]:
     """Evict the victims and nominate the preemptors, in one write; return what was written, or nothing where
     other clients have changed the pods, so that they are written one by one."""
-    handle = run.scheduler.handle
+    handle = engine.handle
     plugin, client = cast(DefaultPreemption, engine.preemption).name, cast(ObjectStore, handle.client)
     preemptions = [(one.info.pod, one.node, one.victims) for one in found]
     done, written = client.preempt(preemptions, disruption_target(handle, found[0].info.pod))

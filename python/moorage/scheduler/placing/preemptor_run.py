@@ -260,7 +260,7 @@ def _carry_out(
     return queue.hold.end(infos) and is_held
 
 
-def _write(run: Run, engine: Engine, found: Sequence[Preemption]) -> list[WatchEvent[Pod]]:
+def _write(run: Run, engine: Engine, found: Sequence[Preemption]) -> Sequence[WatchEvent[Pod]]:
     """Evict the victims and nominate the preemptors, in one write; return what was written, or nothing where
     other clients have changed the pods, so that they are written one by one."""
     handle = engine.handle
@@ -275,7 +275,7 @@ def _write(run: Run, engine: Engine, found: Sequence[Preemption]) -> list[WatchE
         evict_victims(handle, one.node, one.info.pod, one.victims, plugin)
         one.is_evicted = True
         patch_pod(client, one.info.pod, None, one.failure.nominating)
-    return written if done == len(found) else []
+    return written if done == len(found) else ()
 
 
 def _return(run: Run, one: Preemption) -> None:

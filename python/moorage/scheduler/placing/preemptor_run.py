@@ -1,9 +1,9 @@
 """A run of preemptors: equal pods of a batch, for each of which others are evicted.
 
 They are decided about one after the other: the victims of one leave the cache, and it is nominated, before
-the next one is searched for. Their writes follow in the same order. The events of all writes are received in
-one step, in which each pod returns to the queue right before the events of its own victims: everything
-happens in the order of single attempts.
+the next one is searched for. All writes follow at once, in the same order. Their events are received in one
+step, in which each pod returns to the queue right before the events of its own victims: everything happens
+in the order of single attempts.
 """
 
 from __future__ import annotations

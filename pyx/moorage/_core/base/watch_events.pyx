@@ -572,7 +572,7 @@ cdef class ObjectMap:
         """
         cdef list found = []
         cdef Py_ssize_t first = len(events)
-        for key, held, changes in [self._victim(pod, condition) for pod in pods]:  # first, as it may run Python
+        for key, held, changes in [self._victim(pod, condition) for pod in pods]:  # may run Python
             if held is not None and (changes is None or key not in self.held):
                 break
             if held is not None:

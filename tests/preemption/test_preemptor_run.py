@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,16 @@ from tests.scheduler.make import Clock
 from tests.scheduler.test_follow_ups import OWNER, preemptors, traces, victims
 from tests.sim.perf.make import BIG, POD, churn, nodes, placements, pods, run_of, workload
 
+from moorage.framework import QueueingHint
+from moorage.framework.plugin.events import of_class
 from moorage.objects import Cluster, Object
-from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.meta import Condition, LabelSelector
 from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.queue import QueuedPodInfo
 from moorage.queue.places import Places
 from moorage.scheduler import Scheduler
+from moorage.scheduler.event_handlers import PodHandler
 from moorage.scheduler.placing import preemptor_run
 from moorage.scheduler.runs import Run
 from moorage.store import ObjectStore
@@ -143,6 +147,100 @@ def test_pods_that_stay_after_their_deletion_are_no_plain_victims(kind: str) -> 
     assert not preemptor_run._may_go(run, list(known.values()))
 
 
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_what_cannot_be_written_together_is_written_one_by_one(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = ObjectStore.preempt
+    monkeypatch.setattr(
+        ObjectStore, "preempt", lambda self, them, condition: write(self, them[:number], condition)
+    )
+    with handled() as found:
+        assert check(lambda: made(*victims(8), *preemptors(8), count=8), late) >= 4
+    assert (number == 3) >= bool(found)
+
+
+@contextmanager
+def handled() -> Iterator[list[int]]:
+    """The number of notices of each run that was handled in one step."""
+    found, method = list[int](), PodHandler._on_preemptions
+
+    def on_preemptions(self: PodHandler, notices: Any) -> int:
+        number = method(self, notices)
+        found.extend([number] * bool(number))
+        return number
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(PodHandler, "_on_preemptions", on_preemptions)
+        yield found
+
+
+def test_the_events_of_a_run_are_handled_in_one_step() -> None:
+    with handled() as found:
+        check(lambda: made(*victims(8), *preemptors(8), count=8), late)
+    assert found
+    assert all(number % 7 == 0 for number in found)
+
+
+@pytest.mark.parametrize("change", ["victim", "preemptor", "new", "gone"])
+def test_writes_of_others_in_between(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right before the events of a run are received, and after its decisions."""
+
+    def make() -> Scheduler:
+        one = made(*victims(8), *preemptors(8), count=8)
+        sync, count = one.sync, list[int]()
+
+        def synced(**options: Any) -> Any:
+            count.append(len(one.handle.nominator.by_node))
+            if len(count) == 4:
+                write(one)
+            return sync(**options)
+
+        one.sync = synced  # type: ignore[method-assign]
+        return one
+
+    def write(one: Scheduler) -> None:
+        for each in one.client.list(Pod)[0]:
+            if change == "victim" and each.name == "low-7-0":
+                one.client.update(replace(each, metadata=replace(each.metadata, labels={"a": "b"})))
+            if change == "preemptor" and each.name == "high-6":
+                one.client.update(replace(each, metadata=replace(each.metadata, labels={"a": "b"})))
+            if change == "gone" and each.name in ("low-7-1", "high-7"):
+                one.client.delete(Pod, each.name, each.namespace)
+        if change == "new":
+            one.client.create(pod("other", requests={"cpu": 1}, priority=9))
+
+    one = make()
+    assert len(one.run().placements) >= 7
+    assert not one.run().placements
+    known = {each.key for at in range(8) for each in one.cache.node_info(f"n{at}").pods}
+    assert known == {each.key for each in one.client.list(Pod)[0] if each.spec.node_name}
+
+
+@pytest.mark.parametrize("answer", ["skip", "last", "queue"])
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_hints_of_others_decide_when_preemptors_move(
+    answer: str, is_marked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hint that is not marked gets the deleted pod with its condition."""
+    asked = list[Any]()
+
+    def hint(self: Any, pod: Pod, old: Pod, new: Pod | None) -> QueueingHint:
+        asked.append((old.name, old.spec.node_name, None if is_marked else old))
+        is_moved = answer == "queue" or (answer == "last" and old.name.endswith("-2"))
+        return QueueingHint.QUEUE if is_moved else QueueingHint.QUEUE_SKIP
+
+    monkeypatch.setattr(NodeResourcesFit, "after_pod_change", of_class(hint) if is_marked else hint)
+
+    def make() -> Scheduler:
+        asked.append("begin")
+        return made(*victims(8), *preemptors(8), count=8)
+
+    check(make, late)
+    begin = [at for at, each in enumerate(asked) if each == "begin"]
+    assert asked[begin[0] : begin[1]] == asked[begin[1] :]
+
+
 def special(one: Pod, kind: str) -> Pod:
     meta = one.metadata
     if kind == "finalizer":
@@ -191,8 +289,12 @@ def test_pods_that_events_may_move_are_moved_one_by_one() -> None:
     check(lambda: made(*victims(4), low, *preemptors(4)), late)
 
 
-def test_an_interrupt_leaves_no_victim_out_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_together", [True, False])
+def test_an_interrupt_leaves_no_victim_out_of_the_cache(
+    is_together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, evict, calls = made(*victims(6), *preemptors(6), count=6), preemptor_run.evict_victims, list[str]()
+    write = ObjectStore.preempt
 
     def interrupted(*arguments: Any) -> None:
         calls.append(arguments[1])
@@ -200,14 +302,23 @@ def test_an_interrupt_leaves_no_victim_out_of_the_cache(monkeypatch: pytest.Monk
             raise KeyboardInterrupt
         evict(*arguments)
 
+    def some(self: ObjectStore, preemptions: Sequence[Any], condition: Condition) -> Any:
+        if is_together:
+            write(self, preemptions[:2], condition)
+            raise KeyboardInterrupt
+        return 0, []
+
     monkeypatch.setattr(preemptor_run, "evict_victims", interrupted)
+    monkeypatch.setattr(ObjectStore, "preempt", some)
     with pytest.raises(KeyboardInterrupt):
         one.run()
     stored = {each.key for each in one.client.list(Pod)[0] if each.spec.node_name}
     one.sync()
     assert stored == {each.key for at in range(6) for each in one.cache.node_info(f"n{at}").pods}
-    assert len(one.handle.nominator.by_node) == 3  # of the first, and of two of the run
+    # Of the first, and of two of the run if it is known that these are written.
+    assert len(one.handle.nominator.by_node) == (1 if is_together else 3)
     assert not one.pods.before_deletion
+    assert not one.pods.written
     monkeypatch.undo()
     assert len(one.run().placements) == 6
 

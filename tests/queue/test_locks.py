@@ -37,6 +37,8 @@ def test_a_queue() -> None:
             NODE_ADD, None, None
         ),
         "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
+        "asks_by_class": lambda: one.asks_by_class(NODE_ADD),
+        "knows_any": lambda: one.knows_any([p]),
         "may_react": lambda: one.may_react(NODE_ADD),
         "flush_backoff_completed": one.flush_backoff_completed,
         "flush_unschedulable_left_over": one.flush_unschedulable_left_over,

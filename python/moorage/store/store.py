@@ -496,7 +496,7 @@ class ObjectStore:
 
     def preempt(
         self, preemptions: Sequence[Preemption], condition: Condition
-    ) -> tuple[int, list[WatchEvent[Pod]]]:
+    ) -> tuple[int, Sequence[WatchEvent[Pod]]]:
         """Evict pods for others, as `evict` does, and nominate these, one after the other, as one write.
 
         Parameters

@@ -191,7 +191,8 @@ def of_class(hint: H) -> H:
 
     Pods of a class are equal in namespace, labels, owner and the fields of spec that kernels read (volumes
     and claims are not among them; see `moorage._core.state.pod_class`). The answer may be another one for the
-    pod that the event is about. It depends neither on conditions nor on resource versions. A method that overrides a marked one is not marked.
+    pod that the event is about. It depends neither on conditions nor on resource versions. A method that
+    overrides a marked one is not marked.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """A run of preemptors: equal pods of a batch, for each of which others are evicted.
 
 They are decided about one after the other: the victims of one leave the cache, and it is nominated, before
-the next one is searched for. Their writes follow in the same order. The events of all writes are received in
-one step, in which each pod returns to the queue right before the events of its own victims: everything
-happens in the order of single attempts.
+the next one is searched for. All writes follow at once, in the same order. Their events are received in one
+step, in which each pod returns to the queue right before the events of its own victims: everything happens
+in the order of single attempts.
 """
 
 from __future__ import annotations
@@ -260,10 +260,10 @@ def _carry_out(
     return queue.hold.end(infos) and is_held
 
 
-def _write(run: Run, engine: Engine, found: Sequence[Preemption]) -> list[WatchEvent[Pod]]:
+def _write(run: Run, engine: Engine, found: Sequence[Preemption]) -> Sequence[WatchEvent[Pod]]:
     """Evict the victims and nominate the preemptors, in one write; return what was written, or nothing where
     other clients have changed the pods, so that they are written one by one."""
-    handle = run.scheduler.handle
+    handle = engine.handle
     plugin, client = cast(DefaultPreemption, engine.preemption).name, cast(ObjectStore, handle.client)
     preemptions = [(one.info.pod, one.node, one.victims) for one in found]
     done, written = client.preempt(preemptions, disruption_target(handle, found[0].info.pod))
@@ -275,7 +275,7 @@ def _write(run: Run, engine: Engine, found: Sequence[Preemption]) -> list[WatchE
         evict_victims(handle, one.node, one.info.pod, one.victims, plugin)
         one.is_evicted = True
         patch_pod(client, one.info.pod, None, one.failure.nominating)
-    return written if done == len(found) else []
+    return written if done == len(found) else ()
 
 
 def _return(run: Run, one: Preemption) -> None:

@@ -572,7 +572,7 @@ cdef class ObjectMap:
         """
         cdef list found = []
         cdef Py_ssize_t first = len(events)
-        for key, held, changes in [self._victim(pod, condition) for pod in pods]:  # first, as it may run Python
+        for key, held, changes in [self._victim(pod, condition) for pod in pods]:  # may run Python
             if held is not None and (changes is None or key not in self.held):
                 break
             if held is not None:
@@ -613,13 +613,17 @@ cdef class ObjectMap:
         cdef Py_ssize_t first = len(events)
         for pod, node, evicted in preemptions:
             victims = [self._victim(victim, condition) for victim in evicted]
-            current = self.find(_key(pod))
-            if not _can_be_nominated(pod, current) or not _go_at_once(victims, seen):
+            key = _key(pod)
+            current = self.find(key)
+            if not _can_be_nominated(pod, current) or key in seen:
+                break
+            seen.add(key)
+            if not _go_at_once(victims, seen):
                 break
             for _, _, changes in victims:
                 after += 1 + changes
             event = WatchEvent.__new__(WatchEvent)
-            event.type, event._number, event._key, event._previous = "MODIFIED", after, _key(current), current
+            event.type, event._number, event._key, event._previous = "MODIFIED", after, key, current
             event._object = nominate(current, str(after), node)
             after += 1
             prepared.append((victims, event))

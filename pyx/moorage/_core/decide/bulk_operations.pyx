@@ -360,14 +360,19 @@ def confirm_reported(ClusterState state not None, notices):
     return out
 
 
+cdef bint _follows(WatchEvent event, object held) except -1:
+    """Whether an event is the next one of an object, which is held by itself or by an event."""
+    return event._previous is held or event._previous is made(held)
+
+
 cdef bint _reports_binding(Notice notice) except -1:
     """Whether a notice says that a pod got a node, and the pod has not finished."""
     cdef object old, new
     if notice._new is None or notice._old is None:
         return False
-    if type(notice._new) is WatchEvent and (<WatchEvent>notice._new)._previous is made(notice._old):
+    if type(notice._new) is WatchEvent and _follows(<WatchEvent>notice._new, notice._old):
         # Of the events whose object is not made, bindings alone change the node.
-        return (<WatchEvent>notice._new).is_binding and PHASE.of(STATUS.of(notice._old)) not in FINISHED
+        return (<WatchEvent>notice._new).is_binding and PHASE.of(STATUS.of(made(notice._old))) not in FINISHED
     old, new = made(notice._old), made(notice._new)
     return (
         PHASE.of(STATUS.of(new)) not in FINISHED and not NODE_NAME.of(SPEC.of(old))

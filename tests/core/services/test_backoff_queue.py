@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.make import pod
 
 from moorage._core.services.backoff_queue import BackoffQueue
 from moorage._core.services.in_flight import pods_of
 from moorage._core.services.queued_pods import Place, QueuedPodInfo
-from tests.core.make import pod
 
 SECOND = 1_000_000
 PLACES = Place.BACKOFF, Place.ERROR_BACKOFF
@@ -24,7 +24,7 @@ def end_of(info: QueuedPodInfo, initial: int, maximum: int, window: int) -> int:
     count = info.consecutive_errors_count or info.unschedulable_count
     if count == 0 or maximum == 0:
         return 0
-    end = round(info.timestamp * SECOND) + min(initial * 2 ** (count - 1), maximum)
+    end: int = round(info.timestamp * SECOND) + min(initial * 2 ** (count - 1), maximum)
     return end // window * window
 
 

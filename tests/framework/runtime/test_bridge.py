@@ -242,7 +242,8 @@ def test_a_row_is_asked_again_with_nominated_pods() -> None:
     assert one.status("C", 1) is None
 
 
-def test_statuses_are_numbered() -> None:
+def test_statuses_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(np, "unique")  # its first call imports numpy.ma: 15 ms of the first pod that fails
     plugins = [
         make(FilterPlugin, "F", filter=by_name(a=status(UNSCHEDULABLE, "x"))),
         make(FilterPlugin, "G", filter=by_name(b=status(UNSCHEDULABLE, "x"), c=status(UNSCHEDULABLE, "y"))),

@@ -1,5 +1,5 @@
-"""The backoff queue: pods whose last attempt failed, until their backoff ends. Not thread-safe; the queue has a
-lock.
+"""The backoff queue: pods whose last attempt failed, until their backoff ends. Not thread-safe; the queue has
+a lock.
 
 kube-scheduler v1.36, backend/queue/backoff_queue.go.
 """

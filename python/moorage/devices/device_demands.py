@@ -218,16 +218,9 @@ class DeviceDemands:
         DeviceNeeds or None
             None where plugins have to schedule the pod, or the batch ends before it.
         """
-        if self._state.features.node_allocatable or (
-            pod.spec.scheduling_group is not None and self._state.consumers.are_groups
-        ):
-            return None
         cache, asking, selectors = self._state.claim_cache, list[AskingClaim](), list[NodeSelector]()
-        try:
-            claims = pod_claims(pod, cache.find)
-        except ClaimError:
-            return None
-        if len(claims) > 1 and len({claim.key for claim in claims}) < len(claims):
+        claims = self._claims_of(pod)
+        if claims is None:
             return None
         for claim in claims:
             allocation = claim.status.allocation
@@ -265,6 +258,19 @@ class DeviceDemands:
         if asking:
             batch.leader = batch.at
         return DeviceNeeds(demand, tuple(selectors))
+
+    def _claims_of(self, pod: Pod) -> list[ResourceClaim] | None:
+        """The claims of a pod; None where plugins have to schedule it."""
+        if self._state.features.node_allocatable or (
+            pod.spec.scheduling_group is not None and self._state.consumers.are_groups
+        ):
+            return None
+        try:
+            claims = pod_claims(pod, self._state.claim_cache.find)
+        except ClaimError:
+            return None
+        is_twice = len(claims) > 1 and len({claim.key for claim in claims}) < len(claims)
+        return None if is_twice else claims
 
     def _shared(self, claim: ResourceClaim, leader: int, batch: VolumesOfBatch) -> DeviceNeeds | None:
         """What a pod needs that shares the claim which the last pod with new devices allocates."""

@@ -290,6 +290,61 @@ def test_pods_that_share_a_claim_follow_its_allocation(monkeypatch: pytest.Monke
     assert [one.name for one in claims[0][3].reserved_for] == names
 
 
+WIDE = resource_slice("n0", [device("w0"), device("w1")], "wide", nodeName=None, allNodes=True)
+
+
+@pytest.mark.parametrize(
+    ("others", "pods", "writes"),
+    [
+        pytest.param(DEVICES, [pod(f"p{at}", f"c{at // 3}") for at in range(6)], 1, id="in a row"),
+        pytest.param(DEVICES, [pod(f"p{at}", f"c{at % 2}") for at in range(4)], 2, id="in turns"),
+        pytest.param(
+            DEVICES, [pod("p", "c0", cpu="5"), pod("q", "c0", cpu="5"), pod("r", "c0")], 1, id="no room"
+        ),
+        pytest.param(
+            DEVICES[:1], [pod(f"p{at}", f"c{at // 2}") for at in range(6)], 1, id="none for the first"
+        ),
+        pytest.param([WIDE], [pod(f"p{at}", "c0", cpu="5") for at in range(3)], 1, id="for all nodes"),
+        pytest.param(DEVICES, [pod("p", "c0"), pod("q", "c0", "c1"), pod("r", "c0")], 2, id="with another"),
+    ],
+)
+def test_pods_that_share_a_claim_are_placed_in_one_batch(
+    monkeypatch: pytest.MonkeyPatch, others: list[Object], pods: list[Pod], writes: int
+) -> None:
+    """Other nodes than that of the first pod, and a first pod without a node, are left to plugins."""
+    there = [device_class(), *others, *[claim(f"c{at}", [request()]) for at in range(3)]]
+    with monkeypatch.context() as patch:
+        in_single_cycles(patch)
+        alone = outcome(make(there, pods))
+    written: list[int] = []
+    bind = PlacedClaims.bind
+
+    def note(self: PlacedClaims, placed: Sequence[tuple[Pod, PlacedPod]]) -> dict[int, str]:
+        written.append(len(placed))
+        return bind(self, placed)
+
+    monkeypatch.setattr(PlacedClaims, "bind", note)
+    assert outcome(make(there, pods)) == alone
+    assert len(written) == writes, written
+
+
+def test_pods_that_share_a_claim_that_cannot_be_written_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = make([device_class(), *DEVICES, claim("c", [request()])], [pod(f"p{at}", "c") for at in range(3)])
+
+    def refuse(objects: object) -> None:
+        raise BadRequestError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(one.client, "update_many", refuse)
+        patch.setattr(one.client, "update", refuse)
+        placements, messages, _ = outcome(one)
+    assert placements == {}
+    assert "no" in messages["default/p0"]
+    assert "deallocated elsewhere" in messages["default/p1"]
+    one.queue.activate(one.client.list(Pod)[0])
+    assert len(set(one.run().placements.values())) == 1
+
+
 def test_counters_of_a_pool_that_some_nodes_cannot_use_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such nodes never ask what is available of them."""
     names = of_core(monkeypatch)

@@ -68,6 +68,16 @@ def check_decisions(kept: Kept, count: int) -> None:
     kept.decided = decided
 
 
+@pytest.mark.parametrize("labels", [["zone", "host"], ["host", "zone"]])
+@pytest.mark.parametrize("kind", ["affinity", "anti", "existing"])
+def test_terms_of_few_and_of_many_domains(kind: str, labels: list[str]) -> None:
+    """Buckets tell few domains apart by their values; what terms of single nodes say is a flag."""
+    for seed in range(5):
+        kept = Kept(Random(seed), 200, {kind: labels}, lacking=0.1, plain=True)
+        check_decisions(kept, 5)
+        assert kept.decided == 10
+
+
 @CHECKED
 @given(seeds, sizes, terms)
 def test_what_is_decided(seed: int, n: int, terms: dict[str, list[str]]) -> None:

@@ -202,7 +202,8 @@ def test_following() -> None:
     c, changes = kept.candidates, kept.changes
     kinds, ids = kept.world.new("uint8_t[4]"), kept.world.new("int32_t[4]")
     changes.kind, changes.id, changes.mask, changes.rows = kinds, ids, 3, 100
-    changes.position = kept.world.array("int32_t", range(1, 101))
+    changes.position = kept.world.array("int32_t", [*range(1, 101), 1])  # of 100 rows
+    kept.search.cluster.ledger.rows[0].pods += 500
     kept.search.cluster.ledger.rows[7].pods += 500
     ids[0], changes.head = 7, 1
     lib.mr_candidates_follow(c, changes)
@@ -210,6 +211,7 @@ def test_following() -> None:
     kinds[1], ids[1], kinds[2], ids[2], changes.head = 3, 99999, lib.MR_LOG_STATIC, 100, 3
     lib.mr_candidates_follow(c, changes)  # neither concerns a row of the list
     assert (c.state, c.cursor) == (lib.MR_VALID, 3)
+    assert c.totals[0]
     kinds[3], changes.head = lib.MR_LOG_ORDER, 4
     lib.mr_candidates_follow(c, changes)
     assert c.state == lib.MR_UNMADE

@@ -245,6 +245,28 @@ def test_codes_of_blocks(seed: int, unresolvable: bool) -> None:
         assert code == (expected if verdict else 0)
 
 
+@pytest.mark.parametrize(
+    ("by_columns", "filters"),
+    [
+        (True, DEFAULT_FILTERS),
+        (True, (*DEFAULT_FILTERS, "MR_INTER_POD_AFFINITY", "MR_POD_TOPOLOGY_SPREAD")),
+        (True, ("MR_NODE_DECLARED_FEATURES", *DEFAULT_FILTERS, "MR_NODE_DECLARED_FEATURES")),
+        (False, ("MR_EXTERNAL", *DEFAULT_FILTERS)),
+        (False, (*DEFAULT_FILTERS, "MR_EXTERNAL")),
+        (False, (*DEFAULT_FILTERS[:4], *reversed(DEFAULT_FILTERS[4:]))),
+        (False, (*DEFAULT_FILTERS[1:], "MR_NODE_UNSCHEDULABLE")),
+        (False, ("MR_INTER_POD_AFFINITY", *DEFAULT_FILTERS)),
+    ],
+)
+def test_where_codes_are_those_of_columns(by_columns: bool, filters: tuple[str, ...]) -> None:
+    """Where the filters whose verdicts are final precede those of resources, and these precede counters."""
+    world = World()
+    for shape in (Shape(), Shape(others=((0, 1),)), Shape(ports=(("0.0.0.0", "TCP", 80),))):
+        search = make_search(world, [Row(others=((0, 0),))], shape, world.plan(filters=filters))
+        expected = by_columns and not shape.others and not shape.ports
+        assert bool(lib.mr_status_by_columns(search, read(search))) == expected
+
+
 def room_of(world: World, n: int) -> Any:
     """Candidates whose blocks a scan writes."""
     room = world.new("mr_candidates *")

@@ -220,6 +220,25 @@ def test_following() -> None:
     assert c.state == lib.MR_UNMADE
 
 
+def test_what_is_kept_is_of_one_list_and_one_kind_of_class() -> None:
+    """Another length, or other things that tell nodes apart, and all is made anew."""
+    kept = Kept(Random(3), 100, {}, plain=True)
+    c, search = kept.candidates, kept.search
+    states = []
+    for shape, n in (
+        (search.shape, 100),
+        (kept.world.shape(Shape(preferred=PREFERRED)), 100),
+        (search.shape, 99),
+    ):
+        other = kept.world.new("mr_search *", search[0])
+        other.shape, other.n = shape, n
+        c.state = lib.MR_VALID
+        lib.mr_candidates_point(c, other)
+        states.append(c.state)
+        lib.mr_candidates_point(c, search)
+    assert states == [lib.MR_VALID, lib.MR_UNMADE, lib.MR_UNMADE]
+
+
 # ---- in a run
 
 

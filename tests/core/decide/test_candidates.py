@@ -93,23 +93,43 @@ def test_large_lists(seed: int, n: int, terms: dict[str, list[str]]) -> None:
         kept.check()
 
 
+def put(kept: Kept, at: int, values: list[int]) -> None:
+    """Another use of a node."""
+    cluster = kept.search.cluster
+    ledger = ffi.addressof(cluster.ledger)
+    lib.mr_row_set(ledger, at, values)
+    lib.mr_columns_set(kept.search.columns, at, ledger, cluster.taint_set, at)
+    lib.mr_candidates_refresh(kept.candidates, at)
+
+
+FULL, HALF, EMPTY = [1, 1, 9, 9, 9, 9], [100, 100, 50, 50, 50, 50], [100, 100, 0, 0, 0, 0]
+
+
 @settings(deadline=None, max_examples=20)
 @given(seeds, st.sampled_from([200, 513, 700, 2 * WHOLE + 700]), st.sampled_from([0.0, 0.3, 3.0]))
 def test_ties(seed: int, n: int, full: float) -> None:
     """Nodes with few different totals, which Go's heap orders by its levels."""
     kept = Kept(Random(seed), n, {}, plain=True)
     for _ in range(int(full * n)):
-        at = kept.random.randrange(n)
-        lib.mr_row_set(ffi.addressof(kept.search.cluster.ledger), at, [1, 1, 9, 9, 9, 9])
-        lib.mr_columns_set(
-            kept.search.columns,
-            at,
-            ffi.addressof(kept.search.cluster.ledger),
-            kept.search.cluster.taint_set,
-            at,
-        )
-        lib.mr_candidates_refresh(kept.candidates, at)
+        put(kept, kept.random.randrange(n), FULL)
     check_decisions(kept, 30)
+
+
+@settings(deadline=None, max_examples=3)
+@given(seeds)
+def test_few_ties_among_unevenly_full_nodes(seed: int) -> None:
+    """Stretches without ties are stepped over by the numbers of their feasible nodes."""
+    kept = Kept(Random(seed), WHOLE + 700, {}, plain=True)
+    random = kept.random
+    for first in range(0, kept.n, lib.MR_LANES):
+        share = random.random()
+        for at in range(first, min(first + lib.MR_LANES, kept.n)):
+            put(kept, at, FULL if random.random() < share else HALF)
+    for _ in range(40):
+        put(kept, random.randrange(kept.n), EMPTY)
+    for _ in range(20):
+        start = random.randrange(kept.n)
+        assert kept.decide(start, kept.n, True) == kept.search_for(start, kept.n, True)
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 2**64 - 1))

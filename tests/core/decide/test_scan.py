@@ -245,6 +245,21 @@ def test_codes_of_blocks(seed: int, unresolvable: bool) -> None:
         assert code == (expected if verdict else 0)
 
 
+def test_nothing_is_written_behind_the_end() -> None:
+    """Ten of eleven positions, where the last is full."""
+    world = World()
+    rows = [Row((100, 100, 0, 0, 0, 0), pods_max=1, name="n0") for _ in range(10)]
+    shape = Shape((1, 1), (1, 1))
+    search = make_search(world, [*rows, Row((1, 1, 9, 9, 9, 9))], shape, world.plan())
+    search.n, search.pod.terms = 10, world.new("mr_terms *")
+    codes, ok = ffi.new("uint8_t[11]"), ffi.new("uint8_t[11]", b"\7" * 11)
+    lib.mr_status_block(search, read(search), 0, 10, codes)
+    assert list(codes) == [0] * 11
+    search.pod.node_name = world.symbol("n0")
+    lib.mr_static_lanes(search, ok)
+    assert list(ok) == [1] * 10 + [7]
+
+
 @pytest.mark.parametrize(
     ("by_columns", "filters"),
     [

@@ -411,6 +411,7 @@ def test_search(seed: int, n: int) -> None:
     found.positions, found.totals = world.new(f"int32_t[{n + 1}]"), world.new(f"int64_t[{n + 1}]")
     found.rows, found.scores = world.new(f"int32_t[{n + 1}]"), world.new(f"int64_t[{n + 1}]")
     found.lanes = world.new(f"int32_t[{n + 1}]")
+    found.scores[0 : n + 1] = [1000] * (n + 1)  # what another search has left
     search.threads = random.choice([1, 2, 3])  # for any number of nodes
     assert lib.mr_search_run(search, start, wanted, found) == 0
     assert found.parallel == (search.threads > 1)

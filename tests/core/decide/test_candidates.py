@@ -68,6 +68,16 @@ def check_decisions(kept: Kept, count: int) -> None:
     kept.decided = decided
 
 
+@pytest.mark.parametrize("labels", [["zone", "host"], ["host", "zone"]])
+@pytest.mark.parametrize("kind", ["affinity", "anti", "existing"])
+def test_terms_of_few_and_of_many_domains(kind: str, labels: list[str]) -> None:
+    """Buckets tell few domains apart by their values; what terms of single nodes say is a flag."""
+    for seed in range(5):
+        kept = Kept(Random(seed), 200, {kind: labels}, lacking=0.1, plain=True)
+        check_decisions(kept, 5)
+        assert kept.decided == 10
+
+
 @CHECKED
 @given(seeds, sizes, terms)
 def test_what_is_decided(seed: int, n: int, terms: dict[str, list[str]]) -> None:
@@ -83,23 +93,43 @@ def test_large_lists(seed: int, n: int, terms: dict[str, list[str]]) -> None:
         kept.check()
 
 
+def put(kept: Kept, at: int, values: list[int]) -> None:
+    """Another use of a node."""
+    cluster = kept.search.cluster
+    ledger = ffi.addressof(cluster.ledger)
+    lib.mr_row_set(ledger, at, values)
+    lib.mr_columns_set(kept.search.columns, at, ledger, cluster.taint_set, at)
+    lib.mr_candidates_refresh(kept.candidates, at)
+
+
+FULL, HALF, EMPTY = [1, 1, 9, 9, 9, 9], [100, 100, 50, 50, 50, 50], [100, 100, 0, 0, 0, 0]
+
+
 @settings(deadline=None, max_examples=20)
 @given(seeds, st.sampled_from([200, 513, 700, 2 * WHOLE + 700]), st.sampled_from([0.0, 0.3, 3.0]))
 def test_ties(seed: int, n: int, full: float) -> None:
     """Nodes with few different totals, which Go's heap orders by its levels."""
     kept = Kept(Random(seed), n, {}, plain=True)
     for _ in range(int(full * n)):
-        at = kept.random.randrange(n)
-        lib.mr_row_set(ffi.addressof(kept.search.cluster.ledger), at, [1, 1, 9, 9, 9, 9])
-        lib.mr_columns_set(
-            kept.search.columns,
-            at,
-            ffi.addressof(kept.search.cluster.ledger),
-            kept.search.cluster.taint_set,
-            at,
-        )
-        lib.mr_candidates_refresh(kept.candidates, at)
+        put(kept, kept.random.randrange(n), FULL)
     check_decisions(kept, 30)
+
+
+@settings(deadline=None, max_examples=3)
+@given(seeds)
+def test_few_ties_among_unevenly_full_nodes(seed: int) -> None:
+    """Stretches without ties are stepped over by the numbers of their feasible nodes."""
+    kept = Kept(Random(seed), WHOLE + 700, {}, plain=True)
+    random = kept.random
+    for first in range(0, kept.n, lib.MR_LANES):
+        share = random.random()
+        for at in range(first, min(first + lib.MR_LANES, kept.n)):
+            put(kept, at, FULL if random.random() < share else HALF)
+    for _ in range(40):
+        put(kept, random.randrange(kept.n), EMPTY)
+    for _ in range(20):
+        start = random.randrange(kept.n)
+        assert kept.decide(start, kept.n, True) == kept.search_for(start, kept.n, True)
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 2**64 - 1))
@@ -165,6 +195,15 @@ def test_what_suits() -> None:
     assert not suits(search)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_terms_do_not_suit_a_scan(kind: str) -> None:
+    """Whether they matter may change with the next pod."""
+    with_terms, without = (Kept(Random(1), 5, terms, plain=True).search for terms in ({kind: ["zone"]}, {}))
+    with_terms.nominated = without.nominated = ffi.NULL
+    assert lib.mr_scan_suits(without)
+    assert not lib.mr_scan_suits(with_terms)
+
+
 @pytest.mark.parametrize("kind", ["filters", "scores"])
 def test_other_plugins_do_not_suit(kind: str) -> None:
     world = World()
@@ -192,7 +231,8 @@ def test_following() -> None:
     c, changes = kept.candidates, kept.changes
     kinds, ids = kept.world.new("uint8_t[4]"), kept.world.new("int32_t[4]")
     changes.kind, changes.id, changes.mask, changes.rows = kinds, ids, 3, 100
-    changes.position = kept.world.array("int32_t", range(1, 101))
+    changes.position = kept.world.array("int32_t", [*range(1, 101), 1])  # of 100 rows
+    kept.search.cluster.ledger.rows[0].pods += 500
     kept.search.cluster.ledger.rows[7].pods += 500
     ids[0], changes.head = 7, 1
     lib.mr_candidates_follow(c, changes)
@@ -200,12 +240,32 @@ def test_following() -> None:
     kinds[1], ids[1], kinds[2], ids[2], changes.head = 3, 99999, lib.MR_LOG_STATIC, 100, 3
     lib.mr_candidates_follow(c, changes)  # neither concerns a row of the list
     assert (c.state, c.cursor) == (lib.MR_VALID, 3)
+    assert c.totals[0]
     kinds[3], changes.head = lib.MR_LOG_ORDER, 4
     lib.mr_candidates_follow(c, changes)
     assert c.state == lib.MR_UNMADE
     c.state, c.cursor, changes.head = lib.MR_VALID, 4, 9
     lib.mr_candidates_follow(c, changes)  # the ring holds four
     assert c.state == lib.MR_UNMADE
+
+
+def test_what_is_kept_is_of_one_list_and_one_kind_of_class() -> None:
+    """Another length, or other things that tell nodes apart, and all is made anew."""
+    kept = Kept(Random(3), 100, {}, plain=True)
+    c, search = kept.candidates, kept.search
+    states = []
+    for shape, n in (
+        (search.shape, 100),
+        (kept.world.shape(Shape(preferred=PREFERRED)), 100),
+        (search.shape, 99),
+    ):
+        other = kept.world.new("mr_search *", search[0])
+        other.shape, other.n = shape, n
+        c.state = lib.MR_VALID
+        lib.mr_candidates_point(c, other)
+        states.append(c.state)
+        lib.mr_candidates_point(c, search)
+    assert states == [lib.MR_VALID, lib.MR_UNMADE, lib.MR_UNMADE]
 
 
 # ---- in a run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -57,6 +58,7 @@ resource_lists = st.lists(st.sampled_from([CPU, MEMORY, 0, 1, 2]), unique=True)
 @example(Row((EXACT + 3, 2**34, EXACT + 1, 0, 0, 0), others=((0, 0),) * 3), Shape((3, 0)), True, set())
 @example(Row((4000, 0, 5000, 0, 0, 0), others=((0, 0),) * 3), Shape((0, 0)), True, set())
 @example(Row(others=((5, 9),) * 3), Shape(others=((1, 0), (2, 1))), True, set())
+@example(Row(others=((5, 5),) * 3), Shape(others=((1, 5),)), True, set())  # all that there is, in use
 def test_fit(row: Row, shape: Shape, unresolvable: bool, ignored: set[int]) -> None:
     world = World()
     cluster, c_shape, plan = world.cluster([row]), world.shape(shape), world.plan(unresolvable=unresolvable)
@@ -110,6 +112,14 @@ def test_known_ratios() -> None:
         plan = world.plan(strategy="MR_REQUESTED_TO_CAPACITY_RATIO", points=line)
         shape = world.shape(Shape(*[(100, 500 * MIB)] * 3))
         assert lib.mr_fit_score(plan, world.cluster([row]), shape, 0) == expected
+
+
+def test_ratios_of_resources_that_score_0_do_not_count() -> None:
+    """Memory in use by half scores 50 beside an idle CPU, which has no part in the mean."""
+    world = World()
+    plan = world.plan(strategy="MR_REQUESTED_TO_CAPACITY_RATIO", points=((0, 0), (100, 100)))
+    cluster = world.cluster([Row((4000, 1000, 0, 500, 0, 500))])
+    assert lib.mr_fit_score(plan, cluster, world.shape(Shape(*[(0, 0)] * 3)), 0) == 50
 
 
 @CHECKED
@@ -249,6 +259,13 @@ def test_constants(raw: list[int]) -> None:
         }
         for kernel, constant in expected.items():
             assert lib.mr_constant(getattr(lib, kernel), value, least, most) == constant
+
+
+@CHECKED
+@given(st.integers(2, 2**24))
+def test_logarithm_of_a_count(count: int) -> None:
+    """Within the last bit of the nearest double."""
+    assert abs(lib.mr_log(count) - math.log(count)) <= math.ulp(math.log(count))
 
 
 # ---- rows: exact on both sides of 2^53

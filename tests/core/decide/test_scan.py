@@ -212,6 +212,76 @@ def test_bounds(seed: int, difference: bool) -> None:
         assert bound >= of_row
 
 
+@given(st.integers(1, 2**31), st.integers(-1100, 1100), st.integers(0, 2**40))
+def test_memory_fits_to_the_byte(kib: int, spare: int, used: int) -> None:
+    """Whole KiB are compared as such, where they fit 32 bits; what is free need not be whole."""
+    world = World()
+    shape = Shape((0, kib * 1024), (0, 0), (0, 0))
+    rows = [Row((100, max(used + kib * 1024 + more, 1), 0, used, 0, 0), pods_max=1) for more in (spare, 0)]
+    search = make_search(world, rows, shape, world.plan())
+    out = ffi.new(f"int32_t[{lib.MR_BLOCK}]")
+    assert lib.mr_fused_block(search, read(search), 0, 2, out) == (spare >= 0) + 1
+    assert (out[0] > 0, out[1] > 0) == (spare >= 0, True)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(0, 2**64), st.booleans())
+def test_codes_of_blocks(seed: int, unresolvable: bool) -> None:
+    """From the columns or row by row, the codes are those of the filters' verdicts."""
+    random = Random(seed)
+    world, shape = World(), make_shape(random)
+    rows = [make_row(random, shape) for _ in range(lib.MR_BLOCK)]
+    search = make_search(world, rows, shape, world.plan(unresolvable=unresolvable))
+    if random.random() < 0.5:
+        search.static_ok = world.new(f"uint8_t[{lib.MR_BLOCK}]")
+        lib.mr_static_lanes(search, search.static_ok)
+    first, codes = random.randrange(200), ffi.new(f"uint8_t[{lib.MR_BLOCK}]")
+    lib.mr_status_block(search, read(search), first, lib.MR_BLOCK - first, codes)
+    for lane, code in enumerate(codes[0 : lib.MR_BLOCK - first]):
+        given_c = search.plan, search.cluster, search.shape, ffi.addressof(search.pod), first + lane
+        verdict = lib.mr_verdict(*given_c)
+        hopeless = verdict & lib.MR_UNRESOLVABLE
+        expected = lib.MR_CODE_UNRESOLVABLE if hopeless else lib.MR_CODE_UNSCHEDULABLE
+        assert code == (expected if verdict else 0)
+
+
+def test_nothing_is_written_behind_the_end() -> None:
+    """Ten of eleven positions, where the last is full."""
+    world = World()
+    rows = [Row((100, 100, 0, 0, 0, 0), pods_max=1, name="n0") for _ in range(10)]
+    shape = Shape((1, 1), (1, 1))
+    search = make_search(world, [*rows, Row((1, 1, 9, 9, 9, 9))], shape, world.plan())
+    search.n, search.pod.terms = 10, world.new("mr_terms *")
+    codes, ok = ffi.new("uint8_t[11]"), ffi.new("uint8_t[11]", b"\7" * 11)
+    lib.mr_status_block(search, read(search), 0, 10, codes)
+    assert list(codes) == [0] * 11
+    search.pod.node_name = world.symbol("n0")
+    lib.mr_static_lanes(search, ok)
+    assert list(ok) == [1] * 10 + [7]
+
+
+@pytest.mark.parametrize(
+    ("by_columns", "filters"),
+    [
+        (True, DEFAULT_FILTERS),
+        (True, (*DEFAULT_FILTERS, "MR_INTER_POD_AFFINITY", "MR_POD_TOPOLOGY_SPREAD")),
+        (True, ("MR_NODE_DECLARED_FEATURES", *DEFAULT_FILTERS, "MR_NODE_DECLARED_FEATURES")),
+        (False, ("MR_EXTERNAL", *DEFAULT_FILTERS)),
+        (False, (*DEFAULT_FILTERS, "MR_EXTERNAL")),
+        (False, (*DEFAULT_FILTERS[:4], *reversed(DEFAULT_FILTERS[4:]))),
+        (False, (*DEFAULT_FILTERS[1:], "MR_NODE_UNSCHEDULABLE")),
+        (False, ("MR_INTER_POD_AFFINITY", *DEFAULT_FILTERS)),
+    ],
+)
+def test_where_codes_are_those_of_columns(by_columns: bool, filters: tuple[str, ...]) -> None:
+    """Where the filters whose verdicts are final precede those of resources, and these precede counters."""
+    world = World()
+    for shape in (Shape(), Shape(others=((0, 1),)), Shape(ports=(("0.0.0.0", "TCP", 80),))):
+        search = make_search(world, [Row(others=((0, 0),))], shape, world.plan(filters=filters))
+        expected = by_columns and not shape.others and not shape.ports
+        assert bool(lib.mr_status_by_columns(search, read(search))) == expected
+
+
 def room_of(world: World, n: int) -> Any:
     """Candidates whose blocks a scan writes."""
     room = world.new("mr_candidates *")
@@ -340,7 +410,11 @@ def test_search(seed: int, n: int) -> None:
     found = world.new("mr_found *")
     found.positions, found.totals = world.new(f"int32_t[{n + 1}]"), world.new(f"int64_t[{n + 1}]")
     found.rows, found.scores = world.new(f"int32_t[{n + 1}]"), world.new(f"int64_t[{n + 1}]")
+    found.lanes = world.new(f"int32_t[{n + 1}]")
+    found.scores[0 : n + 1] = [1000] * (n + 1)  # what another search has left
+    search.threads = random.choice([1, 2, 3])  # for any number of nodes
     assert lib.mr_search_run(search, start, wanted, found) == 0
+    assert found.parallel == (search.threads > 1)
 
     given_c = search.plan, search.cluster, search.shape, ffi.addressof(search.pod)
     feasible = [at % n for at in range(start, start + n) if not lib.mr_verdict(*given_c, at % n)]

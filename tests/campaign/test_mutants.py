@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.campaign.mutants import functions, kernels
+from tests.campaign.mutants.__main__ import sampled
 from tests.campaign.mutants.places import ROOMS, ROOT, Mutant, all_mutants, of_c, of_python, reasons
 
 PYTHON = """
@@ -205,3 +206,14 @@ def test_listed_mutants_are_there() -> None:
 def test_a_listed_mutant_that_is_not_there_is_told() -> None:
     with pytest.raises(LookupError, match=r"equivalent\.toml: no mutant \('python/moorage/cache"):
         reasons(all_mutants(["python/moorage/queue"]))
+
+
+def test_a_sample_is_by_seed_and_hardly_depends_on_other_mutants() -> None:
+    mutants = all_mutants(["python/moorage/queue"])
+    some = list(range(len(mutants)))
+    sample = sampled(mutants, some, 1)[:40]
+    assert len(set(sample)) == 40
+    assert sampled(mutants, some, 2)[:40] != sample
+    fewer = mutants[10:]
+    again = {str(fewer[number]) for number in sampled(fewer, list(range(len(fewer))), 1)[:40]}
+    assert len(again & {str(mutants[number]) for number in sample}) > 30

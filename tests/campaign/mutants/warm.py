@@ -128,6 +128,7 @@ class Warm:
         self.failed = False
         self.reach: dict[str, tuple[float, int]] = {}
         self.killers: dict[str, dict[str, int]] = defaultdict(dict)
+        self.retried: set[int] = set()  # mutants that the report has already
         self.report: dict[str, Any] = {}
 
     # ---- pytest --------------------------------------------------------------------------------------------
@@ -256,12 +257,13 @@ class Warm:
             for nodeid, (seconds, bits) in self.reach.items()
             if bits >> number & 1 and nodeid.startswith(folders)
         )
+        skipped = self.options.skip if number in self.retried else 0.0
         spent, chosen, chance = 0.0, [], random.Random(number)
         for seconds, nodeid in reaching:
             spent += seconds
-            if spent > self.options.skip:
+            if spent > skipped:
                 order = 0 if nodeid in likeliest else 1 if stem in nodeid else 2
-                chosen.append((order, seconds if not self.options.skip else chance.random(), seconds, nodeid))
+                chosen.append((order, seconds if not skipped else chance.random(), seconds, nodeid))
         left, kept = self.options.budget, []
         for _, _, seconds, nodeid in sorted(chosen):
             left -= seconds
@@ -313,9 +315,10 @@ class Warm:
         return {"killed": f"import: {told[0]}" if done.returncode else None}
 
     def earlier(self, path: Path) -> dict[str, Result]:
-        """The results of a report that is continued, without those of mutants that are gone."""
+        """The results of a report that is continued, without those of mutants beside the sample."""
         told = json.loads(path.read_text()).get("results", {}) if path.exists() else {}
-        names = {str(mutant) for mutant in self.mutants}
+        names = {str(self.mutants[number]): number for number in self.sample}
+        self.retried = {names[name] for name in told if name in names}
         results = {
             name: one
             for name, one in told.items()

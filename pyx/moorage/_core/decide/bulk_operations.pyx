@@ -439,7 +439,9 @@ def end_at_once(ClusterState state not None, pods, known, bint is_controlled):
         if latest is None or number >= 0 and state.ledger.state_of(number) == ASSUMED:
             return False
         current = METADATA.of(latest)
-        if UID.of(current) != UID.of(meta) or FINALIZERS.of(current) or is_controlled and has_dependencies(pod):
+        if UID.of(current) != UID.of(meta) or FINALIZERS.of(current):
+            return False
+        if is_controlled and has_dependencies(pod):
             return False
         if DELETION_TIMESTAMP.of(current) is not None or DELETION_TIMESTAMP.of(meta) is not None:
             return False

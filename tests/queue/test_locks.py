@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from moorage.framework.plugin.events import NODE_ADD
 from moorage.queue import QueuedPodInfo
 from tests.core.make import node, pod
@@ -37,9 +39,8 @@ def test_a_queue() -> None:
             NODE_ADD, None, None
         ),
         "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
-        "asks_by_class": lambda: one.asks_by_class(NODE_ADD),
+        **{name: partial(getattr(one, name), NODE_ADD) for name in ("asks_by_class", "may_react")},
         "knows_any": lambda: one.knows_any([p]),
-        "may_react": lambda: one.may_react(NODE_ADD),
         "flush_backoff_completed": one.flush_backoff_completed,
         "flush_unschedulable_left_over": one.flush_unschedulable_left_over,
         "next_event": one.next_event,

@@ -436,30 +436,20 @@ def end_at_once(ClusterState state not None, pods, known, bint is_controlled):
     cdef int32_t number
     for pod, latest in zip(pods, known, strict=True):
         number, meta = state._known(pod), METADATA.of(pod)
-        if latest is None or DELETION_TIMESTAMP.of(meta) is not None:
-            return False
-        if number >= 0 and state.ledger.state_of(number) == ASSUMED:
+        if latest is None or number >= 0 and state.ledger.state_of(number) == ASSUMED:
             return False
         current = METADATA.of(latest)
-        if UID.of(current) != UID.of(meta) or FINALIZERS.of(current) \
-                or DELETION_TIMESTAMP.of(current) is not None:
+        if UID.of(current) != UID.of(meta) or FINALIZERS.of(current):
             return False
         if is_controlled and has_dependencies(pod):
+            return False
+        if DELETION_TIMESTAMP.of(current) is not None or DELETION_TIMESTAMP.of(meta) is not None:
             return False
     return True
 
 
 cpdef bint has_dependencies(pod) except -1:
-    """Whether controllers may have work when a pod changes or goes: it has owners, volumes or claims.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether controllers may have work when a pod changes or goes: it has owners, volumes or claims."""
     spec = SPEC.of(pod)
     return bool(OWNER_REFERENCES.of(METADATA.of(pod)) or VOLUMES.of(spec) or RESOURCE_CLAIMS.of(spec))
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.cache.world import cache, disturb, everything, said
 from tests.core.make import node, pod, port
@@ -93,13 +91,13 @@ def test_an_update_that_fails_leaves_an_empty_snapshot_and_the_next_one_is_whole
         def zeros(*arguments: Any, left: Iterator[int] = left, **options: Any) -> Any:
             if next(left, None) is None:
                 raise error
-            return np.zeros(*arguments, **options)
+            return bytes(*arguments, **options)
 
-        monkeypatch.setattr(buffers, "np", SimpleNamespace(zeros=zeros, uint8=np.uint8))
+        monkeypatch.setattr(buffers, "zeros", zeros)
         try:
             one.update_snapshot(snapshot)
         except error:
-            monkeypatch.setattr(buffers, "np", np)
+            monkeypatch.setattr(buffers, "zeros", bytes)
             assert (snapshot.num_nodes, snapshot.node_info_list) == (0, [])
             with pytest.raises(CacheError, match="nodeinfo not found"):
                 snapshot.get("a")
@@ -107,7 +105,7 @@ def test_an_update_that_fails_leaves_an_empty_snapshot_and_the_next_one_is_whole
         else:
             break
         finally:
-            monkeypatch.setattr(buffers, "np", np)
+            monkeypatch.setattr(buffers, "zeros", bytes)
         fresh = snapshot_of(one)
         assert said(listed(snapshot)) == said(listed(fresh))
         assert snapshot.num_nodes == 43

@@ -7,6 +7,8 @@ _Item = TypeVar("_Item", bound=np.generic)
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
+zeros = bytes
+
 class Journal:
     @property
     def depth(self) -> int: ...

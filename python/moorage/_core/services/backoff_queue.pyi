@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from moorage._core.services.queued_pods import KeyedHeap, Place, QueuedPodInfo
 
@@ -10,13 +10,13 @@ class BackoffQueue:
     def rejected(self) -> KeyedHeap: ...
     @property
     def failed(self) -> KeyedHeap: ...
-    def __init__(
-        self,
+    def __new__(
+        cls,
         initial: float,
         maximum: float,
         in_windows: bool,
         rank: Callable[[QueuedPodInfo], tuple[Any, ...]],
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def shortest(self) -> int: ...
     def until(self, info: QueuedPodInfo) -> int: ...

@@ -23,10 +23,13 @@ cdef struct Header:
     int32_t buffer
 
 
+zeros = bytes  # a name of the module, so that tests can have allocations fail
+
+
 cdef bytes zeroed_memory(Py_ssize_t nbytes):
     """Return an object that owns zeroed memory for `nbytes` bytes from its first 64-byte boundary on; of much
     memory, only pages that are used are taken."""
-    return bytes(nbytes + ALIGNMENT)
+    return zeros(nbytes + ALIGNMENT)
 
 
 cdef inline char* aligned(bytes memory) noexcept:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -30,13 +28,13 @@ class Memory:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = -1
-        monkeypatch.setattr(buffers, "np", SimpleNamespace(zeros=self.zeros, uint8=np.uint8))
+        monkeypatch.setattr(buffers, "zeros", self.zeros)
 
-    def zeros(self, *arguments: Any, **options: Any) -> Any:
+    def zeros(self, nbytes: int) -> bytes:
         if self.left == 0:
             raise MemoryError
         self.left -= 1
-        return np.zeros(*arguments, **options)
+        return bytes(nbytes)
 
 
 def full() -> Scheduler:

@@ -15,6 +15,7 @@ from tests.multi.kit import asking
 from tests.scheduler.make import Clock
 from tests.store.informers.lossy import LossyClient
 
+from moorage.cache.binder.cache_handler import POD_ASSUMED_TTL
 from moorage.multi import Binder, Outcome, Placement
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
@@ -135,6 +136,9 @@ class BinderMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 400, 1000]))
     def pass_time(self, seconds: int) -> None:
+        """A watch that has lost the event of a binding lists again before the assumed pod expires."""
+        if seconds >= POD_ASSUMED_TTL:
+            self.list_all()
         self.clock.now += seconds
         self.binder.cache.clean(self.clock.now)
         self.binder.resume()

@@ -198,10 +198,10 @@ def test_what_suits() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_terms_do_not_suit_a_scan(kind: str) -> None:
     """Whether they matter may change with the next pod."""
-    with_terms, without = (Kept(Random(1), 5, terms, plain=True).search for terms in ({kind: ["zone"]}, {}))
-    with_terms.nominated = without.nominated = ffi.NULL
-    assert lib.mr_scan_suits(without)
-    assert not lib.mr_scan_suits(with_terms)
+    with_terms, without = (Kept(Random(1), 5, terms, plain=True) for terms in ({kind: ["zone"]}, {}))
+    with_terms.search.nominated = without.search.nominated = ffi.NULL
+    assert lib.mr_scan_suits(without.search)
+    assert not lib.mr_scan_suits(with_terms.search)
 
 
 @pytest.mark.parametrize("kind", ["filters", "scores"])

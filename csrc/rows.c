@@ -1,8 +1,14 @@
 #include "rows.h"
 
-static int beyond_exact(int64_t value)
+static int is_wide(int64_t value)
 {
-    return value > (int64_t)MR_EXACT || value < -(int64_t)MR_EXACT;
+    return value < 0 || value > (int64_t)MR_EXACT;
+}
+
+/* Whether a sum of two numbers of at most MR_EXACT is exact, and not negative. */
+static int is_narrow(double sum)
+{
+    return sum >= 0.0 && sum < MR_EXACT;
 }
 
 /* Writes the fields of a row that are derived from the others. */
@@ -19,13 +25,13 @@ void mr_row_set(mr_ledger *ledger, int32_t row, const int64_t *values)
     mr_row *r = &ledger->rows[row];
     int64_t *wide = &ledger->wide[(int64_t)row * MR_FIELDS];
     double *field = &r->alloc_cpu;
-    int is_wide = 0;
+    int any_wide = 0;
     for (int i = 0; i < MR_FIELDS; i++) {
-        is_wide |= beyond_exact(values[i]);
+        any_wide |= is_wide(values[i]);
         field[i] = (double)values[i];
     }
-    r->flags = is_wide ? r->flags | MR_WIDE : r->flags & ~MR_WIDE;
-    for (int i = 0; i < MR_FIELDS; i++) wide[i] = is_wide ? values[i] : 0;
+    r->flags = any_wide ? r->flags | MR_WIDE : r->flags & ~MR_WIDE;
+    for (int i = 0; i < MR_FIELDS; i++) wide[i] = any_wide ? values[i] : 0;
     refresh_derived(r);
 }
 
@@ -43,16 +49,16 @@ static void add_wide(mr_ledger *ledger, int32_t row, const mr_shape *shape, int3
 void mr_row_add_pod(mr_ledger *ledger, int32_t row, const mr_shape *shape, int32_t sign)
 {
     mr_row *r = &ledger->rows[row];
-    const double limit = MR_EXACT / 2;
-    int narrow = !(r->flags & MR_WIDE) && !(shape->flags & MR_SHAPE_WIDE) && r->req_cpu < limit
-        && r->req_memory < limit && r->nonzero_cpu < limit && r->nonzero_memory < limit;
-    if (narrow && shape->memory < (int64_t)limit && shape->nonzero_memory < (int64_t)limit
-        && shape->cpu < (int64_t)limit && shape->nonzero_cpu < (int64_t)limit) {
-        r->req_cpu += (double)(sign * shape->cpu);
-        r->req_memory += (double)(sign * shape->memory);
-        r->nonzero_cpu += (double)(sign * shape->nonzero_cpu);
-        r->nonzero_memory += (double)(sign * shape->nonzero_memory);
-        r->balanced = mr_balance_row(r->alloc_cpu, r->alloc_memory, r->req_cpu, r->req_memory);
+    const double cpu = r->req_cpu + (double)(sign * shape->cpu), memory = r->req_memory + (double)(sign * shape->memory);
+    const double nonzero_cpu = r->nonzero_cpu + (double)(sign * shape->nonzero_cpu);
+    const double nonzero_memory = r->nonzero_memory + (double)(sign * shape->nonzero_memory);
+    if (!(r->flags & MR_WIDE) && !(shape->flags & MR_SHAPE_WIDE) && is_narrow(cpu) && is_narrow(memory)
+        && is_narrow(nonzero_cpu) && is_narrow(nonzero_memory)) {
+        r->req_cpu = cpu;
+        r->req_memory = memory;
+        r->nonzero_cpu = nonzero_cpu;
+        r->nonzero_memory = nonzero_memory;
+        r->balanced = mr_balance_row(r->alloc_cpu, r->alloc_memory, cpu, memory);
     } else {
         add_wide(ledger, row, shape, sign);
     }

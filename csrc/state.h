@@ -8,7 +8,7 @@
 #define MR_PRESENT 1u       /* the node exists */
 #define MR_HELD 2u          /* the row is kept without node and pods, since an NMNode or a CNR describes it */
 #define MR_UNSCHEDULABLE 4u /* spec.unschedulable */
-#define MR_WIDE 8u          /* a value is beyond 2^53: `wide` holds the exact ones */
+#define MR_WIDE 8u          /* a value is not in 0..2^53: `wide` holds the exact ones */
 #define MR_SLOW 16u         /* the reciprocal form of LeastAllocated is not proven for this row */
 
 /* Features that a node declares (row flags) and that a pod needs (shape flags). */
@@ -70,7 +70,7 @@ typedef struct {
 } mr_term;
 
 /* Shape flags. */
-#define MR_SHAPE_WIDE 1u                    /* a request is beyond 2^53 */
+#define MR_SHAPE_WIDE 1u                    /* a request is not in 0..2^53 */
 #define MR_SHAPE_TOLERATES_UNSCHEDULABLE 2u /* tolerates node.kubernetes.io/unschedulable:NoSchedule */
 #define MR_SHAPE_REQUIRED 4u                /* has required node affinity, possibly without terms */
 

@@ -135,7 +135,7 @@ class World:
         self._selectors(shape, given)
         amounts = given.requests + given.score_requests + given.nonzero_requests
         shape.flags = (
-            (lib.MR_SHAPE_WIDE if max(amounts) > EXACT else 0)
+            (lib.MR_SHAPE_WIDE if min(amounts) < 0 or max(amounts) > EXACT else 0)
             | (lib.MR_SHAPE_TOLERATES_UNSCHEDULABLE if given.tolerates_unschedulable else 0)
             | (lib.MR_SHAPE_REQUIRED if given.required is not None else 0)
         )

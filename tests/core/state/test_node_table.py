@@ -9,6 +9,7 @@ import pytest
 from tests.core.inside import label_columns, row_array
 from tests.core.make import node, pod
 
+from moorage._core.base.quantity import Quantity
 from moorage._core.state.cluster_state import ClusterState
 
 GPU = "example.com/gpu"
@@ -157,6 +158,23 @@ def test_sums_beyond_2_53_are_exact_and_come_back(memory: tuple[int, ...], backw
         total -= memory[number]
         assert one.table.requested["memory"].tolist() == [total]
         assert is_wide(one) == (total > LIMIT)
+
+
+@pytest.mark.parametrize("cpu", ["1Ei", "18446744073709551516m"])
+def test_cpu_that_wraps_is_exact(cpu: str) -> None:
+    """Beyond 64 bits amounts are negative, as upstream's."""
+    one = ClusterState()
+    one.set_node(node("a"))
+    pods = [pod("p", on="a", requests={"cpu": cpu}), pod("q", on="a", requests={"cpu": "101m"})]
+    for added in pods:
+        one.add_pod(added)
+    wrapped = Quantity(cpu).milli_value()
+    assert wrapped < 0
+    assert is_wide(one) == (wrapped < -101)
+    assert one.table.requested["cpu"].tolist() == one.table.nonzero["cpu"].tolist() == [wrapped + 101]
+    one.remove_pod(pods[1])
+    assert is_wide(one)
+    assert one.table.nonzero["cpu"].tolist() == [wrapped]
 
 
 def test_cpu_beyond_2_53_is_exact() -> None:

@@ -117,7 +117,7 @@ def check_row(record: Any, used: dict[str, dict[str, int]], flags: int) -> None:
     exact = [
         used[kind][name] for kind in ("allocatable", "requested", "nonzero") for name in ("cpu", "memory")
     ]
-    wide = any(abs(value) > EXACT for value in exact)
+    wide = not all(0 <= value <= EXACT for value in exact)
     slow = wide or any(not 0 < value <= 2**42 for value in exact[:2])
     assert_equal("flags", int(record["flags"]), flags | WIDE * wide | SLOW * slow)
     assert_equal("doubles", list(record.tolist()[:6]), [float(value) for value in exact])

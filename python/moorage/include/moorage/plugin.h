@@ -64,7 +64,7 @@ extern "C" {
 /* Flags of a row. */
 #define MOORAGE_PRESENT 1u            /* the node exists */
 #define MOORAGE_UNSCHEDULABLE_NODE 4u /* spec.unschedulable */
-#define MOORAGE_WIDE 8u               /* a value is beyond 2^53, see moorage_value */
+#define MOORAGE_WIDE 8u               /* a value is not in 0..2^53, see moorage_value */
 
 /* A node. Cpu in millicores, memory in bytes. `nonzero` is NonZeroRequested: containers without a request count 100m of
  * cpu and 200Mi of memory. */

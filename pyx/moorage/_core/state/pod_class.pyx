@@ -134,7 +134,8 @@ cdef class Shape:
         self.c.cpu, self.c.memory = _cpu_and_memory(requests)
         self.c.score_cpu, self.c.score_memory = _cpu_and_memory(score)
         self.c.nonzero_cpu, self.c.nonzero_memory = _cpu_and_memory(nonzero)
-        if max(self.requests + self.score_requests + self.nonzero_requests) > EXACT:
+        amounts = self.requests + self.score_requests + self.nonzero_requests
+        if min(amounts) < 0 or max(amounts) > EXACT:  # what is beyond 64 bits wraps, and may be negative
             self.c.flags |= MR_SHAPE_WIDE
         others = _other_requests(requests, needs, score)
         if len(others) > MR_MAX_OTHER_REQUESTS:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.core.make import pod
-from tests.devices.make import claim, device, device_class, request, resource_slice
+from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.plugins.test_dynamic_resources import asking, cluster
 
 from moorage.objects.model.meta import ObjectMeta
@@ -67,6 +67,14 @@ def test_capacity() -> None:
     assert "cannot allocate all claims" in attempt({}, wanted, PLAIN)
     off = {"DRAConsumableCapacity": False}
     assert "DRAConsumableCapacity feature is disabled" in attempt(off, wanted, SHARED)
+
+
+def test_attributes_that_are_lists() -> None:
+    wanted = claim("c", [request("r", 1, f'"a" in device.attributes["{DRIVER}"].many')])
+    many = device("d0") | {"attributes": {"many": {"strings": ["a", "b"]}}}
+    listed = resource_slice("b", [many])
+    assert attempt({"DRAListTypeAttributes": True}, wanted, listed) == "b"
+    assert "attribute many: unsupported attribute value" in attempt({}, wanted, listed)
 
 
 def test_extended_resources() -> None:

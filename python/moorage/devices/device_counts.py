@@ -4,6 +4,9 @@ resource_allocation.go)."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
 
 from moorage.devices.allocation.allocator import AllocatedDevices
 from moorage.devices.allocation.device_pools import DeviceId, DeviceSlices, PublishedDevice
@@ -18,8 +21,9 @@ from .selector_cache import SelectorCache
 class DeviceCounts:
     """Counts devices that match a class, and those of them in use.
 
-    As upstream, generations, completeness, taints and counters do not matter, and the results of expressions
-    are kept by the name of a device: later changes of its attributes go unnoticed.
+    As upstream, generations, completeness, taints and counters do not matter, no device may be shared in the
+    eyes of expressions, and that an expression matched is kept by the name of a device: later changes of its
+    attributes go unnoticed.
 
     Parameters
     ----------
@@ -28,7 +32,7 @@ class DeviceCounts:
 
     def __init__(self, selectors: SelectorCache) -> None:
         self._selectors = selectors
-        self._matches: dict[tuple[str, DeviceId], bool] = {}
+        self._matched: set[tuple[str, DeviceId]] = set()
 
     def count(
         self, node: Node, device_class: DeviceClass, slices: DeviceSlices, allocated: AllocatedDevices
@@ -45,12 +49,16 @@ class DeviceCounts:
         Returns
         -------
         (int, int)
+            Zeros if a selector of the class cannot be evaluated for one of the devices.
         """
         devices = in_use = 0
-        for device in self._devices(node, slices):
-            if self._is_of(device_class, device):
-                devices += 1
-                in_use += device.id in allocated.devices or device.id in allocated.consumed
+        try:
+            for device in self._devices(node, slices):
+                if self._is_of(device_class, device):
+                    devices += 1
+                    in_use += device.id in allocated.devices or device.id in allocated.consumed
+        except (CompileError, SelectorError):
+            return 0, 0
         return devices, in_use
 
     def _devices(self, node: Node, slices: DeviceSlices) -> Iterable[PublishedDevice]:
@@ -59,13 +67,17 @@ class DeviceCounts:
 
     def _is_of(self, device_class: DeviceClass, device: PublishedDevice) -> bool:
         for selector in device_class.spec.selectors:
-            expression = "" if selector.cel is None else selector.cel.expression
-            key = expression, device.id
-            if key not in self._matches:
-                try:
-                    self._matches[key] = self._selectors.matches(expression, device)
-                except (CompileError, SelectorError):
+            if selector.cel is None:
+                continue
+            key = selector.cel.expression, device.id
+            if key not in self._matched:
+                if not self._selectors.matches(selector.cel.expression, _unshared(device)):
                     return False
-            if not self._matches[key]:
-                return False
+                self._matched.add(key)
         return True
+
+
+def _unshared(device: PublishedDevice) -> PublishedDevice:
+    if not device.device.allow_multiple_allocations:
+        return device
+    return replace(device, device=msgspec.structs.replace(device.device, allow_multiple_allocations=None))

@@ -30,6 +30,8 @@ class Features:
         What devices take of the resources of the node.
     pod_level_resources : bool
         Requests of a pod as a whole.
+    list_attributes : bool
+        Attributes that are lists, in expressions. Constraints never know them.
     """
 
     prioritized_list: bool = True
@@ -41,6 +43,7 @@ class Features:
     claims_of_groups: bool = False
     node_allocatable: bool = False
     pod_level_resources: bool = True
+    list_attributes: bool = False
 
     @classmethod
     def of(cls, gates: Mapping[str, bool]) -> Features:
@@ -64,6 +67,7 @@ class Features:
             claims_of_groups=gates["DRAWorkloadResourceClaims"],
             node_allocatable=gates["DRANodeAllocatableResources"],
             pod_level_resources=gates["PodLevelResources"],
+            list_attributes=gates["DRAListTypeAttributes"],
         )
 
     @property

@@ -10,9 +10,16 @@ _LIMIT = 1 << 20
 
 
 class SelectorCache:
-    """Results by expression and properties of a device."""
+    """Results by expression and properties of a device.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    list_attributes : bool, default False
+        Attributes may be lists.
+    """
+
+    def __init__(self, list_attributes: bool = False) -> None:
+        self._list_attributes = list_attributes
         self._results: dict[tuple[str, bytes], bool | SelectorError] = {}
 
     def matches(self, expression: str, device: PublishedDevice) -> bool:
@@ -50,6 +57,6 @@ class SelectorCache:
         if isinstance(selector, CompileError):
             raise selector
         try:
-            return selector.matches(device_value(device.id[0], device.device))
+            return selector.matches(device_value(device.id[0], device.device, self._list_attributes))
         except SelectorError as error:
             return error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.devices.make import DRIVER
 
@@ -109,3 +111,15 @@ def test_a_version_that_is_none_is_an_error_of_the_device() -> None:
     broken = decode({"name": "x", "attributes": {"v": {"version": "one"}}}, Device)
     with pytest.raises(SelectorError, match="attribute v: parse semantic version"):
         device_value(DRIVER, broken)
+
+
+@pytest.mark.parametrize(
+    "given", [{"ints": [1, 2]}, {"bools": [True]}, {"strings": ["a"]}, {"versions": ["1.0.0"]}]
+)
+def test_lists_are_attributes_where_their_gate_is_on(given: dict[str, Any]) -> None:
+    device = decode({"name": "x", "attributes": {"many": given}}, Device)
+    selector = compile_selector(f"size({ATTRIBUTES}.many) > 0")
+    assert isinstance(selector, Selector)
+    assert selector.matches(device_value(DRIVER, device, list_attributes=True))
+    with pytest.raises(SelectorError, match=r"^attribute many: unsupported attribute value$"):
+        device_value(DRIVER, device)

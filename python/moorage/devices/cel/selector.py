@@ -131,7 +131,7 @@ def compile_selector(text: str) -> Selector | CompileError:
         return CompileError(text, [Problem(0, TOO_DEEP)])
 
 
-def device_value(driver: str, device: Device) -> MapValue:
+def device_value(driver: str, device: Device, list_attributes: bool = False) -> MapValue:
     """Return a device as the variable of expressions.
 
     Names without a domain belong to the driver's domain. An unknown domain has an empty map.
@@ -140,6 +140,8 @@ def device_value(driver: str, device: Device) -> MapValue:
     ----------
     driver : str
     device : Device
+    list_attributes : bool, default False
+        Attributes may be lists (the feature gate DRAListTypeAttributes).
 
     Returns
     -------
@@ -148,12 +150,12 @@ def device_value(driver: str, device: Device) -> MapValue:
     Raises
     ------
     SelectorError
-        A version is malformed.
+        A version is malformed, or an attribute is a list and may not be one.
     """
     attributes: dict[str, dict[str, Any]] = {}
     for name, attribute in device.attributes.items():
         domain, identifier = _split(name, driver)
-        attributes.setdefault(domain, {})[identifier] = _attribute(name, attribute)
+        attributes.setdefault(domain, {})[identifier] = _attribute(name, attribute, list_attributes)
     capacity: dict[str, dict[str, Any]] = {}
     for name, amount in device.capacity.items():
         domain, identifier = _split(name, driver)
@@ -177,15 +179,15 @@ def _split(name: str, driver: str) -> tuple[str, str]:
     return (domain, identifier) if slash else (driver, name)
 
 
-def _attribute(name: str, attribute: DeviceAttribute) -> Any:
+def _attribute(name: str, attribute: DeviceAttribute, list_attributes: bool) -> Any:
     for value in (attribute.int_, attribute.bool_, attribute.string):
         if value is not None:
             return value
     if attribute.version is not None:
         return _version(name, attribute.version)
-    if attribute.versions is not None:
+    if list_attributes and attribute.versions is not None:
         return tuple([_version(name, one) for one in attribute.versions])
-    for values in (attribute.ints, attribute.bools, attribute.strings):
+    for values in (attribute.ints, attribute.bools, attribute.strings) if list_attributes else ():
         if values is not None:
             return values
     raise SelectorError(f"attribute {name}: unsupported attribute value")

@@ -87,10 +87,9 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "error, as kube-scheduler v1.36.2 panics. Without one it changes nothing.",
         "MaxUnavailableStatefulSet": "maxUnavailable of StatefulSets counts for the simulated controllers.",
     },
-    (Stage.ALPHA, False, Effect.NONE): {
-        "DRAListTypeAttributes": "Lists as attributes, which only the API server refuses without it."
-    },
     (Stage.ALPHA, False, Effect.BUILT): {
+        "DRAListTypeAttributes": "Selectors see attributes that are lists. Without it they fail for a device "
+        "with such an attribute; constraints never match lists.",
         "DRANodeAllocatableResources": "What devices take of a node's own resources counts.",
         "DRAWorkloadResourceClaims": "Pods share claims with their PodGroup. It needs GenericWorkload.",
         "GangScheduling": "At least minCount pods of a pod group are placed, or none.",

@@ -80,6 +80,15 @@ def test_a_resource_that_a_device_class_stands_for_is_not_asked_of_the_node() ->
     assert ask(one, "NodeResourcesFit", asking, node(), node(cpu="5")) is True
 
 
+def test_without_its_gate_no_device_class_stands_for_a_resource() -> None:
+    one = Scheduler(feature_gates={"DRAExtendedResource": False})
+    one.client.create(device_class("c", GPU))
+    one.sync()
+    assert ask(one, "NodeResourcesFit", requesting(**{GPU: "1"}), None, node()) is False
+    resources = {hint.event.resource for hint in registered(one, "NodeResourcesFit")}
+    assert "resource.k8s.io/DeviceClass" not in resources
+
+
 def claim(
     name: str, uid: str = "", allocated: bool = False, owner: str = "", gone: bool = False
 ) -> ResourceClaim:

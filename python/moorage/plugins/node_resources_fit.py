@@ -112,12 +112,18 @@ class NodeResourcesFit(
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
-        classes = ActionType.ADD | ActionType.UPDATE
-        return [
+        registered = [
             on(events.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, self.after_pod_change),
             on(events.NODE, nodes, self.after_node_change),
-            on(events.DEVICE_CLASS, classes, self.after_device_class_change),
         ]
+        if self._delegates():
+            classes = ActionType.ADD | ActionType.UPDATE
+            registered.append(on(events.DEVICE_CLASS, classes, self.after_device_class_change))
+        return registered
+
+    def _delegates(self) -> bool:
+        """Whether devices may back extended resources (the feature gate DRAExtendedResource)."""
+        return self.handle is None or self.handle.feature_gates["DRAExtendedResource"]
 
     @of_class
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod | None) -> fwk.QueueingHint:
@@ -175,10 +181,14 @@ class NodeResourcesFit(
 
     def _is_delegated(self, name: str) -> bool:
         """Whether an extended resource belongs to a device class."""
-        informers = self.handle and self.handle.informers
-        if not informers or not is_counted(name) or name == "ephemeral-storage":
+        if (
+            self.handle is None
+            or not self._delegates()
+            or not is_counted(name)
+            or name == "ephemeral-storage"
+        ):
             return False
-        return any(name in _names(device_class) for device_class in informers.lister(DeviceClass).list())
+        return any(name in _names(one) for one in self.handle.informers.lister(DeviceClass).list())
 
     @of_class
     def after_device_class_change(

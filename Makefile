@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test extras wheels wheels-test variants build tools clean check bench-live threads soak campaign campaign-short mutants nightly coverage instructions FORCE
+.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live parity dist dist-test extras wheels wheels-test variants build tools clean check bench-live threads soak campaign campaign-short mutants nightly coverage instructions FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -142,7 +142,7 @@ variants: tools
 
 # Every job that a push does not run, one after the other.
 nightly: tools
-	for job in debug-test sanitize threads variants machine leaks coverage campaign test-report dist-test extras test-live; do \
+	for job in debug-test sanitize threads variants machine leaks coverage campaign test-report dist-test extras test-live parity; do \
 		$(MAKE) --no-print-directory $$job || failed="$$failed $$job"; \
 	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
@@ -163,6 +163,10 @@ test-live: tools
 	servers="$$($(PY) -m tests.live.servers.build)" && \
 	MOORAGE_SERVERS="$$servers" $(PY) -X faulthandler -m pytest -q -p no:benchmark -p no:xdist \
 		-o faulthandler_timeout=1200 -m live tests/live
+
+# Scenarios bred from the vectors, for moorage and for kube-scheduler's own code, which Go builds in a minute or more.
+parity: tools
+	$(PY) -m tests.conformance.upstream --seed $(or $(SEED),1) --count $(or $(COUNT),1000) $(VECTORS)
 
 # Bindings per second beside kube-scheduler's, on one API server.
 bench-live: tools

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.house.source import ROOT
 
 HERE = Path(__file__).parent / "servers"
@@ -23,9 +24,10 @@ def test_one_line_where_go_is_missing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_staging_modules_have_the_version_of_kubernetes() -> None:
-    module = (HERE / "kubernetes" / "go.mod").read_text()
-    (minor, patch) = re.findall(r"require k8s.io/kubernetes v1\.(\d+)\.(\d+)", module)[0]
+@pytest.mark.parametrize("folder", [HERE / "kubernetes", ROOT / "tests/conformance/upstream"], ids=str)
+def test_staging_modules_have_the_version_of_kubernetes(folder: Path) -> None:
+    module = (folder / "go.mod").read_text()
+    (minor, patch) = re.findall(r"k8s.io/kubernetes v1\.(\d+)\.(\d+)", module)[0]
     replaced = re.findall(r"^\t(\S+) => (\S+) v(\S+)$", module, re.MULTILINE)
     assert len(replaced) == 33
     assert all(old == new and version == f"0.{minor}.{patch}" for old, new, version in replaced)

@@ -45,7 +45,8 @@ class SelectorValidation:
             The object is a manifest, and an expression does not compile.
         """
         for path, selector in _selectors(obj):
-            found = compile_selector("" if selector.cel is None else selector.cel.expression)
+            expression = "" if selector.cel is None else selector.cel.expression
+            found = compile_selector(expression, list_attributes=True)  # gates are not known here
             if not isinstance(found, CompileError):
                 continue
             path, message = f"{path}.cel.expression", str(found).partition("\n")[0]

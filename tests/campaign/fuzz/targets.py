@@ -186,12 +186,12 @@ def _device() -> Any:
         },
         Device,
     )
-    return device_value(DRIVER, device)
+    return device_value(DRIVER, device, list_attributes=True)
 
 
 def cel(data: bytes) -> None:
     compile_selector.cache_clear()
-    selector = compile_selector(text_of(data))
+    selector = compile_selector(text_of(data), list_attributes=True)
     if isinstance(selector, CompileError):
         str(selector)
         return

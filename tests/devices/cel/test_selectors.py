@@ -118,8 +118,45 @@ def test_a_version_that_is_none_is_an_error_of_the_device() -> None:
 )
 def test_lists_are_attributes_where_their_gate_is_on(given: dict[str, Any]) -> None:
     device = decode({"name": "x", "attributes": {"many": given}}, Device)
-    selector = compile_selector(f"size({ATTRIBUTES}.many) > 0")
+    selector = compile_selector(f"{ATTRIBUTES}.many.exists(x, true)", list_attributes=True)
     assert isinstance(selector, Selector)
     assert selector.matches(device_value(DRIVER, device, list_attributes=True))
     with pytest.raises(SelectorError, match=r"^attribute many: unsupported attribute value$"):
         device_value(DRIVER, device)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"{ATTRIBUTES}.many.exists(x, x > 0)",
+            "expression of type 'any' cannot be range of a comprehension",
+        ),
+        (f"{ATTRIBUTES}.many.includes(1)", "undeclared reference to 'includes'"),
+        (f"dyn({ATTRIBUTES}.healthy)", "must evaluate to bool or the unknown type, not dyn"),
+    ],
+)
+def test_without_the_gate_of_lists(text: str, message: str) -> None:
+    found = compile_selector(text)
+    assert isinstance(found, CompileError)
+    assert message in str(found)
+    assert isinstance(compile_selector(text, list_attributes=True), Selector)
+
+
+def test_without_the_gate_of_shared_devices() -> None:
+    found = compile_selector("device.allowMultipleAllocations", shared_devices=False)
+    assert isinstance(found, CompileError)
+    assert "undefined field 'allowMultipleAllocations'" in str(found)
+
+
+@pytest.mark.parametrize(("length", "wanted", "result"), [(48, 47, True), (48, 48, False), (49, 47, True)])
+def test_includes_looks_at_as_many_values_as_an_attribute_may_have(
+    length: int, wanted: int, result: bool
+) -> None:
+    selector = compile_selector(f"{list(range(length))}.includes({wanted})", list_attributes=True)
+    assert isinstance(selector, Selector)
+    assert selector.matches(device_value(DRIVER, DEVICE)) is result
+    beyond = compile_selector(f"{list(range(49))}.includes(48)", list_attributes=True)
+    assert isinstance(beyond, Selector)
+    with pytest.raises(SelectorError, match="cannot be applied to lists longer than 48 values"):
+        beyond.matches(device_value(DRIVER, DEVICE))

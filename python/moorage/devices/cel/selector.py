@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from moorage._core.base.quantity import Quantity
-from moorage.devices.cel.library.kubernetes_functions import add_kubernetes_functions
+from moorage.devices.cel.library.kubernetes_functions import add_includes, add_kubernetes_functions
 from moorage.devices.cel.library.net_functions import add_net_functions
 from moorage.devices.cel.library.optional_functions import add_optional_functions
 from moorage.devices.cel.library.semver import add_semver_functions, parse_semver
@@ -18,7 +18,7 @@ from moorage.devices.cel.syntax.parser import TOO_DEEP, parse
 from moorage.objects.model.resource_slices import Device, DeviceAttribute
 
 from .cel_errors import CompileError, CostError, EvaluationError, Problem, ResultTypeError
-from .cel_types import ANY, BOOL, DEVICE, QUANTITY, STRING, map_of
+from .cel_types import ANY, BOOL, DEVICE, DYN, QUANTITY, STRING, map_of
 from .literal_checks import literal_problems
 from .overloads import Library
 from .program import Evaluate, Evaluation, compile_expression
@@ -28,10 +28,11 @@ from .work import begin_work
 
 FIELDS = {
     "driver": STRING,
-    "allowMultipleAllocations": BOOL,
     "attributes": map_of(STRING, map_of(STRING, ANY)),
     "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
 }
+LISTS = {"attributes": map_of(STRING, map_of(STRING, DYN))}
+SHARED = {"allowMultipleAllocations": BOOL}
 
 
 class SelectorError(Exception):
@@ -91,9 +92,11 @@ _REASONS = {
 }
 
 
-@lru_cache(1)
-def _library() -> Library:
+@lru_cache(2)
+def _library(list_attributes: bool) -> Library:
     library = Library()
+    if list_attributes:
+        add_includes(library)
     add_standard_functions(library)
     add_string_functions(library)
     add_kubernetes_functions(library)
@@ -104,12 +107,19 @@ def _library() -> Library:
 
 
 @lru_cache(4096)
-def compile_selector(text: str) -> Selector | CompileError:
+def compile_selector(
+    text: str, *, list_attributes: bool = False, shared_devices: bool = True
+) -> Selector | CompileError:
     """Compile an expression about a device.
 
     Parameters
     ----------
     text : str
+    list_attributes : bool, default False
+        Attributes may be lists, and there is the function ``includes`` (the feature gate
+        DRAListTypeAttributes).
+    shared_devices : bool, default True
+        Devices have ``allowMultipleAllocations`` (the feature gate DRAConsumableCapacity).
 
     Returns
     -------
@@ -117,12 +127,13 @@ def compile_selector(text: str) -> Selector | CompileError:
     """
     try:
         root = parse(text)
-        checker = TypeChecker(text, _library().functions, {"device": DEVICE}, FIELDS)
+        fields = FIELDS | (LISTS if list_attributes else {}) | (SHARED if shared_devices else {})
+        checker = TypeChecker(text, _library(list_attributes).functions, {"device": DEVICE}, fields)
         result = checker.check(root)
         problems = literal_problems(root, checker.final)
         if problems:
             raise CompileError(text, problems)
-        if result not in (BOOL, ANY):
+        if result not in (BOOL, ANY, *([DYN] if list_attributes else ())):
             raise ResultTypeError(str(result))
         return Selector(compile_expression(root))
     except CompileError as error:

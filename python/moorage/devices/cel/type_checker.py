@@ -15,6 +15,7 @@ from moorage.devices.cel.syntax.expressions import (
 
 from .cel_errors import CompileError, Problem
 from .cel_types import (
+    ANY,
     BOOL,
     DEVICE,
     DYN,
@@ -271,7 +272,7 @@ class TypeChecker:
             return (INT, over.parameters[0]) if node.second else (over.parameters[0], DYN)
         if over.name == "map":
             return over.parameters[0], over.parameters[1]
-        if not (over.is_dynamic or over.is_parameter):
+        if over == ANY or not (over.is_dynamic or over.is_parameter):
             text = f"expression of type '{over}' cannot be range of a comprehension"
             return self._wrong(node.range.at, f"{text} (must be list, map, or dynamic)"), ERROR
         return DYN, DYN

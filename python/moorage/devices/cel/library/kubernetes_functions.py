@@ -19,6 +19,7 @@ from moorage.devices.cel.cel_types import (
     BYTES,
     DOUBLE,
     DURATION,
+    DYN,
     FORMAT,
     INT,
     QUANTITY,
@@ -48,6 +49,9 @@ from moorage.devices.cel.values import (
 from .net_functions import is_url
 from .regular_expressions import find, find_all
 from .times import add_durations, timestamp_from_text
+
+MAX_LIST = 48
+"""Values of an attribute that is a list (ResourceSliceMaxAttributeValuesPerDevice)."""
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
@@ -137,8 +141,6 @@ def _lists(library: Library) -> None:
         library.member("min", [list_of(of)], of, lambda values: _extreme("min", values), cost.elements)
     library.member("indexOf", [list_of(A), A], INT, _index_of, cost.elements)
     library.member("lastIndexOf", [list_of(A), A], INT, _last_index_of, cost.elements)
-    library.member("includes", [A, A], BOOL, _includes, cost.elements)
-    library.member("includes", [list_of(A), A], BOOL, _includes, cost.elements)
 
 
 def _summed(zero: Any, add: Callable[[Any, Any], Any]) -> Callable[[tuple[Any, ...]], Any]:
@@ -175,10 +177,24 @@ def _last_index_of(values: tuple[Any, ...], value: Any) -> int:
     return next((at for at in range(len(values) - 1, -1, -1) if are_equal(values[at], value)), -1)
 
 
+def add_includes(library: Library) -> None:
+    """Add the function of attributes that may be lists.
+
+    Parameters
+    ----------
+    library : Library
+    """
+    library.member("includes", [DYN, DYN], BOOL, _includes, cost.elements)
+
+
 def _includes(values: Any, value: Any) -> bool:
     """Whether a list has a value; a value that is no list counts as a list of one."""
     listed = values if isinstance(values, tuple) else (values,)
-    return any(are_equal(one, value) for one in listed)
+    if any(are_equal(one, value) for one in listed[:MAX_LIST]):
+        return True
+    if len(listed) > MAX_LIST:
+        raise EvaluationError(f"'includes' function cannot be applied to lists longer than {MAX_LIST} values")
+    return False
 
 
 # ---- named formats -----------------------------------------------------------------------------------

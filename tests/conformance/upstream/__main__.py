@@ -1,0 +1,95 @@
+"""Kube-scheduler's code beside moorage: ``python -m tests.conformance.upstream [FOLDER]``.
+
+Builds the Go program of this folder, breeds scenarios from the vectors of FOLDER (those of the repository if
+none is given), has both decide, and prints where they differ. A scenario about which the Go program does not
+say the same twice is counted and left out: there upstream draws lots.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tests.conformance.compare import differences
+from tests.conformance.modes import Mode
+from tests.conformance.replay import replay
+from tests.live.servers.build import MissingGoError, go_version
+
+from .crossing import DRA, FULL, Json, crossed, scenarios
+from .normal import normal
+from .queueing import waiting
+
+HERE = Path(__file__).parent
+VECTORS = HERE.parent / "data"
+AGAIN = 20
+"""How often a scenario that differs is played again."""
+
+
+def build(target: Path) -> Path:
+    """Build the Go program, and return its path."""
+    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-modcacherw -buildvcs=false"}
+    command = ["go", "build", "-mod=readonly", "-trimpath", "-o", str(target / "decisions"), "."]
+    subprocess.run(command, cwd=HERE, env=environment, check=True)
+    return target / "decisions"
+
+
+def upstream(program: Path, made: Iterable[Json]) -> list[Json]:
+    """The results of kube-scheduler's code."""
+    text = "".join(json.dumps(one) + "\n" for one in made)
+    done = subprocess.run([program], input=text, capture_output=True, text=True, check=True)
+    return [json.loads(line)["result"] for line in done.stdout.splitlines()]
+
+
+def first_difference(scenario: Json, theirs: Json) -> Iterator[str]:
+    """Where the first step differs."""
+    ours = replay(scenario, Mode())
+    next(ours)
+    for at, expected in enumerate(theirs["steps"]):
+        found = list(differences(normal(expected), normal(next(ours))))
+        if found:
+            yield from (f"{scenario['name']}: step {at} ({expected['op']}): {one}" for one in found[:3])
+            return
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("python -m tests.conformance.upstream")
+    parser.add_argument("folder", type=Path, nargs="?", default=VECTORS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1000, help="scenarios of each of the four kinds")
+    options = parser.parse_args()
+    try:
+        print(f"building with {go_version()}", file=sys.stderr)
+    except MissingGoError:
+        print("this needs Go 1.26 or later: https://go.dev/dl", file=sys.stderr)
+        return 1
+    counts = {"scenarios": 0, "steps": 0, "drawn by lot": 0, "different": 0}
+    with tempfile.TemporaryDirectory() as folder:
+        program = build(Path(folder))
+        for families in (FULL, DRA):
+            parents = scenarios(options.folder, families)
+            made = [
+                *crossed(parents, options.seed, options.count),
+                *waiting(parents, options.seed, options.count),
+            ]
+            for scenario, theirs in zip(made, upstream(program, made), strict=True):
+                counts["scenarios"] += 1
+                counts["steps"] += len(theirs["steps"])
+                found = list(first_difference(scenario, theirs))
+                if not found:
+                    continue
+                again = {json.dumps(normal(one)) for one in upstream(program, [scenario] * AGAIN)}
+                drawn = len(again) > 1
+                counts["drawn by lot" if drawn else "different"] += 1
+                print("\n".join(() if drawn else found), end="" if drawn else "\n", flush=True)
+    print(", ".join(f"{count} {what}" for what, count in counts.items()))
+    return 1 if counts["different"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,238 @@
+"""New scenarios from those of the vectors: each takes configuration, objects, and parts of nodes, pods and
+claims from others, so that features meet which never do in one family."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.conformance.vectors import lines
+
+Json = dict[str, Any]
+
+FULL = (
+    *("resources", "taints", "node_affinity", "ports", "spread_hard", "spread_soft", "spread_default"),
+    *("interpod_required", "interpod_preferred", "images", "images_churn", "mixed", "churn", "nominated"),
+    *("config", "storm", "storm_config", "storm_volumes", "storm_nominated", "storm_gates", "volumes"),
+    *("storm_gates_volumes", "storm_status", "storm_off", "quantities"),
+    *("preempt", "preempt_constraints", "storm_preempt"),
+)
+DRA = ("dra", "dra_cel", "dra_features")
+SPEC = (
+    *("affinity", "topologySpreadConstraints", "tolerations", "nodeSelector", "overhead", "initContainers"),
+    *("containers", "priority", "preemptionPolicy", "resources", "hostNetwork", "volumes"),
+)
+"""Fields of pods that are taken from others."""
+UNTOLD = (b"failWrite", b'"conditions":', b"bindingConditions", b"reportDevices", b'"rules"')
+"""What scenarios of mode dra have that the Go program does not do."""
+
+
+def scenarios(folder: Path, families: Iterable[str]) -> list[Json]:
+    """The scenarios of families that are not large.
+
+    Parameters
+    ----------
+    folder : Path
+        Of files of vectors.
+    families : iterable of str
+
+    Returns
+    -------
+    list of dict
+    """
+    found = []
+    for path in (folder / f"{family}.jsonl.gz" for family in families):
+        for line in lines(path):
+            if len(line) < 600_000 and not any(one in line for one in UNTOLD):
+                scenario: Json = json.loads(line)["scenario"]
+                if not scenario.get("brief"):
+                    found.append(scenario)
+    return found
+
+
+def crossed(parents: list[Json], seed: int, count: int) -> Iterator[Json]:
+    """Yield new scenarios; equal arguments give equal ones.
+
+    Parameters
+    ----------
+    parents : list of dict
+        Scenarios of modes full and preempt, or of mode dra.
+    seed, count : int
+
+    Yields
+    ------
+    dict
+    """
+    random = Random(seed)
+    for number in range(count):
+        child = copy.deepcopy(random.choice(parents))
+        donors = random.choices(parents, k=3)
+        child["name"] = f"crossed-{seed}-{number}-{child['name']}"
+        child["steps"] = list(_each_pod_once(child["steps"][: random.randint(5, 30)]))
+        rate = random.choice([0.0, 0.1, 0.3, 0.6])
+        if random.random() < 0.3:
+            child["config"] = copy.deepcopy(donors[0].get("config", {}))
+        if child["mode"] == "dra":
+            _cross_devices(child, donors, rate, random)
+        else:
+            _cross_pods(child, donors, rate, random)
+        yield child
+
+
+def _each_pod_once(steps: Iterable[Json]) -> Iterator[Json]:
+    """A pod that fits another scenario's cluster would be there already when it is scheduled again."""
+    seen = set()
+    for step in steps:
+        if step["op"] == "schedule":
+            meta = step["pod"]["metadata"]
+            key = meta.get("namespace"), meta["name"]
+            if key in seen:
+                continue
+            seen.add(key)
+        yield step
+
+
+def _objects(scenario: Json, kind: str) -> list[Json]:
+    """The objects of a kind, those of steps included."""
+    field = {"Pod": "pod", "Node": "node"}.get(kind, "object")
+    stepped = [step[field] for step in scenario["steps"] if isinstance(step.get(field), dict)]
+    return [one for one in (*scenario["objects"], *stepped) if one.get("kind", kind) == kind]
+
+
+# ---- modes full and preempt ---------------------------------------------------------------------------
+
+
+def _cross_pods(child: Json, donors: list[Json], rate: float, random: Random) -> None:
+    if random.random() < 0.25:
+        child["mode"] = "preempt"
+    _add_objects(child, donors, random)
+    for node in _objects(child, "Node"):
+        if (given := _objects(random.choice(donors), "Node")) and random.random() < rate:
+            _cross_node(node, random.choice(given), random)
+    for at, pod in enumerate(_objects(child, "Pod")):
+        if (given := _objects(random.choice(donors), "Pod")) and random.random() < rate:
+            _cross_pod(pod, random.choice(given), random)
+        if child["mode"] == "preempt":  # equal times of two victims are left to chance
+            time = f"2026-01-01T{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}Z"
+            pod.setdefault("status", {})["startTime"] = time
+
+
+def _add_objects(child: Json, donors: list[Json], random: Random) -> None:
+    def identity(one: Json) -> tuple[str, str | None, str]:
+        return one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]
+
+    known = {identity(one) for one in child["objects"]}
+    for donor in donors:
+        for one in donor["objects"] if random.random() < 0.6 else ():
+            if one["kind"] not in ("Node", "Pod") and identity(one) not in known and random.random() < 0.7:
+                known.add(identity(one))
+                child["objects"].append(copy.deepcopy(one))
+
+
+def _cross_node(node: Json, other: Json, random: Random) -> None:
+    labels = node["metadata"].setdefault("labels", {})
+    given = {
+        "taints": ("spec", other.get("spec", {}).get("taints")),
+        "unschedulable": ("spec", random.random() < 0.2),
+        "allocatable": ("status", other.get("status", {}).get("allocatable")),
+        "images": ("status", other.get("status", {}).get("images")),
+        "declaredFeatures": ("status", other.get("status", {}).get("declaredFeatures")),
+    }
+    for name in random.sample(["labels", *given], random.randint(1, 3)):
+        if name == "labels":
+            labels |= {
+                **other["metadata"].get("labels", {}),
+                "kubernetes.io/hostname": node["metadata"]["name"],
+            }
+            if random.random() < 0.2:
+                labels.pop(random.choice(sorted(labels)))
+        elif given[name][1]:
+            node.setdefault(given[name][0], {})[name] = copy.deepcopy(given[name][1])
+
+
+def _cross_pod(pod: Json, other: Json, random: Random) -> None:
+    spec, given = pod.setdefault("spec", {}), other.get("spec", {})
+    for name in random.sample(SPEC, random.randint(1, 4)):
+        if name in given:
+            spec[name] = copy.deepcopy(given[name])
+        elif name != "containers" and random.random() < 0.3:
+            spec.pop(name, None)
+    labels = other["metadata"].get("labels")
+    if labels and random.random() < 0.5:
+        kept = pod["metadata"].get("labels", {}) if random.random() < 0.5 else {}
+        pod["metadata"]["labels"] = {**kept, **labels}
+
+
+# ---- mode dra ----------------------------------------------------------------------------------------
+
+
+def _cross_devices(child: Json, donors: list[Json], rate: float, random: Random) -> None:
+    classes = [one["metadata"]["name"] for one in _objects(child, "DeviceClass")]
+    selectors = [
+        one for donor in donors for claim in _objects(donor, "ResourceClaim") for one in _selectors(claim)
+    ]
+    selectors += [
+        one for donor in donors for made in _objects(donor, "DeviceClass") for one in _selectors(made)
+    ]
+    claims = [one for donor in donors for one in _objects(donor, "ResourceClaim")]
+    for claim in _objects(child, "ResourceClaim"):
+        if claim.get("status", {}).get("allocation") or random.random() >= rate:
+            continue
+        if claims and random.random() < 0.5:
+            claim["spec"] = copy.deepcopy(random.choice(claims)["spec"])
+        for request in _requests(claim):
+            if classes and request.get("deviceClassName") not in classes:
+                request["deviceClassName"] = random.choice(classes)
+            _cross_request(request, classes, selectors, random)
+    for made in _objects(child, "DeviceClass"):
+        if selectors and random.random() < rate / 2:
+            made["spec"]["selectors"] = random.choices(selectors, k=random.choice([0, 1, 1, 2]))
+    devices = [
+        one
+        for donor in donors
+        for published in _objects(donor, "ResourceSlice")
+        for one in published["spec"].get("devices", ())
+    ]
+    for published in _objects(child, "ResourceSlice"):
+        if devices and random.random() < rate:
+            _cross_slice(published["spec"].get("devices", []), devices, random)
+
+
+def _requests(claim: Json) -> Iterator[Json]:
+    for request in claim["spec"].get("devices", {}).get("requests", ()):
+        yield from ([request["exactly"]] if "exactly" in request else request.get("firstAvailable", ()))
+
+
+def _selectors(one: Json) -> list[Json]:
+    owners = [one["spec"]] if one["kind"] == "DeviceClass" else _requests(one)
+    return [selector for owner in owners for selector in owner.get("selectors", ())]
+
+
+def _cross_request(request: Json, classes: list[str], selectors: list[Json], random: Random) -> None:
+    match random.randrange(6):
+        case 0:
+            request |= {"allocationMode": "ExactCount", "count": random.choice([1, 1, 2, 3, 4])}
+        case 1:
+            request["allocationMode"] = "All"
+            request.pop("count", None)
+        case 2 if selectors:
+            request["selectors"] = random.choices(selectors, k=random.choice([0, 1, 1, 2]))
+        case 3 if classes:
+            request["deviceClassName"] = random.choice(classes)
+        case 4:
+            request["tolerations"] = [{"operator": "Exists"}]
+
+
+def _cross_slice(devices: list[Json], given: list[Json], random: Random) -> None:
+    if random.random() < 0.3:
+        random.shuffle(devices)
+        return
+    for device in devices:
+        other = random.choice(given)
+        if random.random() < 0.5:
+            names = ("attributes", "capacity", "allowMultipleAllocations", "taints")
+            device |= {name: copy.deepcopy(other[name]) for name in names if name in other}

@@ -1,0 +1,48 @@
+"""What of a step's result is compared: all but what upstream leaves to chance, or tells of differently."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+LEFT_OUT = {"allocations", "writes", "extendedClaim", "shareID", "allocationTimestamp"}
+"""Fields of mode dra that the Go program does not tell, or that differ from run to run."""
+
+
+def normal(step: Json) -> Json:
+    """The part of a step's result that is compared.
+
+    Parameters
+    ----------
+    step : dict
+
+    Returns
+    -------
+    dict
+    """
+    return _of_queue(step) if "queue" in step else dict(_without(step))
+
+
+def _without(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without(inner) for key, inner in value.items() if key not in LEFT_OUT}
+    return [_without(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _of_queue(step: Json) -> Json:
+    """Upstream tells which pods are in a queue; their order shows in what is popped."""
+    queue = step["queue"]
+    waiting = {
+        "active": ("active",),
+        "backoff": ("backoff", "errorBackoff"),
+        "unschedulable": ("unschedulable", "gated"),
+    }
+    found = {name: sorted(_pods(queue, *parts)) for name, parts in waiting.items()}
+    told = {key: queue[key] for key in ("popped", "empty", "inFlight") if key in queue}
+    return {"op": step["op"], "absent": step.get("absent", False)} | found | told
+
+
+def _pods(queue: Json, *parts: str) -> list[str]:
+    entries = [one for part in parts for one in queue.get(part, ())]
+    return [one["pod"] if isinstance(one, dict) else one for one in entries]

@@ -1,0 +1,64 @@
+"""Scenarios bred from the vectors, which `make parity` gives to kube-scheduler's own code as well."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.compare import differences
+from tests.conformance.modes import Mode
+from tests.conformance.replay import replay
+from tests.conformance.upstream.crossing import DRA, FULL, crossed, scenarios
+from tests.conformance.upstream.normal import normal
+from tests.conformance.upstream.queueing import waiting
+from tests.house.source import ROOT
+
+VECTORS = Path(__file__).parents[1] / "data"
+
+
+def bred(families: tuple[str, ...], seed: int) -> list[dict[str, Any]]:
+    return list(crossed(scenarios(VECTORS, families), seed, 12))
+
+
+@pytest.mark.parametrize("families", [FULL, DRA], ids=["full", "dra"])
+def test_a_seed_gives_the_same_scenarios(families: tuple[str, ...]) -> None:
+    assert bred(families, 7) == bred(families, 7) != bred(families, 8)
+
+
+@pytest.mark.parametrize("families", [FULL, DRA], ids=["full", "dra"])
+@pytest.mark.parametrize("how", [Mode(candidates=False), Mode(threads=2)], ids=str)
+def test_every_way_comes_to_the_same_decisions(families: tuple[str, ...], how: Mode) -> None:
+    for scenario in bred(families, 1):
+        assert list(replay(scenario, how)) == list(replay(scenario, Mode()))
+
+
+@pytest.mark.parametrize("families", [FULL, DRA], ids=["full", "dra"])
+def test_scenarios_of_the_queue_end(families: tuple[str, ...]) -> None:
+    for scenario in waiting(scenarios(VECTORS, families), 1, 6):
+        assert len(list(replay(scenario, Mode()))) == len(scenario["steps"]) + 1
+
+
+def test_what_upstream_leaves_to_chance_is_not_compared() -> None:
+    one = {
+        "op": "schedule",
+        "claims": {"c": {"status": {"shareID": "x", "node": "n"}}},
+        "writes": ["create c"],
+    }
+    assert normal(one) == {"op": "schedule", "claims": {"c": {"status": {"node": "n"}}}}
+    waits = {"backoff": [{"pod": "b", "until": 1}], "errorBackoff": [{"pod": "a", "until": 2}]}
+    assert normal({"op": "pop", "queue": waits | {"empty": True}}) == normal(
+        {"op": "pop", "queue": {"backoff": ["a", "b"], "empty": True}}
+    )
+    assert list(differences(normal(one), normal(one | {"chosen": "n"})))
+
+
+def test_one_line_where_go_is_missing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.conformance.upstream"]
+    environment = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == ["this needs Go 1.26 or later: https://go.dev/dl"]

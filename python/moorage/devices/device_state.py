@@ -47,9 +47,7 @@ class DeviceState:
         self.features = features
         self.claim_cache = ClaimCache(informers.informer(ResourceClaim), features.consumable_capacity)
         self.consumers = ClaimConsumers(informers.lister(PodGroup) if features.claims_of_groups else None)
-        self.selectors = SelectorCache(
-            list_attributes=features.list_attributes, shared_devices=features.consumable_capacity
-        )
+        self.selectors = SelectorCache(list_attributes=features.list_attributes)
         self.counts = DeviceCounts(self.selectors)
         self.demands = DeviceDemands(self)
         self._slices = informers.lister(ResourceSlice)

@@ -16,12 +16,10 @@ class SelectorCache:
     ----------
     list_attributes : bool, default False
         Attributes may be lists.
-    shared_devices : bool, default True
-        Devices may have several allocations.
     """
 
-    def __init__(self, *, list_attributes: bool = False, shared_devices: bool = True) -> None:
-        self._list_attributes, self._shared_devices = list_attributes, shared_devices
+    def __init__(self, *, list_attributes: bool = False) -> None:
+        self._list_attributes = list_attributes
         self._results: dict[tuple[str, bytes], bool | SelectorError] = {}
 
     def matches(self, expression: str, device: PublishedDevice) -> bool:
@@ -55,9 +53,7 @@ class SelectorCache:
         return found
 
     def _evaluate(self, expression: str, device: PublishedDevice) -> bool | SelectorError:
-        selector = compile_selector(
-            expression, list_attributes=self._list_attributes, shared_devices=self._shared_devices
-        )
+        selector = compile_selector(expression, list_attributes=self._list_attributes)
         if isinstance(selector, CompileError):
             raise selector
         try:

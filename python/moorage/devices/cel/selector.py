@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from moorage._core.base.quantity import Quantity
-from moorage.devices.cel.library.kubernetes_functions import add_includes, add_kubernetes_functions
+from moorage.devices.cel.library.kubernetes_functions import add_kubernetes_functions
 from moorage.devices.cel.library.net_functions import add_net_functions
 from moorage.devices.cel.library.optional_functions import add_optional_functions
 from moorage.devices.cel.library.semver import add_semver_functions, parse_semver
@@ -28,11 +28,11 @@ from .work import begin_work
 
 FIELDS = {
     "driver": STRING,
+    "allowMultipleAllocations": BOOL,
     "attributes": map_of(STRING, map_of(STRING, ANY)),
     "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
 }
 LISTS = {"attributes": map_of(STRING, map_of(STRING, DYN))}
-SHARED = {"allowMultipleAllocations": BOOL}
 
 
 class SelectorError(Exception):
@@ -92,11 +92,9 @@ _REASONS = {
 }
 
 
-@lru_cache(2)
-def _library(list_attributes: bool) -> Library:
+@lru_cache(1)
+def _library() -> Library:
     library = Library()
-    if list_attributes:
-        add_includes(library)
     add_standard_functions(library)
     add_string_functions(library)
     add_kubernetes_functions(library)
@@ -107,19 +105,14 @@ def _library(list_attributes: bool) -> Library:
 
 
 @lru_cache(4096)
-def compile_selector(
-    text: str, *, list_attributes: bool = False, shared_devices: bool = True
-) -> Selector | CompileError:
+def compile_selector(text: str, *, list_attributes: bool = False) -> Selector | CompileError:
     """Compile an expression about a device.
 
     Parameters
     ----------
     text : str
     list_attributes : bool, default False
-        Attributes may be lists, and there is the function ``includes`` (the feature gate
-        DRAListTypeAttributes).
-    shared_devices : bool, default True
-        Devices have ``allowMultipleAllocations`` (the feature gate DRAConsumableCapacity).
+        Attributes may be lists (the feature gate DRAListTypeAttributes).
 
     Returns
     -------
@@ -127,8 +120,8 @@ def compile_selector(
     """
     try:
         root = parse(text)
-        fields = FIELDS | (LISTS if list_attributes else {}) | (SHARED if shared_devices else {})
-        checker = TypeChecker(text, _library(list_attributes).functions, {"device": DEVICE}, fields)
+        fields = FIELDS | LISTS if list_attributes else FIELDS
+        checker = TypeChecker(text, _library().functions, {"device": DEVICE}, fields)
         result = checker.check(root)
         problems = literal_problems(root, checker.final)
         if problems:

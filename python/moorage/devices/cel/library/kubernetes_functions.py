@@ -141,6 +141,7 @@ def _lists(library: Library) -> None:
         library.member("min", [list_of(of)], of, lambda values: _extreme("min", values), cost.elements)
     library.member("indexOf", [list_of(A), A], INT, _index_of, cost.elements)
     library.member("lastIndexOf", [list_of(A), A], INT, _last_index_of, cost.elements)
+    library.member("includes", [DYN, DYN], BOOL, _includes, cost.elements)
 
 
 def _summed(zero: Any, add: Callable[[Any, Any], Any]) -> Callable[[tuple[Any, ...]], Any]:
@@ -175,16 +176,6 @@ def _index_of(values: tuple[Any, ...], value: Any) -> int:
 
 def _last_index_of(values: tuple[Any, ...], value: Any) -> int:
     return next((at for at in range(len(values) - 1, -1, -1) if are_equal(values[at], value)), -1)
-
-
-def add_includes(library: Library) -> None:
-    """Add the function of attributes that may be lists.
-
-    Parameters
-    ----------
-    library : Library
-    """
-    library.member("includes", [DYN, DYN], BOOL, _includes, cost.elements)
 
 
 def _includes(values: Any, value: Any) -> bool:

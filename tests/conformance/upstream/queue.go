@@ -39,14 +39,13 @@ type queueWorld struct {
 	sched    *scheduler.Scheduler
 	clock    *clocktesting.FakeClock
 	inFlight []*framework.QueuedPodInfo
-	errors   sets.Set[types.UID]
 	known    map[string]*v1.Pod
 	pops     bool
 }
 
 func newQueueWorld(ctx context.Context, scenario M) *queueWorld {
 	w := &world{ctx: ctx, logger: klog.FromContext(ctx), namespaces: sets.New[string](), pods: map[string]*v1.Pod{}, mode: "queue"}
-	q := &queueWorld{world: w, errors: sets.New[types.UID](), known: map[string]*v1.Pod{}}
+	q := &queueWorld{world: w, known: map[string]*v1.Pod{}}
 	text := `{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"KubeSchedulerConfiguration"}`
 	if c, ok := scenario["config"].(M); ok && c["configuration"] != nil {
 		b, _ := json.Marshal(c["configuration"])
@@ -114,10 +113,6 @@ func (q *queueWorld) giveBack(step M, plugins, pending sets.Set[string]) bool {
 	q.inFlight = append(q.inFlight[:i:i], q.inFlight[i+1:]...)
 	info.ClearRejectorPlugins()
 	info.UnschedulablePlugins, info.PendingPlugins = plugins, pending
-	q.errors.Delete(info.Pod.UID)
-	if plugins.Len()+pending.Len() == 0 {
-		q.errors.Insert(info.Pod.UID)
-	}
 	queue := q.sched.SchedulingQueue
 	cached, err := q.factory.Core().V1().Pods().Lister().Pods(info.Pod.Namespace).Get(info.Pod.Name)
 	if err != nil || cached.Spec.NodeName != "" || cached.UID != info.Pod.UID {
@@ -155,7 +150,8 @@ func (q *queueWorld) step(step M) M {
 		ready := len(queue.PodsInActiveQ())
 		if ready == 0 && q.pops {
 			for _, p := range queue.PodsInBackoffQ() {
-				if !q.errors.Has(p.UID) {
+				info, _ := queue.GetPod(p.Name, p.Namespace)
+				if info.UnschedulablePlugins.Len()+info.PendingPlugins.Len() > 0 { // no pod that backs off after an error
 					ready++
 				}
 			}
@@ -167,7 +163,6 @@ func (q *queueWorld) step(step M) M {
 		info, err := queue.Pop(q.logger)
 		check(err)
 		q.inFlight = append(q.inFlight, info)
-		q.errors.Delete(info.Pod.UID)
 		result["popped"] = M{"pod": key(info.Pod), "attempts": info.Attempts}
 	case "fail":
 		pending := setOf(step["pending"])

@@ -698,10 +698,8 @@ class SchedulingQueue:
     def record_evictions(self, evictions: Iterable[tuple[Notice[Pod], Notice[Pod]]]) -> None:
         """Record the changes and deletions of pods for the pods in flight, where no pod is unschedulable."""
         with self._lock:
-            is_registered = self.hints.is_registered
-            self._in_flight.observe_evictions(
-                evictions, pod_update_events, ASSIGNED_POD_DELETE, is_registered
-            )
+            heard = self.hints.is_registered
+            self._in_flight.observe_evictions(evictions, pod_update_events, ASSIGNED_POD_DELETE, heard)
 
     def may_react(self, event: ClusterEvent) -> bool:
         """Whether an event can have an effect: some pod is in flight, or a hint about the event is registered

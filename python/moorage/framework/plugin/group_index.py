@@ -290,21 +290,21 @@ class PodGroups:
         if self._read == heads:
             return
         self._read = heads
-        groups = [
-            (group, group.unit, group.spec.priority or 0)
-            for group in chain[AnyGroup](self._groups.likenesses(), self._composites.likenesses())
-        ]
-        whole = {unit: rank for group, unit, rank in groups if group.is_disrupted_whole}
-        self._evicted_with = {}
-        for group, unit, _ in groups if whole else ():
-            if isinstance(group, PodGroup):
-                ancestors = self.ancestors(unit) if group.parent else ()
-                above = [one for one in (unit, *ancestors) if one in whole]
-                self._evicted_with.update({unit: above[-1]} if above else {})
-        units = set(self._evicted_with.values())
-        self._whole = {unit: rank for unit, rank in whole.items() if unit in units}
-        self._lowest = min((rank for _, _, rank in groups), default=math.inf)
-        self._lowest_of_whole = min(self._whole.values(), default=math.inf)
+        groups, composites = self._groups.likenesses(), self._composites.likenesses()
+        both = list(chain[AnyGroup](groups, composites))
+        whole = {group.unit: group.spec.priority or 0 for group in both if group.is_disrupted_whole}
+        if whole and composites:
+            self._evicted_with = {}
+            for group in groups:
+                above = [one for one in (group.unit, *self.ancestors(group.unit)) if one in whole]
+                self._evicted_with.update({group.unit: above[-1]} if above else {})
+            units = set(self._evicted_with.values())
+            whole = {unit: rank for unit, rank in whole.items() if unit in units}
+        else:
+            self._evicted_with = {unit: unit for unit in whole}
+        self._whole = whole
+        self._lowest = min([group.spec.priority or 0 for group in both], default=math.inf)
+        self._lowest_of_whole = min(whole.values(), default=math.inf)
 
     # ---- pods ----------------------------------------------------------------------------------------------
 

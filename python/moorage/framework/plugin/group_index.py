@@ -110,7 +110,8 @@ class PodGroups:
         self._evicted_with: dict[UnitKey, UnitKey] = {}
         self._lowest = self._lowest_of_whole = math.inf
         self._read = self._trees_read = -1, -1
-        self._trees: dict[UnitKey, GroupTree] = {}  # as of `_trees_read`
+        self._trees: dict[UnitKey, GroupTree] = {}  # as of `_trees_read`; so is `_roots`
+        self._roots: dict[UnitKey, UnitKey | None] = {}
 
     def get(self, key: UnitKey) -> AnyGroup | None:
         """Return a pod group, or None if it does not exist.
@@ -166,10 +167,13 @@ class PodGroups:
         UnitKey or None
             None if the tree has no top: a group does not exist, or belongs to itself.
         """
-        above = self.ancestors(key)
-        top = above[-1] if above else key
-        group = self.get(top)
-        return top if group is not None and group.parent is None else None
+        self._forget_trees()
+        if key not in self._roots:
+            above = self.ancestors(key)
+            top = above[-1] if above else key
+            group = self.get(top)
+            self._roots[key] = top if group is not None and group.parent is None else None
+        return self._roots[key]
 
     def top(self, key: UnitKey) -> UnitKey:
         """Return the group whose pods are tried together with those of a group.
@@ -213,15 +217,18 @@ class PodGroups:
         -------
         GroupTree
         """
-        heads = self._changes[0].head, self._changes[1].head
-        if self._trees_read != heads:
-            self._trees_read = heads
-            self._trees.clear()
+        self._forget_trees()
         known = self._trees.get(key)
         if known is None:
             children = [self.tree(child.unit) for child in self.children(key)] if is_composite(key) else ()
             known = self._trees[key] = GroupTree(key, self.get(key), tuple(children))
         return known
+
+    def _forget_trees(self) -> None:
+        """Forget what was found of trees, if a group has changed since."""
+        heads = self._changes[0].head, self._changes[1].head
+        if self._trees_read != heads:
+            self._trees_read, self._trees, self._roots = heads, {}, {}
 
     def leaves(self, key: UnitKey) -> list[UnitKey]:
         """Return the pod groups below a composite group, or the pod group itself.

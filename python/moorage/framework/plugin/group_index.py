@@ -110,6 +110,8 @@ class PodGroups:
         self._evicted_with: dict[UnitKey, UnitKey] = {}
         self._lowest = self._lowest_of_whole = math.inf
         self._read = self._trees_read = -1, -1
+        self._complete: dict[UnitKey, bool] = {}  # as of the change `_completed` of pods and `_trees_read`
+        self._completed = -1
         self._trees: dict[UnitKey, GroupTree] = {}  # as of `_trees_read`; so is `_roots`
         self._roots: dict[UnitKey, UnitKey | None] = {}
 
@@ -228,7 +230,7 @@ class PodGroups:
         """Forget what was found of trees, if a group has changed since."""
         heads = self._changes[0].head, self._changes[1].head
         if self._trees_read != heads:
-            self._trees_read, self._trees, self._roots = heads, {}, {}
+            self._trees_read, self._trees, self._roots, self._complete = heads, {}, {}, {}
 
     def leaves(self, key: UnitKey) -> list[UnitKey]:
         """Return the pod groups below a composite group, or the pod group itself.
@@ -341,8 +343,14 @@ class PodGroups:
         -------
         bool
         """
-        tree = self.tree(root)
-        return tree.has_enough({leaf: self.size(leaf) for leaf in tree.leaves})
+        tree, changes = self.tree(root), self._pods.changes
+        if self._completed != changes:
+            self._completed, self._complete = changes, {}
+        known = self._complete.get(root)
+        if known is None:
+            known = tree.has_enough({leaf: self.size(leaf) for leaf in tree.leaves})
+            self._complete[root] = known
+        return known
 
     def pending(self, key: UnitKey) -> list[Pod]:
         """Return the pods of a group that have no node and are not being deleted.

@@ -25,10 +25,9 @@ def test_a_queue() -> None:
     calls = {
         "add": lambda: one.add(p),
         "add_infos": lambda: one.add_infos([QueuedPodInfo(pod("q"), 0.0)]),
-        **{name: getattr(one, name) for name in ("pending_pods", "inactive", "count_incoming")},
+        **{name: getattr(one, name) for name in ("pending_pods", "inactive", "in_flight", "count_incoming")},
         "pop": pop,
         "next_priority": one.next_priority,
-        "in_flight": one.in_flight,
         "in_flight_events": one.in_flight_events,
         "put_back": lambda: one.put_back(popped.pop()),
         "add_unschedulable_if_not_present": fail,
@@ -38,6 +37,7 @@ def test_a_queue() -> None:
         "move_all_to_active_or_backoff_queue": lambda: one.move_all_to_active_or_backoff_queue(
             NODE_ADD, None, None
         ),
+        "record_evictions": lambda: one.record_evictions([]),
         "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
         **{name: partial(getattr(one, name), NODE_ADD) for name in ("asks_by_class", "may_react")},
         "knows_any": lambda: one.knows_any([p]),

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage.errors import MoorageError
 from moorage.framework.plugin.events import (
+    ASSIGNED_POD,
     ASSIGNED_POD_ADD,
     FORCE_ACTIVATE,
     NODE,
@@ -25,6 +27,7 @@ from moorage.framework.plugin.status import Status
 from moorage.objects.model.pod import Pod, PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import Place, QueuedPodInfo
+from moorage.store.watch import with_version
 from tests.core.make import node, pod
 from tests.framework.make import make
 from tests.queue.make import (
@@ -405,3 +408,38 @@ def test_a_plugin_that_overrides_pre_enqueue_is_called() -> None:
     assert places(queue) == {"active": ["a", "c"], "gated": ["b"]}
     queue.activate([queued("b")])
     assert places(queue) == {"active": ["a", "c"], "gated": ["b"]}
+
+
+def test_evictions_in_flight_are_remembered() -> None:
+    """Like the same changes one by one. No object is made before a pod comes back."""
+    made = list[str]()
+
+    def make(old: Pod, version: str, name: Any) -> Pod:
+        made.append(old.name)
+        return replace(old, metadata=replace(old.metadata, resource_version=version))
+
+    def evictions() -> list[tuple[Notice[Pod], Notice[Pod]]]:
+        found = []
+        for name in "pq":
+            old = with_version(pod(name, on="n"), "6")
+            change = WatchEvent.deferred("MODIFIED", old, 7, make, name)
+            found.append((Notice(old, change), Notice(change, None)))
+        return found
+
+    heard = list[tuple[str, str, str | None]]()
+
+    def hint(one: Pod, old: Pod, new: Pod | None) -> QueueingHint:
+        heard.append((old.name, old.metadata.resource_version, new and new.metadata.resource_version))
+        return QueueingHint.QUEUE_SKIP
+
+    kinds = on(ASSIGNED_POD, ActionType.UPDATE, hint), on(ASSIGNED_POD, ActionType.DELETE, hint)
+    queue = make_queue(rejecting("Pods", *kinds), WANTS_NODES)
+    queue.record_evictions(evictions())
+    assert queue.in_flight_events() == []
+    queue.add(queued("a"))
+    info = queue.pop(0)
+    queue.record_evictions(evictions())
+    assert made == []
+    reject(queue, info, "Pods")
+    assert heard == [("p", "6", "7"), ("p", "7", None), ("q", "6", "7"), ("q", "7", None)]
+    assert (made, places(queue)) == (["p", "q"], {"unschedulable": ["a"]})

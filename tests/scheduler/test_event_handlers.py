@@ -129,10 +129,15 @@ def test_evicted_pods_are_removed_in_one_step(one: Scheduler) -> None:
     (registration,) = [r for r in one.informers.informer(Pod)._registrations if r.handler is one.pods]
     registration._on_run = note
     one.sync()
-    events = [("AssignedPodUpdate", "p", "p", False), ("AssignedPodDelete", "p", "", False)]
-    events += [("AssignedPodUpdate", "q", "q", False), ("AssignedPodDelete", "q", "", False)]
-    assert seen() == [*events, ("AssignedPodUpdate", "r", "r", False)]
+    assert seen() == [("AssignedPodUpdate", "r", "r", False)]  # only the pod in flight needs the others
     assert handled == [4]
+    found = [
+        (event.label, old.name, "" if new is None else new.status.conditions[-1].type)
+        for event, old, new in one.queue.in_flight_events()
+        if old is not None and old.name in "pq"
+    ]
+    events = [("AssignedPodUpdate", "p", "DisruptionTarget"), ("AssignedPodDelete", "p", "")]
+    assert found == [*events, *((label, "q", what) for label, _, what in events)]
     assert [one.cache.state.has_pod(pod(name)) for name in ("p", "q", "r")] == [False, False, True]
     assert not one.queue.nominator
 

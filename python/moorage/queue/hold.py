@@ -47,7 +47,7 @@ class Hold:
         """
         with self._lock:
             in_flight = self._in_flight
-            if len(in_flight) == len(infos) - at and not in_flight.events:
+            if len(in_flight) == len(infos) - at and not in_flight.has_events:
                 in_flight.is_held = in_flight.place(infos[-1].uid) is Place.ACTIVE
             return in_flight.is_held
 

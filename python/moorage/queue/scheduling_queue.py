@@ -15,12 +15,14 @@ from typing import Any, cast
 
 from fastrlock.rlock import FastRLock
 
+from moorage._core.base.watch_events import Notice
 from moorage._core.services.in_flight import InFlight
 from moorage._core.services.queued_pods import Place, QueuedPodInfo, entries_of, group_order
 from moorage._core.services.unschedulable_pods import RejectedPods, UnschedulablePods, rejection_of
 from moorage.errors import MoorageError
 from moorage.framework import ClusterEvent, Framework, PodNominator
 from moorage.framework.plugin.events import (
+    ASSIGNED_POD_DELETE,
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
     SCHEDULE_ATTEMPT_FAILURE,
@@ -687,18 +689,17 @@ class SchedulingQueue:
             self._places.units.regroup(keys)
 
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
-        """Call `move_all_to_active_or_backoff_queue` for the same event of several new objects.
-
-        Parameters
-        ----------
-        event : ClusterEvent
-        news : iterable of object
-            In the order of their events.
-        """
+        """Call `move_all_to_active_or_backoff_queue` for the same event of several new objects, in order."""
         with self._lock:
             if self.may_react(event):
                 for new in news:
                     self.move_all_to_active_or_backoff_queue(event, None, new)
+
+    def record_evictions(self, evictions: Iterable[tuple[Notice[Pod], Notice[Pod]]]) -> None:
+        """Record the changes and deletions of pods for the pods in flight, where no pod is unschedulable."""
+        with self._lock:
+            heard = self.hints.is_registered
+            self._in_flight.observe_evictions(evictions, pod_update_events, ASSIGNED_POD_DELETE, heard)
 
     def may_react(self, event: ClusterEvent) -> bool:
         """Whether an event can have an effect: some pod is in flight, or a hint about the event is registered

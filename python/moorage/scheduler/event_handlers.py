@@ -367,7 +367,10 @@ class PodHandler:
             self._leave(*evicted)
             with self.cache.lock:
                 assumed = {pod.metadata.uid: self._discard(pod) for pod in self.cache.remove_added(evicted)}
-            for change, deletion in events:
+            for at, (change, deletion) in enumerate(events):
+                if not (assumed or self.before_deletion or queue.has_unschedulable):
+                    queue.record_evictions(events[at:])
+                    break
                 if self.before_deletion:
                     self._prepare_deletion(deletion.known)
                 if not queue.is_listening():

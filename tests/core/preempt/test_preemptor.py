@@ -414,6 +414,49 @@ def test_a_pod_of_a_unit_that_goes_elsewhere_changes_the_choice() -> None:
     assert chosen() == (0, ["g0"])
 
 
+@pytest.mark.parametrize("is_assumed", [False, True])
+def test_the_latest_state_of_a_pod_tells_its_group(is_assumed: bool) -> None:
+    """Its class stays the same, so that the cache only gets another object."""
+    state = ClusterState()
+    state.set_node(make_node("n0"))
+    state.set_node(make_node("n1", cpu="1"))
+    state.add_pod(of_group(make_pod("g0", "n0", requests={"cpu": "4"}), "g"))
+    before = make_pod("p", "n1", requests={"cpu": "1m"})
+    (state.assume_pod if is_assumed else state.add_pod)(before)
+    preemptor = Preemptor(Placer(state, default_profile().compile(state), TieBreak.FIRST).decider)
+    (pod,) = high(1, requests={"cpu": "4"})
+
+    def victims() -> list[str]:
+        preemptor.begin(state.classes.intern(pod), groups=Groups({"g": 0}, state.pods()))
+        choice = preemptor.choose()
+        assert choice is not None
+        return sorted(victim.name for victim in choice[2])
+
+    assert victims() == ["g0"]
+    after = of_group(before, "g")
+    state.add_pod(after) if is_assumed else state.update_pod(before, after)
+    assert victims() == ["g0", "p"]
+    if not is_assumed:
+        state.update_pod(after, before)
+        assert victims() == ["g0"]
+
+
+def test_replicas_belong_to_the_group_of_their_template() -> None:
+    state = ClusterState()
+    state.set_node(make_node("n0", cpu="3"))
+    state.set_node(make_node("n1", cpu="1"))
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
+    template = of_group(make_pod("low", requests={"cpu": "1"}), "g")
+    pod_class = state.classes.intern(template)
+    state.assume_template(pod_class, template, 0, place_run(placer, pod_class, 4))
+    preemptor = Preemptor(placer.decider)
+    (pod,) = high(1, requests={"cpu": "3"})
+    preemptor.begin(state.classes.intern(pod), groups=Groups({"g": 0}, state.pods()))
+    choice = preemptor.choose()
+    assert choice is not None
+    assert sorted(victim.name for victim in choice[2]) == ["low-0", "low-1", "low-2", "low-3"]
+
+
 def test_the_window_is_a_tenth_of_the_nodes_but_a_hundred_at_least() -> None:
     for nodes, tried in {64: 64, 200: 128, 1300: 192}.items():  # in whole words
         placer = full(nodes)

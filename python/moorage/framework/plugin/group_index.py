@@ -110,7 +110,10 @@ class PodGroups:
         self._evicted_with: dict[UnitKey, UnitKey] = {}
         self._lowest = self._lowest_of_whole = math.inf
         self._read = self._trees_read = -1, -1
-        self._trees: dict[UnitKey, GroupTree] = {}  # as of `_trees_read`
+        self._complete: dict[UnitKey, bool] = {}  # as of the change `_completed` of pods and `_trees_read`
+        self._completed = -1
+        self._trees: dict[UnitKey, GroupTree] = {}  # as of `_trees_read`; so is `_roots`
+        self._roots: dict[UnitKey, UnitKey | None] = {}
 
     def get(self, key: UnitKey) -> AnyGroup | None:
         """Return a pod group, or None if it does not exist.
@@ -166,10 +169,13 @@ class PodGroups:
         UnitKey or None
             None if the tree has no top: a group does not exist, or belongs to itself.
         """
-        above = self.ancestors(key)
-        top = above[-1] if above else key
-        group = self.get(top)
-        return top if group is not None and group.parent is None else None
+        self._forget_trees()
+        if key not in self._roots:
+            above = self.ancestors(key)
+            top = above[-1] if above else key
+            group = self.get(top)
+            self._roots[key] = top if group is not None and group.parent is None else None
+        return self._roots[key]
 
     def top(self, key: UnitKey) -> UnitKey:
         """Return the group whose pods are tried together with those of a group.
@@ -213,15 +219,18 @@ class PodGroups:
         -------
         GroupTree
         """
-        heads = self._changes[0].head, self._changes[1].head
-        if self._trees_read != heads:
-            self._trees_read = heads
-            self._trees.clear()
+        self._forget_trees()
         known = self._trees.get(key)
         if known is None:
             children = [self.tree(child.unit) for child in self.children(key)] if is_composite(key) else ()
             known = self._trees[key] = GroupTree(key, self.get(key), tuple(children))
         return known
+
+    def _forget_trees(self) -> None:
+        """Forget what was found of trees, if a group has changed since."""
+        heads = self._changes[0].head, self._changes[1].head
+        if self._trees_read != heads:
+            self._trees_read, self._trees, self._roots, self._complete = heads, {}, {}, {}
 
     def leaves(self, key: UnitKey) -> list[UnitKey]:
         """Return the pod groups below a composite group, or the pod group itself.
@@ -290,21 +299,21 @@ class PodGroups:
         if self._read == heads:
             return
         self._read = heads
-        groups = [
-            (group, group.unit, group.spec.priority or 0)
-            for group in chain[AnyGroup](self._groups.likenesses(), self._composites.likenesses())
-        ]
-        whole = {unit: rank for group, unit, rank in groups if group.is_disrupted_whole}
-        self._evicted_with = {}
-        for group, unit, _ in groups if whole else ():
-            if isinstance(group, PodGroup):
-                ancestors = self.ancestors(unit) if group.parent else ()
-                above = [one for one in (unit, *ancestors) if one in whole]
-                self._evicted_with.update({unit: above[-1]} if above else {})
-        units = set(self._evicted_with.values())
-        self._whole = {unit: rank for unit, rank in whole.items() if unit in units}
-        self._lowest = min((rank for _, _, rank in groups), default=math.inf)
-        self._lowest_of_whole = min(self._whole.values(), default=math.inf)
+        groups, composites = self._groups.likenesses(), self._composites.likenesses()
+        both = list(chain[AnyGroup](groups, composites))
+        whole = {group.unit: group.spec.priority or 0 for group in both if group.is_disrupted_whole}
+        if whole and composites:
+            self._evicted_with = {}
+            for group in groups:
+                above = [one for one in (group.unit, *self.ancestors(group.unit)) if one in whole]
+                self._evicted_with.update({group.unit: above[-1]} if above else {})
+            units = set(self._evicted_with.values())
+            whole = {unit: rank for unit, rank in whole.items() if unit in units}
+        else:
+            self._evicted_with = {unit: unit for unit in whole}
+        self._whole = whole
+        self._lowest = min([group.spec.priority or 0 for group in both], default=math.inf)
+        self._lowest_of_whole = min(whole.values(), default=math.inf)
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
@@ -334,8 +343,14 @@ class PodGroups:
         -------
         bool
         """
-        tree = self.tree(root)
-        return tree.has_enough({leaf: self.size(leaf) for leaf in tree.leaves})
+        tree, changes = self.tree(root), self._pods.changes
+        if self._completed != changes:
+            self._completed, self._complete = changes, {}
+        known = self._complete.get(root)
+        if known is None:
+            known = tree.has_enough({leaf: self.size(leaf) for leaf in tree.leaves})
+            self._complete[root] = known
+        return known
 
     def pending(self, key: UnitKey) -> list[Pod]:
         """Return the pods of a group that have no node and are not being deleted.

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.pod_batch import Placements
 from moorage.framework.plugin.interface import Code, NominatingInfo, Status
 from moorage.objects import AnyGroup, Pod
@@ -344,8 +345,10 @@ def evictions_of(preemptions: Iterable[tuple[Pod | AnyGroup, str, Sequence[Pod]]
     """
     evicted = dict[str, Eviction]()
     for preemptor, node, victims in preemptions:
-        by = preemptor.key
-        evicted |= {victim.key: Eviction(victim.spec.node_name or node, by) for victim in victims}
+        by, made = preemptor.key, dict[str, Eviction]()
+        for key, victim in zip(keys_of(victims), victims, strict=True):
+            name = victim.spec.node_name or node
+            evicted[key] = made.get(name) or made.setdefault(name, Eviction(name, by))
     return evicted
 
 

@@ -58,14 +58,24 @@ def patch_groups(
         if message:
             reason = "SchedulerError" if is_error else "Unschedulable"
             condition = replace(condition, status="False", reason=reason, message=message)
-        elif isinstance(client, ObjectStore):
+        if isinstance(client, ObjectStore):
             godel = [group for group in alike if isinstance(group, PodGroup) and group.is_godel]
-            client.set_condition(
-                [group for group in alike if group not in godel] if godel else alike, condition
-            )
+            others = [group for group in alike if group not in godel] if godel else alike
+            if message:
+                others = [group for group in others if not _is_scheduled(client, group, condition)]
+            client.set_condition(others, condition)
             alike = list(godel)
         for group in alike:
             _patch(client, group, condition)
+
+
+def _is_scheduled(client: ObjectStore, group: AnyGroup, condition: Condition) -> bool:
+    """Whether the status of a group has a condition as true, or there is no such group."""
+    try:
+        current = cast(AnyGroup, client.get(type(group), group.name, group.namespace))
+    except NotFoundError:
+        return True
+    return any(one.type == condition.type and one.status == "True" for one in current.status.conditions)
 
 
 def _patch(client: ObjectClient, group: AnyGroup, condition: Condition) -> None:

@@ -53,3 +53,6 @@ cdef class SpecMemo:
 
     cpdef object get(self, object spec)
     cpdef int put(self, object spec, object value) except -1
+
+
+cpdef tuple group_of(object pod)

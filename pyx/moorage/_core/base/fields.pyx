@@ -191,7 +191,7 @@ cdef Field SCHEDULING_GROUP = Field("scheduling_group"), POD_GROUP_NAME = Field(
 GROUP_ANNOTATION = "godel.bytedance.com/pod-group-name"
 
 
-def group_of(pod):
+cpdef tuple group_of(object pod):
     """Return namespace and name of a pod's group.
 
     Parameters

@@ -84,5 +84,4 @@ cdef class Importance:
         return <mr_class_usage*>self.usages.data
 
 
-cdef int32_t group_symbol(Ledger ledger, PodClasses classes, int32_t number) except -1
 cdef int64_t start_of(Ledger ledger, int32_t number) except? -1

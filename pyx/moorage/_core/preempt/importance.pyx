@@ -12,13 +12,12 @@ Of equal priority, units come first, those with more pods before others, then th
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from moorage._core.base.fields import group_of
 from moorage.errors import InputError
 
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
-from moorage._core.base cimport LOG_ORDER, METADATA, STATUS, UID, Buffer, Field, Journal
+from moorage._core.base cimport LOG_ORDER, METADATA, UID, Buffer, Journal
 from moorage._core.csrc cimport *
 from moorage._core.state cimport Ledger, NodeTable, PodClasses, PodRecord, Shape
 
@@ -26,7 +25,6 @@ cdef enum:
     CHANGED_LIMIT = 1 << 14  # the longest list of changed rows
     FEW = 16                 # the least capacity for the members of a unit
 
-cdef Field START_TIME = Field("start_time")
 cdef int64_t SUMMAND = <int64_t>1 << 50  # thousands of these can be added without overflow
 
 cdef extern from *:
@@ -278,22 +276,12 @@ cdef int _mark(Units units, int32_t unit) except -1:
     return 0
 
 
-cdef int32_t _unit_of(Units units, int32_t number) except -2:
+cdef int32_t _unit_of(Units units, int32_t number) noexcept:
     """The unit of a pod, or -1."""
-    cdef int32_t group = group_symbol(units.ledger, units.classes, number)
+    cdef int32_t group = units.ledger.record(number).group
     if not group or group >= units.of_symbol.capacity:
         return -1
     return (<int32_t*>units.of_symbol.data)[group] - 1
-
-
-cdef int32_t group_symbol(Ledger ledger, PodClasses classes, int32_t number) except -1:
-    """The symbol of a pod's group, 0 for none; the pod's record caches it."""
-    cdef PodRecord* record = ledger.record(number)
-    if record.group < 0:
-        ledger.pods.touch(number)  # a rollback restores records to the byte
-        key = group_of(ledger.model_of(number))
-        record.group = 0 if key is None else classes.symbols.intern("/".join(key))
-    return record.group
 
 
 cdef int _sort_members(Units units, int32_t at, const mr_class_usage* usages) except -1:
@@ -496,6 +484,5 @@ cdef int64_t start_of(Ledger ledger, int32_t number) except? -1:
     cdef PodRecord* record = ledger.record(number)
     if record.start == INT64_MIN:
         ledger.pods.touch(number)  # a rollback restores records to the byte
-        pod = ledger.model_of(number)
-        record.start = MR_NOT_STARTED if START_TIME.of(STATUS.of(pod)) is None else start_time(pod)
+        record.start = start_time(ledger.model_of(number))
     return record.start

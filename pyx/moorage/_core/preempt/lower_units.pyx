@@ -18,7 +18,7 @@ from moorage._core.csrc cimport mr_row_add_pod, mr_verdict
 from moorage._core.decide.pod_batch cimport PodBatch
 from moorage._core.decide.search cimport Search
 from moorage._core.preempt.budgets cimport Budgets
-from moorage._core.preempt.importance cimport group_symbol, start_of
+from moorage._core.preempt.importance cimport start_of
 from moorage._core.preempt.importance import start_time
 from moorage._core.state cimport ClusterState, Ledger, Shape
 from moorage._core.state.pod_spec import bound
@@ -77,7 +77,7 @@ cdef class LowerUnits:
                 continue
             number = ledger.row(row).first
             for _ in range(ledger.pods_on(row)):
-                symbol = group_symbol(ledger, state.classes, number)
+                symbol = ledger.record(number).group
                 shape = state.classes.shape(ledger.class_of(number))
                 rank, whole = shape.priority, None
                 if symbol:

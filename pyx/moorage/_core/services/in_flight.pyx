@@ -7,7 +7,7 @@ import numpy as np
 
 from libc.stdint cimport int64_t
 
-from moorage._core.base cimport STATUS, Field
+from moorage._core.base cimport STATUS, Field, Notice
 from moorage._core.services.queued_pods cimport QueuedPodInfo
 from moorage._core.services.unschedulable_pods cimport UnschedulablePods
 from moorage._core.services.queued_pods import Place, copies_of
@@ -28,7 +28,7 @@ cdef class InFlight:
     """
 
     cdef dict pods
-    cdef list log           # (event, old object, new object), from `first` on
+    cdef list log           # (event, old object, new object) or (event, notice), from `first` on
     cdef Py_ssize_t first
     cdef int64_t dropped    # number of events before `log`: no pod in flight needs them
     cdef dict before        # number of an event: number of pods for which it is the first after the pop
@@ -84,9 +84,26 @@ cdef class InFlight:
         return list(self.pods.values())
 
     @property
+    def has_events(self):
+        """Whether there are events that some pod in flight may still need."""
+        return len(self.log) > self.first
+
+    @property
     def events(self):
         """The events that some pod in flight may still need, in order."""
-        return self.log[self.first :]
+        return self._from(self.first)
+
+    cdef list _from(self, Py_ssize_t first):
+        """Return the events from an index on, with the objects of notices."""
+        cdef Py_ssize_t at
+        cdef tuple entry
+        cdef Notice notice
+        for at in range(first, len(self.log)):
+            entry = <tuple>self.log[at]
+            if len(entry) == 2:
+                notice = entry[1]
+                self.log[at] = entry[0], notice.old, notice.new
+        return self.log[first:]
 
     def take(self, list infos not None, place, dict waiting not None):
         """Add popped pods; they wait no longer.
@@ -194,6 +211,39 @@ cdef class InFlight:
         if self.pods and not self.is_held:
             self.log.append((event, old, new))
 
+    def observe_evictions(self, evictions, events_of, deleted, is_registered):
+        """Record that pods were changed and then deleted. The objects are made where they are read.
+
+        Parameters
+        ----------
+        evictions : iterable of (Notice, Notice)
+            The change and the deletion of each pod.
+        events_of : callable
+            Returns the events of a change, from the object before and after it.
+        deleted : ClusterEvent
+            The event of a deletion.
+        is_registered : callable
+            Tells whether an event is recorded.
+        """
+        cdef Notice change, deletion
+        cdef bint deletes
+        cdef list unchanged = None, log = self.log
+        if not self.pods or self.is_held:
+            return
+        deletes = is_registered(deleted)
+        for change, deletion in evictions:
+            old, new = change.old, change.known
+            if old is not new or unchanged is None:
+                events = [event for event in events_of(old, new) if is_registered(event)]
+                if old is new:
+                    unchanged = events
+            else:
+                events = unchanged
+            for event in events:
+                log.append((event, change))
+            if deletes:
+                log.append((deleted, deletion))
+
     def since_pop(self, str uid not None):
         """Return the events since the pop of a pod that is in flight, by its UID.
 
@@ -207,7 +257,7 @@ cdef class InFlight:
         list of Observed
         """
         cdef QueuedPodInfo info = self.pods[uid]
-        return self.log[<Py_ssize_t>(info.cursor - self.dropped) :]
+        return self._from(<Py_ssize_t>(info.cursor - self.dropped))
 
     def place(self, str uid not None):
         """Return the place that the pod of a UID was popped from; None if it is not in flight.

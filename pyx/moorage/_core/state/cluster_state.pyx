@@ -61,7 +61,7 @@ cdef class ClusterState:
             self.symbols, self.table.resource_names, self.table.label_keys, self.images.names,
             gates, ledger_of,
         )
-        self.ledger = Ledger(self.journal)
+        self.ledger = Ledger(self.journal, self.symbols)
         self.namespaces = Namespaces(self.journal, self.log)
         self.workloads = Workloads(self.journal, self.log)
         self.domains = Domains(self.view, self.classes, self.ledger, self.journal)

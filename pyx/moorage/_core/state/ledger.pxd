@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t
 
-from moorage._core.base cimport Buffer, Deadlines, Journal, debug_below
+from moorage._core.base cimport Buffer, Deadlines, Journal, Symbols, debug_below
 from moorage._core.state.templates cimport Replicas, Templates
 
 cdef extern from "math.h":
@@ -21,12 +21,12 @@ cdef enum PodState:
 
 cdef struct PodRecord:
     double deadline
-    int64_t start  # start time that `Importance` has read; INT64_MIN if it has not read it
+    int64_t start  # in microseconds since 1970, MR_NOT_STARTED; INT64_MIN: `Importance` has not read it yet
     int32_t row, before, after  # list links; `after` of a free number: the next free number, plus 1
     int32_t pod_class
     int32_t origin, ordinal  # origin: id of its Replicas, plus 1; 0 for a pod with an object
     int8_t state, terminating
-    int32_t group  # symbol of the pod's group that `Units` has read, 0 for none; -1 if it has not read it
+    int32_t group  # symbol of the pod's group, 0 for none
 
 cdef struct RowRecord:
     int32_t first, last, count, shared  # `shared`: whether `row_pods` can hold a RowPods for the row
@@ -46,6 +46,7 @@ cdef class RowPods:
 @cython.final
 cdef class Ledger:
     cdef Journal journal
+    cdef Symbols symbols
     cdef dict index, watched
     cdef list moved, objects, row_pods
     cdef readonly Templates templates

@@ -9,12 +9,16 @@ from functools import partial
 cimport cython
 from cpython.ref cimport Py_REFCNT
 
-from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, SPEC, UID, VOLUMES, Deadline, WatchEvent, made
+from moorage._core.base cimport (
+    DELETION_TIMESTAMP, METADATA, SPEC, STATUS, UID, VOLUMES, Deadline, Field, WatchEvent, group_of, made,
+)
+from moorage._core.csrc cimport MR_NOT_STARTED
 from moorage._core.state.pod_spec cimport uses_volumes
 
 cdef enum:
     LATER = -1
 
+cdef Field START_TIME = Field("start_time")
 cdef double NEVER = LATER  # the deadline of a pod that has none
 
 
@@ -52,10 +56,13 @@ cdef class Ledger:
     ----------
     journal : Journal
         Records the changes.
+    symbols : Symbols
+        Has those of groups.
     """
 
-    def __cinit__(self, Journal journal not None):
+    def __cinit__(self, Journal journal not None, Symbols symbols not None):
         self.journal = journal
+        self.symbols = symbols
         self.index = {}
         self.objects = []
         self.row_pods = []
@@ -71,7 +78,7 @@ cdef class Ledger:
 
     cdef Ledger clone(self, Journal journal):
         """Return an independent copy that shares the pod objects."""
-        cdef Ledger out = Ledger(journal)
+        cdef Ledger out = Ledger(journal, self.symbols)
         out.index = self.index.copy()
         out.objects = self.objects.copy()
         out.row_pods = [None] * len(self.row_pods)
@@ -237,6 +244,7 @@ cdef class Ledger:
         cdef int32_t number
         cdef str uid = UID.of(METADATA.of(pod))
         cdef bint terminating = DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None
+        cdef int32_t group = _group(self, pod)
         _reserve(self, 1)
         self.reserve_rows(row + 1)
         self._fill_shared(row)
@@ -250,12 +258,14 @@ cdef class Ledger:
         self.index[uid] = number
         self.objects[number] = pod
         _enter(self, row, pod_class, terminating, state)
+        self.record(number).start, self.record(number).group = _start(pod), group
         return number
 
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1:
         """Add assumed replicas of a template, one on each of `rows`."""
         cdef bint terminating = replicas.template.metadata.deletion_timestamp is not None
-        cdef int32_t at, number
+        cdef int32_t at, number, group = _group(self, replicas.template)
+        cdef int64_t start = _start(replicas.template)
         cdef int32_t* numbers
         self.make_room(replicas.count, True)
         # What needs memory comes first: outside of a transaction nothing undoes the rest.
@@ -274,6 +284,7 @@ cdef class Ledger:
             number = _enter(self, rows[at], pod_class, terminating, ASSUMED)
             self.record(number).origin = replicas.id + 1
             self.record(number).ordinal = replicas.first + at
+            self.record(number).start, self.record(number).group = start, group
             numbers[at] = number
 
     def _strike(self, int32_t number, str uid):
@@ -317,11 +328,14 @@ cdef class Ledger:
         """Make an assumed pod an added one on the same row, moving it to the end of the row.
 
         With `pod`, allowed outside of transactions only, it gets a new object, also if it was a replica: the
-        pod, or the event that makes it.
+        pod, or the event that binds it.
         """
         cdef PodRecord* record = self.record(number)
-        cdef int32_t row = record.row
+        cdef int32_t row = record.row, group = record.group
+        cdef int64_t start = record.start
         cdef str uid
+        if pod is not None and type(pod) is not WatchEvent:  # a binding sets neither
+            group, start = _group(self, pod), _start(pod)
         self._fill_shared(row)
         if pod is not None and record.origin:  # first what needs memory
             uid = _uid(pod)
@@ -341,7 +355,7 @@ cdef class Ledger:
         _append(self, number, row)
         if pod is not None:
             self.objects[number] = pod
-            record.start, record.group = INT64_MIN, -1
+            record.start, record.group = start, group
 
     cdef bint has_any(self, const unsigned char[::1] matching) noexcept:
         """Whether the ledger has a pod whose class `matching`, indexed by class, selects.
@@ -496,7 +510,6 @@ cdef int32_t _enter(Ledger ledger, int32_t row, int32_t pod_class, bint terminat
         totals.used += 1
     totals.alive += 1
     pod.deadline = NEVER
-    pod.start, pod.group = INT64_MIN, -1
     pod.pod_class = pod_class
     pod.origin = pod.ordinal = 0
     pod.state = state
@@ -538,6 +551,17 @@ cdef int _unlink(Ledger ledger, int32_t number) except -1:
         pods_of.first = last
     else:
         pods[gone.before].after = last
+
+
+cdef int32_t _group(Ledger ledger, object pod) except -1:
+    """Return the symbol of a pod's group, or 0."""
+    cdef tuple key = group_of(pod)
+    return 0 if key is None else ledger.symbols.intern("/".join(key))
+
+
+cdef int64_t _start(object pod) except 0:
+    """Return what is known of when a pod was started, without reading the time."""
+    return MR_NOT_STARTED if START_TIME.of(STATUS.of(pod)) is None else INT64_MIN
 
 
 cdef str _uid(object held):

@@ -130,11 +130,14 @@ class GangWorld(World):
         engine.runs_post_filter = False
         decision = self.scheduler.context.schedule_one(pod)
         engine.runs_post_filter = True
-        found: Json = {"start": decision.start, "next": decision.next, "evaluated": decision.evaluated}
+        found: Json = {"start": decision.start, "next": decision.next}
         order = list(decision.order())
         if order != self.last_order:
             self.last_order = order
             found["orderHash"] = sha1("\n".join(order))
+        if decision.error:
+            return found | {"error": decision.error}
+        found["evaluated"] = decision.evaluated
         if decision.node is None:
             return found | {"fitError": decision.fit_error}
         self.place(pod, decision.node)

@@ -37,6 +37,7 @@ from moorage.objects.model.pod import (
     PodSchedulingGroup,
 )
 from moorage.objects.model.pod_group import (
+    V1ALPHA2,
     AllDisruptionMode,
     DisruptionMode,
     PodGroup,
@@ -101,6 +102,30 @@ def test_all_pods_of_a_group_go_wherever_they_are() -> None:
 def test_only_a_group_that_asks_for_it(settings: Any, expected: list[str]) -> None:
     pods = [member("m0", cpu=2), member("m1", "b", cpu=4), member("m2", cpu=2)]
     assert said(world(*pods, nodes=NODES[:2], **settings), preemptor(2))["a"] == expected
+
+
+def test_a_pod_evicts_pods_of_v1_36_one_by_one_by_their_own_priority() -> None:
+    mixed = [replace(group(mode="PodGroup", priority=99), api_version=V1ALPHA2), group("h")]
+    pods = [member("m0", cpu=2), member("m1", "b", cpu=4, priority=20), member("m2", cpu=2)]
+    others = [member("n0", "b", to="h")]
+    one = world(*pods, *others, groups=mixed, nodes=NODES[:2])
+    assert said(one, preemptor(2)) == {"a": ["m2"]}
+    units = Units(one.handle, for_group=True)
+    assert [units.unit_of(("default", name)) for name in "gh"] == [
+        (99, ("default", "g")),
+        (0, ("default", "h")),
+    ]
+    assert [pod.name for pod in units.of([pods[0]])[0].pods] == ["m1", "m0", "m2"]
+
+
+def test_seen_by_a_group_pods_of_v1_36_have_their_own_priority() -> None:
+    one = world(
+        member("m", priority=2), groups=[replace(group(mode="Pod", priority=9), api_version=V1ALPHA2)]
+    )
+    units = Units(one.handle, for_group=True)
+    assert units.unit_of(("default", "g")) == (None, None)
+    (unit,) = units.of([member("m", priority=2)])
+    assert (unit.priority, unit.is_group) == (2, True)
 
 
 def test_the_group_s_priority_decides_whether_it_may_be_evicted() -> None:

@@ -142,7 +142,7 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
             return False
         handle = self.required_handle()
         groups = groups_of(handle)
-        if groups is not None and groups.lowest_priority_of_whole < shape.priority:
+        if groups is not None and groups.whole_for(group=False).lowest_priority < shape.priority:
             return True
         return has_pods_below(handle.cache.state, shape.priority)
 

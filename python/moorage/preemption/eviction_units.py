@@ -2,20 +2,22 @@
 
 kube-scheduler v1.37, framework/preemption/types.go; KEP-5710 (spec.disruptionMode). Pods of other groups are
 evicted one by one. If the preemptor is a pod, their own priority counts, as in v1.36; if it is a group, the
-priority of their group. Order of importance and protection by PodDisruptionBudgets: v1.36, util/utils.go
-MoreImportantPod, defaultpreemption filterPodsWithPDBViolation; for several pods v1.37,
-framework/preemption/util.go.
+priority of their group. Groups of scheduling.k8s.io/v1alpha2 are those of v1.36: a preemptor that is a pod
+evicts their pods one by one, and pods that are evicted one by one have their own priority.
+
+Order of importance and protection by PodDisruptionBudgets: v1.36, util/utils.go MoreImportantPod,
+defaultpreemption filterPodsWithPDBViolation; for several pods v1.37, framework/preemption/util.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from moorage._core.preempt.budgets import budget_matcher
 from moorage._core.preempt.importance import start_time
 from moorage.framework import FrameworkHandle
-from moorage.framework.plugin.group_index import PodGroups
+from moorage.framework.plugin.group_index import PodGroups, Whole
 from moorage.objects import Pod, PodDisruptionBudget, UnitKey, group_of
 
 
@@ -156,7 +158,8 @@ class Units:
         self._for_group = for_group
         self._cache = handle.cache
         self._groups = groups_of(handle)
-        self._whole: Mapping[UnitKey, int] = {} if self._groups is None else self._groups.whole
+        whole = Whole({}, {}) if self._groups is None else self._groups.whole_for(for_group)
+        self._whole, self._evicted_with = whole.priority, whole.evicted_with
         self._pods: dict[UnitKey, dict[str, Pod]] = {}
         self._made: dict[UnitKey, Unit] = {}
 
@@ -208,11 +211,11 @@ class Units:
             The priority, None for that of the pod itself; and the group whose pods are only evicted together,
             None where each pod is evicted by itself.
         """
-        whole = self._evicted_with(key)
+        whole = self._evicted_with.get(key)
         if whole is not None:
             return self._whole[whole], whole
         group = self._groups.get(key) if self._groups is not None and self._for_group else None
-        return None if group is None else group.spec.priority or 0, None
+        return None if group is None or group.is_v1alpha2 else group.spec.priority or 0, None
 
     def whole(self, key: UnitKey, here: Sequence[Pod]) -> tuple[Pod, ...]:
         """Return the pods of a group that are only evicted together.
@@ -220,7 +223,7 @@ class Units:
         Parameters
         ----------
         key : UnitKey
-            Of a group in `PodGroups.whole`.
+            Of a group that is evicted as a whole.
         here : sequence of Pod
             Pods of the group in the cache, which informers may not have yet.
 
@@ -234,11 +237,7 @@ class Units:
     def _key(self, pod: Pod) -> UnitKey | None:
         """Return the group with which alone a pod is evicted, or None."""
         key = group_of(pod) if self._whole else None
-        return None if key is None else self._evicted_with(key)
-
-    def _evicted_with(self, key: UnitKey) -> UnitKey | None:
-        """Return the group with which alone the pods of a pod group are evicted, or None."""
-        return self._groups.evicted_with.get(key) if self._groups is not None and self._whole else None
+        return None if key is None else self._evicted_with.get(key)
 
     def _single(self, pod: Pod) -> Unit:
         """Return the unit of a pod that is evicted by itself."""

@@ -9,41 +9,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.conformance.compare import differences
+from tests.conformance.extenders import served
 from tests.conformance.modes import Mode
 from tests.conformance.replay import replay
 from tests.live.servers.build import MissingGoError, go_version
 
-from .crossing import DRA, FULL, Json, crossed, scenarios
+from .crossing import DRA, FULL, GANG, SAMPLED, Json, crossed, scenarios
+from .decisions import build, upstream
 from .normal import normal
 from .queueing import waiting
 
-HERE = Path(__file__).parent
-VECTORS = HERE.parent / "data"
+VECTORS = Path(__file__).parents[1] / "data"
 AGAIN = 20
 """How often a scenario that differs is played again."""
-
-
-def build(target: Path) -> Path:
-    """Build the Go program, and return its path."""
-    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-modcacherw -buildvcs=false"}
-    command = ["go", "build", "-mod=readonly", "-trimpath", "-o", str(target / "decisions"), "."]
-    subprocess.run(command, cwd=HERE, env=environment, check=True)
-    return target / "decisions"
-
-
-def upstream(program: Path, made: Iterable[Json]) -> list[Json]:
-    """The results of kube-scheduler's code."""
-    text = "".join(json.dumps(one) + "\n" for one in made)
-    done = subprocess.run([program], input=text, capture_output=True, text=True, check=True)
-    return [json.loads(line)["result"] for line in done.stdout.splitlines()]
 
 
 def first_difference(scenario: Json, theirs: Json) -> Iterator[str]:
@@ -57,11 +41,36 @@ def first_difference(scenario: Json, theirs: Json) -> Iterator[str]:
             return
 
 
+def bred(folder: Path, seed: int, count: int) -> Iterator[list[Json]]:
+    """Scenarios of each kind."""
+    full, dra, sampled, gang = (scenarios(folder, one) for one in (FULL, DRA, SAMPLED, GANG))
+    for parents, others in ((full, ()), (dra, ()), (sampled, full), (gang, full)):
+        yield list(crossed(parents, seed, count, others))
+    for parents in (full, dra):
+        yield list(waiting(parents, seed, count))
+
+
+def compare(program: Path, made: list[Json], counts: dict[str, int]) -> None:
+    """Have both decide, count, and print the differences."""
+    with served(json.dumps(made).encode()) as text:
+        given = json.loads(text)
+        for scenario, theirs in zip(given, upstream(program, given), strict=True):
+            counts["scenarios"] += 1
+            counts["steps"] += len(theirs["steps"])
+            found = list(first_difference(scenario, theirs))
+            if not found:
+                continue
+            again = {json.dumps(normal(one)) for one in upstream(program, [scenario] * AGAIN)}
+            drawn = len(again) > 1
+            counts["drawn by lot" if drawn else "different"] += 1
+            print("\n".join(() if drawn else found), end="" if drawn else "\n", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.conformance.upstream")
     parser.add_argument("folder", type=Path, nargs="?", default=VECTORS)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=1000, help="scenarios of each of the four kinds")
+    parser.add_argument("--count", type=int, default=1000, help="scenarios of each of the six kinds")
     options = parser.parse_args()
     try:
         print(f"building with {go_version()}", file=sys.stderr)
@@ -71,22 +80,8 @@ def main() -> int:
     counts = {"scenarios": 0, "steps": 0, "drawn by lot": 0, "different": 0}
     with tempfile.TemporaryDirectory() as folder:
         program = build(Path(folder))
-        for families in (FULL, DRA):
-            parents = scenarios(options.folder, families)
-            made = [
-                *crossed(parents, options.seed, options.count),
-                *waiting(parents, options.seed, options.count),
-            ]
-            for scenario, theirs in zip(made, upstream(program, made), strict=True):
-                counts["scenarios"] += 1
-                counts["steps"] += len(theirs["steps"])
-                found = list(first_difference(scenario, theirs))
-                if not found:
-                    continue
-                again = {json.dumps(normal(one)) for one in upstream(program, [scenario] * AGAIN)}
-                drawn = len(again) > 1
-                counts["drawn by lot" if drawn else "different"] += 1
-                print("\n".join(() if drawn else found), end="" if drawn else "\n", flush=True)
+        for made in bred(options.folder, options.seed, options.count):
+            compare(program, made, counts)
     print(", ".join(f"{count} {what}" for what, count in counts.items()))
     return 1 if counts["different"] else 0
 

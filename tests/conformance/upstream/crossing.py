@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,6 +22,11 @@ FULL = (
     *("preempt", "preempt_constraints", "storm_preempt"),
 )
 DRA = ("dra", "dra_cel", "dra_features")
+SAMPLED = (
+    *("sampled", "sampled_plain", "sampled_mixed", "batching", "extenders"),
+    *("storm_sampled", "storm_ties", "storm_batching"),
+)
+GANG = ("gang_plain", "gang_tas", "gang_preempt", "gang_wap")
 SPEC = (
     *("affinity", "topologySpreadConstraints", "tolerations", "nodeSelector", "overhead", "initContainers"),
     *("containers", "priority", "preemptionPolicy", "resources", "hostNetwork", "volumes"),
@@ -49,19 +54,22 @@ def scenarios(folder: Path, families: Iterable[str]) -> list[Json]:
         for line in lines(path):
             if len(line) < 600_000 and not any(one in line for one in UNTOLD):
                 scenario: Json = json.loads(line)["scenario"]
-                if not scenario.get("brief"):
+                if not scenario.pop("brief", False) or scenario["mode"] == "sampled":
+                    scenario.pop("digest", None)
                     found.append(scenario)
     return found
 
 
-def crossed(parents: list[Json], seed: int, count: int) -> Iterator[Json]:
+def crossed(parents: list[Json], seed: int, count: int, others: Sequence[Json] = ()) -> Iterator[Json]:
     """Yield new scenarios; equal arguments give equal ones.
 
     Parameters
     ----------
     parents : list of dict
-        Scenarios of modes full and preempt, or of mode dra.
+        Scenarios of modes full and preempt, of mode sampled, of mode gang, or of mode dra.
     seed, count : int
+    others : sequence of dict
+        More scenarios, from which nodes, pods and objects are taken.
 
     Yields
     ------
@@ -70,11 +78,11 @@ def crossed(parents: list[Json], seed: int, count: int) -> Iterator[Json]:
     random = Random(seed)
     for number in range(count):
         child = copy.deepcopy(random.choice(parents))
-        donors = random.choices(parents, k=3)
+        donors = random.choices([*parents, *others], k=3)
         child["name"] = f"crossed-{seed}-{number}-{child['name']}"
         child["steps"] = list(_each_pod_once(child["steps"][: random.randint(5, 30)]))
         rate = random.choice([0.0, 0.1, 0.3, 0.6])
-        if random.random() < 0.3:
+        if random.random() < 0.3 and _kind(donors[0]) == _kind(child):
             child["config"] = copy.deepcopy(donors[0].get("config", {}))
         if child["mode"] == "dra":
             _cross_devices(child, donors, rate, random)
@@ -96,27 +104,36 @@ def _each_pod_once(steps: Iterable[Json]) -> Iterator[Json]:
         yield step
 
 
+def _kind(scenario: Json) -> str:
+    """What may share a configuration: mode preempt goes on where mode full ends."""
+    mode: str = scenario["mode"]
+    return "full" if mode == "preempt" else mode
+
+
 def _objects(scenario: Json, kind: str) -> list[Json]:
     """The objects of a kind, those of steps included."""
     field = {"Pod": "pod", "Node": "node"}.get(kind, "object")
     stepped = [step[field] for step in scenario["steps"] if isinstance(step.get(field), dict)]
+    if kind == "Pod":
+        stepped += [pod for step in scenario["steps"] for pod in step.get("members", ())]
     return [one for one in (*scenario["objects"], *stepped) if one.get("kind", kind) == kind]
 
 
-# ---- modes full and preempt ---------------------------------------------------------------------------
+# ---- all modes but dra --------------------------------------------------------------------------------
 
 
 def _cross_pods(child: Json, donors: list[Json], rate: float, random: Random) -> None:
-    if random.random() < 0.25:
+    if child["mode"] == "full" and random.random() < 0.25:
         child["mode"] = "preempt"
     _add_objects(child, donors, random)
+    _cross_groups(child, donors, rate, random)
     for node in _objects(child, "Node"):
         if (given := _objects(random.choice(donors), "Node")) and random.random() < rate:
             _cross_node(node, random.choice(given), random)
     for at, pod in enumerate(_objects(child, "Pod")):
         if (given := _objects(random.choice(donors), "Pod")) and random.random() < rate:
-            _cross_pod(pod, random.choice(given), random)
-        if child["mode"] == "preempt":  # equal times of two victims are left to chance
+            _cross_pod(pod, random.choice(given), random, _kind(child) == "full")
+        if child["mode"] in ("preempt", "gang"):  # equal times of two victims are left to chance
             time = f"2026-01-01T{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}Z"
             pod.setdefault("status", {})["startTime"] = time
 
@@ -154,9 +171,18 @@ def _cross_node(node: Json, other: Json, random: Random) -> None:
             node.setdefault(given[name][0], {})[name] = copy.deepcopy(given[name][1])
 
 
-def _cross_pod(pod: Json, other: Json, random: Random) -> None:
+def _cross_groups(child: Json, donors: list[Json], rate: float, random: Random) -> None:
+    specs = [one["spec"] for donor in donors for one in _objects(donor, "PodGroup")]
+    for group in _objects(child, "PodGroup"):
+        if specs and random.random() < rate:
+            group["spec"] = copy.deepcopy(random.choice(specs))
+
+
+def _cross_pod(pod: Json, other: Json, random: Random, with_volumes: bool) -> None:
     spec, given = pod.setdefault("spec", {}), other.get("spec", {})
     for name in random.sample(SPEC, random.randint(1, 4)):
+        if name == "volumes" and not with_volumes:
+            continue
         if name in given:
             spec[name] = copy.deepcopy(given[name])
         elif name != "containers" and random.random() < 0.3:

@@ -1,6 +1,7 @@
 // Decisions of kube-scheduler for scenarios in the format of the conformance vectors: one JSON object a line is read
 // from standard input and written back with its result. The real plugins, cache, snapshot and queue run in process,
-// without an API server and without goroutines of informers. Modes: full, preempt, dra, queue.
+// without an API server and without goroutines of informers. Modes: full, preempt, dra, queue,
+// sampled, gang.
 package main
 
 import (
@@ -35,6 +36,9 @@ func run(scenario M) (result M) {
 	for gate, on := range gates {
 		now[gate] = on.(bool)
 	}
+	if scenario["mode"] == "gang" {
+		before["SchedulerAsyncAPICalls"], now["SchedulerAsyncAPICalls"] = true, false // calls end within their attempt
+	}
 	set(now)
 	defer set(before)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -54,6 +58,10 @@ func run(scenario M) (result M) {
 	}()
 	if scenario["mode"] == "queue" {
 		runQueue(ctx, scenario, gates, result)
+		return result
+	}
+	if scenario["mode"] == "sampled" || scenario["mode"] == "gang" {
+		runAttempts(ctx, scenario, result)
 		return result
 	}
 	w := newWorld(ctx, scenario)

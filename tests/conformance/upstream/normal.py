@@ -6,8 +6,11 @@ from typing import Any
 
 Json = dict[str, Any]
 
-LEFT_OUT = {"allocations", "writes", "extendedClaim", "shareID", "allocationTimestamp"}
-"""Fields of mode dra that the Go program does not tell, or that differ from run to run."""
+LEFT_OUT = {
+    *("allocations", "writes", "extendedClaim", "shareID", "allocationTimestamp"),
+    *("feasibleAt", "feasibleAtDigest", "totals", "totalsDigest", "orderHash", "hinted"),
+}
+"""Fields of modes dra, sampled and gang that the Go program does not tell, or that differ from run to run."""
 
 
 def normal(step: Json) -> Json:

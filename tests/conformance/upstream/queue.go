@@ -61,6 +61,7 @@ func newQueueWorld(ctx context.Context, scenario M) *queueWorld {
 		func(string) events.EventRecorderLogger { return events.NewFakeRecorder(1000000) },
 		scheduler.WithComponentConfigVersion(cfg.TypeMeta.APIVersion), scheduler.WithProfiles(cfg.Profiles...),
 		scheduler.WithParallelism(1), scheduler.WithClock(q.clock),
+		scheduler.WithPercentageOfNodesToScore(cfg.PercentageOfNodesToScore), scheduler.WithExtenders(cfg.Extenders...),
 		scheduler.WithPodInitialBackoffSeconds(cfg.PodInitialBackoffSeconds), scheduler.WithPodMaxBackoffSeconds(cfg.PodMaxBackoffSeconds))
 	check(err)
 	w.cache = q.sched.Cache

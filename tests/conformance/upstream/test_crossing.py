@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.conformance.compare import differences
+from tests.conformance.extenders import served
 from tests.conformance.modes import Mode
 from tests.conformance.replay import replay
-from tests.conformance.upstream.crossing import DRA, FULL, crossed, scenarios
+from tests.conformance.upstream.crossing import DRA, FULL, GANG, SAMPLED, crossed, scenarios
 from tests.conformance.upstream.normal import normal
 from tests.conformance.upstream.queueing import waiting
 from tests.house.source import ROOT
@@ -24,16 +26,17 @@ def bred(families: tuple[str, ...], seed: int) -> list[dict[str, Any]]:
     return list(crossed(scenarios(VECTORS, families), seed, 12))
 
 
-@pytest.mark.parametrize("families", [FULL, DRA], ids=["full", "dra"])
+@pytest.mark.parametrize("families", [FULL, DRA, SAMPLED, GANG], ids=["full", "dra", "sampled", "gang"])
 def test_a_seed_gives_the_same_scenarios(families: tuple[str, ...]) -> None:
     assert bred(families, 7) == bred(families, 7) != bred(families, 8)
 
 
-@pytest.mark.parametrize("families", [FULL, DRA], ids=["full", "dra"])
+@pytest.mark.parametrize("families", [FULL, DRA, SAMPLED, GANG], ids=["full", "dra", "sampled", "gang"])
 @pytest.mark.parametrize("how", [Mode(candidates=False), Mode(threads=2)], ids=str)
 def test_every_way_comes_to_the_same_decisions(families: tuple[str, ...], how: Mode) -> None:
-    for scenario in bred(families, 1):
-        assert list(replay(scenario, how)) == list(replay(scenario, Mode()))
+    with served(json.dumps(bred(families, 1)).encode()) as text:
+        for scenario in json.loads(text):
+            assert list(replay(scenario, how)) == list(replay(scenario, Mode()))
 
 
 @pytest.mark.parametrize("families", [FULL, DRA], ids=["full", "dra"])

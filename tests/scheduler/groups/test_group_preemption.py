@@ -23,6 +23,7 @@ from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import (
+    V1ALPHA2,
     PodGroup,
     PodGroupSchedulingConstraints,
     TopologyConstraint,
@@ -84,6 +85,34 @@ def test_pods_of_other_groups_leave_by_the_priority_of_theirs() -> None:
     groups = [group("l", 5, SINGLE), group("h", 10, SINGLE)]
     one = full(nodes(4), groups, there, asking(1), members("p", 1, cpu=2))
     assert evicted(one.run()) == ["low"]
+
+
+def test_pods_of_groups_of_v1_36_leave_by_their_own_priority_or_as_a_whole() -> None:
+    there = [member("low", cpu=2, to="l"), member("high", cpu=2, to="h", priority=10)]
+    groups = [replace(group(name, 10, "Pod"), api_version=V1ALPHA2) for name in "lh"]
+    one = full(nodes(4), groups, there, asking(1), members("p", 1, cpu=2))
+    assert evicted(one.run()) == ["low"]
+    whole = replace(group(mode="PodGroup"), api_version=V1ALPHA2)
+    there = [member("m0", cpu=4, priority=10), member("m1", "b", cpu=4, priority=10)]
+    one = full(nodes(4, 4), whole, there, asking(1), members("p", 1, cpu=3))
+    assert evicted(one.run()) == ["m0", "m1"]
+
+
+def test_an_error_of_the_search_is_that_of_the_group() -> None:
+    """Once the victim has gone the plugin fails; while it is there the plugin is not asked."""
+
+    def on_empty_nodes(plugin: Any, state: Any, pod: Pod, info: Any) -> Any:
+        return None if info.pods else mo.Status(mo.Code.ERROR, ("broke",))
+
+    fails = make(mo.FilterPlugin, "Fails", filter=on_empty_nodes)
+    plugins = profile_with(GangScheduling(), fails)
+    one = full(nodes(4), [victim("v", cpu=4)], asking(1), members("p", 1, cpu=3), profile=plugins)
+    error = 'failed to schedule other pod from a pod group: running "Fails" filter plugin: broke'
+    result = one.run()
+    assert not result.evicted
+    assert [rejected.message for rejected in result.unschedulable.values()] == [error]
+    (condition,) = store_of(one).get(PodGroup, "p", "default").status.conditions
+    assert (condition.reason, condition.message) == ("SchedulerError", error)
 
 
 def test_those_that_need_not_leave_stay_the_more_important_ones_first() -> None:

@@ -17,7 +17,6 @@ from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
 from moorage.preemption.eviction_units import Units
 from moorage.scheduler import Scheduler
 from moorage.scheduler.groups import group_preemption
-from moorage.scheduler.groups.group_preemption import _Search
 
 LABELS = {"app": "x"}
 PREEMPTS = GATES | {"WorkloadAwarePreemption": True}
@@ -68,14 +67,14 @@ def test_the_room_decides_as_placing_anew_does(objects: list[Any], tie_break: st
 def attempts(monkeypatch: pytest.MonkeyPatch, *objects: Any) -> tuple[int, Scheduler]:
     """How often the group was placed to find its victims."""
     count = 0
-    does_not_fit = _Search._does_not_fit
+    decide_tree = group_preemption.decide_tree
 
-    def counted(search: _Search) -> str:
+    def counted(members: Any, commit: bool) -> Any:
         nonlocal count
         count += 1
-        return does_not_fit(search)
+        return decide_tree(members, commit=commit)
 
-    monkeypatch.setattr(_Search, "_does_not_fit", counted)
+    monkeypatch.setattr(group_preemption, "decide_tree", counted)
     one = world(*objects, feature_gates=PREEMPTS)
     one.run()
     return count, one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -33,6 +33,27 @@ def is_composite(key: UnitKey) -> bool:
     key : UnitKey
     """
     return key[1].startswith(f"{COMPOSITE}/")
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The groups whose pods are only evicted together, for preemptors of one kind.
+
+    Attributes
+    ----------
+    priority : dict of UnitKey to int
+        By group, unless it belongs to such a group itself.
+    evicted_with : dict of UnitKey to UnitKey
+        By pod group whose pods are only evicted with others, the group in `priority` that has them.
+    """
+
+    priority: Mapping[UnitKey, int]
+    evicted_with: Mapping[UnitKey, UnitKey]
+
+    @property
+    def lowest_priority(self) -> float:
+        """The lowest priority of these groups; infinity without such groups."""
+        return min(self.priority.values(), default=math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +127,8 @@ class PodGroups:
         self._groups.add_index(CHILDREN, _by_parent, is_lasting=True)
         self._composites.add_index(CHILDREN, _by_parent, is_lasting=True)
         self._changes = self._groups.follow(), self._composites.follow()
-        self._whole: dict[UnitKey, int] = {}
-        self._evicted_with: dict[UnitKey, UnitKey] = {}
-        self._lowest = self._lowest_of_whole = math.inf
+        self._for_pods = self._for_groups = Whole({}, {})
+        self._lowest = math.inf
         self._read = self._trees_read = -1, -1
         self._complete: dict[UnitKey, bool] = {}  # as of the change `_completed` of pods and `_trees_read`
         self._completed = -1
@@ -271,28 +291,36 @@ class PodGroups:
 
     @property
     def whole(self) -> Mapping[UnitKey, int]:
-        """Priority by group, of the groups whose pods are only evicted together, unless they belong to such a
-        group themselves."""
-        self._refresh()
-        return self._whole
+        """Priority by group, of the groups that a preemptor which is a pod evicts as a whole."""
+        return self.whole_for(group=False).priority
 
     @property
     def evicted_with(self) -> Mapping[UnitKey, UnitKey]:
         """By pod group whose pods are only evicted with others, the group in `whole` that has them."""
+        return self.whole_for(group=False).evicted_with
+
+    def whole_for(self, group: bool) -> Whole:
+        """Return the groups whose pods are only evicted together.
+
+        In v1.36 (scheduling.k8s.io/v1alpha2) only a preemptor that is a group evicts groups as a whole.
+
+        Parameters
+        ----------
+        group : bool
+            Whether the preemptor is a group.
+
+        Returns
+        -------
+        Whole
+        """
         self._refresh()
-        return self._evicted_with
+        return self._for_groups if group else self._for_pods
 
     @property
     def lowest_priority(self) -> float:
         """The lowest priority of any group; infinity without groups."""
         self._refresh()
         return self._lowest
-
-    @property
-    def lowest_priority_of_whole(self) -> float:
-        """The lowest priority of the groups in `whole`; infinity without such groups."""
-        self._refresh()
-        return self._lowest_of_whole
 
     def _refresh(self) -> None:
         heads = self._changes[0].head, self._changes[1].head
@@ -301,19 +329,27 @@ class PodGroups:
         self._read = heads
         groups, composites = self._groups.likenesses(), self._composites.likenesses()
         both = list(chain[AnyGroup](groups, composites))
-        whole = {group.unit: group.spec.priority or 0 for group in both if group.is_disrupted_whole}
-        if whole and composites:
-            self._evicted_with = {}
-            for group in groups:
-                above = [one for one in (group.unit, *self.ancestors(group.unit)) if one in whole]
-                self._evicted_with.update({group.unit: above[-1]} if above else {})
-            units = set(self._evicted_with.values())
-            whole = {unit: rank for unit, rank in whole.items() if unit in units}
-        else:
-            self._evicted_with = {unit: unit for unit in whole}
-        self._whole = whole
         self._lowest = min([group.spec.priority or 0 for group in both], default=math.inf)
-        self._lowest_of_whole = min(whole.values(), default=math.inf)
+        whole = [group for group in both if group.is_disrupted_whole]
+        alpha = any(group.is_v1alpha2 for group in whole)
+        self._for_groups = self._evicted_whole(whole, groups if composites else ())
+        self._for_pods = self._for_groups
+        if alpha:
+            later = [group for group in whole if not group.is_v1alpha2]
+            self._for_pods = self._evicted_whole(later, groups if composites else ())
+
+    def _evicted_whole(self, whole: Iterable[AnyGroup], in_trees: Sequence[PodGroup]) -> Whole:
+        """Return those of some groups that belong to none of them. `in_trees` has all pod groups where there
+        are composite groups."""
+        priority = {group.unit: group.spec.priority or 0 for group in whole}
+        if not priority or not in_trees:
+            return Whole(priority, {unit: unit for unit in priority})
+        evicted_with = {}
+        for group in in_trees:
+            above = [one for one in (group.unit, *self.ancestors(group.unit)) if one in priority]
+            evicted_with.update({group.unit: above[-1]} if above else {})
+        units = set(evicted_with.values())
+        return Whole({unit: rank for unit, rank in priority.items() if unit in units}, evicted_with)
 
     # ---- pods ----------------------------------------------------------------------------------------------
 

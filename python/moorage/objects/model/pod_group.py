@@ -15,6 +15,7 @@ from .pod import PodResourceClaim, PodResourceClaimStatus
 GODEL = "scheduling.godel.kubewharf.io"
 """The API group of Gödel's PodGroup."""
 
+V1ALPHA2 = "scheduling.k8s.io/v1alpha2"
 COMPOSITE = "CompositePodGroup"
 
 UnitKey = tuple[str, str]
@@ -200,6 +201,11 @@ class PodGroup(Object, frozen=True):
         return _topology_keys(self.spec.scheduling_constraints)
 
     @property
+    def is_v1alpha2(self) -> bool:
+        """Whether the group is of the version that v1.36 has. Others are decided upon as v1.37 does."""
+        return self.api_version == V1ALPHA2
+
+    @property
     def is_disrupted_whole(self) -> bool:
         """Whether members are evicted only together."""
         mode = self.spec.disruption_mode
@@ -261,6 +267,11 @@ class CompositePodGroup(Object, frozen=True):
     def topology_keys(self) -> tuple[str, ...]:
         """Labels that must have one value on all nodes of the pods of all groups."""
         return _topology_keys(self.spec.scheduling_constraints)
+
+    @property
+    def is_v1alpha2(self) -> bool:
+        """False: v1.36 has no composite groups."""
+        return False
 
     @property
     def is_disrupted_whole(self) -> bool:

@@ -257,6 +257,11 @@ class CompositeAttempt:
                 break
 
     @property
+    def error_of_group(self) -> str:
+        """The error of the group, and of its pods that have none of their own; "" for none."""
+        return self.error
+
+    @property
     def satisfied(self) -> int:
         """Number of groups that have what they need."""
         return sum(child.counts for child in self.children)

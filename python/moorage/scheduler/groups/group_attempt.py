@@ -35,6 +35,7 @@ from .choose_placement import CANNOT_BE_SATISFIED, decide_among
 from .placement_memory import PlacementMemory
 
 UNSCHEDULABLE = "pod group is unschedulable"
+OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
 WAITS_FOR_VICTIMS = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 WAITS_FOR_MEMBERS = f"{UNSCHEDULABLE}, {WAITS}, {WAITING}"
 
@@ -259,6 +260,11 @@ class Attempt:
         self.next_start = self.context.rotation.start
         self.entered = 0
         self.reason = ""
+
+    @property
+    def error_of_group(self) -> str:
+        """The error of the group, and of its pods that have none of their own; "" for none."""
+        return self.error and OTHER_FAILED.format(self.error)
 
     @property
     def succeeded(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from moorage._core.decide.bulk_operations import has_pods_below
 from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.preempt.lower_units import LowerUnits
-from moorage.framework import StatusError
+from moorage.framework import Code, Status, StatusError
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.objects import AnyGroup, Pod
 from moorage.preemption.actuation import evict_victims
@@ -152,13 +152,21 @@ class _Search:
         pods = [units.pods(at) for at in range(len(units))]  # read before the cache changes
         for unit in pods:
             self._remove(unit)
-        if why := self._does_not_fit():
-            return why
+        try:
+            attempt = decide_tree(self.members, commit=False)
+        except StatusError as failed:
+            if failed.status.code == Code.ERROR:
+                raise
+            return failed.status.message()
+        if attempt.error:
+            raise StatusError(Status(Code.ERROR, (attempt.error_of_group,)))
+        if not attempt.succeeded:
+            return attempt.message
         leaving, last = list[int](), set(range(len(units))).difference(protected)
         for at in (*protected, *sorted(last)):
             for pod in pods[at]:
                 state.assume_pod(pod)
-            if self._does_not_fit():
+            if not self._fits():
                 self._remove(pods[at])
                 leaving.append(at)
         return sorted(leaving)
@@ -168,10 +176,9 @@ class _Search:
         for pod in pods:
             self.cache.state.discard_pod(pod)
 
-    def _does_not_fit(self) -> str:
-        """Return why the group does not fit, or ""."""
+    def _fits(self) -> bool:
+        """Whether the group fits; no error counts."""
         try:
-            attempt = decide_tree(self.members, commit=False)
-        except StatusError as error:
-            return error.status.message()
-        return "" if attempt.succeeded else attempt.error or attempt.message
+            return decide_tree(self.members, commit=False).succeeded
+        except StatusError:
+            return False

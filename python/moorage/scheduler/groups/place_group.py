@@ -36,7 +36,6 @@ SEVERAL_SCHEDULERS = (
     "all pods in a single pod group should have the same .spec.schedulerName set, got: {} and {}"
 )
 DEFAULT = "default-scheduler"
-OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
 OTHER_PRIORITY = 'all {} should have the same priority as the root pod group\'s priority, got {} ("{}")'
 
 Actions = list[Callable[[], object]]
@@ -104,7 +103,9 @@ def place_group(
                 try:
                     result = _decide(members, evicts)
                 except StatusError as failed:
-                    result = rejected(context, pods, failed.status.message())
+                    error = failed.status.message()
+                    result = rejected(context, pods, error)
+                    result.outcomes = [(one, error) for one in groups_of(members)]
             if transaction is not None and result.succeeded:
                 transaction.commit()
         if result.succeeded:
@@ -144,7 +145,7 @@ def _outcomes(attempt: Attempt | CompositeAttempt) -> list[tuple[AnyGroup, str]]
 def _failed_with_error(attempt: Attempt | CompositeAttempt) -> GroupResult:
     """Return the result after an error in the cycle of one pod; the other pods get an error that refers to
     it."""
-    error = attempt.error if isinstance(attempt, CompositeAttempt) else OTHER_FAILED.format(attempt.error)
+    error = attempt.error_of_group
     result = rejected(attempt.context, attempt.members.pods, error)
     failures = attempt.failed() if isinstance(attempt, CompositeAttempt) else attempt.failures
     clear = NominatingInfo()

@@ -1,0 +1,77 @@
+"""The Go program of this folder: how it is built, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+HERE = Path(__file__).parent
+DETERMINED = {
+    "schedule_one.go": {"go sched.runBinding": "defer sched.runBinding"},
+    "schedule_one_podgroup.go": {
+        "go sched.runBinding": "defer sched.runBinding",
+        "ptr.Deref(pInfo1.InitialAttemptTimestamp, time.Time{})": "pInfo1.Pod.CreationTimestamp.Time",
+        "ptr.Deref(pInfo2.InitialAttemptTimestamp, time.Time{})": "pInfo2.Pod.CreationTimestamp.Time",
+        '\t"k8s.io/utils/ptr"\n': "",
+    },
+    "framework/runtime/batch.go": {"500 * time.Millisecond": "time.Hour"},
+    "framework/plugins/topologyaware/topology_placement.go": {
+        "nodesPerTopologyDomain := ": "domains := []string{}\n\tnodesPerTopologyDomain := ",
+        "nodesPerTopologyDomain[domain] = append": (
+            "if nodesPerTopologyDomain[domain] == nil {\n\t\t\t\t\tdomains = append(domains, domain)\n"
+            "\t\t\t\t}\n\t\t\t\tnodesPerTopologyDomain[domain] = append"
+        ),
+        "for topologyDomain, nodes := range nodesPerTopologyDomain {\n": (
+            "for _, topologyDomain := range domains {\n\t\tnodes := nodesPerTopologyDomain[topologyDomain]\n"
+        ),
+    },
+    "backend/queue/scheduling_queue.go": {
+        "return &framework.PodInfo{Pod: pod}\n": (
+            "known, _ := p.nominator.podLister.Pods(pod.Namespace).Get(pod.Name)\n"
+            "\tinfo, _ := framework.NewPodInfo(known)\n\treturn info\n"
+        ),
+    },
+}
+"""What is replaced in files of kube-scheduler, so that pods are bound when their attempt ends, members of
+groups are in the order of their creation, placements in that of their nodes, no time passes, and a nominated
+pod in flight keeps its specification, as it does in the vectors."""
+
+
+def build(target: Path) -> Path:
+    """Build the Go program, and return its path."""
+    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-modcacherw -buildvcs=false -mod=readonly"}
+    run = partial(subprocess.run, cwd=HERE, env=environment, check=True, text=True)
+    found = run(["go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes"], stdout=subprocess.PIPE)
+    module = Path(found.stdout.strip())
+    for part in ("pkg", "third_party"):
+        shutil.copytree(module / part, target / "kubernetes" / part)
+    shutil.copy(module / "go.mod", target / "kubernetes")
+    for name, changes in DETERMINED.items():
+        file = target / "kubernetes/pkg/scheduler" / name
+        text = file.read_text()
+        for old, new in changes.items():
+            assert text.count(old) == 1, (name, old)
+            text = text.replace(old, new)
+        file.unlink()
+        file.write_text(text)
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(HERE / name, target)
+    run(["go", "mod", "edit", f"-replace=k8s.io/kubernetes={target / 'kubernetes'}", target / "go.mod"])
+    flags = ["-trimpath", f"-modfile={target / 'go.mod'}", "-o", target / "decisions"]
+    run(["go", "build", *flags, "."])
+    return target / "decisions"
+
+
+def upstream(program: Path, made: Iterable[Json]) -> list[Json]:
+    """The results of kube-scheduler's code."""
+    text = "".join(json.dumps(one) + "\n" for one in made)
+    done = subprocess.run([program], input=text, capture_output=True, text=True, check=True)
+    return [json.loads(line)["result"] for line in done.stdout.splitlines()]

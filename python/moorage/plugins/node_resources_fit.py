@@ -8,7 +8,7 @@ from typing import Any
 from moorage import framework as fwk
 from moorage._core.base.quantity import parse_milli, parse_value
 from moorage._core.base.resources import ZERO, is_counted, pod_requests
-from moorage._core.decide.decider import sum_resource
+from moorage._core.decide.decider import most_allocated
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import events, signing
@@ -83,18 +83,13 @@ class NodeResourcesFit(
         """
         state, rows = self.required_handle().cache.state, assignments.placement.rows
         requests = self._requests(assignments)
-        points = total = 0
-        for name, weight in weighted_resources(self.args["scoringStrategy"]["resources"]):
-            capacity, used = sum_resource(state, rows, name)
-            if capacity == 0:
-                continue
-            used = min(used + requests.get(name, 0), capacity)
-            points += weight * (used * fwk.MAX_NODE_SCORE // capacity)
-            total += weight
-        return points // total if total else 0
+        resources = weighted_resources(self.args["scoringStrategy"]["resources"])
+        return most_allocated(
+            state, rows, [(name, weight, requests.get(name, 0)) for name, weight in resources]
+        )
 
     def _requests(self, assignments: fwk.Assignments) -> dict[str, int]:
-        """The sum of the requests of the assigned pods, as counted by Score."""
+        """The sum of the requests of the assigned pods, as counted by Score; it wraps at 64 bits."""
         pods_by_shape: dict[Shape, int] = {}
         classes = self.required_handle().cache.state.classes
         for pod, row in zip(assignments.pods, assignments.rows.tolist(), strict=True):
@@ -103,10 +98,9 @@ class NodeResourcesFit(
                 pods_by_shape[shape] = pods_by_shape.get(shape, 0) + 1
         total: dict[str, int] = {}
         for shape, pods in pods_by_shape.items():
-            cpu, memory = shape.score_requests
-            for name, amount in {"cpu": cpu, "memory": memory, **shape.other_requests}.items():
+            for name, amount in shape.score_requests.items():
                 total[name] = total.get(name, 0) + pods * amount
-        return total
+        return {name: _wrapped(amount) for name, amount in total.items()}
 
     # ---- queueing hints ------------------------------------------------------------------------------------
 
@@ -235,6 +229,10 @@ def _allocatable(node: Node, names: Iterable[str]) -> dict[str, int]:
 def _names(device_class: DeviceClass) -> set[str | None]:
     """The extended resources of a device class."""
     return {device_class.spec.extended_resource_name, f"{IMPLICIT}{device_class.name}"}
+
+
+def _wrapped(value: int) -> int:
+    return (value + 2**63) % 2**64 - 2**63
 
 
 def weighted_resources(resources: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:

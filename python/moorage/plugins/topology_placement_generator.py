@@ -54,7 +54,10 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
             name = state.get_pod(pod).spec.node_name
             row = state.table.find_row(name)
             node = None if row is None else state.table.objects[row]
-            domain = None if node is None else node.metadata.labels.get(key)
+            if node is None:
+                text = f'getting node for pod {pod.key}: nodeinfo not found for node name "{name}"'
+                raise MoorageError(NO_DOMAIN.format(text))
+            domain = node.metadata.labels.get(key)
             if domain is None:
                 raise MoorageError(NO_DOMAIN.format(f"no topology domain found for pod {pod.key}"))
             if first not in (None, domain):

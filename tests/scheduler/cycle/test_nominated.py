@@ -183,6 +183,17 @@ def test_a_nominated_node_that_does_not_fit_counts_as_looked_at() -> None:
     assert decision.fit_error == f"0/2 nodes are available: 1 Insufficient cpu, {affinity}."
 
 
+def test_nodes_out_of_reach_name_the_plugin_that_rejected_the_nominated_node_too() -> None:
+    """Upstream keeps one set of plugins for both."""
+    full = pod("t", on="a", requests={"cpu": 4})
+    one = scheduler(full, node("c", unschedulable=True), node("d"))
+    waiting = nominated("n", "c", requests={"cpu": 2}, affinity=pinned("a"))
+    left_out = "2 node(s) didn't satisfy plugin(s) [NodeAffinity NodeUnschedulable]"
+    assert one.context.schedule_one(waiting).fit_error == (
+        f"0/4 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable, {left_out}."
+    )
+
+
 def test_a_nominated_node_that_does_not_fit_is_not_counted_twice() -> None:
     one = scheduler(pod("t", on="b", requests={"cpu": 4}))
     decision = one.context.schedule_one(nominated("n", "b", requests={"cpu": 2}))

@@ -14,7 +14,7 @@ from tests.scheduler.groups.group_world import RACK, TOPOLOGY, gang, made_up, me
 from tests.scheduler.groups.test_group_batch import Groups, leftovers, place_each, place_in_batch
 
 from moorage import Cluster, Scheduler
-from moorage._core.decide.decider import sum_resource
+from moorage._core.decide.decider import most_allocated
 from moorage.framework import Placement
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.results import ScheduleResult
@@ -229,23 +229,49 @@ def test_few_kinds_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert memory.kind(placements, 1) is not first
 
 
+def wrapped(value: int) -> int:
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def quotient(dividend: int, divisor: int) -> int:
+    return wrapped(abs(dividend) // abs(divisor) * (1 if (dividend < 0) == (divisor < 0) else -1))
+
+
+AMOUNTS = st.one_of(st.just(0), st.integers(0, 10**6), st.integers(-(2**63), 2**63 - 1))
+
+
 @given(
     world=st.integers(0, 500),
     nodes=st.integers(1, 6),
     pods=st.integers(0, 6),
     rows=st.lists(st.integers(0, 5)),
+    asked=st.lists(st.tuples(st.integers(1, 100), AMOUNTS), min_size=6, max_size=6),
 )
-def test_sums_are_those_of_the_columns(world: int, nodes: int, pods: int, rows: list[int]) -> None:
+def test_the_twin_scores_placements_alike(
+    world: int, nodes: int, pods: int, rows: list[int], asked: list[tuple[int, int]]
+) -> None:
+    """Sums wrap at 64 bits; what no pod asks for, or a node has not, does not count."""
     scheduler, wanted = made_up(world, nodes, pods)
     scheduler.schedule_pods(wanted)
     table = scheduler.table
     some = np.array([row % nodes for row in rows], dtype=np.int32)
-    for resource in ("cpu", "memory", "pods", "ephemeral-storage", "example.com/gpu", "unknown"):
-        used = table.column("nonzero" if resource in ("cpu", "memory") else "requested", resource)
-        sums = int(table.column("allocatable", resource)[some].sum()), int(used[some].sum())
-        assert sum_resource(scheduler.cache.state, some, resource) == sums
+    names = ("cpu", "memory", "pods", "ephemeral-storage", "example.com/gpu", "unknown")
+    points = weights = 0
+    for name, (weight, request) in zip(names, asked, strict=True):
+        if name in ("pods", "unknown") or (name == "example.com/gpu" and not request):
+            continue
+        used = table.column("nonzero" if name in ("cpu", "memory") else "requested", name)[some].tolist()
+        there = table.column("allocatable", name)[some].tolist()
+        capacity = wrapped(sum(there))
+        total = wrapped(request + sum(one for one, has in zip(used, there, strict=True) if has))
+        if capacity:
+            points += quotient(wrapped(min(total, capacity) * 100), capacity) * weight
+            weights += weight
+    resources = [(name, *one) for name, one in zip(names, asked, strict=True)]
+    expected = quotient(wrapped(points), weights) if weights else 0
+    assert most_allocated(scheduler.cache.state, some, resources) == expected
     with pytest.raises(IndexError):
-        sum_resource(scheduler.cache.state, np.array([table.used], dtype=np.int32), "cpu")
+        most_allocated(scheduler.cache.state, np.array([table.used], dtype=np.int32), resources)
 
 
 def test_only_pods_that_are_there_are_accounted_for() -> None:

@@ -82,8 +82,7 @@ def test_members_in_two_racks_are_an_error() -> None:
     scheduler.schedule_pods(members(2))
     result = place(scheduler, gang(1, RACK), members(1, first=2), scheduled=members(2))
     assert result.message == (
-        'plugin "TopologyPlacementGenerator" failed with: cannot determine domain for already scheduled '
-        "pods: more than 1 domain found for pod group: r0, r1"
+        "cannot determine domain for already scheduled pods: more than 1 domain found for pod group: r0, r1"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.cycle_state import CycleState
@@ -28,19 +28,37 @@ class PreFilterRun:
         The plugins that restricted `node_names`, sorted.
     skipped : frozenset of str
         The plugins that returned Skip.
+    tried_by : tuple of str
+        The plugin that rejected the node that was tried before all others; upstream names it too.
     """
 
     rejection: Status | None = None
     node_names: frozenset[str] | None = None
     plugins: tuple[str, ...] = ()
     skipped: frozenset[str] = field(default_factory=frozenset)
+    tried_by: tuple[str, ...] = ()
+
+    def after_trial(self, status: Status) -> PreFilterRun:
+        """Return the result after the node that was tried before all others was rejected.
+
+        Parameters
+        ----------
+        status : Status
+            Of that node.
+
+        Returns
+        -------
+        PreFilterRun
+        """
+        return self if status.code == Code.PENDING else replace(self, tried_by=(status.plugin,))
 
     @property
     def absent(self) -> Status | None:
         """The status of nodes outside `node_names`."""
         if self.node_names is None:
             return None
-        text = f"node(s) didn't satisfy plugin(s) [{' '.join(self.plugins)}]"
+        plugins = sorted({*self.plugins, *self.tried_by})
+        text = f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}]"
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
     @property

@@ -52,7 +52,8 @@ def make_placements(
     try:
         return plugins[0].generate_placements(group, scheduled, parent)
     except Exception as error:  # an exception of a plugin fails the group
-        raise _failure(plugins[0], group, error) from error
+        note_exception(plugins[0], f"pod group {group.key}", error)
+        raise StatusError(Status(Code.ERROR, err=error)) from error
 
 
 def score_placements(
@@ -81,19 +82,18 @@ def score_placements(
     """
     totals = np.zeros(len(found), dtype=np.int64)
     for plugin in profile.at(interface.PlacementScorePlugin):
+        step = "PlacementScore"
         try:
             raw = [plugin.score_placement(group, assignments) for assignments in found]
+            step = "NormalizePlacementScore on PlacementScore"
             scores = np.asarray(plugin.normalize_placement_scores(np.array(raw, dtype=np.int64)))
         except Exception as error:  # an exception of a plugin fails the group
-            raise _failure(plugin, group, error) from error
-        check_range({plugin.name: scores})
+            note_exception(plugin, f"pod group {group.key}", error)
+            text = f'running {step} plugins: plugin "{plugin.name}" failed with'
+            raise StatusError(error_status(text, Status(Code.ERROR, err=error))) from error
+        check_range({plugin.name: scores}, "PlacementScore")
         totals += profile.placement_weight(plugin) * scores
     return totals
-
-
-def _failure(plugin: interface.Plugin, group: AnyGroup, error: Exception) -> StatusError:
-    note_exception(plugin, f"pod group {group.key}", error)
-    return StatusError(error_status(f'plugin "{plugin.name}" failed with', Status(Code.ERROR, err=error)))
 
 
 def placements_to_find(percentage: int | None, placements: int, nodes: int) -> int:

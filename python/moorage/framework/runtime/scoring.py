@@ -19,7 +19,7 @@ from moorage.objects import Pod
 from .call import StatusError, answer_of
 
 Scores = npt.NDArray[np.int64]
-WEIGHTS = "applying score defaultWeights on Score plugins"
+WEIGHTS = "applying score defaultWeights on {} plugins"
 SCORE_ERROR = 'running Score plugins: plugin "{}" failed with'
 NORMALIZE_ERROR = 'running Normalize on Score plugins: plugin "{}" failed with'
 
@@ -94,7 +94,7 @@ def normalized_scores(
     return scores
 
 
-def out_of_range(plugin: str, score: int) -> StatusError:
+def out_of_range(plugin: str, score: int, point: str = "Score") -> StatusError:
     """Return the exception for a plugin's score that is not in 0 to 100.
 
     Parameters
@@ -103,21 +103,25 @@ def out_of_range(plugin: str, score: int) -> StatusError:
         Name of the plugin.
     score : int
         The score.
+    point : str, optional
+        The extension point.
 
     Returns
     -------
     StatusError
     """
-    return StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin, score))))
+    return StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin, score, point))))
 
 
-def check_range(columns: Mapping[str, Scores]) -> None:
+def check_range(columns: Mapping[str, Scores], point: str = "Score") -> None:
     """Check that scores are in 0 to 100.
 
     Parameters
     ----------
     columns : mapping of str to (n,) int64 array
         Scores by plugin.
+    point : str, optional
+        The extension point.
 
     Raises
     ------
@@ -131,10 +135,10 @@ def check_range(columns: Mapping[str, Scores]) -> None:
     }
     if firsts:
         plugin = min(firsts, key=firsts.__getitem__)
-        raise out_of_range(plugin, int(columns[plugin][firsts[plugin]]))
+        raise out_of_range(plugin, int(columns[plugin][firsts[plugin]]), point)
 
 
-def invalid_score(plugin: str, score: int) -> str:
+def invalid_score(plugin: str, score: int, point: str = "Score") -> str:
     """Return upstream's message for a plugin's score that is not in 0 to 100.
 
     Parameters
@@ -143,13 +147,15 @@ def invalid_score(plugin: str, score: int) -> str:
         Name of the plugin.
     score : int
         The score.
+    point : str, optional
+        The extension point.
 
     Returns
     -------
     str
     """
     text = f'plugin "{plugin}" returns an invalid score {score}, it should in the range of'
-    return f"{WEIGHTS}: {text} [0, {MAX_NODE_SCORE}] after normalizing"
+    return f"{WEIGHTS.format(point)}: {text} [0, {MAX_NODE_SCORE}] after normalizing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -550,8 +550,11 @@ class Engine:
             counts = self.decider.rejections(*target)
         else:
             known = self._verdicts(target, tried)
-            _, verdicts, statuses = known
+            rows, verdicts, statuses = known
             counts = count_verdicts(verdicts)
+            if tried >= 0:
+                verdict = int(verdicts[rows == tried][0])
+                ran = ran.after_trial(explain_verdict(self.profile, shape, verdict, statuses))
         diagnosis = Diagnosis(
             self.nodes_in_view(),
             self.profile,

@@ -219,7 +219,7 @@ class ExtendedSearch:
         if remaining:
             self._choose(remaining, np.array([place[node.name] for node in remaining], dtype=np.int32))
         else:
-            self._diagnose(rejected, bool(nodes))
+            self._diagnose(rejected, bool(nodes), tried)
 
     def _choose(self, nodes: list[Node], positions: Rows) -> None:
         """Choose among the remaining nodes. A single node is not scored."""
@@ -252,8 +252,9 @@ class ExtendedSearch:
         """
         return self.engine.decider.score(rows, *self.state.target, self.empty)
 
-    def _diagnose(self, rejected: set[int], extender_rejected: bool) -> None:
+    def _diagnose(self, rejected: set[int], extender_rejected: bool, tried: int) -> None:
         """Diagnose a search without feasible nodes, from rows rejected by filters and statuses of extenders.
+        `tried` is the row that was rejected before the search, or -1.
         Nodes without a status were not evaluated, or an extender dropped them without a reason."""
         engine, search, target = self.engine, self.engine.search, self.state.target
         table, names = engine.cache.state.table, search.node_names
@@ -264,6 +265,9 @@ class ExtendedSearch:
         finally:
             search.node_names = names
         profile, shape, view = engine.profile, self.state.shape, engine.cache.state.view
+        if tried >= 0:
+            verdict = int(verdicts[rows == tried][0])
+            self.ran = self.ran.after_trial(explain_verdict(profile, shape, verdict, statuses))
         diagnosis = Diagnosis(
             view.size,
             profile,

@@ -87,22 +87,24 @@ def group_by_verdict(const uint64_t[::1] verdicts not None, list items not None)
     return groups
 
 
-def sum_resource(ClusterState state not None, const int32_t[::1] rows not None, str resource not None):
-    """Add up one resource of some nodes.
+def most_allocated(ClusterState state not None, const int32_t[::1] rows not None, list resources not None):
+    """Score the allocation of some nodes together (kube-scheduler v1.36, resource_allocation.go scorePlacement).
+
+    As upstream, sums and products wrap at 64 bits, and a resource that no node has does not count. Neither does
+    one besides cpu, memory and ephemeral storage that no pod requests.
 
     Parameters
     ----------
     state : ClusterState
     rows : (n,) int32 array
         The rows of the nodes.
-    resource : str
-        The name of the resource.
+    resources : list of (str, int, int)
+        Name of each resource, its weight, and what pods without a node request: millicores, bytes or units.
 
     Returns
     -------
-    allocatable, used : int
-        In millicores, bytes or units. Of cpu and memory, `used` counts at least the default of each pod
-        (NonZeroRequested).
+    int
+        The weighted mean of the shares in percent, rounded toward zero; 0 if no resource counts.
 
     Raises
     ------
@@ -110,22 +112,33 @@ def sum_resource(ClusterState state not None, const int32_t[::1] rows not None, 
         A row is not in the node table.
     """
     cdef mr_ledger ledger
-    cdef int64_t allocatable = 0, used = 0
-    cdef int32_t at, other = state.table.resource_names.find(resource) - 1
-    cdef bint is_memory = resource == "memory"
+    cdef int64_t capacity, used, there, requested, weight, points = 0, weights = 0
+    cdef int32_t at, other
+    cdef bint is_memory
     state.table.check_rows(rows)
     state.table.fill_ledger(0, &ledger)
-    for at in range(rows.shape[0]):
-        if is_memory or resource == "cpu":
-            allocatable += mr_row_value(&ledger, rows[at], is_memory)
-            used += mr_row_value(&ledger, rows[at], 4 + is_memory)
-        elif resource == "pods":
-            allocatable += ledger.rows[rows[at]].pods_max
-            used += ledger.rows[rows[at]].pods
-        elif 0 <= other < state.table.other_columns():
-            allocatable += ledger.others[other][2 * rows[at]]
-            used += ledger.others[other][2 * rows[at] + 1]
-    return allocatable, used
+    for name, weight, requested in resources:
+        capacity, used, is_memory = 0, requested, name == "memory"
+        other = state.table.resource_names.find(name) - 1
+        if is_memory or name == "cpu":
+            for at in range(rows.shape[0]):
+                there = mr_row_value(&ledger, rows[at], is_memory)
+                capacity += there
+                used += mr_row_value(&ledger, rows[at], 4 + is_memory) if there else 0
+        elif 0 <= other < state.table.other_columns() and (requested or name == "ephemeral-storage"):
+            for at in range(rows.shape[0]):
+                there = ledger.others[other][2 * rows[at]]
+                capacity += there
+                used += ledger.others[other][2 * rows[at] + 1] if there else 0
+        if capacity:
+            points += quotient((used if used < capacity else capacity) * 100, capacity) * weight
+            weights += weight
+    return quotient(points, weights) if weights else 0
+
+
+cdef inline int64_t quotient(int64_t dividend, int64_t divisor) noexcept nogil:
+    """Divide, rounding toward zero; by -1 the result wraps."""
+    return -dividend if divisor == -1 else dividend / divisor
 
 
 cdef class BareRows:

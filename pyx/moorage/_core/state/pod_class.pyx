@@ -134,7 +134,8 @@ cdef class Shape:
         self.c.cpu, self.c.memory = _cpu_and_memory(requests)
         self.c.score_cpu, self.c.score_memory = _cpu_and_memory(score)
         self.c.nonzero_cpu, self.c.nonzero_memory = _cpu_and_memory(nonzero)
-        amounts = self.requests + self.score_requests + self.nonzero_requests
+        scored = self.c.score_cpu, self.c.score_memory
+        amounts = self.requests + scored + self.nonzero_requests
         if min(amounts) < 0 or max(amounts) > EXACT:  # what is beyond 64 bits wraps, and may be negative
             self.c.flags |= MR_SHAPE_WIDE
         others = _other_requests(requests, needs, score)
@@ -145,11 +146,10 @@ cdef class Shape:
         self.others = tuple([name for name, *_ in others])
         self.c.others = out = <mr_request*>allocate(self.memory, sizeof(mr_request), len(others))
         self.c.n_others = <int32_t>len(others)
-        for at, (name, value, need, scored) in enumerate(others):
+        for at, (name, value, need, score) in enumerate(others):
             out[at].resource = classes.resources.intern(name) - 1
-            out[at].value, out[at].need, out[at].score = value, need, scored
-        return self.c.need_cpu, self.c.need_memory, self.requests, self.score_requests, \
-            self.nonzero_requests, others
+            out[at].value, out[at].need, out[at].score = value, need, score
+        return self.c.need_cpu, self.c.need_memory, self.requests, scored, self.nonzero_requests, others
 
     def _read_tolerations(self, spec, compares):
         """Read the tolerations; `compares` tells whether the operators Lt and Gt are enabled."""
@@ -279,12 +279,15 @@ cdef class Shape:
 
     @property
     def score_requests(self):
-        """Return the cpu (millicores) and memory (bytes) that resource allocation scores use for the pod.
+        """Return the requests that resource allocation scores use for the pod, by resource.
 
         They are requests of containers with the defaults of NonZeroRequested, without pod-level requests
-        (kube-scheduler v1.36, resource_allocation.go).
+        (kube-scheduler v1.36, resource_allocation.go): cpu in millicores, memory and ephemeral storage in bytes,
+        other resources in units.
         """
-        return self.c.score_cpu, self.c.score_memory
+        cdef int32_t at
+        others = {name: self.c.others[at].score for at, name in enumerate(self.others)}
+        return {"cpu": self.c.score_cpu, "memory": self.c.score_memory} | others
 
     @property
     def other_requests(self):

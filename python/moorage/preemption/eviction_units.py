@@ -245,13 +245,20 @@ class Units:
         priority = None if key is None else self.unit_of(key)[0]
         return Unit((pod,), priority_of(pod) if priority is None else priority, key is not None)
 
+    def _may_leave(self, pod: Pod) -> bool:
+        """Whether a pod of a group leaves with it: for a group those on nodes that are gone stay."""
+        table = self._cache.state.table
+        row = table.find_row(pod.spec.node_name)
+        return not self._for_group or (row is not None and table.objects[row] is not None)
+
     def _group(self, key: UnitKey, here: Sequence[Pod]) -> Unit:
         """Return the unit of a group. `here` has pods of the group from the cache, which informers may not
         have yet."""
         assert self._groups is not None
         if key not in self._pods:
-            known = [pod for pod in self._groups.members(key) if self._cache.state.has_pod(pod)]
-            self._pods[key] = {pod.metadata.uid: self._cache.get_pod(pod) for pod in known}
+            members = self._groups.members(key)
+            known = [self._cache.get_pod(pod) for pod in members if self._cache.state.has_pod(pod)]
+            self._pods[key] = {pod.metadata.uid: pod for pod in known if self._may_leave(pod)}
         pods = self._pods[key]
         before = len(pods)
         pods.update((pod.metadata.uid, pod) for pod in here)

@@ -98,6 +98,13 @@ def test_pods_of_groups_of_v1_36_leave_by_their_own_priority_or_as_a_whole() -> 
     assert evicted(one.run()) == ["m0", "m1"]
 
 
+def test_pods_on_nodes_that_are_gone_stay() -> None:
+    there = [member("m0", cpu=4), member("m1", "b", cpu=4), member("m2", cpu="1m")]
+    one = full(nodes(5, 5), group(), there, asking(1), members("p", 1, cpu=3))
+    store_of(one).delete(mo.Node, "b")
+    assert evicted(one.run()) == ["m0", "m2"]
+
+
 def test_an_error_of_the_search_is_that_of_the_group() -> None:
     """Once the victim has gone the plugin fails; while it is there the plugin is not asked."""
 

@@ -288,6 +288,16 @@ def test_budgets_are_used_up_unit_by_unit() -> None:
     assert violations(units, [budget(0, LABELS)]) == [2, 1, 1]
 
 
+def test_in_v1_36_a_unit_ends_with_the_first_budget_that_it_violates() -> None:
+    both, other = victim("u", labels={**LABELS, "b": "b"}), Unit((victim("v", labels={"b": "b"}),), 0)
+    budgets = [budget(0, LABELS), budget(1, {"b": "b"}, name="c")]
+    assert violations([Unit((both,), 0), other], budgets) == [1, 1]
+    assert violations([Unit((both,), 0), other], budgets, stops=True) == [1, 0]
+    pair = Unit((victim("w", labels=LABELS), both), 0, True)
+    assert violations([pair, other], budgets) == [2, 1]
+    assert violations([pair, other], budgets, stops=True) == [1, 0]
+
+
 def test_every_victim_counts_in_the_choice() -> None:
     pods = [member("m0", cpu=4), member("m1", "b"), victim("v", "c", cpu=2), victim("w", "c", cpu=2)]
     one = world(*pods, victim("high", "b", cpu=3, priority=99))

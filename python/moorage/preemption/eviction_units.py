@@ -95,7 +95,9 @@ def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
     )
 
 
-def violations(units: Iterable[Unit], budgets: Sequence[PodDisruptionBudget]) -> list[int]:
+def violations(
+    units: Iterable[Unit], budgets: Sequence[PodDisruptionBudget], stops: bool = False
+) -> list[int]:
     """Count the pods of each unit whose eviction violates a PodDisruptionBudget.
 
     Each pod, in the given order, uses up one of the allowed disruptions of every budget that selects it,
@@ -106,6 +108,9 @@ def violations(units: Iterable[Unit], budgets: Sequence[PodDisruptionBudget]) ->
     ----------
     units : iterable of Unit
     budgets : sequence of PodDisruptionBudget
+    stops : bool, optional
+        Whether a pod uses up no budget after the first that it violates, and a unit counts no pod after its
+        first that violates one (groups of v1.36, filterVictimsWithPDBViolation).
 
     Returns
     -------
@@ -125,9 +130,12 @@ def violations(units: Iterable[Unit], budgets: Sequence[PodDisruptionBudget]) ->
                 continue
             allowed[at] -= 1
             exceeds |= allowed[at] < 0
+            if exceeds and stops:
+                break
         return exceeds
 
-    return [sum(map(violates, unit.pods)) for unit in units]
+    count = any if stops else sum
+    return [int(count(map(violates, unit.pods))) for unit in units]
 
 
 def groups_of(handle: FrameworkHandle) -> PodGroups | None:

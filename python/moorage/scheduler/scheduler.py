@@ -129,10 +129,11 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         pod in question, is logged once per plugin and type with its traceback, and is counted
         (`plugin_errors`).
     group_cycle_bugs : bool
-        Whether pod group cycles reproduce two bugs of v1.36.2. First, affinity terms of pods placed earlier
+        Whether pod group cycles reproduce three bugs of v1.36.2. First, affinity terms of pods placed earlier
         in a cycle count for later pods only on nodes that had pods with such terms before. Second, a failed
-        group leaves the rotation and the node list of its cycle changed. Without the bugs all terms count,
-        and a failed group changes nothing.
+        group leaves the rotation and the node list of its cycle changed. Third, images do not score while
+        victims for a group are searched for. Without the bugs all terms and images count, and a failed group
+        changes nothing.
     measured : bool
         Whether `measure` begins before the first pod enters the queue.
 

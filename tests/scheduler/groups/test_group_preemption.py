@@ -105,6 +105,18 @@ def test_pods_on_nodes_that_are_gone_stay() -> None:
     assert evicted(one.run()) == ["m0", "m2"]
 
 
+@pytest.mark.parametrize(("bugs", "leave"), [(True, ["u", "v"]), (False, ["u"])])
+def test_images_do_not_score_in_the_search(bugs: bool, leave: list[str]) -> None:
+    """Where v is, the image draws the small pod beside it, and the large pod has the other node."""
+    large = node("b", images=[(["big:1"], 10**12)])
+    there = [victim("u", cpu=4), victim("v", "b", cpu=1, priority=1)]
+    small = members("p", 1)[0]
+    image = replace(small.spec.containers[0], image="big:1")
+    pods = [replace(small, spec=replace(small.spec, containers=(image,))), members("p", 2, cpu=4)[1]]
+    one = full([node("a"), large], there, asking(2), pods, group_cycle_bugs=bugs)
+    assert evicted(one.run()) == leave
+
+
 def test_an_error_of_the_search_is_that_of_the_group() -> None:
     """Once the victim has gone the plugin fails; while it is there the plugin is not asked."""
 

@@ -28,6 +28,7 @@ from .node_resources import Statuses, with_statuses
 FINALIZER = "resource.kubernetes.io/delete-protection"
 RETRIES = 5
 """How often a write is tried that meets a conflict (client-go, retry.DefaultRetry)."""
+NO_MAPPINGS = "nil or empty request mappings, no update of pod {} ExtendedResourceClaimStatus"
 POD_RETRIES = 4
 """How often the status of a pod is patched when the server has an internal error."""
 
@@ -272,7 +273,10 @@ class ClaimWriter:
         Raises
         ------
         ClaimWriteError
+            The write failed; or there are no mappings, as the node itself has all the resources.
         """
+        if not mappings:
+            raise ClaimWriteError(NO_MAPPINGS.format(pod.key))
         status = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.name)
         for attempt in range(POD_RETRIES):
             try:

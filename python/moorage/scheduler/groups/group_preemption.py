@@ -123,7 +123,8 @@ class _Search:
         """Return the indexes of the units that a disruption budget protects, which return first."""
         budgets = tuple(budgets_of(self.handle))
         budgeted = units.budgeted(budgets) if budgets else []
-        costs = violations([Unit(units.pods(at), 0) for at in budgeted], budgets)
+        members = [Unit(units.pods(at), 0) for at in budgeted]
+        costs = violations(members, budgets, stops=self.group.is_v1alpha2)
         return [at for at, cost in zip(budgeted, costs, strict=True) if cost]
 
     def _by_room(self, units: LowerUnits) -> list[int] | None:
@@ -152,6 +153,8 @@ class _Search:
         pods = [units.pods(at) for at in range(len(units))]  # read before the cache changes
         for unit in pods:
             self._remove(unit)
+        if self.context.group_cycle_bugs:  # upstream searches on a copy, whose images are on no node
+            state.view.drop_counts()
         try:
             attempt = decide_tree(self.members, commit=False)
         except StatusError as failed:

@@ -186,6 +186,16 @@ cdef class View:
             if _is_stale(self, rows[at]):
                 self.table.changed(LOG_ROW, rows[at])
 
+    def drop_counts(self):
+        """Set the image counts of all rows to 0, as in upstream's copy of a snapshot, within a transaction."""
+        cdef int32_t row, at
+        for row in range(self.table.used):
+            if self.seen.size(row):
+                self.seen.touch_items(row)
+                for at in range(1, self.seen.size(row), 2):
+                    self.seen.items(row)[at] = 0
+                self.table.changed(LOG_ROW, row)
+
     def first_stale(self, const int32_t[::1] rows not None):
         """Find a row whose image counts are out of date.
 

@@ -15,14 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.conformance.compare import differences
+from tests.conformance.configurations import check
 from tests.conformance.extenders import served
 from tests.conformance.modes import Mode
 from tests.conformance.replay import replay
 from tests.live.servers.build import MissingGoError, go_version
 
+from .configuring import configurations, configured
 from .crossing import DRA, FULL, GANG, SAMPLED, Json, crossed, scenarios
 from .decisions import build, upstream
-from .normal import normal
+from .normal import normal, outcome
 from .queueing import waiting
 
 VECTORS = Path(__file__).parents[1] / "data"
@@ -32,6 +34,10 @@ AGAIN = 20
 
 def first_difference(scenario: Json, theirs: Json) -> Iterator[str]:
     """Where the first step differs."""
+    if scenario["mode"] == "configuration":
+        line = {key: scenario[key] for key in ("name", "yaml")} | outcome(theirs)
+        yield from (f"{scenario['name']}: {one}" for one in check(line))
+        return
     ours = replay(scenario, Mode())
     next(ours)
     for at, expected in enumerate(theirs["steps"]):
@@ -48,6 +54,7 @@ def bred(folder: Path, seed: int, count: int) -> Iterator[list[Json]]:
         yield list(crossed(parents, seed, count, others))
     for parents in (full, dra):
         yield list(waiting(parents, seed, count))
+    yield list(configured(configurations(folder), seed, count))
 
 
 def compare(program: Path, made: list[Json], counts: dict[str, int]) -> None:
@@ -56,11 +63,11 @@ def compare(program: Path, made: list[Json], counts: dict[str, int]) -> None:
         given = json.loads(text)
         for scenario, theirs in zip(given, upstream(program, given), strict=True):
             counts["scenarios"] += 1
-            counts["steps"] += len(theirs["steps"])
+            counts["steps"] += len(theirs.get("steps", "1"))
             found = list(first_difference(scenario, theirs))
             if not found:
                 continue
-            again = {json.dumps(normal(one)) for one in upstream(program, [scenario] * AGAIN)}
+            again = {json.dumps(normal(one), sort_keys=True) for one in upstream(program, [scenario] * AGAIN)}
             drawn = len(again) > 1
             counts["drawn by lot" if drawn else "different"] += 1
             print("\n".join(() if drawn else found), end="" if drawn else "\n", flush=True)
@@ -70,7 +77,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.conformance.upstream")
     parser.add_argument("folder", type=Path, nargs="?", default=VECTORS)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=1000, help="scenarios of each of the six kinds")
+    parser.add_argument("--count", type=int, default=1000, help="scenarios of each of the seven kinds")
     options = parser.parse_args()
     try:
         print(f"building with {go_version()}", file=sys.stderr)

@@ -1,7 +1,7 @@
 // Decisions of kube-scheduler for scenarios in the format of the conformance vectors: one JSON object a line is read
 // from standard input and written back with its result. The real plugins, cache, snapshot and queue run in process,
 // without an API server and without goroutines of informers. Modes: full, preempt, dra, queue,
-// sampled, gang.
+// sampled, gang, configuration.
 package main
 
 import (
@@ -56,6 +56,10 @@ func run(scenario M) (result M) {
 			}
 		}
 	}()
+	if scenario["mode"] == "configuration" {
+		runConfiguration(ctx, scenario["yaml"].(string), result)
+		return result
+	}
 	if scenario["mode"] == "queue" {
 		runQueue(ctx, scenario, gates, result)
 		return result

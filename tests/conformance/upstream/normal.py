@@ -13,6 +13,10 @@ LEFT_OUT = {
 """Fields of modes dra, sampled and gang that the Go program does not tell, or that differ from run to run."""
 
 
+SCHEME = '"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29"'
+"""How the vectors name the scheme of configurations."""
+
+
 def normal(step: Json) -> Json:
     """The part of a step's result that is compared.
 
@@ -49,3 +53,20 @@ def _of_queue(step: Json) -> Json:
 def _pods(queue: Json, *parts: str) -> list[str]:
     entries = [one for part in parts for one in queue.get(part, ())]
     return [one["pod"] if isinstance(one, dict) else one for one in entries]
+
+
+def outcome(result: Json) -> Json:
+    """The part of a configuration's result that is compared, as a line of the vectors has it.
+
+    Parameters
+    ----------
+    result : dict
+
+    Returns
+    -------
+    dict
+    """
+    found = {key: value for key, value in result.items() if key not in ("name", "mode")}
+    if "error" in found:  # upstream's scheme is named after the place of its source
+        found["error"] = found["error"].replace('"pkg/runtime/scheme.go:111"', SCHEME)
+    return found

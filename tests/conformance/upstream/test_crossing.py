@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from tests.conformance.compare import differences
+from tests.conformance.configurations import outcome as decided
 from tests.conformance.extenders import served
 from tests.conformance.modes import Mode
 from tests.conformance.replay import replay
+from tests.conformance.upstream.configuring import configurations, configured
 from tests.conformance.upstream.crossing import DRA, FULL, GANG, SAMPLED, crossed, scenarios
-from tests.conformance.upstream.normal import normal
+from tests.conformance.upstream.normal import SCHEME, normal, outcome
 from tests.conformance.upstream.queueing import waiting
 from tests.house.source import ROOT
 
@@ -43,6 +45,17 @@ def test_every_way_comes_to_the_same_decisions(families: tuple[str, ...], how: M
 def test_scenarios_of_the_queue_end(families: tuple[str, ...]) -> None:
     for scenario in waiting(scenarios(VECTORS, families), 1, 6):
         assert len(list(replay(scenario, Mode()))) == len(scenario["steps"]) + 1
+
+
+def test_configurations_are_decided() -> None:
+    parents = configurations(VECTORS)
+    made = list(configured(parents, 1, 150))
+    assert made == list(configured(parents, 1, 150)) != list(configured(parents, 2, 150))
+    stages = {decided(one["yaml"]).get("stage") for one in made}
+    assert stages == {"load", "validate", "new", None}
+    error = 'no kind "X" is registered for version "v" in scheme '
+    told = {"mode": "configuration", "error": f'{error}"pkg/runtime/scheme.go:111"'}
+    assert outcome(told) == {"error": f"{error}{SCHEME}"}
 
 
 def test_what_upstream_leaves_to_chance_is_not_compared() -> None:

@@ -245,6 +245,24 @@ def test_extenders() -> None:
     ]
 
 
+def test_arguments_of_a_plugin_that_is_not_enabled_are_told() -> None:
+    config = load_configuration(
+        HEADER
+        | {
+            "profiles": [
+                {
+                    "plugins": {"multiPoint": {"disabled": enabled("InterPodAffinity")}},
+                    "pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 6}}],
+                }
+            ]
+        },
+        IN_TREE,
+    )
+    (profile,) = effective(config, REGISTRY)["profiles"]
+    assert profile["args"]["InterPodAffinity"]["hardPodAffinityWeight"] == 6
+    assert "InterPodAffinity" not in profile["plugins"]["filter"]
+
+
 def two_profiles(*second: Json) -> Any:
     sorter = {"plugins": {"multiPoint": {"enabled": enabled("Sorter"), "disabled": enabled("PrioritySort")}}}
     profiles = [{"schedulerName": "a"} | sorter, {"schedulerName": "b"} | second[0]]

@@ -347,7 +347,7 @@ def effective(configuration: types.KubeSchedulerConfiguration, registry: Registr
     """Return the effective configuration as a JSON value, in the form of the conformance vectors.
 
     Each profile lists the plugins of every extension point in order, for ``score`` and ``placementScore``
-    with weights, and the arguments of plugins that have an args struct.
+    with weights. Arguments are those of plugins that have an args struct, also of one that is not enabled.
 
     Parameters
     ----------
@@ -367,7 +367,7 @@ def effective(configuration: types.KubeSchedulerConfiguration, registry: Registr
         The extenders or profiles cannot be built; see `build_extenders` and `build_profiles`.
     """
     extenders = [write(extender) for extender in build_extenders(configuration)]
-    profiles = build_profiles(configuration, registry)
+    profiles = zip(build_profiles(configuration, registry), _all_args(configuration), strict=True)
     return {
         "parallelism": configuration.parallelism,
         "percentageOfNodesToScore": configuration.percentage_of_nodes_to_score,
@@ -376,13 +376,13 @@ def effective(configuration: types.KubeSchedulerConfiguration, registry: Registr
         "delayCacheUntilActive": configuration.delay_cache_until_active,
         "leaderElect": configuration.leader_election.leader_elect,
         **({"extenders": extenders} if extenders else {}),
-        "profiles": [_profile(profile) for profile in profiles],
+        "profiles": [_profile(profile, args) for profile, args in profiles],
     }
 
 
-def _profile(profile: ProfilePlugins) -> dict[str, Any]:
+def _profile(profile: ProfilePlugins, args: dict[str, Any]) -> dict[str, Any]:
     percentage = profile.percentage_of_nodes_to_score
-    args = {name: write(value) for name, value in profile.args.items() if isinstance(value, types.Typed)}
+    args = {name: write(value) for name, value in args.items() if isinstance(value, types.Typed)}
     return {
         "schedulerName": profile.scheduler_name,
         **({} if percentage is None else {"percentageOfNodesToScore": percentage}),

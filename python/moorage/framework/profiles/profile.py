@@ -14,7 +14,7 @@ from moorage.errors import InputError
 from moorage.framework.configuration.profile_plugins import extension_error
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import BASES, FilterPlugin, Plugin, PreFilterPlugin, ScorePlugin
-from moorage.framework.plugin.lazy_attribute import lazy_attribute
+from moorage.framework.plugin.lazy_attribute import compute_attributes, lazy_attribute
 
 from .in_core import (
     ClaimsPlugin,
@@ -44,6 +44,20 @@ BESIDE_CYCLES = (
 )
 CYCLE_POINTS = tuple(point for base, point in BASES.items() if base not in BESIDE_CYCLES)
 ALSO_ACTIVE = UnitPlugin, RowPlugin  # in the core, and called where a pod has a cycle of its own
+PREPARED = (
+    "volume_plugins",
+    "reads_volumes",
+    "_device_plugins",
+    "_about_claims",
+    "pre_filters_in_core",
+    "core_post_filters",
+    "has_units",
+    "_rejecting",
+    "is_in_core",
+    "has_out_of_tree_plugins",
+    "filters_in_core",
+    "filter_names",
+)
 P = TypeVar("P", bound=Plugin)
 
 
@@ -103,6 +117,10 @@ class Profile:
         if unknown:
             raise InputError(f"unknown extension point {min(unknown)}")
         _ = self._lists  # raises for an invalid list
+
+    def prepare(self) -> None:
+        """Compute what the plugins and their lists decide, as kube-scheduler does before its first pod."""
+        compute_attributes(self, *PREPARED)
 
     @lazy_attribute
     def _lists(self) -> dict[str, list[Any]]:

@@ -1,8 +1,8 @@
 """Measures engine and queue times while metrics are collected.
 
-The garbage collector is off while metrics are collected, as in the standard library's ``timeit``, and as
-before at the end. It does not run right before: that would leave nothing of the scheduler in the caches of the
-processor.
+The garbage collector is off while metrics are collected, as in the standard library's ``timeit``, and it is
+as before at the end. It does not run right before: the processor's caches would then have nothing of the
+scheduler.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class SchedulingContext:
         """Compute what the configuration alone decides, as kube-scheduler does before its first pod."""
         for engine in self.rotation.engines:
             engine.prepare()
-        compute_attributes(self, "routes", "routes_of_members", "volume_classes")
+        compute_attributes(self, "routes", "volume_classes")
 
     def batch_of(self, pods: Sequence[Pod], by_demand: bool = False, first: int = 0) -> PodBatch:
         """Return pods as a batch for the core, with the route of each.

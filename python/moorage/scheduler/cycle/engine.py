@@ -25,7 +25,7 @@ from moorage.framework.plugin.interface import FilterPlugin, NominatingInfo, Pos
 from moorage.framework.plugin.lazy_attribute import compute_attributes, lazy_attribute
 from moorage.framework.plugin.status import NodeToStatus, Status, message_of
 from moorage.framework.profiles.in_core import CorePostFilter
-from moorage.framework.profiles.profile import Profile
+from moorage.framework.profiles.profile import PREPARED, Profile
 from moorage.framework.runtime.bridge import Bridge
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
@@ -183,8 +183,8 @@ class Engine:
 
     def prepare(self) -> None:
         """Compute what the configuration alone decides, as kube-scheduler does before its first pod."""
-        self.profile.prepare()
-        compute_attributes(self.framework, "preemptor", "signer", "pre_enqueues")
+        compute_attributes(self.profile, *PREPARED)
+        compute_attributes(self.framework, "preemptor")
         compute_attributes(self, "signs")
 
     @lazy_attribute

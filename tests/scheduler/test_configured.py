@@ -11,6 +11,7 @@ from tests.core.make import node, pod
 
 import moorage as mo
 from moorage.framework.configuration import ConfigurationError
+from moorage.framework.profiles.profile import PREPARED
 from moorage.objects import Cluster
 from moorage.objects.model.node import Taint
 from moorage.objects.model.pod import Pod, ResourceRequirements, Toleration
@@ -217,3 +218,12 @@ def test_a_filter_without_its_pre_filter_fails_where_it_is_asked(plugin: str, wo
     assert one.examine(pod("p")).error == error
     assert one.context.schedule_one(pod("p")).error == error
     assert one.examine(pod("p", node_name="nowhere")).fit_error != ""
+
+
+def test_what_the_configuration_decides_is_known_before_the_first_pod() -> None:
+    made = scheduler(None)
+    (engine,) = made.engines.values()
+    assert set(PREPARED) <= vars(engine.profile).keys()
+    assert "preemptor" in vars(engine.framework)
+    assert "signs" in vars(engine)
+    assert {"routes", "volume_classes"} <= vars(made.context).keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moorage.devices.allocation.device_pools import PublishedDevice
 from moorage.devices.cel.cel_errors import CompileError
-from moorage.devices.cel.selector import SelectorError, compile_selector, device_value
+from moorage.devices.cel.selector import SelectorError, compile_selector, device_value, library
 
 _LIMIT = 1 << 20
 
@@ -20,6 +20,7 @@ class SelectorCache:
 
     def __init__(self, *, list_attributes: bool = False) -> None:
         self._list_attributes = list_attributes
+        library()  # kube-scheduler, too, has its environment before the first expression
         self._results: dict[tuple[str, bytes], bool | SelectorError] = {}
 
     def matches(self, expression: str, device: PublishedDevice) -> bool:

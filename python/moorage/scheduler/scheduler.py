@@ -238,6 +238,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             self.context = SchedulingContext(*shared, self.sync, self.pods.current, self.finish_binding)
             self.context.group_cycle_bugs = options.group_cycle_bugs
             self.context.percentage_of_placements = placements_percentage(configuration)
+            self.context.prepare()
             groups = self.groups if self.queue.groups_pods else None
             watch(self.informers, cache, self.queue, self.pods, self._forget_failures, groups)
             self.controllers: ClusterControllers | None = None

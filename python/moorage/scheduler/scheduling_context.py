@@ -15,7 +15,7 @@ from moorage._core.state.pod_spec import bound
 from moorage.cache import SchedulerCache
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.lazy_attribute import lazy_attribute
+from moorage.framework.plugin.lazy_attribute import compute_attributes, lazy_attribute
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects.model.pod import Pod
@@ -148,6 +148,12 @@ class SchedulingContext:
         of them."""
         differ = self.handle.extenders or any(engine.signs for engine in self.rotation.engines)
         return Routes(self._route_of_class, self._route_of_pod if differ else None)
+
+    def prepare(self) -> None:
+        """Compute what the configuration alone decides, as kube-scheduler does before its first pod."""
+        for engine in self.rotation.engines:
+            engine.prepare()
+        compute_attributes(self, "routes", "volume_classes")
 
     def batch_of(self, pods: Sequence[Pod], by_demand: bool = False, first: int = 0) -> PodBatch:
         """Return pods as a batch for the core, with the route of each.

@@ -93,7 +93,13 @@ _REASONS = {
 
 
 @lru_cache(1)
-def _library() -> Library:
+def library() -> Library:
+    """Return the functions of expressions.
+
+    Returns
+    -------
+    Library
+    """
     library = Library()
     add_standard_functions(library)
     add_string_functions(library)
@@ -121,7 +127,7 @@ def compile_selector(text: str, *, list_attributes: bool = False) -> Selector | 
     try:
         root = parse(text)
         fields = FIELDS | LISTS if list_attributes else FIELDS
-        checker = TypeChecker(text, _library().functions, {"device": DEVICE}, fields)
+        checker = TypeChecker(text, library().functions, {"device": DEVICE}, fields)
         result = checker.check(root)
         problems = literal_problems(root, checker.final)
         if problems:

@@ -44,6 +44,19 @@ BESIDE_CYCLES = (
 )
 CYCLE_POINTS = tuple(point for base, point in BASES.items() if base not in BESIDE_CYCLES)
 ALSO_ACTIVE = UnitPlugin, RowPlugin  # in the core, and called where a pod has a cycle of its own
+# What the plugins and their lists decide, and the first pod needs.
+PREPARED = (
+    "volume_plugins",
+    "reads_volumes",
+    "_device_plugins",
+    "pre_filters_in_core",
+    "core_post_filters",
+    "has_units",
+    "_rejecting",
+    "is_in_core",
+    "filters_in_core",
+    "filter_names",
+)
 P = TypeVar("P", bound=Plugin)
 
 
@@ -107,11 +120,12 @@ class Profile:
     @lazy_attribute
     def _lists(self) -> dict[str, list[Any]]:
         by_name = {plugin.name: plugin for plugin in self.plugins}
+        lists: dict[str, list[Any]] = {point: [] for point in BASES.values()}
         if self.points is None and len(by_name) == len(self.plugins):
-            return {
-                point: [p for p in self.plugins if point in p.extension_points] for point in BASES.values()
-            }
-        lists: dict[str, list[Any]] = {}
+            for one in self.plugins:
+                for point in lists.keys() & one.extension_points:
+                    lists[point].append(one)
+            return lists
         for point in BASES.values():
             own = [plugin.name for plugin in self.plugins if point in plugin.extension_points]
             plugins = lists[point] = []
@@ -182,7 +196,7 @@ class Profile:
     @lazy_attribute
     def reads_volumes(self) -> bool:
         """Whether the profile has idle volume plugins."""
-        return any(plugin.in_core for plugin in self.volume_plugins)
+        return bool([plugin for plugin in self.volume_plugins if plugin.in_core])
 
     @lazy_attribute
     def volume_plugins(self) -> list[VolumePlugin]:
@@ -310,13 +324,13 @@ class Profile:
     @lazy_attribute
     def pre_filters_in_core(self) -> bool:
         """Whether all PreFilter plugins are in the core."""
-        return all(plugin.in_core for plugin in self.at(PreFilterPlugin))
+        return not [plugin for plugin in self.at(PreFilterPlugin) if not plugin.in_core]
 
     @lazy_attribute
     def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
         """The PostFilter plugins if all of them are `CorePostFilter`, else None."""
         plugins = self.at(interface.PostFilterPlugin)
-        in_core = tuple(p for p in plugins if isinstance(p, CorePostFilter))
+        in_core = tuple([p for p in plugins if isinstance(p, CorePostFilter)])
         return in_core if len(in_core) == len(plugins) else None
 
     @lazy_attribute
@@ -367,7 +381,7 @@ class Profile:
     def has_out_of_tree_plugins(self) -> bool:
         """Whether out-of-tree plugins take part in cycles; they may read the snapshot."""
         at_points = {plugin for point in CYCLE_POINTS for plugin in self._lists[point]}
-        return not all(plugin.in_core or isinstance(plugin, VolumePlugin) for plugin in at_points)
+        return bool([one for one in at_points if not (one.in_core or isinstance(one, VolumePlugin))])
 
     @lazy_attribute
     def missing_state_texts(self) -> dict[type[Plugin], dict[str, str]]:
@@ -387,7 +401,7 @@ class Profile:
     @lazy_attribute
     def filters_in_core(self) -> bool:
         """Whether all Filter plugins are in the core."""
-        return all(plugin.in_core for plugin in self.at(FilterPlugin))
+        return not [plugin for plugin in self.at(FilterPlugin) if not plugin.in_core]
 
     def weight(self, plugin: Plugin) -> int:
         """Return the weight of a Score plugin; 0 counts as 1.

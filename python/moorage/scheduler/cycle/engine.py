@@ -22,10 +22,10 @@ from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import FilterPlugin, NominatingInfo, PostFilterPlugin, PreFilterPlugin
-from moorage.framework.plugin.lazy_attribute import lazy_attribute
+from moorage.framework.plugin.lazy_attribute import compute_attributes, lazy_attribute
 from moorage.framework.plugin.status import NodeToStatus, Status, message_of
 from moorage.framework.profiles.in_core import CorePostFilter
-from moorage.framework.profiles.profile import Profile
+from moorage.framework.profiles.profile import PREPARED, Profile
 from moorage.framework.runtime.bridge import Bridge
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
@@ -180,6 +180,12 @@ class Engine:
         out.search.threads, out.search.parallel_from = self.search.threads, self.search.parallel_from
         self.take_turn()
         return out
+
+    def prepare(self) -> None:
+        """Compute what the configuration alone decides, as kube-scheduler does before its first pod."""
+        compute_attributes(self.profile, *PREPARED)
+        compute_attributes(self.framework, "preemptor")
+        compute_attributes(self, "signs")
 
     @lazy_attribute
     def may_leave_out_volumes(self) -> bool:

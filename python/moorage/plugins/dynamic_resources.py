@@ -125,6 +125,8 @@ class DynamicResources(
         extended = None if requests is None else self._extended_on_all_nodes(pod, requests)
         if asks and extended is None:
             return None
+        if requests is not None:
+            batch.provided = frozenset(requests.resources)
         shares = isinstance(self.required_handle().client, ObjectStore)  # others are written pod by pod
         return devices.demands.needs_of(pod, batch, self._most_steps, extended, shares)
 

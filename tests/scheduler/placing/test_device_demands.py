@@ -234,6 +234,22 @@ def test_pods_with_extended_resources_stay_in_the_loop(monkeypatch: pytest.Monke
     assert names == list(map("p{}".format, range(4))), "a node has the resource itself: plugins decide"
 
 
+def test_pods_with_different_extended_resources_are_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = [device_class(f"gpu-{at}", extendedResourceName=f"{GPU}-{at}") for at in range(4)]
+    pods = [pod(f"p{at}", **{f"{GPU}-{at}": "1"}) for at in range(4)]
+    found = [make([*kinds, *DEVICES[:2]], pods) for _ in range(2)]
+    outcomes = [outcome(found[0])]
+    (engine,) = found[0].context.rotation.engines
+    assert len(engine.search.states.volume_demands) == 1
+    in_single_cycles(monkeypatch)
+    outcomes.append(outcome(found[1]))
+    assert outcomes[0] == outcomes[1]
+    names = [f"n{at}" for at in range(3)]
+    counted = [[one.cache.node_info(name).requested.scalar_resources for name in names] for one in found]
+    assert counted[0] == counted[1], "nodes count what pods request"
+    assert sum(map(len, counted[0])) == 4
+
+
 def test_a_pod_that_cannot_be_told_of_its_claim_returns_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     one = make([CLASS, resource_slice("n0", [device("d0")])], [pod("p", **{GPU: "1"})])
     update = one.client.update

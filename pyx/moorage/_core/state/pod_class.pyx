@@ -94,7 +94,7 @@ cdef class Shape:
 
     def __cinit__(self, pod, PodClasses classes not None):
         self.memory = []
-        if pod is None:  # for `_without`
+        if pod is None:  # for `_copy`
             return
         spec = pod.spec
         self.namespace = pod.metadata.namespace
@@ -304,17 +304,30 @@ cdef tuple _key_without(Shape shape, frozenset names):
 
 cdef Shape _without(Shape shape, frozenset names, tuple key, PodClasses classes):
     """A copy of a shape without its requests for some resources besides cpu and memory."""
-    cdef Shape out = Shape.__new__(Shape, None, classes)
+    cdef Shape out = _copy(shape, key, classes)
     cdef mr_request* others = <mr_request*>allocate(out.memory, sizeof(mr_request), shape.c.n_others)
     cdef int32_t at, n = 0
-    out.memory.append(shape.memory)
-    out.c, out.key = shape.c, key
     for at, name in enumerate(shape.others):
         if name not in names:
             others[n] = shape.c.others[at]
             n += 1
     out.c.others, out.c.n_others = others, n
     out.others = tuple([name for name in shape.others if name not in names])
+    return out
+
+
+cdef Shape _in_namespace(Shape shape, str namespace, PodClasses classes):
+    """A copy of a shape without pod affinity terms, of pods in another namespace."""
+    cdef Shape out = _copy(shape, (namespace, *shape.key[1:]), classes)
+    out.namespace = namespace
+    return out
+
+
+cdef Shape _copy(Shape shape, tuple key, PodClasses classes):
+    """A copy of a shape to be changed, with another key and without an id."""
+    cdef Shape out = Shape.__new__(Shape, None, classes)
+    out.memory.append(shape.memory)
+    out.c, out.key, out.others = shape.c, key, shape.others
     out.namespace, out.preferred_error, out.terms_error = \
         shape.namespace, shape.preferred_error, shape.terms_error
     out.tolerations, out.ports, out.node_affinity = shape.tolerations, shape.ports, shape.node_affinity
@@ -462,7 +475,7 @@ cdef class PodClasses:
         self.lock = threading.RLock()
         self.shape_ids = {}
         self.class_ids = {}
-        self.memo = {}
+        self.memo, self.anywhere = {}, {}
         self.number = next(NUMBERS)
         self.recent = SpecMemo()
         self.term_ids = {}
@@ -693,18 +706,26 @@ cdef object _intern_shape(PodClasses classes, pod):
     """Return the id of the shape of a pod, adding the shape if it is new."""
     cdef Shape shape
     # Compiling a spec costs tens of microseconds, so ids are memoised by the encoded spec.
+    namespace = NAMESPACE.of(METADATA.of(pod))
     raw = spec_key(pod) if classes.ledger_of is None else (spec_key(pod), classes.ledger_of(pod))
-    shape_id = classes.memo.get(raw)
+    key = namespace, raw
+    shape_id = classes.memo.get(key)
     if shape_id is not None:
         return shape_id
     with classes.lock:
-        shape = Shape(pod, classes)
+        known = classes.anywhere.get(raw)
+        shape = None if known is None else classes.shapes[<int32_t>known]
+        if shape is None or any(shape.terms):
+            shape = Shape(pod, classes)
+        else:
+            shape = _in_namespace(shape, namespace, classes)
         shape_id = classes.shape_ids.get(shape.key)
         if shape_id is None:
             shape_id = _add_shape(classes, shape)
         if len(classes.memo) >= MEMO_LIMIT:
             classes.memo.clear()
-        classes.memo[raw] = shape_id
+            classes.anywhere.clear()
+        classes.memo[key] = classes.anywhere[raw] = shape_id
     return shape_id
 
 

@@ -278,7 +278,7 @@ class DeviceSlices:
             Those with devices for the node. Of the others, which have nothing but shared counters, the first
             that is incomplete or invalid, and the first that is invalid: no answer depends on more of them.
         """
-        known = self._pools.get(node.name)
+        known = self._pools.get(node.metadata.name)
         if known is None or known[0] is not node:
             offered = self.offered(node)
             alike = tuple(map(id, offered))
@@ -350,7 +350,8 @@ class DeviceSlices:
         return self._built[built]
 
     def _build(self, key: tuple[str, str], usable: list[PublishedSlice]) -> DevicePool | None:
-        relevant = sorted({*usable, *self._counting.get(key, ())}, key=_order)
+        counting = self._counting.get(key)
+        relevant = sorted({*usable, *counting}, key=_order) if counting else usable
         generation = max(one.generation for one in relevant)
         slices = [one for one in relevant if one.generation == generation]
         usable = [one for one in usable if one.generation == generation]
@@ -373,16 +374,15 @@ class DeviceSlices:
         others: list[PublishedSlice],
     ) -> DevicePool:
         """The pool of its slices for a node, of those of them with devices for it, and of other slices."""
-        invalid = DevicePool(*key, is_invalid=True)
-        counting = [one for one in slices if self._features.partitionable and one.slice.spec.shared_counters]
         devices = [device for one in usable for device in one.devices]
         if len({device.id for device in devices}) != len(devices):
-            return invalid
-        if not self._features.partitionable:
+            return DevicePool(*key, is_invalid=True)
+        if not (self._features.partitionable and (key in self._counting or self._of_pool[key].consuming)):
             return DevicePool(*key, devices)
+        invalid = DevicePool(*key, is_invalid=True)
         counters: dict[tuple[str, str], Quantity] = {}
         sets: set[str] = set()
-        for one in counting:
+        for one in slices:
             for counter_set in one.slice.spec.shared_counters:
                 if counter_set.name in sets:
                     return invalid

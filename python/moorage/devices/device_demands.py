@@ -267,6 +267,8 @@ class DeviceDemands:
             pod.spec.scheduling_group is not None and self._state.consumers.are_groups
         ):
             return None
+        if not pod.spec.resource_claims:
+            return []
         try:
             claims = pod_claims(pod, self._state.claim_cache.find)
         except ClaimError:

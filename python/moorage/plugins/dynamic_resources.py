@@ -141,7 +141,8 @@ class DynamicResources(
             return None
         if not framework.kernels.search.plan.scored.isdisjoint(requests.resources):
             return None
-        if find_claim(pod, devices.claim_cache.extended_claims(pod)) is not None:
+        written = devices.claim_cache.extended_claims(pod)
+        if written and find_claim(pod, written) is not None:
             return None
         if not are_everywhere(handle.cache.state.table, requests):
             return None

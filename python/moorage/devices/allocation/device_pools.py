@@ -23,6 +23,7 @@ Counters = Mapping[tuple[str, str], Quantity]
 """Amount by counter set and counter."""
 NO_COUNTERS: Counters = {}
 
+_encode = msgspec.msgpack.Encoder().encode
 _matchers: dict[NodeSelector, NodeSelectorMatcher] = {}
 _MAX_MATCHERS = 1 << 12
 
@@ -63,12 +64,7 @@ class PublishedDevice:
     id: DeviceId
     device: Device
     slice: ResourceSlice
-
-    @lazy_attribute
-    def properties(self) -> bytes:
-        device = self.device
-        described = (self.id[0], device.allow_multiple_allocations, device.attributes, device.capacity)
-        return msgspec.msgpack.encode(described)
+    properties: bytes
 
     @property
     def counters(self) -> Counters:
@@ -130,6 +126,21 @@ def _is_for(node: Node, name: str, all_nodes: bool, selector: NodeSelector | Non
     return all_nodes or (selector is not None and selects(selector, node))
 
 
+def properties_of(driver: str, device: Device) -> bytes:
+    """Return what is equal for devices for which expressions have equal results.
+
+    Parameters
+    ----------
+    driver : str
+    device : Device
+
+    Returns
+    -------
+    bytes
+    """
+    return _encode((driver, device.allow_multiple_allocations, device.attributes, device.capacity))
+
+
 @dataclass(eq=False)
 class PublishedSlice:
     """A slice with its devices."""
@@ -140,7 +151,10 @@ class PublishedSlice:
     def devices(self) -> list[PublishedDevice]:
         spec = self.slice.spec
         driver, pool, own = spec.driver, spec.pool.name, self.slice
-        return [PublishedDevice((driver, pool, device.name), device, own) for device in spec.devices]
+        return [
+            PublishedDevice((driver, pool, one.name), one, own, properties_of(driver, one))
+            for one in spec.devices
+        ]
 
     @property
     def pool(self) -> tuple[str, str]:

@@ -128,7 +128,7 @@ class PlacedClaims:
             client.update_many(claims.values())
         except ApiError:
             return range(len(pods))
-        return left + self._create_together(pods, extended)
+        return left + self._create_together(pods, extended) if extended else left
 
     def _create_together(
         self, pods: Sequence[tuple[Pod, PlacedPod]], claims: Mapping[int, ResourceClaim]

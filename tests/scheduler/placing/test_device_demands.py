@@ -25,6 +25,8 @@ Json = dict[str, Any]
 
 GPU = "example.com/gpu"
 CLASS = device_class(extendedResourceName=GPU)
+LIKE = "example.com/like"  # of another class with the same devices
+SOME = "example.com/some"  # of a class of its own
 
 
 def node(name: str, cpu: int = 8, **allocatable: str) -> Node:
@@ -77,6 +79,13 @@ def make(others: Sequence[Object], pods: Sequence[Pod], nodes: int = 3, **option
     rest = [one for one in others if not isinstance(one, Node)]
     cluster = Cluster(nodes=there, others=rest, pods=list(pods))
     return Scheduler(cluster, clock=lambda: 0.0, **options)
+
+
+def requested(one: Scheduler) -> dict[str, Any]:
+    """What the pods of each node request."""
+    nodes = one.client.list(Node)[0]
+    infos = {each.name: one.cache.node_info(each.name) for each in nodes}
+    return {name: info and info.requested for name, info in infos.items()}
 
 
 def outcome(one: Scheduler) -> tuple[dict[str, str], dict[str, str], list[Any]]:
@@ -136,9 +145,13 @@ constraints = st.sampled_from(([], [], [{"matchAttribute": f"{DRIVER}/kind"}]))
 SHARED = (), (), ("shared-a",), ("shared-b",), ("shared-a", "shared-b"), ("none",)
 
 
+EXTENDED = {}, {}, {GPU: "1"}, {GPU: "2"}, {LIKE: "1"}, {SOME: "1"}, {GPU: "1", SOME: "1"}
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[list[Object], list[Pod]]:
-    others: list[Object] = [CLASS]
+    others: list[Object] = [CLASS, device_class("like", extendedResourceName=LIKE)]
+    others.append(device_class("some", f"{KIND} > 0", extendedResourceName=SOME))
     for at in range(3):
         drawn = draw(st.lists(kinds, max_size=4))
         devices = [device(f"d{i}", {"kind": kind}) for i, kind in enumerate(drawn)]
@@ -156,21 +169,22 @@ def clusters(draw: st.DrawFn) -> tuple[list[Object], list[Pod]]:
     for at in range(draw(st.integers(1, 8))):
         shared = draw(st.sampled_from(SHARED))
         own = draw(st.sampled_from(("", "a", "b"))) if not shared or draw(st.booleans()) else ""
-        cpu, gpus = draw(st.sampled_from(("1", "3"))), draw(st.sampled_from(("", "", "1", "2")))
-        resources = {GPU: gpus} if gpus else {}
+        cpu, resources = draw(st.sampled_from(("1", "3"))), draw(st.sampled_from(EXTENDED))
         pods.append(pod(f"p{at}", *shared, template=own, cpu=cpu, **resources))
     if draw(st.integers(0, 3)) == 0:
-        others.append(node("own", **{GPU: "1"}))
+        others.append(node("own", **{draw(st.sampled_from((GPU, SOME))): "1"}))
     return others, pods
 
 
 @settings(max_examples=60, deadline=None)
 @given(clusters(), st.sampled_from(("first", "go-heap")))
 def test_decisions_are_those_of_single_cycles(made: tuple[list[Object], list[Pod]], tie_break: str) -> None:
-    together = outcome(make(*made, tie_break=tie_break))
+    together, alone = make(*made, tie_break=tie_break), make(*made, tie_break=tie_break)
+    found = outcome(together)
     with pytest.MonkeyPatch.context() as patch:
         in_single_cycles(patch)
-        assert together == outcome(make(*made, tie_break=tie_break))
+        assert found == outcome(alone)
+    assert requested(together) == requested(alone)
 
 
 # ---- single rules ------------------------------------------------------------------------------------------
@@ -244,10 +258,9 @@ def test_pods_with_different_extended_resources_are_one_class(monkeypatch: pytes
     in_single_cycles(monkeypatch)
     outcomes.append(outcome(found[1]))
     assert outcomes[0] == outcomes[1]
-    names = [f"n{at}" for at in range(3)]
-    counted = [[one.cache.node_info(name).requested.scalar_resources for name in names] for one in found]
-    assert counted[0] == counted[1], "nodes count what pods request"
-    assert sum(map(len, counted[0])) == 4
+    counted = [requested(one) for one in found]
+    assert counted[0] == counted[1]
+    assert sum(len(amounts.scalar_resources) for amounts in counted[0].values()) == 4
 
 
 def test_a_pod_that_cannot_be_told_of_its_claim_returns_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:

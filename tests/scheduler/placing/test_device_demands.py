@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 
 from moorage import Cluster, Scheduler
@@ -290,6 +291,22 @@ def test_a_pod_that_cannot_be_told_of_its_claim_returns_its_devices(monkeypatch:
     one.queue.activate([one.client.get(Pod, "p", "default")])
     assert one.run().placements == {"default/p": "n0"}
     assert len(one.client.list(ResourceClaim)[0]) == 1
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_a_claim_for_extended_resources_that_no_container_requests_refuses_the_pod(in_loop: bool) -> None:
+    """As upstream: there is nothing to tell the pod, so it is not bound, and its claims are given back."""
+    asking = pod("p", "c", **({} if in_loop else {GPU: "1"}))
+    if in_loop:  # a RuntimeClass would add this
+        asking = replace(asking, spec=replace(asking.spec, overhead={GPU: "1"}))
+    there = [] if in_loop else [node("own", **{GPU: "1"}), resource_slice("own", [device("d")])]
+    devices = DEVICES if in_loop else []
+    one = make([CLASS, claim("c", [request()]), *devices, *there], [asking], nodes=3)
+    placements, messages, claims = outcome(one)
+    assert not placements
+    text = "nil or empty request mappings, no update of pod default/p ExtendedResourceClaimStatus"
+    assert list(messages.values()) == [f'running PreBind plugin "DynamicResources": {text}']
+    assert [(key, status.reserved_for) for key, _, _, status, _ in claims] == [("default/c", ())]
 
 
 def test_pods_are_told_of_their_claims_as_one_write(monkeypatch: pytest.MonkeyPatch) -> None:

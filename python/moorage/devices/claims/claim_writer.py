@@ -298,7 +298,11 @@ class ClaimWriter:
         Raises
         ------
         ClaimWriteError
+            It cannot be written, or there are no mappings.
         """
+        if not mappings:
+            text = f"no update of pod {pod.key} ExtendedResourceClaimStatus"
+            raise ClaimWriteError(f"nil or empty request mappings, {text}")
         status = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.name)
         for attempt in range(POD_RETRIES):
             try:

@@ -26,6 +26,7 @@ def test_a_store() -> None:
         "changed_since": lambda: one.changed_since(0),
         "create": lambda: one.create(p),
         "create_many": lambda: one.create_many([pod("q"), pod("r")]),
+        "names_of_new": lambda: one.names_of_new([p]),
         "get": lambda: one.get(Pod, "p", "default"),
         "list": lambda: one.list(Pod),
         "watch": lambda: one.watch(Pod),

@@ -57,3 +57,17 @@ def test_a_generated_name_is_taken() -> None:
     with refused(AlreadyExistsError, f'pods "{name}" already exists'):
         store.create_many([pod("b"), pod("", generate_name="a-"), pod(name)])
     assert store.list(Pod) == ([], "1")
+
+
+def test_the_names_of_new_objects_are_known_before() -> None:
+    """Also where an earlier one of them, or an object of the store, has the first candidate."""
+    named = [pod("", generate_name="a-") for _ in range(3)]
+    first = ObjectStore().names_of_new(named)
+    assert len(set(first)) == 3
+    for there in ([], [pod(name) for name in first], [pod(first[0])]):
+        for new in (named, [pod(first[1]), *named], [pod(first[2]), *named, pod("z")]):
+            new = [one for one in new if one.name not in {each.name for each in there} or not one.name]
+            store = ObjectStore()
+            store.create_many(there)
+            names = store.names_of_new(new)
+            assert names == tuple(store.create(one).name for one in new)

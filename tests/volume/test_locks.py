@@ -24,6 +24,7 @@ def test_an_assume_cache(values: tuple[str, ...]) -> None:
     old, new = at(PV_1A, 5), at(PV_1A, 6)
     calls = {
         "add": lambda: cache.add(old),
+        "add_all": lambda: cache.add_all([old]),
         "on_add": lambda: cache.on_add(old, False),
         "on_update": lambda: cache.on_update(old, new),
         "assume": lambda: cache.assume(at(PV_1A, 7)),

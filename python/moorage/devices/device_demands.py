@@ -163,14 +163,16 @@ class DeviceDemands:
         used: list[DeviceView] = []
         view_of = [-1] * (int(nodes.rows.max(initial=-1)) + 1)
         for row, info in zip(nodes.rows.tolist(), nodes, strict=True):
-            if info.node is None:
+            node = info.node
+            if node is None:
                 continue
-            key = slices.view_key(info.node)
+            key = slices.view_key(node)
             if key not in numbers:
-                if not pools.are_order_free(slices.pools_of(info.node), features.binding_conditions):
+                found = slices.pools_of(node)
+                if not pools.are_order_free(found, features.binding_conditions):
                     return
                 if key not in self._views:
-                    self._views[key] = DeviceView(slices.pools_of(info.node), info.node, features, True)
+                    self._views[key] = DeviceView(found, node, features, True)
                 numbers[key] = len(used)
                 used.append(self._views[key])
             view_of[row] = numbers[key]
@@ -265,6 +267,8 @@ class DeviceDemands:
             pod.spec.scheduling_group is not None and self._state.consumers.are_groups
         ):
             return None
+        if not pod.spec.resource_claims:
+            return []
         try:
             claims = pod_claims(pod, self._state.claim_cache.find)
         except ClaimError:

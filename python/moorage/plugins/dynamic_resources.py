@@ -125,6 +125,8 @@ class DynamicResources(
         extended = None if requests is None else self._extended_on_all_nodes(pod, requests)
         if asks and extended is None:
             return None
+        if requests is not None:
+            batch.provided = frozenset(requests.resources)
         shares = isinstance(self.required_handle().client, ObjectStore)  # others are written pod by pod
         return devices.demands.needs_of(pod, batch, self._most_steps, extended, shares)
 
@@ -139,7 +141,8 @@ class DynamicResources(
             return None
         if not framework.kernels.search.plan.scored.isdisjoint(requests.resources):
             return None
-        if find_claim(pod, devices.claim_cache.extended_claims(pod)) is not None:
+        written = devices.claim_cache.extended_claims(pod)
+        if written and find_claim(pod, written) is not None:
             return None
         if not are_everywhere(handle.cache.state.table, requests):
             return None

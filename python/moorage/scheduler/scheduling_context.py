@@ -17,6 +17,7 @@ from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.lazy_attribute import compute_attributes, lazy_attribute
 from moorage.framework.plugin.nominator import PodNominator
+from moorage.framework.profiles.in_core import NO_RESOURCES
 from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import group_of
@@ -31,7 +32,6 @@ from .placing.single_cycle import schedule_one
 from .placing.volume_classes import VolumeClasses
 from .records import Records
 
-NO_RESOURCES: frozenset[str] = frozenset()
 VOLUMES, PROFILE = int(Route.VOLUMES), int(Route.PROFILE)
 EXTENDERS, WAITS, SIGNED = int(Route.EXTENDERS), int(Route.WAITS), int(Route.SIGNED)
 SEGMENTS = APART | VOLUMES | ~(PROFILE - 1)

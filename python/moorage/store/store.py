@@ -267,6 +267,34 @@ class ObjectStore:
                 for obj in new[stored:]:  # from the first without a name, or that cannot be stored
                     self._create(obj, now)
 
+    def names_of_new(self, objects: Sequence[Object]) -> tuple[str, ...]:
+        """Return the names that objects get if they are created next, one after the other.
+
+        Parameters
+        ----------
+        objects : sequence of Object
+            Of one kind, with a name or `generateName`.
+
+        Returns
+        -------
+        tuple of str
+        """
+        names, taken = list[str](), set[str]()
+        with self._lock:
+            version = self._tables.version
+            for at, obj in enumerate(objects, version):
+                meta, name = obj.metadata, obj.metadata.name
+                key = _key(name, meta.namespace)
+                if not name:
+                    held = self._tables[type(obj)].objects
+                    for name in generated_names(meta.generate_name, str(at)):
+                        key = _key(name, meta.namespace)
+                        if key not in held and key not in taken:
+                            break
+                taken.add(key)
+                names.append(name)
+        return tuple(names)
+
     def update(self, obj: T) -> T:
         """Replace an object.
 
@@ -577,8 +605,7 @@ class ObjectStore:
         meta = obj.metadata
         name, namespace = meta.name, meta.namespace
         if not name and meta.generate_name:
-            candidates = generated_names(meta.generate_name, str(self._tables.version))
-            name = next(one for one in candidates if _key(one, namespace) not in table.objects)
+            (name,) = self.names_of_new([obj])
         if not name:
             raise invalid(struct, name, "metadata.name: Required value: name or generateName is required")
         if namespace and not table.namespaced:

@@ -10,14 +10,18 @@ from tests.core.make import container, node, pinned, pod, port
 
 from moorage._core.base.resources import PodGates
 from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import spec_key
-from moorage.objects.model.meta import Condition, ObjectMeta, OwnerReference
+from moorage.objects.model.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
 from moorage.objects.model.pod import (
+    Affinity,
     Container,
     ContainerStatus,
     ImageVolumeSource,
     PersistentVolumeClaimVolumeSource,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodSchedulingGroup,
     PodStatus,
     ResourceRequirements,
@@ -130,6 +134,68 @@ def test_the_namespace_is_part_of_the_shape() -> None:
     plain = pod("p")
     elsewhere = replace(plain, metadata=replace(plain.metadata, namespace="elsewhere"))
     assert classes(plain, elsewhere)[1] == [0, 1]
+
+
+def terms(to: str) -> Affinity:
+    term = PodAffinityTerm(topology_key=to, label_selector=LabelSelector(match_labels={"a": "b"}))
+    return Affinity(pod_affinity=PodAffinity(required=(term,)))
+
+
+NUMBERED = "id", "carried"
+VARIED = {
+    "requests": {"cpu": 1, GPU: 2, "example.com/nic": 1},
+    "tolerations": (Toleration(key="k", operator="Exists"),),
+    "ports": [port(80)],
+    "node_selector": {"a": "b"},
+    "priority": 5,
+}
+
+
+def all_of(shape: Shape) -> dict[str, Any]:
+    """What can be read of a shape, apart from its number and those of its terms."""
+    read = {name: getattr(shape, name) for name in dir(shape) if name[0] != "_" and name not in NUMBERED}
+    return read | {"terms": [[term.key for term in of] for of in shape.terms]}
+
+
+@pytest.mark.parametrize("spec", [VARIED, {"affinity": pinned("n1")}, {"affinity": terms("zone")}], ids=str)
+def test_a_spec_that_is_known_of_another_namespace_is_read_as_if_it_were_new(spec: dict[str, Any]) -> None:
+    plain = pod("p", **spec)
+    there = replace(plain, metadata=replace(plain.metadata, namespace="elsewhere"))
+    after, alone = ClusterState(), ClusterState()
+    numbers = [after.classes.intern(one) for one in (plain, there, replace(plain), replace(there))]
+    assert numbers == [0, 1, 0, 1]
+    alone.classes.intern(there)
+    found = [one.classes.shape_of(at) for one, at in ((after, 1), (alone, 0))]
+    assert all_of(found[0]) == all_of(found[1])
+    read = [
+        [one.classes.terms[at].key for at in shape.carried]
+        for one, shape in zip((after, alone), found, strict=True)
+    ]
+    assert read[0] == read[1]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_demand_may_provide_resources_that_are_requested(known: bool) -> None:
+    """The class of the demand is as that of a pod that does not request them."""
+    requests = VARIED["requests"]
+    pods = [
+        pod("p", **VARIED | {"requests": {key: n for key, n in requests.items() if key not in leaves}})
+        for leaves in ((), (GPU,), (GPU, "example.com/nic"))
+    ]
+    one, alone = ClusterState(), ClusterState()
+    full = one.classes.intern(pods[0])
+    if known:
+        one.classes.intern(pods[1])
+    left = [
+        one.classes.with_volumes(full, "demand", frozenset(names))
+        for names in ((GPU,), (GPU, "example.com/nic"))
+    ]
+    assert one.classes.with_volumes(full, "demand", frozenset((GPU,))) == left[0]
+    assert one.classes.with_volumes(full, "demand") not in left
+    for at, plain in zip(left, pods[1:], strict=True):
+        expected = alone.classes.shape_of(alone.classes.intern(plain))
+        assert all_of(one.classes.shape_of(at)) == all_of(expected)
+        assert one.classes.shape_of(at).needs == expected.needs
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from moorage.framework.plugin.interface import (
     SignPlugin,
     Status,
 )
+from moorage.framework.plugin.signing import Signer
 from moorage.framework.runtime.runtime import Framework
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import (
@@ -296,3 +297,18 @@ def test_signatures_of_in_tree_plugins_are_remembered_within_bounds(monkeypatch:
     assert [one.sign_pod(each) for each in pods] == [framework().sign_pod(each) for each in pods]
     assert alone.sign_pod(pods[0]) is alone.sign_pod(pods[12])
     assert len(one.signer._signed or ()) <= 2
+
+
+class OfNamespace(Signs):
+    """Signs the namespace."""
+
+    in_core = True
+
+    def sign_pod(self, pod: Pod) -> Any:
+        return {"namespace": pod.metadata.namespace}
+
+
+def test_pods_of_two_namespaces_have_signatures_of_their_own() -> None:
+    plain, signer = pod("p"), Signer(Profile((OfNamespace(None),)))
+    there = replace(plain, metadata=replace(plain.metadata, namespace="elsewhere"))
+    assert signer.sign(plain) != signer.sign(there)

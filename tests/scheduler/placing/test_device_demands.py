@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 
 from moorage import Cluster, Scheduler
@@ -25,6 +26,8 @@ Json = dict[str, Any]
 
 GPU = "example.com/gpu"
 CLASS = device_class(extendedResourceName=GPU)
+LIKE = "example.com/like"  # of another class with the same devices
+SOME = "example.com/some"  # of a class of its own
 
 
 def node(name: str, cpu: int = 8, **allocatable: str) -> Node:
@@ -77,6 +80,13 @@ def make(others: Sequence[Object], pods: Sequence[Pod], nodes: int = 3, **option
     rest = [one for one in others if not isinstance(one, Node)]
     cluster = Cluster(nodes=there, others=rest, pods=list(pods))
     return Scheduler(cluster, clock=lambda: 0.0, **options)
+
+
+def requested(one: Scheduler) -> dict[str, Any]:
+    """What the pods of each node request."""
+    nodes = one.client.list(Node)[0]
+    infos = {each.name: one.cache.node_info(each.name) for each in nodes}
+    return {name: info and info.requested for name, info in infos.items()}
 
 
 def outcome(one: Scheduler) -> tuple[dict[str, str], dict[str, str], list[Any]]:
@@ -136,9 +146,13 @@ constraints = st.sampled_from(([], [], [{"matchAttribute": f"{DRIVER}/kind"}]))
 SHARED = (), (), ("shared-a",), ("shared-b",), ("shared-a", "shared-b"), ("none",)
 
 
+EXTENDED = {}, {}, {GPU: "1"}, {GPU: "2"}, {LIKE: "1"}, {SOME: "1"}, {GPU: "1", SOME: "1"}
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[list[Object], list[Pod]]:
-    others: list[Object] = [CLASS]
+    others: list[Object] = [CLASS, device_class("like", extendedResourceName=LIKE)]
+    others.append(device_class("some", f"{KIND} > 0", extendedResourceName=SOME))
     for at in range(3):
         drawn = draw(st.lists(kinds, max_size=4))
         devices = [device(f"d{i}", {"kind": kind}) for i, kind in enumerate(drawn)]
@@ -156,21 +170,22 @@ def clusters(draw: st.DrawFn) -> tuple[list[Object], list[Pod]]:
     for at in range(draw(st.integers(1, 8))):
         shared = draw(st.sampled_from(SHARED))
         own = draw(st.sampled_from(("", "a", "b"))) if not shared or draw(st.booleans()) else ""
-        cpu, gpus = draw(st.sampled_from(("1", "3"))), draw(st.sampled_from(("", "", "1", "2")))
-        resources = {GPU: gpus} if gpus else {}
+        cpu, resources = draw(st.sampled_from(("1", "3"))), draw(st.sampled_from(EXTENDED))
         pods.append(pod(f"p{at}", *shared, template=own, cpu=cpu, **resources))
     if draw(st.integers(0, 3)) == 0:
-        others.append(node("own", **{GPU: "1"}))
+        others.append(node("own", **{draw(st.sampled_from((GPU, SOME))): "1"}))
     return others, pods
 
 
 @settings(max_examples=60, deadline=None)
 @given(clusters(), st.sampled_from(("first", "go-heap")))
 def test_decisions_are_those_of_single_cycles(made: tuple[list[Object], list[Pod]], tie_break: str) -> None:
-    together = outcome(make(*made, tie_break=tie_break))
+    together, alone = make(*made, tie_break=tie_break), make(*made, tie_break=tie_break)
+    found = outcome(together)
     with pytest.MonkeyPatch.context() as patch:
         in_single_cycles(patch)
-        assert together == outcome(make(*made, tie_break=tie_break))
+        assert found == outcome(alone)
+    assert requested(together) == requested(alone)
 
 
 # ---- single rules ------------------------------------------------------------------------------------------
@@ -245,6 +260,21 @@ def test_a_pod_with_a_claim_on_a_node_with_the_resource_itself_fails_as_upstream
     assert [claim[0] for claim in claims] == ["default/c"], "the claim for the resource is deleted"
 
 
+def test_pods_with_different_extended_resources_are_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = [device_class(f"gpu-{at}", extendedResourceName=f"{GPU}-{at}") for at in range(4)]
+    pods = [pod(f"p{at}", **{f"{GPU}-{at}": "1"}) for at in range(4)]
+    found = [make([*kinds, *DEVICES[:2]], pods) for _ in range(2)]
+    outcomes = [outcome(found[0])]
+    (engine,) = found[0].context.rotation.engines
+    assert len(engine.search.states.volume_demands) == 1
+    in_single_cycles(monkeypatch)
+    outcomes.append(outcome(found[1]))
+    assert outcomes[0] == outcomes[1]
+    counted = [requested(one) for one in found]
+    assert counted[0] == counted[1]
+    assert sum(len(amounts.scalar_resources) for amounts in counted[0].values()) == 4
+
+
 def test_a_pod_that_cannot_be_told_of_its_claim_returns_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     one = make([CLASS, resource_slice("n0", [device("d0")])], [pod("p", **{GPU: "1"})])
     update = one.client.update
@@ -272,6 +302,22 @@ def test_a_pod_that_cannot_be_told_of_its_claim_returns_its_devices(monkeypatch:
     one.queue.activate([one.client.get(Pod, "p", "default")])
     assert one.run().placements == {"default/p": "n0"}
     assert len(one.client.list(ResourceClaim)[0]) == 1
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_a_claim_for_extended_resources_that_no_container_requests_refuses_the_pod(in_loop: bool) -> None:
+    """As upstream: there is nothing to tell the pod, so it is not bound, and its claims are given back."""
+    asking = pod("p", "c", **({} if in_loop else {GPU: "1"}))
+    if in_loop:  # a RuntimeClass would add this
+        asking = replace(asking, spec=replace(asking.spec, overhead={GPU: "1"}))
+    there = [] if in_loop else [node("own", **{GPU: "1"}), resource_slice("own", [device("d")])]
+    devices = DEVICES if in_loop else []
+    one = make([CLASS, claim("c", [request()]), *devices, *there], [asking], nodes=3)
+    placements, messages, claims = outcome(one)
+    assert not placements
+    text = "nil or empty request mappings, no update of pod default/p ExtendedResourceClaimStatus"
+    assert list(messages.values()) == [f'running PreBind plugin "DynamicResources": {text}']
+    assert [(key, status.reserved_for) for key, _, _, status, _ in claims] == [("default/c", ())]
 
 
 def test_pods_are_told_of_their_claims_as_one_write(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ Counters = Mapping[tuple[str, str], Quantity]
 """Amount by counter set and counter."""
 NO_COUNTERS: Counters = {}
 
+_encode = msgspec.msgpack.Encoder().encode
 _matchers: dict[NodeSelector, NodeSelectorMatcher] = {}
 _MAX_MATCHERS = 1 << 12
 
@@ -63,12 +64,7 @@ class PublishedDevice:
     id: DeviceId
     device: Device
     slice: ResourceSlice
-
-    @lazy_attribute
-    def properties(self) -> bytes:
-        device = self.device
-        described = (self.id[0], device.allow_multiple_allocations, device.attributes, device.capacity)
-        return msgspec.msgpack.encode(described)
+    properties: bytes
 
     @property
     def counters(self) -> Counters:
@@ -130,6 +126,21 @@ def _is_for(node: Node, name: str, all_nodes: bool, selector: NodeSelector | Non
     return all_nodes or (selector is not None and selects(selector, node))
 
 
+def properties_of(driver: str, device: Device) -> bytes:
+    """Return what is equal for devices for which expressions have equal results.
+
+    Parameters
+    ----------
+    driver : str
+    device : Device
+
+    Returns
+    -------
+    bytes
+    """
+    return _encode((driver, device.allow_multiple_allocations, device.attributes, device.capacity))
+
+
 @dataclass(eq=False)
 class PublishedSlice:
     """A slice with its devices."""
@@ -140,7 +151,10 @@ class PublishedSlice:
     def devices(self) -> list[PublishedDevice]:
         spec = self.slice.spec
         driver, pool, own = spec.driver, spec.pool.name, self.slice
-        return [PublishedDevice((driver, pool, device.name), device, own) for device in spec.devices]
+        return [
+            PublishedDevice((driver, pool, one.name), one, own, properties_of(driver, one))
+            for one in spec.devices
+        ]
 
     @property
     def pool(self) -> tuple[str, str]:
@@ -278,7 +292,7 @@ class DeviceSlices:
             Those with devices for the node. Of the others, which have nothing but shared counters, the first
             that is incomplete or invalid, and the first that is invalid: no answer depends on more of them.
         """
-        known = self._pools.get(node.name)
+        known = self._pools.get(node.metadata.name)
         if known is None or known[0] is not node:
             offered = self.offered(node)
             alike = tuple(map(id, offered))
@@ -350,7 +364,8 @@ class DeviceSlices:
         return self._built[built]
 
     def _build(self, key: tuple[str, str], usable: list[PublishedSlice]) -> DevicePool | None:
-        relevant = sorted({*usable, *self._counting.get(key, ())}, key=_order)
+        counting = self._counting.get(key)
+        relevant = sorted({*usable, *counting}, key=_order) if counting else usable
         generation = max(one.generation for one in relevant)
         slices = [one for one in relevant if one.generation == generation]
         usable = [one for one in usable if one.generation == generation]
@@ -373,16 +388,15 @@ class DeviceSlices:
         others: list[PublishedSlice],
     ) -> DevicePool:
         """The pool of its slices for a node, of those of them with devices for it, and of other slices."""
-        invalid = DevicePool(*key, is_invalid=True)
-        counting = [one for one in slices if self._features.partitionable and one.slice.spec.shared_counters]
         devices = [device for one in usable for device in one.devices]
         if len({device.id for device in devices}) != len(devices):
-            return invalid
-        if not self._features.partitionable:
+            return DevicePool(*key, is_invalid=True)
+        if not (self._features.partitionable and (key in self._counting or self._of_pool[key].consuming)):
             return DevicePool(*key, devices)
+        invalid = DevicePool(*key, is_invalid=True)
         counters: dict[tuple[str, str], Quantity] = {}
         sets: set[str] = set()
-        for one in counting:
+        for one in slices:
             for counter_set in one.slice.spec.shared_counters:
                 if counter_set.name in sets:
                     return invalid

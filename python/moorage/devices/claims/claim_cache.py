@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 from moorage._core.base.quantity import Quantity
@@ -162,11 +161,11 @@ class ClaimCache(AssumeCache[ResourceClaim]):
     def _note(self, allocation: AllocationResult) -> None:
         self.note_changes([(one.driver, one.pool, one.device) for one in allocation.devices.results])
 
-    def _observe(self, key: str, claim: ResourceClaim | None) -> None:
+    def _observe(self, key: str, obj: ResourceClaim | None) -> None:
         """Count or give up the devices of a claim after a change to a state; None: it is gone."""
-        allocation = None if claim is None else claim.status.allocation
-        if claim is not None and claim.metadata.annotations.get(ANNOTATION) == "true":
-            for owner in claim.metadata.owner_references:
+        allocation = None if obj is None else obj.status.allocation
+        if obj is not None and obj.metadata.annotations.get(ANNOTATION) == "true":
+            for owner in obj.metadata.owner_references:
                 if owner.controller and key not in (keys := self._extended.setdefault(owner.uid, [])):
                     keys.append(key)
         held = self._held.get(key)
@@ -191,17 +190,13 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         int
             Their number.
         """
-        received = 0
-        for notice in takewhile(lambda one: not one.is_deletion, notices):
-            self.add(cast(ResourceClaim, notice.new))
-            received += 1
-        return received
-
-    def add(self, obj: ResourceClaim) -> bool:
-        is_stored = super().add(obj)
-        if is_stored:
-            self._observe(obj.key, obj)
-        return is_stored
+        received = list[ResourceClaim]()
+        for notice in notices:
+            if notice.is_deletion:
+                break
+            received.append(cast(ResourceClaim, notice.new))
+        self.add_all(received)
+        return len(received)
 
     def remove(self, key: str) -> ResourceClaim | None:
         removed = super().remove(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, cast
 
@@ -207,15 +207,13 @@ class ClaimWriter:
             return False
         return True
 
-    def create(self, claim: ResourceClaim, status: ResourceClaimStatus | None = None) -> ResourceClaim:
+    def create(self, claim: ResourceClaim) -> ResourceClaim:
         """Create a claim for extended resources.
 
         Parameters
         ----------
         claim : ResourceClaim
-            With `generateName`.
-        status : ResourceClaimStatus, optional
-            Kept by an ObjectStore alone; by default the claim is not allocated.
+            With `generateName`. Its status is not written.
 
         Returns
         -------
@@ -228,10 +226,38 @@ class ClaimWriter:
         """
         meta: ObjectMeta = replace(claim.metadata, name="", uid="")
         try:
-            return self._client.create(replace(claim, metadata=meta, status=status or ResourceClaimStatus()))
+            return self._client.create(replace(claim, metadata=meta, status=ResourceClaimStatus()))
         except ApiError as error:
             text = f"create claim for extended resources {claim.namespace}/: {error}"
             raise ClaimWriteError(text) from None
+
+    def create_many(self, claims: Sequence[ResourceClaim]) -> list[ResourceClaim]:
+        """Create claims for extended resources in an ObjectStore, as one write.
+
+        Parameters
+        ----------
+        claims : sequence of ResourceClaim
+            With `generateName` and a status.
+
+        Returns
+        -------
+        list of ResourceClaim
+            With their names.
+
+        Raises
+        ------
+        ApiError
+            Nothing is written.
+        """
+        store = cast(ObjectStore, self._client)
+        new = [replace(one, metadata=replace(one.metadata, name="", uid="")) for one in claims]
+        names = store.names_of_new(new)
+        named = [
+            replace(one, metadata=replace(one.metadata, name=name))
+            for one, name in zip(new, names, strict=True)
+        ]
+        store.create_many(named)
+        return named
 
     def delete(self, claim: ResourceClaim) -> None:
         """Delete a claim, without its finalizer.

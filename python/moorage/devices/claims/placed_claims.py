@@ -128,19 +128,18 @@ class PlacedClaims:
             client.update_many(claims.values())
         except ApiError:
             return range(len(pods))
-        return left + self._create_together(pods, extended)
+        return left + self._create_together(pods, extended) if extended else left
 
     def _create_together(
         self, pods: Sequence[tuple[Pod, PlacedPod]], claims: Mapping[int, ResourceClaim]
     ) -> list[int]:
         """Create claims for extended resources, by index of the pod, and tell the pods; return the indexes
-        of pods for which that fails."""
-        left, created = list[int](), dict[int, ResourceClaim]()
-        for at, claim in claims.items():
-            try:
-                created[at] = self._writer.create(claim, claim.status)
-            except ClaimWriteError:
-                left.append(at)
+        of pods whose claims are left."""
+        left = list[int]()
+        try:
+            created = dict(zip(claims, self._writer.create_many([*claims.values()]), strict=True))
+        except ApiError:
+            return [*claims]
         try:
             self._writer.tell_pods((pods[at][0], one, pods[at][1].mappings) for at, one in created.items())
         except ApiError:

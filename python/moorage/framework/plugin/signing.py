@@ -83,6 +83,7 @@ class Signer:
         spec = pod.spec
         key = (
             spec_key(pod),
+            pod.metadata.namespace,
             spec.node_name,
             spec.scheduling_group,
             encode(spec.volumes),

@@ -300,6 +300,9 @@ class Lister(Protocol[T_co]):
         """Return all objects."""
 
 
+NO_RESOURCES: frozenset[str] = frozenset()
+
+
 class VolumesOfBatch:
     """The volumes that the earlier pods of a batch use, and those that the next pod shares with others.
 
@@ -322,6 +325,8 @@ class VolumesOfBatch:
         Whether the next pod shares the claim that this pod allocates.
     ends : bool
         Whether the batch ends before the next pod, as it has one of these claims.
+    provided : frozenset of str
+        The resources of the next pod that its devices provide on every node.
     claiming : dict of int to object
         The pods with resource claims that the core is to place: what their plugin needs to write the claims.
     """
@@ -334,6 +339,7 @@ class VolumesOfBatch:
         self.allocated: dict[str, int] = {}
         self.leader, self.follows = -1, False
         self.ends = False
+        self.provided = NO_RESOURCES
         self.claiming: dict[int, Any] = {}
 
 

@@ -250,16 +250,23 @@ class Profile:
             The needs of each plugin; None where those of one are not known.
         """
         plugins = self.volume_plugins
+        out: list[Hashable] = [()] * len(plugins)
+        if not pod.spec.volumes:
+            for at, plugin in self._about_claims:
+                needs = plugin.needs_of(pod, (), nodes, batch)
+                if needs is None:
+                    return None
+                out[at] = needs
+            return tuple(out)
         known = None if fixed is None else fixed.get(pod.metadata.uid)
         if known is None or known.spec is not pod.spec:
-            claims = plugins[0].bound_claims_of(pod) if plugins and pod.spec.volumes else []
+            claims = plugins[0].bound_claims_of(pod) if plugins else []
             known = FixedNeeds(pod.spec, claims)
             if fixed is not None:
                 fixed[pod.metadata.uid] = known
         if known.claims is None:
             return None
-        out: list[Hashable] = [()] * len(plugins)
-        for at, plugin in enumerate(plugins) if pod.spec.volumes else self._about_claims:
+        for at, plugin in enumerate(plugins):
             needs = known.needs.get(at)
             if needs is None:
                 needs = plugin.needs_of(pod, known.claims, nodes, batch)

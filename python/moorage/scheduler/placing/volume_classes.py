@@ -9,7 +9,7 @@ from typing import Any
 from moorage._core.decide.pod_batch import END
 from moorage.devices.claims.pod_resource_claims import claim_keys
 from moorage.framework.plugin.nodes_view import NodesView
-from moorage.framework.profiles.in_core import FixedNeeds, VolumesOfBatch
+from moorage.framework.profiles.in_core import NO_RESOURCES, FixedNeeds, VolumesOfBatch
 from moorage.framework.profiles.profile import Profile
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.pod import Pod, PodSpec
@@ -89,7 +89,7 @@ class VolumeClasses:
         uid, unrestricted = pod.metadata.uid, self._known[engine][1]
         if unrestricted.get(uid) is pod.spec and not batch.exclusive:
             return pod_class, [], 0
-        batch.at, batch.shared, batch.follows = at, [], False
+        batch.at, batch.shared, batch.follows, batch.provided = at, [], False, NO_RESOURCES
         needs = None if known is None else self._needs(engine, pod, *known)
         if batch.ends:
             return END, [], 0
@@ -105,7 +105,7 @@ class VolumeClasses:
             self._in_use.refresh()
             self._released = self._in_use.released
         demands = engine.search.states.volume_demands
-        found = engine.cache.state.classes.with_volumes(pod_class, needs)
+        found = engine.cache.state.classes.with_volumes(pod_class, needs, batch.provided)
         if found not in demands:
             demands[found] = known[0].volume_demand(needs)
         # A claim in use rejects every node before the limits are asked, wherever the volumes are.

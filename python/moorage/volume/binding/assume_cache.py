@@ -131,18 +131,40 @@ class AssumeCache(Generic[T]):
         bool
             Whether it was stored.
         """
-        try:
-            key = self._key(obj)
-            with self._lock:
-                stored = self._assumed.get(key) or self._objects.get(key)
-                if stored is None or self._version(obj) > self._version(stored):
+        return self.add_all((obj,)) > 0
+
+    def add_all(self, objects: Iterable[T]) -> int:
+        """Store objects of the informer, one after the other; see `add`.
+
+        Parameters
+        ----------
+        objects : iterable of Object
+
+        Returns
+        -------
+        int
+            How many were stored.
+        """
+        stored = 0
+        with self._lock:
+            for obj in objects:
+                try:
+                    key = self._key(obj)
+                    known = self._assumed.get(key) or self._objects.get(key)
+                    if known is not None and self._version(obj) <= self._version(known):
+                        continue
                     tuple(self._index_func(obj))  # an error is raised before anything is stored
                     self._objects.put(key, obj)
-                    self._assumed.pop(key, None)
-                    return True
-        except VolumeError as error:
-            logger.error("add failed: %s", error)
-        return False
+                except VolumeError as error:
+                    logger.error("add failed: %s", error)
+                    continue
+                self._assumed.pop(key, None)
+                self._observe(key, obj)
+                stored += 1
+        return stored
+
+    def _observe(self, key: str, obj: T | None) -> None:
+        """Follow a change to a state that the informer reported; None: the object is gone."""
 
     def remove(self, key: str) -> T | None:
         """Remove an object and its assumed state.

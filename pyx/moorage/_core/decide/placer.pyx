@@ -568,7 +568,7 @@ cdef class Placer:
             self.placed, self.search.found.evaluated = 0, self.state.view.size
         elif class_state.shape.ports or self.search.plan.needs_python or self._must_filter_each() \
                 or self.search.states.devices_of(span.pod_class) is not None:
-            self.placed = self._place_each(span, out.data + first, end - first)
+            self.placed = self._place_each(batch, span, out.data + first, end - first)
         else:
             self.placed = self._place_together(span, class_state, out.data + first, end - first)
         at = first + self.placed
@@ -611,12 +611,13 @@ cdef class Placer:
                 return placed
             class_state = self.decider._prepare_class(span.pod_class, span.node_name, span.pinned)
 
-    cdef int32_t _place_each(self, const PodSpan* span, int32_t* rows, int32_t n) except -1:
+    cdef int32_t _place_each(self, PodBatch batch, const PodSpan* span, int32_t* rows, int32_t n) except -1:
         """Place a run whose pods are prepared one by one, since each may need memory, Python or other rows.
 
         Returns the number of placed pods.
         """
         cdef Shape shape = self.state.classes.shape(span.pod_class)
+        cdef int32_t pod_class = span.pod_class
         cdef NodeDevices devices = self.search.states.devices_of(span.pod_class)
         cdef int32_t placed, at, row
         cdef ClassState class_state
@@ -633,11 +634,14 @@ cdef class Placer:
             row = class_state.c.search.order[at]
             if devices is not None:
                 devices.take(<int32_t>(rows + placed - self.rows), row)
+                # The class of the run leaves out requests that the devices serve.
+                pod_class = self.state.classes.intern(batch.pods[<int32_t>(rows + placed - self.rows)])
+                shape = self.state.classes.shape(pod_class)
             class_state.c.failed = -1
             self.state.table.add_pod(0, row, &shape.c, shape.ports, 1)
             if class_state.c.search.pod.volumes:
                 mr_volumes_attach(class_state.c.search.pod.volumes, row)
-            self.state.domains.pod_moved(span.pod_class, False, row, 1)
+            self.state.domains.pod_moved(pod_class, False, row, 1)
             self.state.table.changed(LOG_ROW, row)
             rows[placed] = row
             self._count_shared(&class_state.c, rows + placed)

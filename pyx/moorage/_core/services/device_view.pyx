@@ -283,7 +283,7 @@ cdef int _fill_devices(DeviceView view, node, features) except -1:
             view.flags[at] |= COUNTING
         if device.binding_conditions:
             view.flags[at] |= WAITING
-        if published.is_for(node):
+        if not published.slice.spec.per_device_node_selection or published.is_for(node):
             view.flags[at] |= HERE
 
 

@@ -93,8 +93,10 @@ cdef class Shape:
     """
 
     def __cinit__(self, pod, PodClasses classes not None):
-        spec = pod.spec
         self.memory = []
+        if pod is None:  # for `_copy`
+            return
+        spec = pod.spec
         self.namespace = pod.metadata.namespace
         self.spread = spec.topology_spread_constraints
         if self.spread and not classes.gates.match_label_keys:
@@ -296,6 +298,51 @@ cdef class Shape:
         return {name: self.c.others[at].value for at, name in enumerate(self.others)}
 
 
+cdef tuple _key_without(Shape shape, frozenset names):
+    """The key of a shape without its requests for some resources besides cpu and memory."""
+    cdef tuple requests = shape.key[1], others = requests[5]
+    return shape.key[0], (*requests[:5], tuple([one for one in others if one[0] not in names])), \
+        *shape.key[2:]
+
+
+cdef Shape _without(Shape shape, frozenset names, tuple key, PodClasses classes):
+    """A copy of a shape without its requests for some resources besides cpu and memory."""
+    cdef Shape out = _copy(shape, key, classes)
+    cdef mr_request* others = <mr_request*>allocate(out.memory, sizeof(mr_request), shape.c.n_others)
+    cdef int32_t at, n = 0
+    for at, name in enumerate(shape.others):
+        if name not in names:
+            others[n] = shape.c.others[at]
+            n += 1
+    out.c.others, out.c.n_others = others, n
+    out.others = tuple([name for name in shape.others if name not in names])
+    return out
+
+
+cdef Shape _in_namespace(Shape shape, str namespace, PodClasses classes):
+    """A copy of a shape without pod affinity terms, of pods in another namespace."""
+    cdef Shape out = _copy(shape, (namespace, *shape.key[1:]), classes)
+    out.namespace = namespace
+    return out
+
+
+cdef Shape _copy(Shape shape, tuple key, PodClasses classes):
+    """A copy of a shape to be changed, with another key and without an id."""
+    cdef Shape out = Shape.__new__(Shape, None, classes)
+    out.memory.append(shape.memory)
+    out.c, out.key, out.others = shape.c, key, shape.others
+    out.namespace, out.preferred_error, out.terms_error = \
+        shape.namespace, shape.preferred_error, shape.terms_error
+    out.tolerations, out.ports, out.node_affinity = shape.tolerations, shape.ports, shape.node_affinity
+    out.spread, out.terms, out.features = shape.spread, shape.terms, shape.features
+    out.node_names, out.has_node_affinity, out.is_pinned = \
+        shape.node_names, shape.has_node_affinity, shape.is_pinned
+    out.has_preferred, out.names_conflict = shape.has_preferred, shape.names_conflict
+    out.declares_affinity, out.priority = shape.declares_affinity, shape.priority
+    out.ledger, out.may_preempt = shape.ledger, shape.may_preempt
+    return out
+
+
 cdef tuple _parts(pod):
     """Return the fields that determine the class of a pod, besides its spec, its namespace and resizes."""
     meta = METADATA.of(pod)
@@ -431,7 +478,7 @@ cdef class PodClasses:
         self.lock = threading.RLock()
         self.shape_ids = {}
         self.class_ids = {}
-        self.memo = {}
+        self.memo, self.anywhere = {}, {}
         self.number = next(NUMBERS)
         self.recent = SpecMemo()
         self.term_ids = {}
@@ -496,15 +543,18 @@ cdef class PodClasses:
         """Store the class of a pod in the pod object."""
         PyObject_GenericSetAttr(pod, "interned", self.interned[pod_class])  # the struct is frozen
 
-    def with_volumes(self, int32_t pod_class, demand):
+    def with_volumes(self, int32_t pod_class, demand, frozenset without=NOTHING):
         """Return the number of the class of pods whose bound volumes make a demand of their node.
 
-        Apart from the demand it equals `pod_class`, which the ledger has of these pods.
+        Apart from the demand and the requests that it leaves out it equals `pod_class`, which the ledger has
+        of these pods.
 
         Parameters
         ----------
         pod_class : int
         demand : hashable
+        without : frozenset of str, optional
+            Resources that the demand provides on every node: requests for them are left out.
 
         Returns
         -------
@@ -516,7 +566,10 @@ cdef class PodClasses:
             If there is no such class.
         """
         self.check(pod_class)
-        return _intern_key(self, (*self.keys[pod_class][:3], demand))
+        shape, labels, owned = self.keys[pod_class][:3]
+        if without:
+            shape = _shape_without(self, self.shape(pod_class), without)
+        return _intern_key(self, (shape, labels, owned, demand))
 
     cdef bint has_volumes(self, int32_t pod_class) except -1:
         """Whether a class is one of `with_volumes`."""
@@ -656,25 +709,51 @@ cdef object _intern_shape(PodClasses classes, pod):
     """Return the id of the shape of a pod, adding the shape if it is new."""
     cdef Shape shape
     # Compiling a spec costs tens of microseconds, so ids are memoised by the encoded spec.
+    namespace = NAMESPACE.of(METADATA.of(pod))
     raw = spec_key(pod) if classes.ledger_of is None else (spec_key(pod), classes.ledger_of(pod))
-    shape_id = classes.memo.get(raw)
+    key = namespace, raw
+    shape_id = classes.memo.get(key)
     if shape_id is not None:
         return shape_id
     with classes.lock:
-        shape = Shape(pod, classes)
+        known = classes.anywhere.get(raw)
+        shape = None if known is None else classes.shapes[<int32_t>known]
+        if shape is None or any(shape.terms):
+            shape = Shape(pod, classes)
+        else:
+            shape = _in_namespace(shape, namespace, classes)
         shape_id = classes.shape_ids.get(shape.key)
         if shape_id is None:
-            shape_id = shape.id = len(classes.shapes)
-            carried = []
-            for term in [term for terms in shape.terms for term in terms]:
-                # A term that a pod lists twice counts twice.
-                repeats = sum([classes.terms[number].key == term.key for number in carried])
-                carried.append(classes._intern_term(term, repeats))
-            shape.carried = tuple(carried)
-            classes.shapes.append(shape)
-            classes.shape_ids[shape.key] = shape_id
-            classes.lowest_priority = min(classes.lowest_priority, shape.priority)
+            shape_id = _add_shape(classes, shape)
         if len(classes.memo) >= MEMO_LIMIT:
             classes.memo.clear()
-        classes.memo[raw] = shape_id
+            classes.anywhere.clear()
+        classes.memo[key] = classes.anywhere[raw] = shape_id
+    return shape_id
+
+
+cdef object _add_shape(PodClasses classes, Shape shape):
+    """Add a new shape, and return its id."""
+    shape.id = <int32_t>len(classes.shapes)
+    carried = []
+    for term in [term for terms in shape.terms for term in terms]:
+        # A term that a pod lists twice counts twice.
+        repeats = sum([classes.terms[number].key == term.key for number in carried])
+        carried.append(classes._intern_term(term, repeats))
+    shape.carried = tuple(carried)
+    classes.shapes.append(shape)
+    classes.shape_ids[shape.key] = shape.id
+    classes.lowest_priority = min(classes.lowest_priority, shape.priority)
+    return shape.id
+
+
+cdef object _shape_without(PodClasses classes, Shape shape, frozenset names):
+    """Return the id of a shape without its requests for some resources, adding the shape if it is new."""
+    cdef tuple key = _key_without(shape, names)
+    shape_id = classes.shape_ids.get(key)
+    if shape_id is None:
+        with classes.lock:
+            shape_id = classes.shape_ids.get(key)
+            if shape_id is None:
+                shape_id = _add_shape(classes, _without(shape, names, key, classes))
     return shape_id

@@ -57,7 +57,7 @@ cpdef tuple resized(pod):
 
 
 def spec_key(pod):
-    """Return a key that is equal only for pods of one shape.
+    """Return a key that is equal only for pods whose shapes are equal but for their namespaces.
 
     Of the volumes, a shape contains only image volumes: pods that differ in their claims share a shape. So do
     pods of different groups.
@@ -76,7 +76,7 @@ def spec_key(pod):
         spec = replace(spec, node_name="", scheduling_group=None, volumes=images)
     elif NODE_NAME.of(spec) or SCHEDULING_GROUP.of(spec) is not None:
         spec = replace(spec, node_name="", scheduling_group=None)
-    return encode((NAMESPACE.of(METADATA.of(pod)), spec, resized(pod)))
+    return encode((spec, resized(pod)))
 
 
 def bound(pod, str node_name not None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from moorage._core.base.quantity import Quantity
-from moorage.devices.allocation.device_pools import DevicePool, PublishedDevice, selects
+from moorage.devices.allocation.device_pools import DevicePool, PublishedDevice, properties_of, selects
 from moorage.devices.features import Features
 from moorage.objects import Node, NodeSelector
 from moorage.objects.model.resource_slices import ResourceSlice
@@ -79,7 +79,10 @@ def _name(one: ResourceSlice) -> str:
 
 def published(one: ResourceSlice) -> list[PublishedDevice]:
     spec = one.spec
-    return [PublishedDevice((spec.driver, spec.pool.name, each.name), each, one) for each in spec.devices]
+    return [
+        PublishedDevice((spec.driver, spec.pool.name, each.name), each, one, properties_of(spec.driver, each))
+        for each in spec.devices
+    ]
 
 
 def is_for(one: ResourceSlice, node: Node) -> bool:

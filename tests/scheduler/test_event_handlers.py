@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTer
 from moorage.queue import SchedulingQueue
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import Rejectors
+from moorage.scheduler.event_handlers import NodeHandler
 from moorage.scheduler.queueing import give_back
 from moorage.store import DeletedFinalStateUnknown, store
 
@@ -69,6 +71,12 @@ def with_meta(one: Pod, **meta: Any) -> Pod:
 
 def with_status(one: Pod, **status: Any) -> Pod:
     return replace(one, status=replace(one.status, **status))
+
+
+def test_a_node_that_is_gone_already_is_logged(one: Scheduler, caplog: pytest.LogCaptureFixture) -> None:
+    NodeHandler(one.cache, one.queue).on_delete(node("gone"))
+    assert "gone" in caplog.text
+    assert [level for _, level, _ in caplog.record_tuples] == [logging.ERROR]
 
 
 def test_nodes(one: Scheduler) -> None:

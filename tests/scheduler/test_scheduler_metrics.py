@@ -181,6 +181,16 @@ def test_attempts_from_15_on_have_one_label() -> None:
     assert of(metrics, "pod_scheduling_sli_duration_seconds_count") == {("14",): 1, ("15+",): 2}
 
 
+def test_a_pod_waits_from_its_first_attempt_to_its_node() -> None:
+    scheduler = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p")]), clock=(clock := Clock(100.0)))
+    metrics = scheduler.measure()
+    info = scheduler.queue.pop(timeout=0)
+    assert info is not None
+    clock.now = 103.5
+    metrics.scheduled([info])
+    assert of(metrics, "pod_scheduling_sli_duration_seconds_sum") == {("1",): 3.5}
+
+
 def test_an_attempt_lasts_from_its_begin_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of those that have begun each has its own time; the others have their share of their batch's."""
     seconds = iter([100.0, 107.0])

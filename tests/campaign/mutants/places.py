@@ -17,6 +17,7 @@ ROOMS = {
         "tests/scheduler",
         "tests/tables/test_results.py",
         "tests/multi/test_binder.py",
+        "tests/preemption/test_preemptor_run.py",
     ],
     "python/moorage/queue": [
         "tests/queue",

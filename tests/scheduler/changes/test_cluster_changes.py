@@ -73,6 +73,18 @@ def test_apply_reads_files(tmp_path: Path) -> None:
     assert {"p", "q"} <= set(pods(one))
 
 
+def test_a_kind_that_is_not_simulated_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "change.yaml"
+    spec = {"replicas": 2, "workloadRef": {"kind": "Deployment", "name": "web"}}
+    rollout = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "spec": spec}
+    file.write_text(
+        yaml.safe_dump_all(rollout | {"metadata": {"name": name, "namespace": "shop"}} for name in "ab")
+    )
+    one = world()
+    with pytest.raises(InputError, match="Rollout shop/a: is not simulated"):
+        one.apply(file)
+
+
 def test_what_is_applied_again_changes_nothing() -> None:
     one = world()
     change = one.apply(replicas("Deployment", "web", 4))

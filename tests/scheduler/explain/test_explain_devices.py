@@ -21,6 +21,8 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimTemplateSpec,
 )
 from moorage.scheduler import Change, Explanation, Scheduler
+from moorage.scheduler.explain import device_changes
+from moorage.scheduler.explain.device_blockers import lacking_requests
 
 MODEL = f'device.attributes["{DRIVER}"].model'
 EXTENDED = "example.com/gpu"
@@ -156,6 +158,35 @@ def test_changes_that_place_a_pod(case: str) -> None:
     assert texts(found) == expected
     for change in found.changes:
         assert places(objects(*others), change) == change.feasible_nodes > 0, change.text
+
+
+@pytest.mark.parametrize(("most", "expected"), [(1, ["gpu"]), (2, ["gpu", "other"])])
+def test_so_many_classes_with_enough_devices_are_tried(
+    most: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A class whose devices are all in use does not count."""
+    monkeypatch.setattr(device_changes, "MOST_CLASSES", most)
+    found = explained(
+        claim("c", [request("r", 1, deviceClassName="wrong")]),
+        device_class("a-used", f'{MODEL} == "u"'),
+        resource_slice("a", [device("u0", {"model": "u"})]),
+        holding("one", "u0", node="a"),
+    )
+    assert [change.after for change in found.changes if change.kind == "device-class"] == expected
+
+
+def test_one_of_two_constraints_is_dropped() -> None:
+    """The other one stays in the changed claim."""
+    keys = [f"{DRIVER}/none", f"{DRIVER}/model"]
+    found = explained(claim("c", [request("r", 2)], [{"matchAttribute": key} for key in keys]))
+    (change,) = [one for one in found.changes if one.text.startswith("drop the constraint")]
+    assert [one.match_attribute for one in change.claims[0].spec.devices.constraints] == keys[1:]
+
+
+def test_a_selector_that_fails_is_told_by_its_error() -> None:
+    """The rule itself would be that no device fulfils the selector."""
+    found = explained(claim("c", [request("r", 1, f'device.attributes["{DRIVER}"].none == "z"')]))
+    assert [rule for _, rule in lacking_requests(found.claims[0], "b")] == ["no such key: none"]
 
 
 def test_an_alternative_is_changed() -> None:

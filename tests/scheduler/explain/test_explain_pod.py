@@ -16,6 +16,10 @@ from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import (
     Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     Pod,
     PodAffinity,
     PodAffinityTerm,
@@ -24,7 +28,7 @@ from moorage.objects.model.pod import (
     TopologySpreadConstraint,
 )
 from moorage.scheduler import Scheduler
-from moorage.scheduler.explain.constraints import term_constraints
+from moorage.scheduler.explain.constraints import finer_constraints, term_constraints
 from moorage.scheduler.explain.shortfalls import Shortfall, shortfall_text
 from moorage.store import ApiError, NotFoundError
 
@@ -95,6 +99,35 @@ def test_all_that_a_node_lacks() -> None:
 def test_of_several_terms_the_nearest_one_is_lacking() -> None:
     seen = scheduler(node("a"), node("b")).explain(pod("p", affinity=named(("b", "c"), ("b",))))
     assert seen.node("a").shortfalls == (Shortfall("label", "metadata.name In [b]"),)
+
+
+def on_labels(*terms: dict[str, str]) -> Affinity:
+    """Required node affinity: per term, one In requirement for each of its labels."""
+    found = tuple(
+        NodeSelectorTerm(
+            match_expressions=tuple(
+                NodeSelectorRequirement(key=key, operator="In", values=(value,))
+                for key, value in term.items()
+            )
+        )
+        for term in terms
+    )
+    return Affinity(node_affinity=NodeAffinity(required=NodeSelector(node_selector_terms=found)))
+
+
+def test_labels_of_a_term_that_a_node_lacks() -> None:
+    seen = scheduler(node("a", labels={"disk": "ssd"})).explain(
+        pod("p", affinity=on_labels({"disk": "ssd", "rack": "r"}))
+    )
+    assert seen.node("a").shortfalls == (Shortfall("label", "rack In [r]"),)
+
+
+def test_the_table_has_no_rank_and_no_total_where_the_pod_does_not_fit() -> None:
+    seen = scheduler(node("a"), node("small", cpu=1)).explain(pod("p", requests={"cpu": 2}))
+    table = seen.table().to_dict()
+    assert (table["node"], table["rank"]) == (["a", "small"], [1, 0])
+    assert table["total"] == [seen.ranking()[0].total, 0]
+    assert table["reasons"] == [None, "Insufficient cpu"]
 
 
 def test_ranks_are_those_of_the_totals() -> None:
@@ -364,6 +397,13 @@ def test_terms_about_other_pods_are_constraints() -> None:
         bare = constraint.drop(bare)
     assert bare.spec.topology_spread_constraints == spreads[1:]
     assert bare.spec.affinity == Affinity(pod_affinity=PodAffinity(), pod_anti_affinity=PodAffinity())
+
+
+def test_requirements_of_one_of_several_terms_are_constraints_of_their_own() -> None:
+    asked = pod("p", affinity=on_labels({"a": "1"}, {"b": "2", "c": "3"}))
+    finer = list(finer_constraints(asked))
+    assert len(finer) == 2, "of the second term alone"
+    assert list(finer_constraints(pod("q", affinity=on_labels({"a": "1"}, {"b": "2"})))) == []
 
 
 # ---- conflicts -------------------------------------------------------------------------------------------

@@ -14,11 +14,13 @@ from tests.scheduler.groups.group_world import gang, made_up, members, over, pla
 from tests.scheduler.make import scheduler_with
 
 from moorage import Cluster, Scheduler, synthetic
-from moorage.errors import CacheError
+from moorage.errors import CacheError, MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import Code, PermitPlugin, ReservePlugin, Status
 from moorage.objects.model.pod import ContainerPort, Pod
 from moorage.objects.model.pod_group import PodGroup, PodGroupSchedulingPolicy, PodGroupSpec
+from moorage.plugins.registry import default_profile
+from moorage.scheduler import Profile
 
 
 def test_a_gang_that_fits_is_assumed() -> None:
@@ -213,6 +215,15 @@ def test_an_error_fails_the_whole_group() -> None:
     assert not scheduler.cache.state.assumed_pods()
 
 
+def test_the_result_of_a_failed_group_has_the_last_failures_alone() -> None:
+    scheduler = over("2")
+    result = place(scheduler, gang(3), members(3))
+    failure = result.failures[2]
+    result.fail({0: failure}, "boom", is_error=True)
+    assert dict(result.failures) == {0: failure}
+    assert (result.message, result.is_error, result.rows.tolist()) == ("boom", True, [-1, -1, -1])
+
+
 # ---- Scheduler.schedule_workload ---------------------------------------------------------------------------
 
 
@@ -240,3 +251,15 @@ def test_a_workload_in_a_transaction_leaves_nothing() -> None:
 
 def test_a_workload_without_pods() -> None:
     assert len(over("1").schedule_workload(gang(1)).rows) == 0
+
+
+def test_a_workload_has_one_scheduler() -> None:
+    one, other = members(2)
+    other = replace(other, spec=replace(other.spec, scheduler_name="other"))
+    profiles = [
+        Profile(default_profile().plugins, scheduler_name=name) for name in ("default-scheduler", "other")
+    ]
+    scheduler = over("2", profiles=profiles)
+    with pytest.raises(MoorageError, match="other"):
+        scheduler.schedule_workload(gang(1), [one, other])
+    assert not scheduler.cache.state.assumed_pods()

@@ -249,17 +249,6 @@ def test_pods_with_extended_resources_stay_in_the_loop(monkeypatch: pytest.Monke
     assert names == list(map("p{}".format, range(4))), "a node has the resource itself: plugins decide"
 
 
-def test_a_pod_with_a_claim_on_a_node_with_the_resource_itself_fails_as_upstream() -> None:
-    """A node without the resource makes a claim for it, which has no request on the node that has it."""
-    own = [node("own", **{GPU: "1"}), resource_slice("own", [device("d0")])]
-    one = make([CLASS, claim("c", [request()]), *own], [pod("p", "c", **{GPU: "1"})])
-    placements, messages, claims = outcome(one)
-    assert not placements
-    text = "nil or empty request mappings, no update of pod default/p ExtendedResourceClaimStatus"
-    assert text in messages["default/p"]
-    assert [claim[0] for claim in claims] == ["default/c"], "the claim for the resource is deleted"
-
-
 def test_pods_with_different_extended_resources_are_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = [device_class(f"gpu-{at}", extendedResourceName=f"{GPU}-{at}") for at in range(4)]
     pods = [pod(f"p{at}", **{f"{GPU}-{at}": "1"}) for at in range(4)]

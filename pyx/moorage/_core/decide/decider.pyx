@@ -88,10 +88,10 @@ def group_by_verdict(const uint64_t[::1] verdicts not None, list items not None)
 
 
 def most_allocated(ClusterState state not None, const int32_t[::1] rows not None, list resources not None):
-    """Score the allocation of some nodes together (kube-scheduler v1.36, resource_allocation.go scorePlacement).
+    """Score the allocation of some nodes together (kube-scheduler v1.36, scorePlacement).
 
-    As upstream, sums and products wrap at 64 bits, and a resource that no node has does not count. Neither does
-    one besides cpu, memory and ephemeral storage that no pod requests.
+    As upstream, sums and products wrap at 64 bits, and a resource that no node has does not count. Neither
+    does one besides cpu, memory and ephemeral storage that no pod requests.
 
     Parameters
     ----------

@@ -284,8 +284,8 @@ cdef class Shape:
         """Return the requests that resource allocation scores use for the pod, by resource.
 
         They are requests of containers with the defaults of NonZeroRequested, without pod-level requests
-        (kube-scheduler v1.36, resource_allocation.go): cpu in millicores, memory and ephemeral storage in bytes,
-        other resources in units.
+        (kube-scheduler v1.36, resource_allocation.go). Cpu is in millicores, memory and ephemeral storage are
+        in bytes, other resources in units.
         """
         cdef int32_t at
         others = {name: self.c.others[at].score for at, name in enumerate(self.others)}

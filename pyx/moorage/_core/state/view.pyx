@@ -187,7 +187,7 @@ cdef class View:
                 self.table.changed(LOG_ROW, rows[at])
 
     def drop_counts(self):
-        """Set the image counts of all rows to 0, as in upstream's copy of a snapshot, within a transaction."""
+        """Set the image counts of all rows to 0 within a transaction, as in upstream's copy of a snapshot."""
         cdef int32_t row, at
         for row in range(self.table.used):
             if self.seen.size(row):

@@ -7,11 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from moorage.framework.plugin.interface import FilterPlugin
 from moorage.objects import decode_object
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.pod import Pod
-from moorage.plugins.volume_binding import sources_of
+from moorage.plugins.volume_binding import VolumeBinding, sources_of
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import Rotation
@@ -131,7 +132,10 @@ class World:
 
     def reserve_volumes(self, pod: Any, node: str) -> Json:
         """Have the volumes of a pod reserved and written, and those matched bound at once. What was decided,
-        or why it could not be done."""
+        or why it could not be done. Where Filter does not look at volumes, nothing is."""
+        filters = self.scheduler.context.engine_of(pod).profile.at(FilterPlugin)
+        if not any(isinstance(plugin, VolumeBinding) for plugin in filters):
+            return {}
         binder = VolumeBinder(self.scheduler.handle.shared(sources_of))
         known = self.scheduler.informers.lister(Node).get(node)
         volumes, reasons = binder.find_pod_volumes(pod, binder.get_pod_volume_claims(pod), known)

@@ -74,7 +74,8 @@ def test_without_the_plugin_nobody_is_evicted() -> None:
 @pytest.mark.parametrize("outside", [False, True])
 def test_an_engine_that_runs_no_post_filter_evicts_nobody(outside: bool) -> None:
     plugins = (make(mo.FilterPlugin, "X", filter=None),) if outside else ()
-    one = scheduler_with(*plugins, nodes=[node("a")], pods=[low(), high()])
+    expected = replace(high(), status=PodStatus(nominated_node_name="gone"))
+    one = scheduler_with(*plugins, nodes=[node("a")], pods=[low(), expected])
     for engine in one.engines.values():
         engine.runs_post_filter = False
     decision = one.context.schedule_one(one.pods.pending["default/p"])

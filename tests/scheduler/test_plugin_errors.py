@@ -53,6 +53,13 @@ def test_an_exception_is_reported_once_and_counted(caplog: pytest.LogCaptureFixt
     assert one.plugin_errors == {("Bad", "ValueError"): 12, ("Bad", "KeyError"): 12}
 
 
+def test_a_search_that_ends_with_an_error_has_evaluated_no_node() -> None:
+    one = scheduler_with(make(mo.FilterPlugin, "Bad", filter=ERROR), pods=pods(1))
+    decision = one.context.schedule_one(one.pods.pending["default/p0"])
+    assert (decision.node, decision.evaluated) == (None, 0)
+    assert "no such shelf" in decision.error
+
+
 def test_the_next_run_says_how_many_more_there_were(caplog: pytest.LogCaptureFixture) -> None:
     one = scheduler_with(make(mo.ReservePlugin, "Bad", reserve=ERROR), pods=pods(1))
     one.run()

@@ -165,7 +165,7 @@ class Run:
         them.
         """
         scheduler = self.scheduler
-        self._placed, self._deferred = {}, []
+        self._placed, self._deferred, self._claimed = {}, [], []
         self._failed_groups.clear()
         scheduler.repair_queue()
         try:
@@ -750,8 +750,6 @@ class Run:
         If a binding is refused, the cache forgets the pod. A pod that has been evicted or deleted since is no
         longer placed.
         """
-        if self._claimed:
-            self._write_claims()
         if not (self._placed or self._has_bound):
             return
         scheduler, client = self.scheduler, self.scheduler.client

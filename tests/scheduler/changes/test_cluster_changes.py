@@ -360,6 +360,21 @@ def test_changes_are_undone_and_made_on_forks(change: Callable[[Scheduler], obje
     assert one.client.list(Pod) == twin.client.list(Pod) == fork.client.list(Pod)
 
 
+def test_pods_that_a_stateful_set_has_yet_to_create() -> None:
+    one = mo.Scheduler(build_cluster([machine("a"), replicas("StatefulSet", "db", 3)]))
+    assert [each.name for each in one.awaited_pods()] == ["db-1", "db-2"]
+    assert mo.Scheduler(ObjectStore()).awaited_pods() == []
+
+
+def test_controllers_proceed_while_there_are_new_claims() -> None:
+    disk = {"metadata": {"name": "disk"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    one = mo.Scheduler(build_cluster([machine("a"), replicas("StatefulSet", "web", 1)]))
+    one.client.create(replicas("StatefulSet", "db", 1, volumeClaimTemplates=[disk]))
+    one.sync()
+    assert one.let_controllers_proceed(), "a claim is new"
+    assert not one.let_controllers_proceed(), "it is not new any more"
+
+
 def test_over_a_store_of_others() -> None:
     store = ObjectStore()
     store.create_many([*build_cluster([machine("a"), replicas("ReplicaSet", "web", 1)]).nodes])

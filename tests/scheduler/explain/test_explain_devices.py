@@ -175,6 +175,16 @@ def test_so_many_classes_with_enough_devices_are_tried(
     assert [change.after for change in found.changes if change.kind == "device-class"] == expected
 
 
+def test_a_class_whose_devices_break_a_constraint_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_changes, "MOST_CLASSES", 1)
+    found = explained(
+        claim("c", [request("r", 2, deviceClassName="wrong")], [{"matchAttribute": f"{DRIVER}/model"}]),
+        device_class("a-mixed", f'{MODEL} in ["u", "v"]'),
+        resource_slice("a", [device("u0", {"model": "u"}), device("v0", {"model": "v"})]),
+    )
+    assert [change.after for change in found.changes if change.kind == "device-class"] == ["gpu"]
+
+
 def test_one_of_two_constraints_is_dropped() -> None:
     """The other one stays in the changed claim."""
     keys = [f"{DRIVER}/none", f"{DRIVER}/model"]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.core.make import container, pod
 from tests.scheduler.explain.explain_world import random_pod
 
-from moorage.objects.model.pod import Container, Pod, ResourceRequirements
+from moorage.objects.model.pod import Container, ContainerStatus, Pod, ResourceRequirements
 from moorage.scheduler.explain.lowering import Edit, drop_request, effective, lower
 
 
@@ -67,6 +67,16 @@ def test_the_requests_of_a_whole_pod() -> None:
         ("spec.resources.requests[cpu]", "4", "500m"),
         ("spec.containers[0].resources.requests[cpu]", "1", "125m"),
     ]
+
+
+def test_what_a_container_has_now_does_not_count() -> None:
+    """The request of the whole pod covers what the containers ask for, resized or not."""
+    whole = with_containers(
+        container("a", {"cpu": "1"}), resources=ResourceRequirements(requests={"cpu": "4"})
+    )
+    larger = ContainerStatus(name="a", resources=ResourceRequirements(requests={"cpu": "3"}))
+    whole = replace(whole, status=replace(whole.status, container_statuses=(larger,)))
+    assert edits(whole, 2000) == [("spec.resources.requests[cpu]", "4", "2")]
 
 
 def test_overhead_stays() -> None:

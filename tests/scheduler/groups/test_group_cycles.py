@@ -229,6 +229,16 @@ def test_it_evicts_them_though_the_group_fails() -> None:
     assert condition.message == "pod group is unschedulable"
 
 
+def test_a_group_that_fails_ends_the_nominations_of_its_pods() -> None:
+    group = [
+        replace(one, status=replace(one.status, nominated_node_name="a")) for one in members("g", 2, cpu=3)
+    ]
+    one = world(nodes(4), gang("g", 2), group)
+    assert set(one.run().unschedulable) == {"default/g-0", "default/g-1"}
+    assert not any(each.status.nominated_node_name for each in store_of(one).list(Pod)[0])
+    assert not one.handle.nominator
+
+
 def test_nominations_of_lower_priority_end_for_good() -> None:
     low = pod("low", requests={"cpu": 1}, priority=1)
     low = replace(low, status=replace(low.status, nominated_node_name="a"))

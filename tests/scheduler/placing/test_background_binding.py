@@ -133,6 +133,18 @@ def test_volumes_that_are_not_bound_in_time() -> None:
     assert set(world.scheduler.run().placements) == {P, Q}
 
 
+def test_the_result_of_a_call_has_pods_that_are_not_bound_in_time() -> None:
+    """On whatever node they were."""
+    world = two()
+    world.works_from = 1e9
+    one = world.scheduler
+    one.sync()
+    result = one.schedule_pods([one.pods.pending[key] for key in (P, Q)])
+    assert result.rows.tolist() == [-1, -1]
+    assert set(result.failures) == {0, 1}
+    assert "deadline exceeded" in result.failures[0].message
+
+
 def test_a_jump_of_the_clock_past_the_deadline_ends_it() -> None:
     world = two(can_wait=False)
     world.scheduler.run()

@@ -11,13 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
+from tests.framework.make import make as make_plugin
 
 from moorage import Cluster, Scheduler
 from moorage.devices.claims.placed_claims import PlacedClaims, PlacedPod
 from moorage.devices.device_demands import DeviceDemands
 from moorage.devices.extended_resources import ANNOTATION
+from moorage.framework.plugin.interface import ReservePlugin
 from moorage.objects import Node, Object, Pod, decode_object
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
+from moorage.plugins.registry import default_profile
+from moorage.scheduler import Profile
+from moorage.scheduler.runs import Run
 from moorage.store import BadRequestError, ObjectStore
 
 KIND = f'device.attributes["{DRIVER}"].kind'
@@ -325,6 +330,37 @@ def test_pods_are_told_of_their_claims_as_one_write(monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setattr(one.client, "update_many", refuse)
         assert outcome(one)[::2] == (placements, claims), "each is told by itself"
+
+
+def test_an_interrupted_run_writes_no_claims_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: Run) -> None:
+        raise KeyboardInterrupt
+
+    one = make([device_class(), *DEVICES, claim("c", [request()])], [pod("p", "c")])
+    run = Run(one)
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_write_claims", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run.all()
+    one.client.delete(Pod, "p", "default")
+    one.client.create(pod("q"))
+    assert run.all().placements["default/q"]
+    assert one.client.get(ResourceClaim, "c", "default").status.allocation is None
+
+
+def test_claims_are_written_before_plugins_schedule_the_next_pod() -> None:
+    def reserve(state: Any, pod: Pod, node_name: str) -> None:
+        seen.append(one.client.get(ResourceClaim, "c", "default").status.allocation is not None)
+
+    seen: list[bool] = []
+    plugin = make_plugin(ReservePlugin, "Seeing", reserve=lambda self, *rest: reserve(*rest), unreserve=None)
+    other = Profile((*default_profile().plugins, plugin), scheduler_name="other")
+    last = pod("q")
+    last = replace(last, spec=replace(last.spec, scheduler_name="other"))
+    objects = [device_class(), *DEVICES, claim("c", [request()])]
+    one = make(objects, [pod("p", "c"), last], profiles=[default_profile(), other])
+    assert list(one.run().placements) == ["default/p", "default/q"]
+    assert seen == [True]
 
 
 def test_pods_that_share_a_claim_follow_its_allocation(monkeypatch: pytest.MonkeyPatch) -> None:

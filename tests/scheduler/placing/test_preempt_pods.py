@@ -69,6 +69,16 @@ def test_all_of_it_is_taken_back() -> None:
         again.undo()
 
 
+def test_after_either_end_a_cycle_evicts_pods_again() -> None:
+    for end in ("undo", "commit"):
+        one = scheduler(*LOW)
+        runs = [engine.runs_post_filter for engine in one.engines.values()]
+        getattr(one.preempt_pods([high("h1")]), end)()
+        assert [engine.runs_post_filter for engine in one.engines.values()] == runs
+        one.client.create(high("next"))
+        assert one.run().evicted
+
+
 def test_what_is_kept_is_heard_of_by_the_store() -> None:
     one = scheduler(*LOW)
     done = one.preempt_pods([high("h1"), high("h2")])

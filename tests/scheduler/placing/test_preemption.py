@@ -71,6 +71,18 @@ def test_without_the_plugin_nobody_is_evicted() -> None:
     assert set(stored(one)) == {"v", "p"}
 
 
+@pytest.mark.parametrize("outside", [False, True])
+def test_an_engine_that_runs_no_post_filter_evicts_nobody(outside: bool) -> None:
+    plugins = (make(mo.FilterPlugin, "X", filter=None),) if outside else ()
+    expected = replace(high(), status=PodStatus(nominated_node_name="gone"))
+    one = scheduler_with(*plugins, nodes=[node("a")], pods=[low(), expected])
+    for engine in one.engines.values():
+        engine.runs_post_filter = False
+    decision = one.context.schedule_one(one.pods.pending["default/p"])
+    assert decision.fit_error == "0/1 nodes are available: 1 Insufficient cpu."
+    assert set(stored(one)) == {"v", "p"}
+
+
 def test_pods_without_a_store_leave_the_cache() -> None:
     """Nobody would end the nomination of a pod that the store does not know: it is not nominated."""
     one = small()

@@ -241,6 +241,15 @@ def test_a_plugin_that_can_takes_part() -> None:
     assert plugin.reserved == ["p"]
 
 
+def test_a_plugin_that_only_saves_takes_no_part() -> None:
+    """Something else of it may have that name."""
+    plugin: Any = make(mo.PostBindPlugin, "Archive", post_bind=None, save=AssertionError("not for this"))
+    one = Scheduler(mo.Cluster(nodes=[node("a")], pods=[pod("p")]), profile=profile_with(plugin))
+    with one.transaction():
+        assert one.run().placements == {"default/p": "a"}
+    assert not one.cache.state.pods()
+
+
 def test_other_watchers_hear_that_it_was_undone() -> None:
     one = world()
     watch = one.client.watch(Pod, resource_version=one.client.list(Pod)[1])
@@ -276,6 +285,9 @@ def test_what_cannot_be_undone_is_refused() -> None:
         one.run()
     with one.cache.transaction():
         assert one.schedule_pods([store.get(Pod, "p", "default")]).rows.tolist() == [0]
+        store.create(node("late"))
+        assert not one.sync(), "events are left for later"
+    assert one.sync()
     assert one.run().placements == {"default/p": "a"}
     check_settled(one)
 

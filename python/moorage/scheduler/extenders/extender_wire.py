@@ -21,7 +21,7 @@ MAX_LENIENT_BYTES = 1 << 16
 """Maximum bytes of a response with other field names that is decoded value by value, as Go does."""
 
 
-class Wire(Part, rename="pascal", kw_only=True, forbid_unknown_fields=True):
+class Wire(Part, rename="pascal", forbid_unknown_fields=True):
     """Base of messages and their parts."""
 
 

@@ -120,7 +120,7 @@ class TreeMemory:
         -------
         int
         """
-        if len(self._kinds) > MOST_KINDS:
+        if key not in self._kinds and len(self._kinds) >= MOST_KINDS:
             self._kinds.clear()
             for known in self._known.values():
                 known.results.clear()

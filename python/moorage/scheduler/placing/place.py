@@ -166,7 +166,7 @@ class Placing(Struct):
         """Assume leading pods on the nodes that the list of the last cycle proposes, as a cycle of each would
         (see `opportunistic_batching`). Return the index of the first other pod."""
         state, nominator = self.context.cache.state, self.context.nominator
-        route = self.batch.route(first) if first < end and self.engine.batching.scored is not None else 0
+        route = 0 if self.engine.batching.scored is None else self.batch.route(first)
         if route & NOT_TOGETHER != Route.SIGNED or self.sink is not LEDGER:
             return first
         if nominator or self.engine.search.has_nominated:

@@ -397,3 +397,16 @@ def test_a_group_that_needs_one_pod_and_has_none_does_not_succeed() -> None:
     single = gang("a", 1)
     assert not succeeds_whole(GroupTree(single.unit, single), {}, {})
     assert succeeds_whole(GroupTree(single.unit, single), {single.unit: 1}, {})
+
+
+def test_a_tree_is_tried_group_by_group() -> None:
+    """Whatever the order in which its pods have come."""
+    pods = [*members("g0", 2, 1), *members("g1", 2, 1)]
+    mixed = [pods[at] for at in (2, 0, 3, 1)]
+    tree = [composite("c", 2), gang("g0", 2, "c"), gang("g1", 2, "c")]
+    free = [node(name, cpu=1) for name in "abcd"]
+    one = world(free, tree, feature_gates=GATES, tie_break="first")
+    for each in mixed:
+        store_of(one).create(each)
+    one.run()
+    assert on_nodes(one) == {"g0-0": "a", "g0-1": "b", "g1-0": "c", "g1-1": "d"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.core.make import node
 from tests.scheduler.groups.gang_kit import (
@@ -23,7 +24,8 @@ from moorage.framework import Placement
 from moorage.objects import Pod
 from moorage.objects.model.meta import Object
 from moorage.scheduler import Scheduler
-from moorage.scheduler.groups.tree_placement import Found, Node, TreePlacement
+from moorage.scheduler.groups import tree_placement
+from moorage.scheduler.groups.tree_placement import Found, Node, TreeMemory, TreePlacement
 
 TOPOLOGY = GATES | {"TopologyAwareWorkloadScheduling": True}
 ZONE, RACK = topology("zone"), topology("rack")
@@ -105,3 +107,41 @@ def test_a_rack_is_searched_again_only_after_a_change(monkeypatch: pytest.Monkey
     scheduler.run()
     assert searched[:6] == ["A1", "A2", "B1", "B2", "C1", "C2"]
     assert searched[6:] == [on_nodes(scheduler)["g0-0"]]
+
+
+# ---- the memory itself -------------------------------------------------------------------------------------
+
+
+def remembering() -> tuple[Scheduler, TreeMemory, Placement]:
+    """A memory that knows a result in a placement."""
+    scheduler = world([node("a"), node("b")], feature_gates=TOPOLOGY)
+    memory, placement = TreeMemory(scheduler.handle), Placement("r", np.array([0], dtype=np.int32))
+    scheduler.cache.state.view.refresh()
+    memory.follow()
+    memory.known(placement).results[0, 0] = Found(False, np.zeros(0, dtype=np.int32), 0, [])
+    return scheduler, memory, placement
+
+
+def test_nothing_is_forgotten_without_a_change() -> None:
+    _, memory, placement = remembering()
+    memory.follow()
+    assert memory.known(placement).results
+
+
+def test_a_node_that_is_new_makes_all_results_void() -> None:
+    scheduler, memory, placement = remembering()
+    store_of(scheduler).create(node("c"))
+    scheduler.sync()
+    scheduler.cache.state.view.refresh()
+    memory.follow()
+    assert not memory.known(placement).results
+
+
+def test_so_many_kinds_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their numbers are given anew then, so that results by the former numbers are forgotten."""
+    monkeypatch.setattr(tree_placement, "MOST_KINDS", 2)
+    _, memory, placement = remembering()
+    assert [memory.kind(key) for key in "abba"] == [0, 1, 1, 0]
+    assert memory.known(placement).results
+    assert memory.kind("c") == 0
+    assert not memory.known(placement).results

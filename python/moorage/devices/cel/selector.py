@@ -204,7 +204,7 @@ def _attribute(name: str, attribute: DeviceAttribute, list_attributes: bool) -> 
 
 
 def _version(name: str, text: str) -> Any:
-    found = parse_semver(text)
-    if found is None:
-        raise SelectorError(f"attribute {name}: parse semantic version: {text!r} is not a semantic version")
-    return found
+    try:
+        return parse_semver(text)
+    except EvaluationError as error:
+        raise SelectorError(f"attribute {name}: parse semantic version: {error}") from None

@@ -11,10 +11,11 @@ from moorage.devices.cel.cel_errors import EvaluationError
 from moorage.devices.cel.cel_types import BOOL, INT, SEMVER, STRING
 from moorage.devices.cel.overloads import Library
 from moorage.devices.cel.values import register
-from moorage.objects.model.resource_slices import SEMVER as SYNTAX
 
-_LOOSE = re.compile(r"v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?((?:[-+].*)?)", re.DOTALL)
-_DIGITS = 19
+from .string_functions import quote
+
+_DIGITS, _LARGEST = "0123456789", 2**64 - 1
+_NUMBER, _IDENTIFIER = re.compile("[0-9]*"), re.compile("[0-9A-Za-z-]*")
 
 
 @total_ordering
@@ -44,8 +45,10 @@ class Semver:
 register(Semver, SEMVER)
 
 
-def parse_semver(text: str) -> Semver | None:
-    """Return the version of a text, or None.
+def parse_semver(text: str) -> Semver:
+    """Return the version of a text.
+
+    Checks and texts of errors are in the order of the library that Kubernetes takes (blang/semver).
 
     Parameters
     ----------
@@ -53,35 +56,93 @@ def parse_semver(text: str) -> Semver | None:
 
     Returns
     -------
-    Semver or None
+    Semver
+
+    Raises
+    ------
+    EvaluationError
+        The text is not a version.
     """
-    match = SYNTAX.fullmatch(text)
-    if match is None:
-        return None
-    if max(len(match[at]) for at in (1, 2, 3)) > _DIGITS:
-        return None
-    major, minor, patch = (int(match[at]) for at in (1, 2, 3))
-    return Semver(major, minor, patch, tuple(match[4].split(".")) if match[4] else ())
+    if not text:
+        raise EvaluationError("Version string empty")
+    parts = text.split(".", 2)
+    if len(parts) < 3:
+        raise EvaluationError("No Major.Minor.Patch elements found")
+    rest, has_build, build = parts[2].partition("+")
+    patch, has_pre_release, pre_release = rest.partition("-")
+    major, minor = _number("major", parts[0]), _number("minor", parts[1])
+    number = _number("patch", patch)
+    identifiers = pre_release.split(".") if has_pre_release else []
+    for one in identifiers:
+        _check_pre_release(one)
+    for one in build.split(".") if has_build else ():
+        if not one:
+            raise EvaluationError("Build meta data is empty")
+        if not _IDENTIFIER.fullmatch(one):
+            raise EvaluationError(f"Invalid character(s) found in build meta data {quote(one)}")
+    return Semver(major, minor, number, tuple(identifiers))
+
+
+def _number(name: str, digits: str) -> int:
+    """Return a number of a version."""
+    if not _NUMBER.fullmatch(digits):
+        raise EvaluationError(f"Invalid character(s) found in {name} number {quote(digits)}")
+    if digits[:1] == "0" and digits != "0":
+        text = f"{name.capitalize()} number must not contain leading zeroes {quote(digits)}"
+        raise EvaluationError(text)
+    return _unsigned(digits)
+
+
+def _unsigned(digits: str) -> int:
+    """Return an unsigned integer of 64 bits, with the errors of Go's strconv."""
+    if not digits or len(digits) > len(str(_LARGEST)) or int(digits) > _LARGEST:
+        why = "value out of range" if digits else "invalid syntax"
+        raise EvaluationError(f"strconv.ParseUint: parsing {quote(digits)}: {why}")
+    return int(digits)
+
+
+def _check_pre_release(identifier: str) -> None:
+    """Raise EvaluationError unless an identifier may stand in a pre-release."""
+    if not identifier:
+        raise EvaluationError("Prerelease is empty")
+    if _NUMBER.fullmatch(identifier):
+        if identifier[0] == "0" and identifier != "0":
+            text = f"Numeric PreRelease version must not contain leading zeroes {quote(identifier)}"
+            raise EvaluationError(text)
+        _unsigned(identifier)
+    elif not _IDENTIFIER.fullmatch(identifier):
+        raise EvaluationError(f"Invalid character(s) found in prerelease {quote(identifier)}")
 
 
 def _normalized(text: str) -> str:
     """A text with what is often left out or added: ``v1.02`` as ``1.2.0``."""
-    match = _LOOSE.fullmatch(text)
-    if match is None:
-        return text
-    numbers = [(match[at] or "0").lstrip("0") or "0" for at in (1, 2, 3)]
-    return ".".join(numbers) + match[4]
+    parts = [_without_zeros(one) for one in text.removeprefix("v").split(".", 2)]
+    if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
+        raise EvaluationError("short version cannot contain PreRelease/Build meta data")
+    return ".".join(parts + ["0"] * (3 - len(parts)))
+
+
+def _without_zeros(part: str) -> str:
+    """A part of a version without leading zeros; one stays where no digit follows."""
+    rest = part.lstrip("0") if len(part) > 1 else part
+    return rest if len(part) < 2 or (rest and rest[0] in _DIGITS) else f"0{rest}"
 
 
 def _semver(text: str, loose: bool = False) -> Semver:
-    found = parse_semver(_normalized(text) if loose else text)
-    if found is None:
-        raise EvaluationError(f"{text!r} is not a semantic version")
-    return found
+    return parse_semver(_normalized(text) if loose else text)
 
 
 def _is_semver(text: str, loose: bool = False) -> bool:
-    return parse_semver(_normalized(text) if loose else text) is not None
+    try:
+        _semver(text, loose)
+    except EvaluationError:
+        return False
+    return True
+
+
+def _signed(value: int) -> int:
+    """A number of a version as an integer of CEL, which wraps at 64 bits."""
+    return value - 2**64 if value >= 2**63 else value
 
 
 def compare(one: Semver, other: Semver) -> int:
@@ -103,6 +164,6 @@ def add_semver_functions(library: Library) -> None:
     library.member("isGreaterThan", [SEMVER, SEMVER], BOOL, lambda a, b: b < a)
     library.member("isLessThan", [SEMVER, SEMVER], BOOL, lambda a, b: a < b)
     library.member("compareTo", [SEMVER, SEMVER], INT, compare)
-    library.member("major", [SEMVER], INT, lambda a: a.major)
-    library.member("minor", [SEMVER], INT, lambda a: a.minor)
-    library.member("patch", [SEMVER], INT, lambda a: a.patch)
+    library.member("major", [SEMVER], INT, lambda a: _signed(a.major))
+    library.member("minor", [SEMVER], INT, lambda a: _signed(a.minor))
+    library.member("patch", [SEMVER], INT, lambda a: _signed(a.patch))

@@ -244,6 +244,14 @@ def five(**settings: Any) -> Any:
     return full(*pods, nodes=[node(name) for name in NAMES], **settings)
 
 
+def test_budgets_that_share_pods_are_whole_again_for_the_next_node() -> None:
+    nodes = [node(name) for name in "abc"]
+    pods = [victim(f"{name}{at}", on=name, cpu=2, labels=LABELS) for name in "abc" for at in (0, 1)]
+    budgets = [budget(1, LABELS), budget(5, LABELS, name="c")]
+    found = find(full(*pods, nodes=nodes, others=budgets), preemptor(4))
+    assert [each.victims.num_pdb_violations for each in found.candidates] == [1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("offset", "wanted", "names"),
     [(0, 5, "abcde"), (0, 2, "ab"), (3, 2, "de"), (3, 4, "deab"), (4, 1, "e"), (0, 1, "a")],

@@ -19,7 +19,7 @@ from moorage.framework.plugin.interface import QueueSortPlugin
 from moorage.objects.model.pod import Pod, PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import QueuedPodInfo
-from moorage.queue.active_queue import Rank
+from moorage.queue.active_queue import Rank, by_priority
 from tests.framework.make import make
 from tests.queue.make import (
     Clock,
@@ -72,6 +72,18 @@ def test_a_queue_sort_plugin_of_another_order() -> None:
     queue.delete(queued("b"))
     assert places(queue) == {"active": ["c", "a"]}
     assert [queue.pop(0).pod.name for _ in range(2)] == ["c", "a"]
+
+
+def test_priority_comes_before_time() -> None:
+    early, late = (QueuedPodInfo(queued(name), float(at)) for at, name in enumerate("ab"))
+    high = QueuedPodInfo(queued("c", priority=1), 9.0)
+    before = [
+        (a.pod.name, b.pod.name)
+        for a in (early, late, high)
+        for b in (early, late, high)
+        if by_priority(None, a, b)
+    ]
+    assert before == [("a", "b"), ("c", "a"), ("c", "b")]
 
 
 def test_the_order_of_a_plugin_is_strict() -> None:

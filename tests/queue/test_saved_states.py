@@ -101,6 +101,15 @@ def test_a_copy_is_independent(groups_pods: bool) -> None:
     assert state(one) == before
 
 
+def test_a_copy_has_the_pods_in_flight_and_what_happened_meanwhile() -> None:
+    one, other = made(False), make_queue()
+    info: Any = one.pop(0)
+    one.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
+    other.copy_from(one)
+    assert [copied.uid for copied in other.in_flight()] == [info.uid]
+    assert other.in_flight_events() == one.in_flight_events() != []
+
+
 def test_entries_are_copied_with_all_fields() -> None:
     info = QueuedPodInfo(pod("a"), 3.0, attempts=2, was_flushed=True, gating_plugin="Gate", order=7)
     for name in ("attempts", "was_flushed", "gating_plugin", "order", "timestamp", "uid", "pod"):

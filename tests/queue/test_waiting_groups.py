@@ -79,6 +79,12 @@ def test_a_group_that_failed_backs_off_whatever_hints_say() -> None:
     assert places(queue) == {"backoff": ["a", "b"]}
 
 
+def test_members_stay_together_when_trees_of_groups_change() -> None:
+    queue = made(member("a"), member("b"), member("c", "h"))
+    queue.regroup([("default", "g")])
+    assert [popped(queue) for _ in range(2)] == [["a", "b"], ["c"]]
+
+
 def test_put_back() -> None:
     queue = made(member("a"), member("b"))
     infos = queue.pop_unit(timeout=0)

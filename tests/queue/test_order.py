@@ -9,13 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from moorage.errors import MoorageError
+from moorage.framework import Code, Status
 from moorage.framework.plugin.events import (
     NODE,
     NODE_ADD,
     ActionType,
     on,
 )
-from moorage.framework.plugin.interface import QueueSortPlugin
+from moorage.framework.plugin.interface import PreEnqueuePlugin, QueueSortPlugin
 from moorage.objects.model.pod import Pod, PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import QueuedPodInfo
@@ -72,6 +73,17 @@ def test_a_queue_sort_plugin_of_another_order() -> None:
     queue.delete(queued("b"))
     assert places(queue) == {"active": ["c", "a"]}
     assert [queue.pop(0).pod.name for _ in range(2)] == ["c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("code", "logged"), [(Code.UNSCHEDULABLE, []), (Code.ERROR, ["pod default/a: PreEnqueue of Gate: no"])]
+)
+def test_a_gate_that_fails_is_logged(code: Code, logged: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    gate = make(PreEnqueuePlugin, "Gate", pre_enqueue=lambda self, one: Status(code, ("no",)))
+    queue = make_queue(gate)
+    queue.add(queued("a"))
+    assert places(queue) == {"gated": ["a"]}
+    assert [record.getMessage() for record in caplog.records] == logged
 
 
 def test_priority_comes_before_time() -> None:

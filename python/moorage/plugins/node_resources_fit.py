@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
-from moorage._core.base.quantity import parse_milli, parse_value
+from moorage._core.base.quantity import parse_milli, parse_value, wrap_int64
 from moorage._core.base.resources import ZERO, is_counted, pod_requests
 from moorage._core.decide.decider import most_allocated
 from moorage._core.state.cluster_state import ClusterState
@@ -100,7 +100,7 @@ class NodeResourcesFit(
         for shape, pods in pods_by_shape.items():
             for name, amount in shape.score_requests.items():
                 total[name] = total.get(name, 0) + pods * amount
-        return {name: _wrapped(amount) for name, amount in total.items()}
+        return {name: wrap_int64(amount) for name, amount in total.items()}
 
     # ---- queueing hints ------------------------------------------------------------------------------------
 
@@ -229,10 +229,6 @@ def _allocatable(node: Node, names: Iterable[str]) -> dict[str, int]:
 def _names(device_class: DeviceClass) -> set[str | None]:
     """The extended resources of a device class."""
     return {device_class.spec.extended_resource_name, f"{IMPLICIT}{device_class.name}"}
-
-
-def _wrapped(value: int) -> int:
-    return (value + 2**63) % 2**64 - 2**63
 
 
 def weighted_resources(resources: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:

@@ -166,7 +166,7 @@ class Units:
         self._for_group = for_group
         self._cache = handle.cache
         self._groups = groups_of(handle)
-        whole = Whole({}, {}) if self._groups is None else self._groups.whole_for(for_group)
+        whole = Whole() if self._groups is None else self._groups.whole_for(for_group)
         self._whole, self._evicted_with = whole.priority, whole.evicted_with
         self._pods: dict[UnitKey, dict[str, Pod]] = {}
         self._made: dict[UnitKey, Unit] = {}

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from moorage._core.base.quantity import wrap_int64
 from moorage.errors import ConfigurationError, ExtenderError
 from moorage.framework.plugin.interface import Plugin
 
@@ -312,14 +313,10 @@ def _weights(point: str, plugins: Sequence[types.Plugin], registry: Registry, wh
             continue
         weights[plugin.name] = plugin.weight or 1
         score = weights[plugin.name] * _MAX_SCORE
-        if score > _wrapped(_MAX_INT64 - total):
+        if score > wrap_int64(_MAX_INT64 - total):
             raise _BuildError(f"{what}: total score of Score plugins could overflow")
-        total = _wrapped(total + score)
+        total = wrap_int64(total + score)
     return weights
-
-
-def _wrapped(value: int) -> int:
-    return (value + 2**63) % 2**64 - 2**63
 
 
 def queue_sort_error(profile: str, sorter: tuple[str, object], first: tuple[str, object]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey, group_of
@@ -45,15 +45,13 @@ class Whole:
         By group, unless it belongs to such a group itself.
     evicted_with : dict of UnitKey to UnitKey
         By pod group whose pods are only evicted with others, the group in `priority` that has them.
+    lowest_priority : float
+        The lowest priority of these groups; infinity without such groups.
     """
 
-    priority: Mapping[UnitKey, int]
-    evicted_with: Mapping[UnitKey, UnitKey]
-
-    @property
-    def lowest_priority(self) -> float:
-        """The lowest priority of these groups; infinity without such groups."""
-        return min(self.priority.values(), default=math.inf)
+    priority: Mapping[UnitKey, int] = field(default_factory=dict)
+    evicted_with: Mapping[UnitKey, UnitKey] = field(default_factory=dict)
+    lowest_priority: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ class PodGroups:
         self._groups.add_index(CHILDREN, _by_parent, is_lasting=True)
         self._composites.add_index(CHILDREN, _by_parent, is_lasting=True)
         self._changes = self._groups.follow(), self._composites.follow()
-        self._for_pods = self._for_groups = Whole({}, {})
+        self._for_pods = self._for_groups = Whole()
         self._lowest = math.inf
         self._read = self._trees_read = -1, -1
         self._complete: dict[UnitKey, bool] = {}  # as of the change `_completed` of pods and `_trees_read`
@@ -331,25 +329,25 @@ class PodGroups:
         both = list(chain[AnyGroup](groups, composites))
         self._lowest = min([group.spec.priority or 0 for group in both], default=math.inf)
         whole = [group for group in both if group.is_disrupted_whole]
-        alpha = any(group.is_v1alpha2 for group in whole)
-        self._for_groups = self._evicted_whole(whole, groups if composites else ())
-        self._for_pods = self._for_groups
-        if alpha:
-            later = [group for group in whole if not group.is_v1alpha2]
-            self._for_pods = self._evicted_whole(later, groups if composites else ())
+        later = [group for group in whole if not group.is_v1alpha2]
+        in_trees = groups if composites else ()
+        self._for_pods = self._for_groups = self._evicted_whole(whole, in_trees)
+        if len(later) < len(whole):
+            self._for_pods = self._evicted_whole(later, in_trees)
 
     def _evicted_whole(self, whole: Iterable[AnyGroup], in_trees: Sequence[PodGroup]) -> Whole:
         """Return those of some groups that belong to none of them. `in_trees` has all pod groups where there
         are composite groups."""
         priority = {group.unit: group.spec.priority or 0 for group in whole}
-        if not priority or not in_trees:
-            return Whole(priority, {unit: unit for unit in priority})
-        evicted_with = {}
-        for group in in_trees:
-            above = [one for one in (group.unit, *self.ancestors(group.unit)) if one in priority]
-            evicted_with.update({group.unit: above[-1]} if above else {})
-        units = set(evicted_with.values())
-        return Whole({unit: rank for unit, rank in priority.items() if unit in units}, evicted_with)
+        evicted_with = {unit: unit for unit in priority}
+        if priority and in_trees:
+            evicted_with = {}
+            for group in in_trees:
+                above = [one for one in (group.unit, *self.ancestors(group.unit)) if one in priority]
+                evicted_with.update({group.unit: above[-1]} if above else {})
+            units = set(evicted_with.values())
+            priority = {unit: rank for unit, rank in priority.items() if unit in units}
+        return Whole(priority, evicted_with, min(priority.values(), default=math.inf))
 
     # ---- pods ----------------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ from .opportunistic_batching import Batching, find_hint, leave_nodes
 from .results import Decision
 
 NO_ROWS = np.zeros(0, dtype=np.int32)
+Verdicts = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], tuple[Status, ...]]
 
 
 class FailedSearch(Struct, frozen=True):
@@ -556,11 +557,9 @@ class Engine:
             counts = self.decider.rejections(*target)
         else:
             known = self._verdicts(target, tried)
-            rows, verdicts, statuses = known
+            _, verdicts, statuses = known
             counts = count_verdicts(verdicts)
-            if tried >= 0:
-                verdict = int(verdicts[rows == tried][0])
-                ran = ran.after_trial(explain_verdict(self.profile, shape, verdict, statuses))
+            ran = self.after_trial(ran, shape, tried, known)
         diagnosis = Diagnosis(
             self.nodes_in_view(),
             self.profile,
@@ -615,9 +614,7 @@ class Engine:
             and not any(plugin.reason_against for plugin in plugins)  # valid in one cycle only
         )
 
-    def _verdicts(
-        self, target: Target, tried: int
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], tuple[Status, ...]]:
+    def _verdicts(self, target: Target, tried: int) -> Verdicts:
         """Return rows, verdicts with numbered statuses, and those statuses; see `Search.verdicts` and
         `number_statuses`."""
         rows, verdicts = self.search.verdicts(*target)
@@ -625,6 +622,30 @@ class Engine:
             rows = np.append(rows, np.int32(tried))
             verdicts = np.append(verdicts, np.uint64(self.search.verdict(tried, *target)))
         return rows, verdicts, self.number_statuses(rows, verdicts)
+
+    def after_trial(self, ran: PreFilterRun, shape: Shape, tried: int, verdicts: Verdicts) -> PreFilterRun:
+        """Return the result of PreFilter after the node that was tried before all others was rejected.
+
+        Parameters
+        ----------
+        ran : PreFilterRun
+        shape : Shape
+            Of the pod.
+        tried : int
+            Row of the node; -1 for none.
+        verdicts : (array, array, tuple of Status)
+            Rows of rejecting nodes, that of the node among them, their verdicts with numbered statuses, and
+            those statuses.
+
+        Returns
+        -------
+        PreFilterRun
+        """
+        if tried < 0:
+            return ran
+        rows, of_rows, statuses = verdicts
+        verdict = int(of_rows[rows == tried][0])
+        return ran.after_trial(explain_verdict(self.profile, shape, verdict, statuses))
 
     def number_statuses(
         self, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from moorage._core.base.quantity import wrap_int64
 from moorage._core.decide.decider import count_verdicts
 from moorage.errors import ExtenderError
 from moorage.framework import MAX_NODE_SCORE, Code, CycleState, PreFilterRun, Status, StatusError
@@ -59,7 +60,7 @@ def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) 
         for name, score in scores.items():
             weighted = score * extender.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
             sums[name] = sums.get(name, 0) + weighted
-    return {name: (score + 2**63) % 2**64 - 2**63 for name, score in sums.items()}  # wraps as Go's int64
+    return {name: wrap_int64(score) for name, score in sums.items()}
 
 
 def bind_by_extender(extenders: Sequence[Extender], pod: Pod, node: str) -> bool:
@@ -265,9 +266,7 @@ class ExtendedSearch:
         finally:
             search.node_names = names
         profile, shape, view = engine.profile, self.state.shape, engine.cache.state.view
-        if tried >= 0:
-            verdict = int(verdicts[rows == tried][0])
-            self.ran = self.ran.after_trial(explain_verdict(profile, shape, verdict, statuses))
+        self.ran = engine.after_trial(self.ran, shape, tried, (rows, verdicts, statuses))
         diagnosis = Diagnosis(
             view.size,
             profile,

@@ -70,8 +70,17 @@ cdef bint fits_int64(object number) except -1:
     return -INT64_MAX - 1 <= number <= INT64_MAX
 
 
-cdef object wrap_int64(object number):
-    """Return an integer modulo 2**64, in the int64 range."""
+cpdef object wrap_int64(object number):
+    """Return an integer modulo 2**64, in the int64 range, as Go's int64 wraps.
+
+    Parameters
+    ----------
+    number : int
+
+    Returns
+    -------
+    int
+    """
     return ((number + INT64_MAX + 1) & (2 * INT64_MAX + 1)) - INT64_MAX - 1
 
 

@@ -6,16 +6,16 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, total_ordering
 
+from moorage._core.base.quantity import wrap_int64
 from moorage.devices.cel import overloads as cost
 from moorage.devices.cel.cel_errors import EvaluationError
 from moorage.devices.cel.cel_types import BOOL, INT, SEMVER, STRING
 from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import register
+from moorage.devices.cel.values import UINT_MAX, register
 
 from .string_functions import quote
 
-_DIGITS, _LARGEST = "0123456789", 2**64 - 1
-_NUMBER, _IDENTIFIER = re.compile("[0-9]*"), re.compile("[0-9A-Za-z-]*")
+_DIGITS, _NUMBER, _IDENTIFIER = map(re.compile, ("[0-9]", "[0-9]*", "[0-9A-Za-z-]*"))
 
 
 @total_ordering
@@ -95,7 +95,7 @@ def _number(name: str, digits: str) -> int:
 
 def _unsigned(digits: str) -> int:
     """Return an unsigned integer of 64 bits, with the errors of Go's strconv."""
-    if not digits or len(digits) > len(str(_LARGEST)) or int(digits) > _LARGEST:
+    if not digits or len(digits) > len(str(UINT_MAX)) or int(digits) > UINT_MAX:
         why = "value out of range" if digits else "invalid syntax"
         raise EvaluationError(f"strconv.ParseUint: parsing {quote(digits)}: {why}")
     return int(digits)
@@ -124,8 +124,10 @@ def _normalized(text: str) -> str:
 
 def _without_zeros(part: str) -> str:
     """A part of a version without leading zeros; one stays where no digit follows."""
-    rest = part.lstrip("0") if len(part) > 1 else part
-    return rest if len(part) < 2 or (rest and rest[0] in _DIGITS) else f"0{rest}"
+    if len(part) < 2:
+        return part
+    rest = part.lstrip("0")
+    return rest if _DIGITS.match(rest) else f"0{rest}"
 
 
 def _semver(text: str, loose: bool = False) -> Semver:
@@ -138,11 +140,6 @@ def _is_semver(text: str, loose: bool = False) -> bool:
     except EvaluationError:
         return False
     return True
-
-
-def _signed(value: int) -> int:
-    """A number of a version as an integer of CEL, which wraps at 64 bits."""
-    return value - 2**64 if value >= 2**63 else value
 
 
 def compare(one: Semver, other: Semver) -> int:
@@ -164,6 +161,6 @@ def add_semver_functions(library: Library) -> None:
     library.member("isGreaterThan", [SEMVER, SEMVER], BOOL, lambda a, b: b < a)
     library.member("isLessThan", [SEMVER, SEMVER], BOOL, lambda a, b: a < b)
     library.member("compareTo", [SEMVER, SEMVER], INT, compare)
-    library.member("major", [SEMVER], INT, lambda a: _signed(a.major))
-    library.member("minor", [SEMVER], INT, lambda a: _signed(a.minor))
-    library.member("patch", [SEMVER], INT, lambda a: _signed(a.patch))
+    library.member("major", [SEMVER], INT, lambda a: wrap_int64(a.major))
+    library.member("minor", [SEMVER], INT, lambda a: wrap_int64(a.minor))
+    library.member("patch", [SEMVER], INT, lambda a: wrap_int64(a.patch))

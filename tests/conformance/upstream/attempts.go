@@ -317,19 +317,8 @@ func (a *attempts) step(step M) M {
 func runAttempts(ctx context.Context, scenario M, result M) {
 	a := newAttempts(ctx, scenario)
 	a.namespace("default", nil)
-	objects := []runtime.Object{}
-	for _, o := range scenario["objects"].([]any) {
-		objects = append(objects, decode(o))
-	}
-	for _, o := range objects {
-		if _, ok := o.(*v1.Namespace); ok {
-			a.object(o)
-		}
-	}
-	for _, o := range objects {
-		if _, ok := o.(*v1.Namespace); !ok {
-			a.object(o)
-		}
+	for _, o := range objectsOf(scenario) {
+		a.object(o)
 	}
 	steps := []any{}
 	defer func() { result["steps"] = steps }()

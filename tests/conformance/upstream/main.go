@@ -12,8 +12,6 @@ import (
 	"os"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
@@ -71,19 +69,8 @@ func run(scenario M) (result M) {
 	w := newWorld(ctx, scenario)
 	w.mode, _ = scenario["mode"].(string)
 	w.namespace("default", nil)
-	objects := []runtime.Object{}
-	for _, o := range scenario["objects"].([]any) {
-		objects = append(objects, decode(o))
-	}
-	for _, o := range objects {
-		if _, ok := o.(*v1.Namespace); ok {
-			w.object(o)
-		}
-	}
-	for _, o := range objects {
-		if _, ok := o.(*v1.Namespace); !ok {
-			w.object(o)
-		}
+	for _, o := range objectsOf(scenario) {
+		w.object(o)
 	}
 	plugins := w.first.ListPlugins()
 	filters, scores, weights := []any{}, []any{}, M{}

@@ -19,13 +19,9 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	internalqueue "k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
-
-	"encoding/json"
 )
 
 //go:linkname flushBackoff k8s.io/kubernetes/pkg/scheduler/backend/queue.(*PriorityQueue).flushBackoffQCompleted
@@ -46,17 +42,11 @@ type queueWorld struct {
 func newQueueWorld(ctx context.Context, scenario M) *queueWorld {
 	w := &world{ctx: ctx, logger: klog.FromContext(ctx), namespaces: sets.New[string](), pods: map[string]*v1.Pod{}, mode: "queue"}
 	q := &queueWorld{world: w, known: map[string]*v1.Pod{}}
-	text := `{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"KubeSchedulerConfiguration"}`
-	if c, ok := scenario["config"].(M); ok && c["configuration"] != nil {
-		b, _ := json.Marshal(c["configuration"])
-		text = string(b)
-	}
-	obj, _, err := configscheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
-	check(err)
-	cfg := obj.(*config.KubeSchedulerConfiguration)
+	cfg := configurationOf(scenario)
 	w.client = fake.NewClientset()
 	w.factory = &factory{SharedInformerFactory: informers.NewSharedInformerFactory(w.client, 0), client: w.client, known: map[reflect.Type]*syncInformer{}}
 	q.clock = clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	var err error
 	q.sched, err = scheduler.New(ctx, w.client, w.factory, nil,
 		func(string) events.EventRecorderLogger { return events.NewFakeRecorder(1000000) },
 		scheduler.WithComponentConfigVersion(cfg.TypeMeta.APIVersion), scheduler.WithProfiles(cfg.Profiles...),
@@ -277,20 +267,11 @@ func runQueue(ctx context.Context, scenario M, gates M, result M) {
 		q.pops = on
 	}
 	q.namespace("default", nil)
-	objects := []runtime.Object{}
-	for _, o := range scenario["objects"].([]any) {
-		objects = append(objects, decode(o))
-	}
-	for _, o := range objects {
-		if _, ok := o.(*v1.Namespace); ok {
-			q.object(o)
-		}
-	}
-	for _, o := range objects {
+	for _, o := range objectsOf(scenario) {
 		if _, ok := o.(*v1.Namespace); !ok {
 			q.clock.Step(time.Millisecond)
-			q.object(o)
 		}
+		q.object(o)
 	}
 	steps := []any{}
 	defer func() { result["steps"] = steps }()

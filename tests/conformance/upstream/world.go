@@ -73,10 +73,7 @@ func check(err error) {
 	}
 }
 
-func newWorld(ctx context.Context, scenario M) (w *world) {
-	w = &world{ctx: ctx, logger: klog.FromContext(ctx), nominator: &nominator{map[string][]fwk.PodInfo{}}, profiles: map[string]*profile{},
-		namespaces: sets.New[string](), pods: map[string]*v1.Pod{}, lastOrder: nil}
-	cfg := &config.KubeSchedulerConfiguration{}
+func configurationOf(scenario M) *config.KubeSchedulerConfiguration {
 	text := `{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"KubeSchedulerConfiguration"}`
 	if c, ok := scenario["config"].(M); ok && c["configuration"] != nil {
 		b, _ := json.Marshal(c["configuration"])
@@ -84,7 +81,26 @@ func newWorld(ctx context.Context, scenario M) (w *world) {
 	}
 	obj, _, err := configscheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
 	check(err)
-	cfg = obj.(*config.KubeSchedulerConfiguration)
+	return obj.(*config.KubeSchedulerConfiguration)
+}
+
+// Namespaces come first, wherever they stand.
+func objectsOf(scenario M) []runtime.Object {
+	namespaces, others := []runtime.Object{}, []runtime.Object{}
+	for _, o := range scenario["objects"].([]any) {
+		if obj := decode(o); reflect.TypeOf(obj) == reflect.TypeOf(&v1.Namespace{}) {
+			namespaces = append(namespaces, obj)
+		} else {
+			others = append(others, obj)
+		}
+	}
+	return append(namespaces, others...)
+}
+
+func newWorld(ctx context.Context, scenario M) (w *world) {
+	w = &world{ctx: ctx, logger: klog.FromContext(ctx), nominator: &nominator{map[string][]fwk.PodInfo{}}, profiles: map[string]*profile{},
+		namespaces: sets.New[string](), pods: map[string]*v1.Pod{}, lastOrder: nil}
+	cfg := configurationOf(scenario)
 	w.client = fake.NewClientset()
 	w.client.PrependReactor("update", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		pv := a.(clienttesting.UpdateAction).GetObject().(*v1.PersistentVolume).DeepCopy()

@@ -45,8 +45,8 @@ class WireServer:
     Attributes
     ----------
     faults : list of callable
-        The first takes a handler before its request is served; it is dropped once it returns True, and the
-        request with it: it has answered.
+        The first takes a handler before its request is served, and returns whether it has answered. It is
+        dropped before the client can see its answer: the next request is not for it.
     requests : list of (method, path, query)
     streams_lists : bool
         Whether the server has streaming lists.
@@ -105,6 +105,7 @@ class WireServer:
 
 class Handler(BaseHTTPRequestHandler):
     server_of: WireServer
+    fault: Callable[[Handler], bool] | None = None
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -125,10 +126,10 @@ class Handler(BaseHTTPRequestHandler):
         owner = self.server_of
         with owner.lock:
             owner.requests.append((self.command, url.path, self.query))
-            fault = owner.faults[0] if owner.faults else None
+            fault = self.fault = owner.faults[0] if owner.faults else None
         if fault is not None and fault(self):
-            owner.faults.remove(fault)
             return
+        self.fault = None
         try:
             self.answer()
         except ApiError as error:
@@ -137,7 +138,14 @@ class Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = serve  # noqa: N815
 
+    def drop_fault(self) -> None:
+        """Take the fault that answers this request off the list."""
+        with self.server_of.lock:
+            if self.fault in self.server_of.faults:
+                self.server_of.faults.remove(self.fault)
+
     def send(self, code: int, value: Any, headers: dict[str, str] | None = None) -> None:
+        self.drop_fault()
         body = value if isinstance(value, bytes) else json.dumps(value).encode()
         self.send_response(code)
         for name, text in {"Content-Length": str(len(body)), **(headers or {})}.items():
@@ -147,6 +155,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def cut(self) -> None:
         """Close the connection without an answer."""
+        self.drop_fault()
         self.close_connection = True
         with suppress(OSError):
             self.connection.shutdown(2)

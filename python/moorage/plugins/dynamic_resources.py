@@ -689,9 +689,7 @@ class DynamicResources(
                 return fwk.as_status(MoorageError("device binding timeout: context deadline exceeded"))
 
     def _is_claim_ready(self, one: ClaimOfCycle) -> bool:
-        if not has_conditions(one.claim):
-            return True
-        claim = self.devices.claim_cache.get(one.claim.key)
+        claim = one.claim = self.devices.claim_cache.get(one.claim.key)
         if is_ready(claim):
             return True
         if is_overdue(claim, self._binding_timeout(), self._now()):

@@ -27,13 +27,14 @@ SAMPLED = (
     *("storm_sampled", "storm_ties", "storm_batching"),
 )
 GANG = ("gang_plain", "gang_tas", "gang_preempt", "gang_wap")
+WRITES = ("create", "update", "update", "updateStatus", "updateStatus", "patch", "patchPod", "delete")
+REASONS = ("internal", "forbidden", "conflict")
+"""Writes that are refused, and why."""
 SPEC = (
     *("affinity", "topologySpreadConstraints", "tolerations", "nodeSelector", "overhead", "initContainers"),
     *("containers", "priority", "preemptionPolicy", "resources", "hostNetwork", "volumes"),
 )
 """Fields of pods that are taken from others."""
-UNTOLD = (b"failWrite", b'"conditions":', b"bindingConditions", b"reportDevices", b'"rules"')
-"""What scenarios of mode dra have that the Go program does not do."""
 
 
 def scenarios(folder: Path, families: Iterable[str]) -> list[Json]:
@@ -52,7 +53,7 @@ def scenarios(folder: Path, families: Iterable[str]) -> list[Json]:
     found = []
     for path in (folder / f"{family}.jsonl.gz" for family in families):
         for line in lines(path):
-            if len(line) < 600_000 and not any(one in line for one in UNTOLD):
+            if len(line) < 600_000:
                 scenario: Json = json.loads(line)["scenario"]
                 if not scenario.pop("brief", False) or scenario["mode"] == "sampled":
                     scenario.pop("digest", None)
@@ -206,7 +207,10 @@ def _cross_devices(child: Json, donors: list[Json], rate: float, random: Random)
     ]
     claims = [one for donor in donors for one in _objects(donor, "ResourceClaim")]
     for claim in _objects(child, "ResourceClaim"):
-        if claim.get("status", {}).get("allocation") or random.random() >= rate:
+        if random.random() >= rate:
+            continue
+        if claim.get("status", {}).get("allocation"):
+            _cross_reports(claim["status"], random)
             continue
         if claims and random.random() < 0.5:
             claim["spec"] = copy.deepcopy(random.choice(claims)["spec"])
@@ -226,6 +230,37 @@ def _cross_devices(child: Json, donors: list[Json], rate: float, random: Random)
     for published in _objects(child, "ResourceSlice"):
         if devices and random.random() < rate:
             _cross_slice(published["spec"].get("devices", []), devices, random)
+    reports = [step["conditions"] for donor in donors for step in donor["steps"] if "conditions" in step]
+    for step in child["steps"]:
+        if step["op"] == "schedule":
+            if reports and random.random() < rate:
+                step["conditions"] = random.choice(reports)
+            if random.random() < rate / 4:
+                step["failWrite"] = {
+                    "write": random.choice(WRITES),
+                    "nth": random.choice([1, 1, 2]),
+                    "reason": random.choice(REASONS),
+                }
+
+
+def _cross_reports(status: Json, random: Random) -> None:
+    """What drivers have told of allocated devices: of some of them only, in another order, other values."""
+    devices = [
+        {
+            **{name: one[name] for name in ("driver", "pool", "device")},
+            "conditions": copy.deepcopy(conditions),
+        }
+        for one in status["allocation"]["devices"]["results"]
+        for conditions in ([told["conditions"] for told in status.get("devices", ())] or [None])
+        if conditions and random.random() < 0.7
+    ]
+    random.shuffle(devices)
+    for device in devices:
+        for condition in device["conditions"]:
+            if random.random() < 0.3:
+                condition["status"] = random.choice(["True", "False", "Unknown"])
+    if devices:
+        status["devices"] = devices
 
 
 def _requests(claim: Json) -> Iterator[Json]:
@@ -260,5 +295,8 @@ def _cross_slice(devices: list[Json], given: list[Json], random: Random) -> None
     for device in devices:
         other = random.choice(given)
         if random.random() < 0.5:
-            names = ("attributes", "capacity", "allowMultipleAllocations", "taints")
+            names = (
+                *("attributes", "capacity", "allowMultipleAllocations", "taints"),
+                *("bindingConditions", "bindingFailureConditions", "bindsToNode"),
+            )
             device |= {name: copy.deepcopy(other[name]) for name in names if name in other}

@@ -19,6 +19,7 @@ func (w *world) schedule(step M, preempts bool) M {
 	pod := decodePod(step["pod"])
 	result := M{"op": "schedule"}
 	w.namespace(pod.Namespace, nil)
+	w.writes = newWrites(step)
 	if w.mode == "dra" {
 		w.put(pod)
 		defer func() {
@@ -117,6 +118,9 @@ func (w *world) schedule(step M, preempts bool) M {
 		return fail()
 	}
 	put(result, "feasible", names(feasible))
+	if w.mode == "dra" {
+		put(result, "allocations", allocationsOf(state, feasible))
+	}
 	raw, normalized, totals, message := w.scores(fw, state, pod, feasible, result)
 	if message != "" {
 		result["error"] = message

@@ -33,6 +33,15 @@ DETERMINED = {
             "for _, topologyDomain := range domains {\n\t\tnodes := nodesPerTopologyDomain[topologyDomain]\n"
         ),
     },
+    "framework/plugins/dynamicresources/dynamicresources.go": {
+        'New("device binding timeout")': 'New("device binding timeout")\n\twaited time.Duration',
+        "metav1.Time{Time: time.Now()}": "metav1.Time{Time: time.Now().Add(waited)}",
+        "Add(pl.bindingTimeout).Before(time.Now())": "Add(pl.bindingTimeout).Before(time.Now().Add(waited))",
+        "5*time.Second, pl.bindingTimeout, true": "5*time.Second, time.Millisecond, true",
+        "if errors.Is(err, context.DeadlineExceeded) {\n\t\terr = fmt": (
+            "if errors.Is(err, context.DeadlineExceeded) {\n\t\twaited += pl.bindingTimeout\n\t\terr = fmt"
+        ),
+    },
     "backend/queue/scheduling_queue.go": {
         "return &framework.PodInfo{Pod: pod}\n": (
             "known, _ := p.nominator.podLister.Pods(pod.Namespace).Get(pod.Name)\n"
@@ -41,8 +50,8 @@ DETERMINED = {
     },
 }
 """What is replaced in files of kube-scheduler, so that pods are bound when their attempt ends, members of
-groups are in the order of their creation, placements in that of their nodes, no time passes, and a nominated
-pod in flight keeps its specification, as it does in the vectors."""
+groups are in the order of their creation, placements in that of their nodes, no time passes unless pods wait
+for devices in vain, and a nominated pod in flight keeps its specification, as it does in the vectors."""
 
 
 def build(target: Path) -> Path:

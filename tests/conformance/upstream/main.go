@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -89,9 +90,13 @@ func run(scenario M) (result M) {
 			one := w.schedule(step, scenario["mode"] == "preempt")
 			if w.mode == "dra" {
 				put(one, "claims", w.changed(before))
+				put(one, "writes", strs(w.writes.done))
+				if one["preBind"] == nil {
+					put(one, "extendedClaim", w.writes.extendedClaim)
+				}
 			}
 			steps = append(steps, one)
-		} else if step["op"] == "releaseClaims" || step["op"] == "deleteClaim" || w.mode == "dra" && strings.HasSuffix(step["op"].(string), "Pod") {
+		} else if slices.Contains([]any{"releaseClaims", "deleteClaim", "reportDevices"}, step["op"]) || w.mode == "dra" && strings.HasSuffix(step["op"].(string), "Pod") {
 			one := M{"op": step["op"]}
 			if w.apply(step) {
 				one["absent"] = true

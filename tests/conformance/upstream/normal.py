@@ -7,10 +7,10 @@ from typing import Any
 Json = dict[str, Any]
 
 LEFT_OUT = {
-    *("allocations", "writes", "extendedClaim", "shareID", "allocationTimestamp"),
+    *("shareID", "allocationTimestamp"),
     *("feasibleAt", "feasibleAtDigest", "totals", "totalsDigest", "orderHash", "hinted"),
 }
-"""Fields of modes dra, sampled and gang that the Go program does not tell, or that differ from run to run."""
+"""Fields of modes sampled and gang that the Go program does not tell, and what differs from run to run."""
 
 
 SCHEME = '"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29"'

@@ -174,6 +174,8 @@ func (w *world) apply(step M) bool {
 			return true
 		}
 		w.deleteClaim(c)
+	case "reportDevices":
+		return !w.reportDevices(w.claim(step["namespace"].(string)+"/"+step["name"].(string)), conditionsOf(step))
 	default:
 		panic(fmt.Sprint("unknown step ", step["op"]))
 	}

@@ -62,7 +62,7 @@ def test_what_upstream_leaves_to_chance_is_not_compared() -> None:
     one = {
         "op": "schedule",
         "claims": {"c": {"status": {"shareID": "x", "node": "n"}}},
-        "writes": ["create c"],
+        "totals": [1],
     }
     assert normal(one) == {"op": "schedule", "claims": {"c": {"status": {"node": "n"}}}}
     waits = {"backoff": [{"pod": "b", "until": 1}], "errorBackoff": [{"pod": "a", "until": 2}]}

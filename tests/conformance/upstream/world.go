@@ -5,18 +5,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"reflect"
-	"slices"
-	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
@@ -64,6 +58,7 @@ type world struct {
 	dynamic    []string
 	volumesNow []runtime.Object
 	generated  int
+	writes     *writes
 	mode       string
 }
 
@@ -82,6 +77,15 @@ func configurationOf(scenario M) *config.KubeSchedulerConfiguration {
 	obj, _, err := configscheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
 	check(err)
 	return obj.(*config.KubeSchedulerConfiguration)
+}
+
+// All scenarios wait a second for binding conditions.
+func bindingTimeout(plugins []config.PluginConfig) {
+	for _, one := range plugins {
+		if args, ok := one.Args.(*config.DynamicResourcesArgs); ok && args.BindingTimeout != nil {
+			args.BindingTimeout = &metav1.Duration{Duration: time.Second}
+		}
+	}
 }
 
 // Namespaces come first, wherever they stand.
@@ -118,71 +122,8 @@ func newWorld(ctx context.Context, scenario M) (w *world) {
 		w.put(pvc)
 		return true, pvc, nil
 	})
-	claimGVR := schema.GroupResource{Group: "resource.k8s.io", Resource: "resourceclaims"}
-	w.client.PrependReactor("*", "resourceclaims", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		switch act := a.(type) {
-		case clienttesting.UpdateActionImpl:
-			given := act.GetObject().(*resourceapi.ResourceClaim).DeepCopy()
-			old := w.claim(given.Namespace + "/" + given.Name)
-			if old == nil {
-				return true, nil, apierrors.NewNotFound(claimGVR, given.Name)
-			}
-			if given.ResourceVersion != old.ResourceVersion {
-				return true, nil, apierrors.NewConflict(claimGVR, given.Name, fmt.Errorf("the object has been modified"))
-			}
-			made := old.DeepCopy()
-			if act.GetSubresource() == "status" {
-				made.Status = given.Status
-			} else {
-				made.ObjectMeta, made.Spec = given.ObjectMeta, given.Spec
-			}
-			w.put(made)
-			return true, made.DeepCopy(), nil
-		case clienttesting.CreateActionImpl:
-			made := act.GetObject().(*resourceapi.ResourceClaim).DeepCopy()
-			w.generated++
-			made.Name = made.GenerateName + "g" + strconv.Itoa(w.generated)
-			made.UID = types.UID("claim/" + made.Namespace + "/" + made.Name)
-			w.put(made)
-			return true, made.DeepCopy(), nil
-		case clienttesting.DeleteActionImpl:
-			old := w.claim(act.GetNamespace() + "/" + act.GetName())
-			if old == nil {
-				return true, nil, apierrors.NewNotFound(claimGVR, act.GetName())
-			}
-			w.deleteClaim(old)
-			return true, nil, nil
-		case clienttesting.GetActionImpl:
-			old := w.claim(act.GetNamespace() + "/" + act.GetName())
-			if old == nil {
-				return true, nil, apierrors.NewNotFound(claimGVR, act.GetName())
-			}
-			return true, old.DeepCopy(), nil
-		case clienttesting.PatchActionImpl:
-			old := w.claim(act.GetNamespace() + "/" + act.GetName())
-			if old == nil {
-				return true, nil, apierrors.NewNotFound(claimGVR, act.GetName())
-			}
-			var patch struct {
-				Status struct {
-					ReservedFor []struct {
-						UID string `json:"uid"`
-					} `json:"reservedFor"`
-				} `json:"status"`
-			}
-			check(json.Unmarshal(act.GetPatch(), &patch))
-			made := old.DeepCopy()
-			for _, gone := range patch.Status.ReservedFor {
-				made.Status.ReservedFor = slices.DeleteFunc(made.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return string(r.UID) == gone.UID })
-			}
-			w.put(made)
-			return true, made.DeepCopy(), nil
-		}
-		panic(fmt.Sprintf("%T", a))
-	})
-	w.client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		return true, &v1.Pod{}, nil
-	})
+	w.client.PrependReactor("*", "resourceclaims", w.writeClaim)
+	w.client.PrependReactor("patch", "pods", w.patchPod)
 	w.factory = &factory{SharedInformerFactory: informers.NewSharedInformerFactory(w.client, 0), client: w.client, known: map[reflect.Type]*syncInformer{}}
 	w.snapshot = internalcache.NewEmptySnapshot()
 	claims := assumecache.NewAssumeCache(w.logger, w.factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
@@ -210,6 +151,7 @@ func newWorld(ctx context.Context, scenario M) (w *world) {
 	w.factory.Policy().V1().PodDisruptionBudgets().Informer()
 	for _, one := range cfg.Profiles {
 		p := &profile{plugins: map[string]fwk.Plugin{}, weights: map[string]int64{}}
+		bindingTimeout(one.PluginConfig)
 		registry := frameworkruntime.Registry{}
 		for name, make := range frameworkplugins.NewInTreeRegistry() {
 			registry[name] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {

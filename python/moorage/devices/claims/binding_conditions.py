@@ -6,11 +6,7 @@ from datetime import datetime
 
 from moorage.errors import MoorageError
 from moorage.objects.model.meta import Condition
-from moorage.objects.model.resource_claims import (
-    AllocatedDeviceStatus,
-    DeviceRequestAllocationResult,
-    ResourceClaim,
-)
+from moorage.objects.model.resource_claims import DeviceRequestAllocationResult, ResourceClaim
 
 POLL_INTERVAL = 5.0
 """Seconds between two looks at the conditions."""
@@ -29,6 +25,8 @@ def has_conditions(claim: ResourceClaim) -> bool:
 def is_ready(claim: ResourceClaim) -> bool:
     """Whether all binding conditions of a claim are true.
 
+    The first device that is not ready decides: those after it are not looked at, even if they have failed.
+
     Parameters
     ----------
     claim : ResourceClaim
@@ -36,6 +34,7 @@ def is_ready(claim: ResourceClaim) -> bool:
     Returns
     -------
     bool
+        False without an allocation.
 
     Raises
     ------
@@ -43,9 +42,9 @@ def is_ready(claim: ResourceClaim) -> bool:
         A failure condition is true.
     """
     allocation = claim.status.allocation
-    results = () if allocation is None else allocation.devices.results
-    ready = True
-    for result in results:
+    if allocation is None:
+        return False
+    for result in allocation.devices.results:
         if not result.binding_conditions:
             continue
         conditions = _conditions_of(claim, result)
@@ -56,23 +55,20 @@ def is_ready(claim: ResourceClaim) -> bool:
                     f"device binding failed: claim={claim.name}, reason={failed.reason}, "
                     f'message="{failed.message}"'
                 )
-        ready = ready and all(
+        if not all(
             name in conditions and conditions[name].status == "True" for name in result.binding_conditions
-        )
-    return ready
+        ):
+            return False
+    return True
 
 
 def _conditions_of(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> dict[str, Condition]:
+    """The conditions of a device by type; of several shares of it the first that is reported counts."""
+    device = result.driver, result.pool, result.device
     for status in claim.status.devices:
-        if _is_of(status, result):
+        if (status.driver, status.pool, status.device) == device:
             return {one.type: one for one in status.conditions}
     return {}
-
-
-def _is_of(status: AllocatedDeviceStatus, result: DeviceRequestAllocationResult) -> bool:
-    names = status.driver, status.pool, status.device
-    same = names == (result.driver, result.pool, result.device)
-    return same and (status.share_id or "") == (result.share_id or "")
 
 
 def is_overdue(claim: ResourceClaim, timeout: float, now: float) -> bool:

@@ -1,8 +1,8 @@
 """Kube-scheduler's code beside moorage: ``python -m tests.conformance.upstream [FOLDER]``.
 
 Builds the Go program of this folder, breeds scenarios from the vectors of FOLDER (those of the repository if
-none is given), has both decide, and prints where they differ. A scenario about which the Go program does not
-say the same twice is counted and left out: there upstream draws lots.
+none is given), has both decide, and prints where they differ. Where the Go program does not say the same
+twice about the step that differs, upstream draws lots; the scenario is counted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.conformance.compare import differences
 from tests.conformance.configurations import check
@@ -32,19 +33,56 @@ AGAIN = 20
 """How often a scenario that differs is played again."""
 
 
-def first_difference(scenario: Json, theirs: Json) -> Iterator[str]:
-    """Where the first step differs."""
+class Difference(NamedTuple):
+    """The first step that differs, and how."""
+
+    step: int
+    texts: list[str]
+
+
+def first_difference(scenario: Json, theirs: Json) -> Difference | None:
+    """Where moorage differs first; None if it does not."""
     if scenario["mode"] == "configuration":
         line = {key: scenario[key] for key in ("name", "yaml")} | outcome(theirs)
-        yield from (f"{scenario['name']}: {one}" for one in check(line))
-        return
+        found = [f"{scenario['name']}: {one}" for one in check(line)]
+        return Difference(0, found) if found else None
     ours = replay(scenario, Mode())
     next(ours)
     for at, expected in enumerate(theirs["steps"]):
         found = list(differences(normal(expected), normal(next(ours))))
         if found:
-            yield from (f"{scenario['name']}: step {at} ({expected['op']}): {one}" for one in found[:3])
-            return
+            where = f"{scenario['name']}: step {at} ({expected['op']})"
+            return Difference(at, [f"{where}: {one}" for one in found[:3]])
+    return None
+
+
+def certain_difference(scenario: Json, runs: list[Json]) -> Difference | None:
+    """What remains of a difference when upstream is asked several times.
+
+    Parameters
+    ----------
+    scenario : dict
+    runs : list of dict
+        What upstream says each time.
+
+    Returns
+    -------
+    Difference or None
+        To the runs that agree with moorage longest. None if they are few, or differ from one another in that
+        step: upstream draws lots.
+    """
+    if scenario["mode"] == "configuration":
+        return first_difference(scenario, runs[0])
+    texts = [tuple(json.dumps(normal(step), sort_keys=True) for step in one["steps"]) for one in runs]
+    found = []
+    for text, one in dict(zip(texts, runs, strict=True)).items():
+        difference = first_difference(scenario, one)
+        if difference is None:
+            return None
+        found.append((difference, text))
+    last, longest = max(found)
+    alike = [text[last.step] for text in texts if text[: last.step] == longest[: last.step]]
+    return last if len(alike) > 4 and len(set(alike)) == 1 else None
 
 
 def bred(folder: Path, seed: int, count: int) -> Iterator[list[Json]]:
@@ -64,13 +102,11 @@ def compare(program: Path, made: list[Json], counts: dict[str, int]) -> None:
         for scenario, theirs in zip(given, upstream(program, given), strict=True):
             counts["scenarios"] += 1
             counts["steps"] += len(theirs.get("steps", "1"))
-            found = list(first_difference(scenario, theirs))
-            if not found:
+            if first_difference(scenario, theirs) is None:
                 continue
-            again = {json.dumps(normal(one), sort_keys=True) for one in upstream(program, [scenario] * AGAIN)}
-            drawn = len(again) > 1
-            counts["drawn by lot" if drawn else "different"] += 1
-            print("\n".join(() if drawn else found), end="" if drawn else "\n", flush=True)
+            found = certain_difference(scenario, upstream(program, [scenario] * AGAIN))
+            counts["different" if found else "drawn by lot"] += 1
+            print("\n".join(found.texts) + "\n" if found else "", end="", flush=True)
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 Json = dict[str, Any]
@@ -31,7 +32,13 @@ def normal(step: Json) -> Json:
     return _of_queue(step) if "queue" in step else dict(_without(step))
 
 
+ANY_OF = re.compile(r"attribute \S+: unsupported attribute value")
+"""Of several attributes that CEL cannot have, upstream names any."""
+
+
 def _without(value: Any) -> Any:
+    if isinstance(value, str):
+        return ANY_OF.sub("attribute: unsupported attribute value", value)
     if isinstance(value, dict):
         return {key: _without(inner) for key, inner in value.items() if key not in LEFT_OUT}
     return [_without(inner) for inner in value] if isinstance(value, list) else value

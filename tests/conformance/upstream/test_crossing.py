@@ -70,6 +70,8 @@ def test_what_upstream_leaves_to_chance_is_not_compared() -> None:
         {"op": "pop", "queue": {"backoff": ["a", "b"], "empty": True}}
     )
     assert list(differences(normal(one), normal(one | {"chosen": "n"})))
+    errors = [{"error": f"attribute {name}: unsupported attribute value"} for name in "ab"]
+    assert normal(errors[0]) == normal(errors[1])
 
 
 def test_one_line_where_go_is_missing(tmp_path: Path) -> None:

@@ -118,8 +118,7 @@ class Run:
         return self.result.end_run()
 
     def _drop_deleted(self) -> None:
-        """Drop the pods from the result that controllers have deleted since they were tried, as rollouts
-        do."""
+        """Drop the pods from the result that controllers have deleted since they were tried: rollouts do."""
         result, indexer = self.result, self.scheduler.pods.indexer
         for outcome in (result.placements, result.unschedulable):
             gone = [key for key, pod in zip(outcome, indexer.get_many(outcome), strict=True) if pod is None]
@@ -745,12 +744,15 @@ class Run:
     # ---- binding -------------------------------------------------------------------------------------------
 
     def bind(self) -> None:
-        """Bind the placed pods, in bulk in an ObjectStore, and receive the events of all bound pods.
+        """Bind placed pods, in bulk in an ObjectStore, and receive the events of that and of plugins' writes.
 
         If a binding is refused, the cache forgets the pod. A pod that has been evicted or deleted since is no
         longer placed.
         """
         if not (self._placed or self._has_bound):
+            if any(kind is not Pod for kind in self.scheduler.informers.written()):
+                self.scheduler.sync()  # PostFilter may have deallocated a claim
+                self._retry_groups()
             return
         scheduler, client = self.scheduler, self.scheduler.client
         placed, self._placed, self._has_bound = self._placed, {}, False

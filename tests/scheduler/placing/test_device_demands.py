@@ -67,6 +67,12 @@ def pod(name: str, *claims: str, template: str = "", cpu: str = "1", **resources
     return found
 
 
+def filler(name: str) -> Pod:
+    """A pod on a node."""
+    found = pod(f"on-{name}")
+    return replace(found, spec=replace(found.spec, node_name=name))
+
+
 def template(name: str, requests: Sequence[Json], constraints: Sequence[Json] = ()) -> ResourceClaimTemplate:
     found = decode_object(
         {
@@ -510,6 +516,20 @@ def test_a_rollback_and_a_fork_leave_decisions_as_they_were() -> None:
         for extra in range(5):
             each.client.create(pod(f"y{extra}", template="own"))
     assert outcome(one) == outcome(twin)
+
+
+@pytest.mark.parametrize("in_loop", [True, False])
+def test_a_pod_is_tried_again_once_its_claim_is_deallocated(
+    monkeypatch: pytest.MonkeyPatch, in_loop: bool
+) -> None:
+    if not in_loop:
+        in_single_cycles(monkeypatch)
+    results = [{"request": "r", "driver": DRIVER, "pool": "pool-n0", "device": "d0"}]
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}
+    given = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+    elsewhere = claim("c", [request()], allocation=given)
+    one = make([CLASS, *DEVICES, elsewhere], [pod("p", "c", cpu="8"), filler("n0")], nodes=2)
+    assert one.run().placements == {"default/p": "n1"}
 
 
 def test_devices_that_appear_or_are_given_up_are_used() -> None:

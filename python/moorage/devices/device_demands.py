@@ -233,6 +233,10 @@ class DeviceDemands:
                 return None
             if cache.is_pending(claim.metadata.uid):
                 return None
+            if allocation is not None and all(
+                one.uid == pod.metadata.uid for one in claim.status.reserved_for
+            ):
+                batch.allocated[claim.key] = -1  # if the pod fits nowhere, PostFilter may deallocate it
             if allocation is None:
                 asked = self.asking(claim)
                 if asked is None:

@@ -474,6 +474,10 @@ class DynamicResources(
             return None, self._free_claim(found, pod)
         except (ApiError, ClaimWriteError) as error:
             return None, fwk.as_status(error)
+        finally:
+            handle = self.required_handle()
+            if isinstance(handle.client, ObjectStore):
+                handle.informers.run_kind(ResourceClaim)  # the next pod finds the devices free
 
     def _free_claim(self, found: DeviceCycleState, pod: Pod) -> fwk.Status:
         """Deallocate the first claim that some node cannot use and no other pod uses, or delete the claim of

@@ -744,15 +744,12 @@ class Run:
     # ---- binding -------------------------------------------------------------------------------------------
 
     def bind(self) -> None:
-        """Bind placed pods, in bulk in an ObjectStore, and receive the events of that and of plugins' writes.
+        """Bind the placed pods, in bulk in an ObjectStore, and receive the events of all bound pods.
 
         If a binding is refused, the cache forgets the pod. A pod that has been evicted or deleted since is no
         longer placed.
         """
         if not (self._placed or self._has_bound):
-            if any(kind is not Pod for kind in self.scheduler.informers.written()):
-                self.scheduler.sync()  # PostFilter may have deallocated a claim
-                self._retry_groups()
             return
         scheduler, client = self.scheduler, self.scheduler.client
         placed, self._placed, self._has_bound = self._placed, {}, False

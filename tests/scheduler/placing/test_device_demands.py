@@ -518,18 +518,35 @@ def test_a_rollback_and_a_fork_leave_decisions_as_they_were() -> None:
     assert outcome(one) == outcome(twin)
 
 
+def elsewhere(device: str = "d0") -> ResourceClaim:
+    """A claim that has a device of n0, and no pod."""
+    results = [{"request": "r", "driver": DRIVER, "pool": "pool-n0", "device": device}]
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}
+    given = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+    return claim("c", [request()], allocation=given)
+
+
 @pytest.mark.parametrize("in_loop", [True, False])
 def test_a_pod_is_tried_again_once_its_claim_is_deallocated(
     monkeypatch: pytest.MonkeyPatch, in_loop: bool
 ) -> None:
     if not in_loop:
         in_single_cycles(monkeypatch)
-    results = [{"request": "r", "driver": DRIVER, "pool": "pool-n0", "device": "d0"}]
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}
-    given = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]}}
-    elsewhere = claim("c", [request()], allocation=given)
-    one = make([CLASS, *DEVICES, elsewhere], [pod("p", "c", cpu="8"), filler("n0")], nodes=2)
+    pods = [filler("n0"), pod("p", "c", cpu="8")]
+    one = make([CLASS, *DEVICES, elsewhere()], pods, nodes=2)
     assert one.run().placements == {"default/p": "n1"}
+
+
+def test_a_claim_that_is_deallocated_is_no_longer_where_it_was_for_later_pods() -> None:
+    """The second pod fits where the claim is, until the first has it deallocated."""
+    pods = [filler("n0"), pod("p", "c", cpu="8"), pod("q", "c", cpu="1")]
+    outcomes = []
+    for patch in (lambda _: None, in_single_cycles):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            patch(monkeypatch)
+            outcomes.append(outcome(make([CLASS, *DEVICES, elsewhere()], pods, nodes=2)))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0]["default/q"]
 
 
 def test_devices_that_appear_or_are_given_up_are_used() -> None:

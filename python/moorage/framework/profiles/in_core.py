@@ -318,7 +318,7 @@ class VolumesOfBatch:
         The volumes of the next pod that may be counted on a row already; see `PodBatch`.
     allocated : dict of str to int
         Resource claims, as ``namespace/name``, that an earlier pod of the batch may have allocated, with the
-        index of the pod; -1 if plugins schedule it.
+        index of the pod; -1 if plugins schedule it, or may deallocate the claim for it.
     leader : int
         The index of the last pod for which the core allocates claims; -1 for none.
     follows : bool

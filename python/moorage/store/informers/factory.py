@@ -146,14 +146,6 @@ class InformerFactory:
             self._changes = changes
         return notices
 
-    def written(self) -> Collection[type[Object]]:
-        """Return the kinds that were written since the last `run_once`, all if that is not known; none over a
-        server, whose watches are waited for.
-        """
-        if self._store is None:
-            return ()
-        return self._informers if self._changes is None else self._store.changed_since(self._changes)
-
     def run_kind(self, kind: type[Object]) -> int:
         """Run the informer of one kind, which exists (see `Informer.run_once`).
 

@@ -17,6 +17,7 @@ from tests.core.twins.state_twin import StateTwin
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
+from moorage.objects.model.node import Taint
 from moorage.plugins.registry import default_profile
 
 
@@ -294,3 +295,18 @@ def test_the_columns_of_a_fork_that_nobody_has_refreshed() -> None:
     one.set_node(node("a"))
     one.view.refresh()
     check_columns(one.fork())
+
+
+def test_a_rollback_that_skips_pending_changes_taints_nodes_again() -> None:
+    """A search asks first whether any node is tainted; the view had read that none was."""
+    state = ClusterState()
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST, 100)
+    state.set_node(node("a", taints=[Taint(key="k", effect="NoSchedule")]))
+    pod_class = state.classes.intern(pod("p"))
+    state.view.refresh()
+    state.add_pod(pod("q", on="unknown"))  # pending when the transaction begins
+    mark = state.begin()
+    state.set_node(node("a"))
+    state.view.refresh()
+    state.rollback(mark)
+    assert place_run(placer, pod_class, 1).tolist() == []

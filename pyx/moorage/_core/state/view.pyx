@@ -160,6 +160,10 @@ cdef class View:
             for at in range(self.cursor, mark)
         ])
         self.cursor = log.head
+        if self.scanned > mark:  # the columns have followed what was undone
+            self.table.fill_ledger(0, &self.ledger)
+            self.taint_set = <int32_t*>self.table.taint_set.data
+            self.scan_columns()  # a search asks at its start whether any node is tainted
         for kind, id in pending:
             log.append(kind, id)
 

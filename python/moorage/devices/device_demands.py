@@ -225,7 +225,6 @@ class DeviceDemands:
         if claims is None:
             return None
         for claim in claims:
-            allocation = claim.status.allocation
             if (leader := batch.allocated.get(claim.key)) is not None:
                 if shares and len(claims) == 1 and extended is None and leader == batch.leader >= 0:
                     return self._shared(claim, leader, batch)
@@ -233,22 +232,15 @@ class DeviceDemands:
                 return None
             if cache.is_pending(claim.metadata.uid):
                 return None
-            if allocation is not None and all(
-                one.uid == pod.metadata.uid for one in claim.status.reserved_for
-            ):
-                batch.allocated[claim.key] = -1  # if the pod fits nowhere, PostFilter may deallocate it
-            if allocation is None:
-                asked = self.asking(claim)
-                if asked is None:
+            if (allocation := claim.status.allocation) is not None:
+                if not self._takes_allocated(claim, allocation, pod, batch, selectors):
                     return None
-                asking.append(asked)
-                batch.allocated[claim.key] = batch.at
-            elif has_conditions(claim) and self._state.features.binding_conditions:
+                continue
+            asked = self.asking(claim)
+            if asked is None:
                 return None
-            elif allocation.node_selector is not None:
-                if self.mask_of(allocation.node_selector) is None:
-                    return None
-                selectors.append(allocation.node_selector)
+            asking.append(asked)
+            batch.allocated[claim.key] = batch.at
         mappings: Mappings = ()
         if extended is not None:
             claim, mappings = extended
@@ -279,6 +271,25 @@ class DeviceDemands:
             return None
         is_twice = len(claims) > 1 and len({claim.key for claim in claims}) < len(claims)
         return None if is_twice else claims
+
+    def _takes_allocated(
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult,
+        pod: Pod,
+        batch: VolumesOfBatch,
+        selectors: list[NodeSelector],
+    ) -> bool:
+        """Add where the devices of an allocated claim can be used; False where plugins schedule the pod."""
+        if all(one.uid == pod.metadata.uid for one in claim.status.reserved_for):
+            batch.allocated[claim.key] = -1  # if the pod fits nowhere, PostFilter may deallocate it
+        if has_conditions(claim) and self._state.features.binding_conditions:
+            return False
+        if allocation.node_selector is not None:
+            if self.mask_of(allocation.node_selector) is None:
+                return False
+            selectors.append(allocation.node_selector)
+        return True
 
     def _shared(self, claim: ResourceClaim, leader: int, batch: VolumesOfBatch) -> DeviceNeeds | None:
         """What a pod needs that shares the claim which the last pod with new devices allocates."""

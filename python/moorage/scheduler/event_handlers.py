@@ -400,11 +400,7 @@ class PodHandler:
                     self._note_change(change)
                 deleted = victim if queue.asks_by_class(ASSIGNED_POD_DELETE) else deletion.old
                 queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
-            if (
-                one.info.pod is not own.known
-                or queue.is_listening()
-                or not queue.nominator.is_last(own.known)
-            ):
+            if one.info.pod is not own.known or queue.is_listening():
                 self._update_waiting(own.old, own.known)
         return len(written)
 

@@ -55,6 +55,13 @@ def test_a_nominated_node_that_extenders_reject(first: Any, counted: int) -> Non
     assert (decision.node, decision.evaluated, decision.next) == ("c", 2 + counted, counted % 4)
 
 
+def test_what_an_extender_says_of_others_beside_the_nominated_node_is_counted() -> None:
+    reply = {"NodeNames": ["b"], "FailedNodes": {"a": "no", "c": "no"}}
+    with ExtenderServer(filter=lambda _: reply) as server:
+        decision = decide(scheduler(of(server.url, "filter")), nominated("p", "b"))
+    assert (decision.node, decision.evaluated) == ("b", 3)
+
+
 def test_a_nominated_node_that_filters_reject() -> None:
     with ExtenderServer(filter=only("c")) as server:
         one = scheduler(of(server.url, "filter"), nodes=[*ABC, node("d", cpu=1)])

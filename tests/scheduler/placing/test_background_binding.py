@@ -387,6 +387,26 @@ def test_whoever_interrupts_a_binding_leaves_nothing_assumed() -> None:
     assert steps.log[-1] == "unreserve p a"
 
 
+def test_whoever_interrupts_a_binding_after_a_while_leaves_nothing_assumed() -> None:
+    def pre_bind(self: Any, state: Any, pod: Pod, node_name: str) -> Generator[float, None, None]:
+        yield 1.0
+        raise KeyboardInterrupt
+
+    clock = Clock()
+
+    def wait(seconds: float) -> None:
+        clock.now += seconds
+
+    plugin = make(mo.PreBindPlugin, "B", pre_bind=pre_bind)
+    cluster = mo.Cluster(nodes=[node("a")], pods=[pod("p")])
+    one = Scheduler(cluster, profile=profile_with(plugin), clock=clock, wait=wait)
+    with pytest.raises(KeyboardInterrupt):
+        one.run()
+    assert clock.now == 1.0
+    assert not one.cache.state.has_pod(pod("p"))
+    assert one.bindings.running == {}
+
+
 def test_whoever_interrupts_a_binding_after_permit_leaves_nothing_waiting() -> None:
     def permit(self: Any, state: Any, pod: Pod, node_name: str) -> tuple[Status, float]:
         return Status(Code.WAIT), 10.0

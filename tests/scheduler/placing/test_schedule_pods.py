@@ -10,6 +10,7 @@ from tests.scheduler.transactions.test_transactions import everything
 import moorage as mo
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import ReservePlugin
+from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.scheduler import Scheduler
 
@@ -47,6 +48,19 @@ def test_a_dry_run_leaves_nothing(apart: bool, stops: bool) -> None:
     done = twin.schedule_pods(pods(), stop_on_failure=stops)
     assert tried.rows.tolist() == done.rows.tolist()
     assert list(tried.failures) == list(done.failures) == [2]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_result_names_the_nodes_as_they_were(apart: bool) -> None:
+    one = world(apart)
+    result = one.schedule_pods(pods()[:2], dry_run=True)
+    nodes = {one.cache.state.table.row_name(row) for row in result.rows.tolist()}
+    for name in nodes:
+        one.client.delete(Node, name)
+    one.sync()
+    one.client.create_many([node("x"), node("y")])
+    one.sync()
+    assert set(result.nodes) == nodes
 
 
 @pytest.mark.parametrize("apart", [False, True])

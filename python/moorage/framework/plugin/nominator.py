@@ -193,19 +193,6 @@ class PodNominator:
             pods = self.by_node.get(node_name)
             return not pods or (len(pods) == 1 and pod.metadata.uid in pods)
 
-    def is_last(self, pod: Pod) -> bool:
-        """Whether a pod, in this state, is nominated to the node of its status, and no other since.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
-        with self.lock:
-            node = pod.status.nominated_node_name
-            if not node or self.nodes.get(pod.metadata.uid) != node:
-                return False
-            return next(reversed(self.by_node[node].values())) is pod
-
     def nominated_nodes(self) -> list[str]:
         """Return the names of the nodes that have nominated pods."""
         with self.lock:

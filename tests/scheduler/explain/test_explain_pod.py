@@ -499,3 +499,11 @@ def test_a_pod_precedes_a_workload_of_that_name() -> None:
 def test_a_name_that_nothing_has(name: str) -> None:
     with pytest.raises(NotFoundError):
         scheduler(node("a")).explain(name)
+
+
+def test_dry_runs_of_preemption_end_with_enough_candidates() -> None:
+    nodes = [node(f"n{at}", cpu=1) for at in range(150)]
+    victims = [pod(f"v{at}", on=f"n{at}", requests={"cpu": 1}) for at in range(150)]
+    found = scheduler(*nodes, pods=victims).explain(pod("p", requests={"cpu": 1}, priority=5)).preemption
+    assert found is not None
+    assert len(found.found.candidates) == 100

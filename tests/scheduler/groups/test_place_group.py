@@ -21,6 +21,7 @@ from moorage.objects.model.pod import ContainerPort, Pod
 from moorage.objects.model.pod_group import PodGroup, PodGroupSchedulingPolicy, PodGroupSpec
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
+from moorage.scheduler.groups.group_attempt import WAITS_FOR_MEMBERS
 
 
 def test_a_gang_that_fits_is_assumed() -> None:
@@ -198,6 +199,19 @@ def test_a_group_that_permit_has_wait_as_a_whole_fails() -> None:
     assert not place(scheduler, gang(2), members(2)).succeeded  # the minimum was not there when m0 came
     plugin.waits = {"m0"}
     assert place(scheduler, gang(2), members(2)).succeeded
+
+
+def test_pods_that_permit_has_wait_fail_in_its_words_once_the_minimum_is_there() -> None:
+    plugin = Journaling()
+    scheduler = scheduler_with(plugin, pods=members(3))
+    plugin.waits = {"m0", "m2"}
+    plugin.rejects = {"m1"}
+    result = place(scheduler, gang(2), members(3))
+    assert not result.succeeded
+    texts = {at: failure.group_failure for at, failure in result.failures.items()}
+    assert texts[0] == WAITS_FOR_MEMBERS
+    waits = "one or more plugins asked to wait and no plugin rejected pod"
+    assert texts[2] == f"pod group is unschedulable, {waits}"
 
 
 def test_an_error_fails_the_whole_group() -> None:

@@ -13,6 +13,7 @@ from moorage.framework import Code, Status
 from moorage.framework.plugin.events import (
     NODE,
     NODE_ADD,
+    NODE_DELETE,
     ActionType,
     on,
 )
@@ -400,6 +401,32 @@ def test_a_thread_that_waits_hears_of_pods_that_become_ready(how: str) -> None:
         queue.flush_backoff_completed()
     worker.join(60)
     assert names(popped) == ["a"]
+
+
+def test_a_thread_that_waits_hears_of_a_failed_pod_that_is_ready_at_once() -> None:
+    queue = make_queue(rejecting("Quota", on(NODE, ADD)))
+    queue.add(queued("a"))
+    info = queue.pop(0)
+    popped: list[Any] = []
+    worker = threading.Thread(target=lambda: popped.append(queue.pop()), daemon=True)
+    worker.start()
+    while worker.is_alive() and not queue._waiting:
+        pass
+    with queue._lock:  # the thread waits for a signal now
+        move(queue, NODE_ADD)
+    reject(queue, info, pending=["Quota"])
+    worker.join(10)
+    assert names(popped) == ["a"]
+
+
+def test_a_plugin_that_waits_for_the_last_event_moves_its_pod_at_once() -> None:
+    queue = make_queue(rejecting("Nodes", on(NODE, ADD)), rejecting("Quota", on(NODE, ActionType.DELETE)))
+    queue.add(queued("a"))
+    info = queue.pop(0)
+    move(queue, NODE_ADD)
+    move(queue, NODE_DELETE)
+    reject(queue, info, "Nodes", pending=["Quota"])
+    assert places(queue) == {"active": ["a"]}
 
 
 def test_pop_ends_with_the_queue() -> None:

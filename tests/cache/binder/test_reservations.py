@@ -88,6 +88,15 @@ def test_31_usage_stays_while_pods_change_places(reserved: Kit) -> None:
     assert reserved.used("n") == (100, 1)
 
 
+def test_an_assumed_pod_that_is_deleted_gives_its_place_back(reserved: Kit) -> None:
+    reserved.assume(back())
+    assert is_consumed(reserved)
+    reserved.cache.delete_pod(back())
+    assert not reserved.has(back())
+    assert is_reserved(reserved)
+    assert reserved.used("n") == (100, 1)
+
+
 def test_32_a_placeholder_comes_back_and_ends_in_its_time(reserved: Kit) -> None:
     reserved.assume(back())
     reserved.cache.finish_binding(back())

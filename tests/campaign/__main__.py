@@ -42,10 +42,18 @@ class Size(NamedTuple):
     fuzz_seconds: float
     every: int
     mutants: int
+    scenarios: int
 
 
 SHORT = Size(
-    operations=10_000_000, sanitized=500_000, budget=1, soak_seconds=10, fuzz_seconds=8, every=100, mutants=40
+    operations=10_000_000,
+    sanitized=500_000,
+    budget=1,
+    soak_seconds=10,
+    fuzz_seconds=8,
+    every=100,
+    mutants=40,
+    scenarios=25,
 )
 LONG = Size(
     operations=1_000_000_000,
@@ -55,6 +63,7 @@ LONG = Size(
     fuzz_seconds=900,
     every=10,
     mutants=500,
+    scenarios=2_000,
 )
 Figures = dict[str, Any]
 
@@ -175,6 +184,16 @@ def differential(size: Size, seed: int) -> Figures:
     }
 
 
+def crossed(size: Size, seed: int) -> Figures:
+    """Scenarios bred from the vectors: pods together and alone, beside forks and rollbacks."""
+    numbers = ["--scenarios", str(size.scenarios), "--seed", str(seed)]
+    python("-m", "tests.campaign.crossed", str(OUT / "crossed.json"), *numbers)
+    told = written("crossed")
+    if told["different"]:
+        raise JobError(json.dumps(told["different"], indent=1))
+    return told["done"]  # type: ignore[no-any-return]
+
+
 def mutants(size: Size, seed: int) -> Figures:
     """Mutants that the tests of their room kill; of the queue alone, whose tests are soon learned, if few."""
     report = OUT / "mutants.json"
@@ -190,7 +209,8 @@ def mutants(size: Size, seed: int) -> Figures:
 
 Job = Callable[[Size, int], Figures]
 JOBS: dict[str, Job] = {
-    one.__name__: one for one in (native, sanitized, machines, soak, fuzz, allocations, differential, mutants)
+    one.__name__: one
+    for one in (native, sanitized, machines, soak, fuzz, allocations, differential, crossed, mutants)
 }
 
 

@@ -131,9 +131,9 @@ class DraWorld(World):
                     plugin.args = {**plugin.args, "bindingTimeout": BINDING_TIMEOUT}
             engine.handle.client = self.recording  # type: ignore[assignment]
 
-    def _create(self, obj: Any) -> None:
+    def add(self, obj: Any) -> None:
         if not isinstance(obj, ResourceClaim):
-            super()._create(obj)
+            super().add(obj)
             return
         allocation, meta = obj.status.allocation, obj.metadata
         for result in () if allocation is None else allocation.devices.results:
@@ -155,7 +155,7 @@ class DraWorld(World):
         self.scheduler.sync()
 
     def _update(self, obj: Any) -> None:
-        self._create(obj) if isinstance(obj, ResourceClaim) else super()._update(obj)
+        self.add(obj) if isinstance(obj, ResourceClaim) else super()._update(obj)
 
     def _delete(self, kind: str, name: str, namespace: str = "") -> None:
         if kind == "ResourceClaim":
@@ -298,7 +298,7 @@ class DraCycle:
         self.pod = decode_object(step["pod"])
         world.recording.begin(step)
         world.pod_patches.clear()
-        world._create(self.pod)
+        world.add(self.pod)
         context = world.scheduler.context
         self.engine = context.engine_of(self.pod).for_pod(self.pod)
         self.plugin = next(

@@ -79,9 +79,9 @@ class GangWorld(World):
     def _group(self, group: PodGroup, members: Sequence[Pod]) -> Json:
         """Try a group until a cycle evicts nobody. Members that have got no node go then."""
         if not any(held.key == group.key for held in self.store.list(PodGroup)[0]):
-            self._create(group)
+            self.add(group)
         for pod in members:
-            self._create(pod)
+            self.add(pod)
         queue, attempts = self.scheduler.queue, list[Json]()
         gated = {info.pod.key for info in queue.pending_pods().gated}
         while not attempts or "evicted" in attempts[-1]:

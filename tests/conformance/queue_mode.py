@@ -47,10 +47,10 @@ class QueueWorld(World):
         self.starting = False
         self.queue = self.scheduler.queue
 
-    def _create(self, obj: Any) -> None:
+    def add(self, obj: Any) -> None:
         if self.starting and obj.kind != "Namespace":
             self.milliseconds += 1
-        super()._create(obj)
+        super().add(obj)
 
     def step(self, step: Json) -> Json:
         """Carry out a step; what there is to tell of it besides the state of the queue."""

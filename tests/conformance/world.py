@@ -72,32 +72,32 @@ class World:
         self.namespaces = {"default"}
         self.store.create(namespace("default"))
         for one in sorted(decoded, key=lambda one: one.kind != "Namespace"):
-            self._create(one)
+            self.add(one)
 
     def apply(self, step: Json) -> bool:
         """Carry out a step that changes the cluster; true if it names a pod that is not there."""
         match step["op"]:
             case "addNode":
-                self._create(decode_object(step["node"]))
+                self.add(decode_object(step["node"]))
             case "updateNode":
                 self._update(decode_object(step["node"]))
             case "removeNode":
                 self._delete("Node", step["name"])
             case "addPod":
-                self._create(decode_object(step["pod"]))
+                self.add(decode_object(step["pod"]))
             case "removePod":
                 return self.remove_pod(f"{step['namespace']}/{step['name']}")
             case "updatePod":
                 return self._update_pod(decode_object(step["pod"]))
             case "addObject":
-                self._create(decode_object(step["object"]))
+                self.add(decode_object(step["object"]))
             case "updateObject":
                 self._update(decode_object(step["object"]))
             case "removeObject":
                 gone = decode_object(step["object"])
                 self._delete(gone.kind, gone.name, gone.namespace)
             case "updateNamespace":
-                self._create(namespace(step["namespace"], step["labels"]))
+                self.add(namespace(step["namespace"], step["labels"]))
         return False
 
     def pod(self, step: Json) -> Any:
@@ -109,7 +109,7 @@ class World:
         """Create pods that are going to be scheduled, where extenders may have a say in them: those go up to
         the binding, for which a pod must be in the store. No other pod hears of their nominations."""
         for pod in pods if self.scheduler.handle.extenders else ():
-            self._create(replace(pod, status=replace(pod.status, nominated_node_name="")))
+            self.add(replace(pod, status=replace(pod.status, nominated_node_name="")))
 
     def settle(self, pod: Any, node: str | None) -> None:
         """Report a pod as bound to the node that was chosen, or take back what was announced of it."""
@@ -123,7 +123,7 @@ class World:
         neither."""
         placed = replace(pod, spec=replace(pod.spec, node_name=node))
         if pod.key not in self.pods:
-            self._create(placed)
+            self.add(placed)
             return
         self.pods[pod.key] = placed
         if not self.store.get(Pod, pod.name, pod.namespace).spec.node_name:
@@ -164,7 +164,7 @@ class World:
         decided = {name: value for name, value in (("static", static), ("dynamic", dynamic)) if value}
         return {"volumes": decided} if decided else {}
 
-    def _create(self, obj: Any) -> None:
+    def add(self, obj: Any) -> None:
         if obj.kind == "Pod":
             self.pods[obj.key] = obj
         if obj.kind == "Namespace":

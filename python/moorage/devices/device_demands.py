@@ -220,12 +220,14 @@ class DeviceDemands:
         DeviceNeeds or None
             None where plugins have to schedule the pod, or the batch ends before it.
         """
-        cache, asking, selectors = self._state.claim_cache, list[AskingClaim](), list[NodeSelector]()
         claims = self._claims_of(pod)
         if claims is None:
             return None
+        cache, allocated, at = self._state.claim_cache, batch.allocated, batch.at
+        asking, selectors = list[AskingClaim](), list[NodeSelector]()
         for claim in claims:
-            if (leader := batch.allocated.get(claim.key)) is not None:
+            key = claim.key
+            if (leader := allocated.get(key)) is not None:
                 if shares and len(claims) == 1 and extended is None and leader == batch.leader >= 0:
                     return self._shared(claim, leader, batch)
                 batch.ends = True
@@ -240,7 +242,7 @@ class DeviceDemands:
             if asked is None:
                 return None
             asking.append(asked)
-            batch.allocated[claim.key] = batch.at
+            allocated[key] = at
         mappings: Mappings = ()
         if extended is not None:
             claim, mappings = extended
@@ -249,12 +251,14 @@ class DeviceDemands:
                 return None
             claims.append(claim)
             asking.append(asked)
-        demand = self.demand_of(asking, most_steps) if asking else None
-        if asking and demand is None:
+        if not asking:
+            batch.claiming[at] = claims, asking, mappings
+            return DeviceNeeds(None, tuple(selectors))
+        demand = self.demand_of(asking, most_steps)
+        if demand is None:
             return None
-        batch.claiming[batch.at] = claims, asking, mappings
-        if asking:
-            batch.leader = batch.at
+        batch.claiming[at] = claims, asking, mappings
+        batch.leader = at
         return DeviceNeeds(demand, tuple(selectors))
 
     def _claims_of(self, pod: Pod) -> list[ResourceClaim] | None:
@@ -358,13 +362,17 @@ class DeviceDemands:
         """
         if self._current is None:
             return None
-        key = most_steps, *[one.shape.number for one in asked]
-        if key not in self._demands:
+        if len(asked) == 1:  # as of most pods
+            key: Hashable = most_steps, asked[0].shape.number
+        else:
+            key = most_steps, *[one.shape.number for one in asked]
+        demand = self._demands.get(key)
+        if demand is None:
             state = self._state
             rules = AllocationRules(state.features, state.class_of(), state.selectors)
             wanted = Wanted([one.requests for one in asked], rules)
-            self._demands[key] = DeviceDemand(self._current, wanted, most_steps)
-        return self._demands[key]
+            demand = self._demands[key] = DeviceDemand(self._current, wanted, most_steps)
+        return demand
 
     def asking(self, claim: ResourceClaim) -> AskingClaim | None:
         """Return what a claim asks for; None where a class or a request is not valid.
@@ -448,8 +456,8 @@ class DeviceDemands:
             (asked,) = claims
             ((_, devices),) = taken.found
             requests = asked.shape.requests
-            if not any(several for _, _, several in devices):
-                pairs = [(requests[at], view[number]) for at, number, _ in devices]
+            pairs = [(requests[at], view[number]) for at, number, several in devices if not several]
+            if len(pairs) == len(devices):
                 return [plain_allocation(asked.claim.name, pairs, node, state.features, self._results)]
         found = claim_results([one.requests for one in claims], taken.view, taken.found, state.class_of())
         return [allocation_of(one, node, state.features, self._results) for one in found]

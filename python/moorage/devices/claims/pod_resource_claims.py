@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from moorage.errors import MoorageError
 from moorage.objects import Pod
+from moorage.objects.model.pod import PodResourceClaim
 from moorage.objects.model.resource_claims import ResourceClaim
 
 
@@ -56,17 +57,21 @@ def claims_by_use(
     ------
     ClaimError
     """
-    found = []
-    for use, name, is_generated in _claim_names(pod):
-        key = f"{pod.namespace}/{name}"
+    found, own = list[tuple[str, ResourceClaim]](), pod.metadata
+    for use in pod.spec.resource_claims:
+        name = _claim_name(pod, use)
+        if name is None:
+            continue
+        key = f"{own.namespace}/{name}"
         claim = find(key)
         if claim is None:
             raise ClaimError(f'could not find ResourceClaim "{key}"')
-        if claim.metadata.deletion_timestamp is not None:
-            raise ClaimError(f'resourceclaim "{claim.name}" is being deleted')
-        if is_generated and not claim.metadata.is_controlled_by(pod.metadata.uid):
+        meta = claim.metadata
+        if meta.deletion_timestamp is not None:
+            raise ClaimError(f'resourceclaim "{meta.name}" is being deleted')
+        if use.resource_claim_name is None and not meta.is_controlled_by(own.uid):
             _check_group_owner(claim, pod, of_group)
-        found.append((use, claim))
+        found.append((use.name, claim))
     return found
 
 
@@ -113,28 +118,23 @@ def claim_keys(pod: Pod) -> list[str]:
     list of str
     """
     try:
-        return (
-            [f"{pod.namespace}/{name}" for _, name, _ in _claim_names(pod)]
-            if pod.spec.resource_claims
-            else []
-        )
+        names = [_claim_name(pod, use) for use in pod.spec.resource_claims]
+        return [f"{pod.namespace}/{name}" for name in names if name is not None]
     except ClaimError:
         return []
 
 
-def _claim_names(pod: Pod) -> Iterator[tuple[str, str, bool]]:
-    """Yield the name of each claim in the spec of a pod, its own, and whether it was made from a template."""
-    statuses = {status.name: status for status in pod.status.resource_claim_statuses}
-    for use in pod.spec.resource_claims:
-        if use.resource_claim_name is not None:
-            yield use.name, use.resource_claim_name, False
-        elif use.resource_claim_template_name is None:
-            text = f'spec.resourceClaim "{use.name}": none of the supported fields are set'
-            raise ClaimError(f'pod "{pod.key}", {text}')
-        elif use.name not in statuses:
-            raise ClaimError(f'pod "{pod.key}": ResourceClaim not created yet')
-        elif (name := statuses[use.name].resource_claim_name) is not None:
-            yield use.name, name, True
+def _claim_name(pod: Pod, use: PodResourceClaim) -> str | None:
+    """The name of a claim in the spec of a pod; None if the pod needs no claim for it."""
+    if use.resource_claim_name is not None:
+        return use.resource_claim_name
+    if use.resource_claim_template_name is None:
+        text = f'spec.resourceClaim "{use.name}": none of the supported fields are set'
+        raise ClaimError(f'pod "{pod.key}", {text}')
+    for status in reversed(pod.status.resource_claim_statuses):
+        if status.name == use.name:
+            return status.resource_claim_name
+    raise ClaimError(f'pod "{pod.key}": ResourceClaim not created yet')
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:

@@ -172,7 +172,7 @@ class DeviceDemands:
                 if not pools.are_order_free(found, features.binding_conditions):
                     return
                 if key not in self._views:
-                    self._views[key] = DeviceView(found, node, features, True)
+                    self._views[key] = slices.new_view(node, True)
                 numbers[key] = len(used)
                 used.append(self._views[key])
             view_of[row] = numbers[key]
@@ -189,9 +189,11 @@ class DeviceDemands:
         if views.taken:  # by pods that were not placed after all
             views.taken.clear()
             changed = None
-        if changed is None or changed:
+        if changed is None:
+            views.load(cache.in_use())
+        elif changed:
             in_use = cache.in_use()
-            for device in views.places if changed is None else changed:
+            for device in changed:
                 views.set_state(device, device in in_use.devices, in_use.consumed.get(device))
 
     def needs_of(
@@ -451,12 +453,12 @@ class DeviceDemands:
         """
         if taken is None:
             return []
-        state, view = self._state, taken.view.devices
+        state, device = self._state, taken.view.device
         if len(claims) == 1 and not claims[0].shape.configures:
             (asked,) = claims
             ((_, devices),) = taken.found
             requests = asked.shape.requests
-            pairs = [(requests[at], view[number]) for at, number, several in devices if not several]
+            pairs = [(requests[at], device(number)) for at, number, several in devices if not several]
             if len(pairs) == len(devices):
                 return [plain_allocation(asked.claim.name, pairs, node, state.features, self._results)]
         found = claim_results([one.requests for one in claims], taken.view, taken.found, state.class_of())
@@ -472,7 +474,7 @@ class DeviceDemands:
         cache = self._state.claim_cache
         for one in taken:
             for _, devices in one.found:
-                cache.note_changes(one.view.devices[number].id for _, number, _ in devices)
+                cache.note_changes(one.view.id_of(number) for _, number, _ in devices)
 
 
 def _asked(request: Request, class_of: Callable[[str], DeviceClass | None]) -> Hashable:
@@ -503,10 +505,10 @@ class _Pools:
 
     def are_order_free(self, pools: Iterable[DevicePool], has_conditions: bool) -> bool:
         for pool in pools:
-            if has_conditions and any(one.device.binding_conditions for one in pool.devices):
+            if has_conditions and any(one.kind.waits for one in pool.slices):
                 return False
             # Without counters the node never asks what is available.
-            if any(one.device.consumes_counters and one.counters for one in pool.devices):
+            if pool.has_counters and any(one.counters for one in pool.devices):
                 consuming = frozenset([one for one in (*pool.devices, *pool.elsewhere) if one.counters])
                 owner = pool.driver, consuming, frozenset(pool.counters)
                 if self._by_name.setdefault(pool.name, owner) != owner:

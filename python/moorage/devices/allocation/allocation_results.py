@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from uuid import NAMESPACE_OID, uuid5
 
+from msgspec.structs import replace
+
 from moorage.devices.features import Features
 from moorage.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from moorage.objects.model.resource_claims import (
@@ -14,13 +16,15 @@ from moorage.objects.model.resource_claims import (
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
 )
+from moorage.objects.model.resource_slices import Device
 
 from .allocator import ClaimResult, DeviceResult
 from .claim_requests import AllocationError, Request
 from .device_pools import PublishedDevice
 
-Results = dict[tuple[Request, PublishedDevice], DeviceRequestAllocationResult]
-"""The result of each request and device of which no share is taken."""
+Results = dict[tuple[Request, int], tuple[Device, DeviceRequestAllocationResult]]
+"""For a request and the identity of a device, of which no share is taken, the device and a result; that for an
+equal device of another pool differs in driver and pool."""
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
@@ -52,7 +56,7 @@ def allocation_of(
         [
             _result(claim.metadata.uid, at, one, features)
             if one.consumed is not None
-            else known.get((one.request, one.device)) or _remember(known, one, features)
+            else _whole(known, one.request, one.device, features)
             for at, one in enumerate(found.devices)
         ]
     )
@@ -86,14 +90,21 @@ def plain_allocation(
     AllocationError
         A slice has a node selector with several terms.
     """
-    results = tuple([known.get(one) or _remember(known, DeviceResult(*one, None), features) for one in found])
+    results = tuple([_whole(known, request, device, features) for request, device in found])
     selector = _node_selector([device for _, device in found], node_name, claim_name)
     return AllocationResult(devices=DeviceAllocationResult(results=results), node_selector=selector)
 
 
-def _remember(known: Results, found: DeviceResult, features: Features) -> DeviceRequestAllocationResult:
-    result = known[found.request, found.device] = _result("", 0, found, features)
-    return result
+def _whole(
+    known: Results, request: Request, device: PublishedDevice, features: Features
+) -> DeviceRequestAllocationResult:
+    """The result for a device of which no share is taken."""
+    made = known.get((request, id(device.device)))
+    if made is None:
+        made = device.device, _result("", 0, DeviceResult(request, device, None), features)
+        known[request, id(device.device)] = made
+    driver, pool, _ = device.id
+    return replace(made[1], driver=driver, pool=pool)
 
 
 def _result(uid: str, at: int, found: DeviceResult, features: Features) -> DeviceRequestAllocationResult:

@@ -36,7 +36,8 @@ def pod_claims(
     ClaimError
         A claim is missing, being deleted, or owned by another pod.
     """
-    return [claim for _, claim in claims_by_use(pod, find, of_group)]
+    found = [_claim_of(pod, use, find, of_group) for use in pod.spec.resource_claims]
+    return [claim for claim in found if claim is not None]
 
 
 def claims_by_use(
@@ -57,22 +58,26 @@ def claims_by_use(
     ------
     ClaimError
     """
-    found, own = list[tuple[str, ResourceClaim]](), pod.metadata
-    for use in pod.spec.resource_claims:
-        name = _claim_name(pod, use)
-        if name is None:
-            continue
-        key = f"{own.namespace}/{name}"
-        claim = find(key)
-        if claim is None:
-            raise ClaimError(f'could not find ResourceClaim "{key}"')
-        meta = claim.metadata
-        if meta.deletion_timestamp is not None:
-            raise ClaimError(f'resourceclaim "{meta.name}" is being deleted')
-        if use.resource_claim_name is None and not meta.is_controlled_by(own.uid):
-            _check_group_owner(claim, pod, of_group)
-        found.append((use.name, claim))
-    return found
+    found = [(use.name, _claim_of(pod, use, find, of_group)) for use in pod.spec.resource_claims]
+    return [(name, claim) for name, claim in found if claim is not None]
+
+
+def _claim_of(
+    pod: Pod, use: PodResourceClaim, find: Callable[[str], ResourceClaim | None], of_group: bool
+) -> ResourceClaim | None:
+    """The claim for an entry in the spec of a pod; None if the pod needs none for it."""
+    name, own = _claim_name(pod, use), pod.metadata
+    if name is None:
+        return None
+    claim = find(f"{own.namespace}/{name}")
+    if claim is None:
+        raise ClaimError(f'could not find ResourceClaim "{own.namespace}/{name}"')
+    meta = claim.metadata
+    if meta.deletion_timestamp is not None:
+        raise ClaimError(f'resourceclaim "{name}" is being deleted')
+    if use.resource_claim_name is None and not meta.is_controlled_by(own.uid):
+        _check_group_owner(claim, pod, of_group)
+    return claim
 
 
 def _check_group_owner(claim: ResourceClaim, pod: Pod, of_group: bool) -> None:

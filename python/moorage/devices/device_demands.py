@@ -11,6 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from moorage._core.base.selectors import NodeSelectorMatcher
+from moorage._core.services.claims_of_pods import ClaimError, pod_claims
 from moorage._core.services.device_demand import DeviceDemand, DeviceViews, SharedDevices
 from moorage._core.services.device_search import Wanted
 from moorage._core.services.device_view import DeviceView
@@ -21,7 +22,6 @@ from moorage.devices.allocation.allocator import Found, claim_results
 from moorage.devices.allocation.claim_requests import ClaimRequests, Request
 from moorage.devices.allocation.device_pools import DevicePool, DeviceSlices
 from moorage.devices.claims.binding_conditions import has_conditions
-from moorage.devices.claims.pod_resource_claims import ClaimError, pod_claims
 from moorage.devices.extended_resources import Mappings
 from moorage.errors import MoorageError
 from moorage.framework.plugin.nodes_view import NodesView

@@ -44,7 +44,7 @@ class EventHandler:
         self._add, self._update, self._delete = _events(resource, actions)
 
     def on_run(self, notices: Iterable[Notice[Object]]) -> int:
-        """Pass over the leading additions, or updates, if they have no effect on the queue (see
+        """Pass the leading additions, or updates, if only pods in flight can react to them (see
         `RunHandler`).
 
         Parameters
@@ -58,10 +58,8 @@ class EventHandler:
         """
         adds = next(iter(notices)).is_addition
         event = self._add if adds else self._update
-        if event is not None and self.queue.may_react(event):
-            return 0
         alike = takewhile(lambda one: one.is_addition is adds and not one.is_deletion, notices)
-        return len(list(alike))
+        return sum(1 for _ in alike) if event is None else self.queue.record_run(event, alike)
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
         """Pass the addition of an object.

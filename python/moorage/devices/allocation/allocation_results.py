@@ -23,8 +23,8 @@ from .claim_requests import AllocationError, Request
 from .device_pools import PublishedDevice
 
 Results = dict[tuple[Request, int], tuple[Device, DeviceRequestAllocationResult]]
-"""For a request and the identity of a device, of which no share is taken, the device and a result; that for an
-equal device of another pool differs in driver and pool."""
+"""For a request and the identity of a device, of which no share is taken, the device and a result; that for
+an equal device of another pool differs in driver and pool."""
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 

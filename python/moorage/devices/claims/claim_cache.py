@@ -51,10 +51,10 @@ class DevicesInUse:
         """Count the devices of an allocation."""
         self.changes += 1
         for result in allocation.devices.results:
-            device = result.driver, result.pool, result.device
             if result.admin_access:
                 continue
-            if not self._is_share(result):
+            device = result.driver, result.pool, result.device
+            if result.share_id is None or not self._counts_shares:
                 self.devices.add(device)
                 continue
             amounts = self.consumed.setdefault(device, {})
@@ -310,7 +310,10 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         -------
         list of ResourceClaim
         """
-        found = map(self.find, self._extended.get(pod.metadata.uid, ()))
+        keys = self._extended.get(pod.metadata.uid)
+        if keys is None:
+            return []
+        found = map(self.find, keys)
         return [claim for claim in found if claim is not None]
 
     # ---- transactions --------------------------------------------------------------------------------------

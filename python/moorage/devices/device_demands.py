@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.services.claims_of_pods import ClaimError, pod_claims
@@ -16,7 +17,7 @@ from moorage._core.services.device_demand import DeviceDemand, DeviceViews, Shar
 from moorage._core.services.device_search import Wanted
 from moorage._core.services.device_view import DeviceView
 from moorage._core.state.cluster_state import ClusterState
-from moorage.devices.allocation.allocation_results import Results, allocation_of, plain_allocation
+from moorage.devices.allocation.allocation_results import allocation_of, only, result_of_whole
 from moorage.devices.allocation.allocation_rules import AllocationRules
 from moorage.devices.allocation.allocator import Found, claim_results
 from moorage.devices.allocation.claim_requests import ClaimRequests, Request
@@ -29,7 +30,9 @@ from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.objects import NodeSelector, Pod
 from moorage.objects.model.resource_claims import (
     AllocationResult,
+    DeviceAllocationResult,
     DeviceClass,
+    DeviceRequestAllocationResult,
     ResourceClaim,
     ResourceClaimSpec,
 )
@@ -119,7 +122,7 @@ class DeviceDemands:
         self._shapes: dict[int, _Shape] = {}
         self._numbers: dict[Hashable, int] = {}  # of what equals for claims with equal answers
         self._masks: dict[NodeSelector, Mask | None] = {}
-        self._results: Results = {}
+        self._results: dict[tuple[Request, DeviceView, int], DeviceRequestAllocationResult] = {}
         self._current: DeviceViews | None = None
         self._sharing: SharedDevices | None = None  # with `_current`
         self._cluster: ClusterState | None = None
@@ -453,16 +456,33 @@ class DeviceDemands:
         """
         if taken is None:
             return []
-        state, device = self._state, taken.view.device
         if len(claims) == 1 and not claims[0].shape.configures:
-            (asked,) = claims
-            ((_, devices),) = taken.found
-            requests = asked.shape.requests
-            pairs = [(requests[at], device(number)) for at, number, several in devices if not several]
-            if len(pairs) == len(devices):
-                return [plain_allocation(asked.claim.name, pairs, node, state.features, self._results)]
+            allocation = self._allocation_on(node, taken, claims[0].shape.requests)
+            if allocation is not None:
+                return [allocation]
+        state = self._state
         found = claim_results([one.requests for one in claims], taken.view, taken.found, state.class_of())
-        return [allocation_of(one, node, state.features, self._results) for one in found]
+        return [allocation_of(one, node, state.features) for one in found]
+
+    def _allocation_on(
+        self, node: str, taken: TakenDevices, requests: Sequence[Request]
+    ) -> AllocationResult | None:
+        """The allocation of a claim without configurations, if it takes whole devices of slices of its node
+        alone. Results for devices in equal columns differ in driver and pool."""
+        view, known, results = taken.view, self._results, list[DeviceRequestAllocationResult]()
+        columns = view.like or view
+        for at, number, several in taken.found[0][1]:
+            pool, asked = view.pool_of(number), (requests[at], columns, number)
+            if several or not pool.is_of_node:
+                return None
+            if asked not in known:
+                known[asked] = result_of_whole(requests[at], columns.device(number), self._state.features)
+            results.append(replace(known[asked], driver=pool.driver, pool=pool.name))
+        if not results:
+            return None
+        return AllocationResult(
+            devices=DeviceAllocationResult(results=tuple(results)), node_selector=only(node)
+        )
 
     def give_back(self, taken: Iterable[TakenDevices]) -> None:
         """Give back what pods have taken that were refused afterwards.

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from uuid import NAMESPACE_OID, uuid5
 
-from msgspec.structs import replace
-
 from moorage.devices.features import Features
 from moorage.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from moorage.objects.model.resource_claims import (
@@ -16,21 +14,15 @@ from moorage.objects.model.resource_claims import (
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
 )
-from moorage.objects.model.resource_slices import Device
 
 from .allocator import ClaimResult, DeviceResult
 from .claim_requests import AllocationError, Request
 from .device_pools import PublishedDevice
 
-Results = dict[tuple[Request, int], tuple[Device, DeviceRequestAllocationResult]]
-"""For a request and the identity of a device, of which no share is taken, the device and a result; that for
-an equal device of another pool differs in driver and pool."""
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
-def allocation_of(
-    found: ClaimResult, node_name: str, features: Features, known: Results | None = None
-) -> AllocationResult:
+def allocation_of(found: ClaimResult, node_name: str, features: Features) -> AllocationResult:
     """Return the allocation of a claim.
 
     Parameters
@@ -38,8 +30,6 @@ def allocation_of(
     found : ClaimResult
     node_name : str
     features : Features
-    known : Results, optional
-        Results of earlier calls with the same requests and devices; new ones are added.
 
     Returns
     -------
@@ -51,60 +41,28 @@ def allocation_of(
         A slice has a node selector with several terms.
     """
     claim = found.claim.claim
-    known = {} if known is None else known
-    results = tuple(
-        [
-            _result(claim.metadata.uid, at, one, features)
-            if one.consumed is not None
-            else _whole(known, one.request, one.device, features)
-            for at, one in enumerate(found.devices)
-        ]
-    )
-    devices = DeviceAllocationResult(results=results, config=tuple(_configurations(found)))
+    results = [_result(claim.metadata.uid, at, one, features) for at, one in enumerate(found.devices)]
+    devices = DeviceAllocationResult(results=tuple(results), config=tuple(_configurations(found)))
     selector = _node_selector([one.device for one in found.devices], node_name, claim.name)
     return AllocationResult(devices=devices, node_selector=selector)
 
 
-def plain_allocation(
-    claim_name: str,
-    found: Sequence[tuple[Request, PublishedDevice]],
-    node_name: str,
-    features: Features,
-    known: Results,
-) -> AllocationResult:
-    """Return the allocation of a claim without configurations that takes whole devices.
+def result_of_whole(
+    request: Request, device: PublishedDevice, features: Features
+) -> DeviceRequestAllocationResult:
+    """Return the result for a device of which no share is taken.
 
     Parameters
     ----------
-    claim_name : str
-    found : sequence of (Request, PublishedDevice)
-    node_name, features, known
-        See `allocation_of`.
+    request : Request
+    device : PublishedDevice
+    features : Features
 
     Returns
     -------
-    AllocationResult
-
-    Raises
-    ------
-    AllocationError
-        A slice has a node selector with several terms.
+    DeviceRequestAllocationResult
     """
-    results = tuple([_whole(known, request, device, features) for request, device in found])
-    selector = _node_selector([device for _, device in found], node_name, claim_name)
-    return AllocationResult(devices=DeviceAllocationResult(results=results), node_selector=selector)
-
-
-def _whole(
-    known: Results, request: Request, device: PublishedDevice, features: Features
-) -> DeviceRequestAllocationResult:
-    """The result for a device of which no share is taken."""
-    made = known.get((request, id(device.device)))
-    if made is None:
-        made = device.device, _result("", 0, DeviceResult(request, device, None), features)
-        known[request, id(device.device)] = made
-    driver, pool, _ = device.id
-    return replace(made[1], driver=driver, pool=pool)
+    return _result("", 0, DeviceResult(request, device, None), features)
 
 
 def _result(uid: str, at: int, found: DeviceResult, features: Features) -> DeviceRequestAllocationResult:
@@ -165,7 +123,7 @@ def _node_selector(
         if spec.per_device_node_selection:
             name, selector = device.node_name, device.node_selector
         if name is not None or device.binds_to_node:
-            return _only(node_name)
+            return only(node_name)
         if selector is None or selector is last:  # most devices of a claim are of one slice
             continue
         last, terms = selector, selector.node_selector_terms
@@ -182,8 +140,17 @@ def _node_selector(
 
 
 @lru_cache(maxsize=1 << 13)
-def _only(node_name: str) -> NodeSelector:
-    """The node of a name."""
+def only(node_name: str) -> NodeSelector:
+    """Return a selector of one node.
+
+    Parameters
+    ----------
+    node_name : str
+
+    Returns
+    -------
+    NodeSelector
+    """
     requirement = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
     return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(requirement,)),))
 

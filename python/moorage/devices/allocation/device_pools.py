@@ -324,6 +324,12 @@ class DevicePool:
         return any(one.slice.spec.per_device_node_selection for one in self.slices)
 
     @lazy_attribute
+    def is_of_node(self) -> bool:
+        """Whether all slices with devices for the node are of the node alone."""
+        specs = [one.slice.spec for one in self.slices]
+        return all(one.node_name is not None and not one.per_device_node_selection for one in specs)
+
+    @lazy_attribute
     def is_last(self) -> bool:
         """Whether a device has binding conditions: such pools come after all others."""
         return any(one.kind.is_last for one in self.slices)

@@ -91,6 +91,26 @@ cdef class DeviceView:
             return self.pools[self.pool[member]].device(member - self.first[self.pool[member]])
         return self.devices[member]
 
+    def pool_of(self, int32_t member):
+        """Return the pool of a device.
+
+        Parameters
+        ----------
+        member : int
+
+        Returns
+        -------
+        DevicePool
+
+        Raises
+        ------
+        IndexError
+            There is no such device.
+        """
+        if not 0 <= member < self.members:
+            raise IndexError(f"there is no device {member}")
+        return self.pools[self.pool[member]]
+
     cpdef tuple id_of(self, int32_t member):
         """Return the identifier of a device.
 

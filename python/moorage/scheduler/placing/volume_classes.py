@@ -176,7 +176,9 @@ class VolumeClasses:
         self, engine: Engine, pod: Pod, profile: Profile, nodes: NodesView
     ) -> tuple[Hashable, ...] | None:
         exclusive = self._batch.exclusive
-        if not engine.decides_alone(pod) or (engine.profile.has_units and group_of(pod) is not None):
+        if engine.handle.extenders and not engine.decides_alone(pod):
+            return None
+        if engine.profile.has_units and group_of(pod) is not None:
             return None
         if exclusive and not exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
             return None

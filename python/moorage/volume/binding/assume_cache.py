@@ -145,8 +145,9 @@ class AssumeCache(Generic[T]):
         int
             How many were stored.
         """
-        stored, assumed, reported, index = 0, self._assumed, self._objects, self._index_func
+        stored, index = 0, self._index_func
         with self._lock:
+            assumed, reported = self._assumed, self._objects
             for obj in objects:
                 try:
                     key = self._key(obj)

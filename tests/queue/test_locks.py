@@ -38,6 +38,7 @@ def test_a_queue() -> None:
             NODE_ADD, None, None
         ),
         "record_evictions": lambda: one.record_evictions([]),
+        "record_run": lambda: one.record_run(NODE_ADD, []),
         "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
         **{name: partial(getattr(one, name), NODE_ADD) for name in ("asks_by_class", "may_react")},
         "knows_any": lambda: one.knows_any([p]),

@@ -154,6 +154,24 @@ def test_what_happens_in_flight_is_remembered() -> None:
     assert queue.in_flight_events() == []
 
 
+def test_a_run_of_events_is_remembered_where_nobody_else_may_react() -> None:
+    queue = make_queue(WANTS_NODES, WANTS_NOTHING)
+    queue.add(queued("a"))
+    assert queue.record_run(NODE_ADD, [Notice(None, node("m"))]) == 1
+    first = queue.pop(0)
+    assert queue.record_run(NODE_ADD, [Notice(None, node("n")), Notice(None, node("o"))]) == 2
+    assert queue.record_run(ASSIGNED_POD_ADD, [Notice(None, pod("q", on="n"))]) == 1  # of interest to nobody
+    assert [(event, new.name) for event, _, new in queue.in_flight_events()] == [
+        (NODE_ADD, "n"),
+        (NODE_ADD, "o"),
+    ]
+    queue.add(queued("b"))
+    reject(queue, queue.pop(0), "Nodes")
+    assert queue.record_run(NODE_ADD, [Notice(None, node("p"))]) == 0  # b may be moved
+    reject(queue, first, "Nodes")
+    assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
+
+
 def test_events_are_dropped_when_the_first_that_saw_them_is_done() -> None:
     queue = make_queue(WANTS_NODES)
     for name in "abc":

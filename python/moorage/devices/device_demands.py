@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moorage._core.base.selectors import NodeSelectorMatcher
+from moorage._core.services.claims_of_pods import ClaimError, pod_claims
 from moorage._core.services.device_demand import DeviceDemand, DeviceViews, SharedDevices
 from moorage._core.services.device_search import Wanted
 from moorage._core.services.device_view import DeviceView
 from moorage._core.state.cluster_state import ClusterState
-from moorage.devices.allocation.allocation_results import Results, allocation_of, plain_allocation
+from moorage.devices.allocation.allocation_results import allocation_of, only, result_of_whole
 from moorage.devices.allocation.allocation_rules import AllocationRules
 from moorage.devices.allocation.allocator import Found, claim_results
 from moorage.devices.allocation.claim_requests import ClaimRequests, Request
 from moorage.devices.allocation.device_pools import DevicePool, DeviceSlices
 from moorage.devices.claims.binding_conditions import has_conditions
-from moorage.devices.claims.pod_resource_claims import ClaimError, pod_claims
 from moorage.devices.extended_resources import Mappings
 from moorage.errors import MoorageError
 from moorage.framework.plugin.nodes_view import NodesView
@@ -29,7 +30,9 @@ from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.objects import NodeSelector, Pod
 from moorage.objects.model.resource_claims import (
     AllocationResult,
+    DeviceAllocationResult,
     DeviceClass,
+    DeviceRequestAllocationResult,
     ResourceClaim,
     ResourceClaimSpec,
 )
@@ -119,7 +122,7 @@ class DeviceDemands:
         self._shapes: dict[int, _Shape] = {}
         self._numbers: dict[Hashable, int] = {}  # of what equals for claims with equal answers
         self._masks: dict[NodeSelector, Mask | None] = {}
-        self._results: Results = {}
+        self._results: dict[tuple[Request, DeviceView, int], DeviceRequestAllocationResult] = {}
         self._current: DeviceViews | None = None
         self._sharing: SharedDevices | None = None  # with `_current`
         self._cluster: ClusterState | None = None
@@ -172,7 +175,7 @@ class DeviceDemands:
                 if not pools.are_order_free(found, features.binding_conditions):
                     return
                 if key not in self._views:
-                    self._views[key] = DeviceView(found, node, features, True)
+                    self._views[key] = slices.new_view(node, True)
                 numbers[key] = len(used)
                 used.append(self._views[key])
             view_of[row] = numbers[key]
@@ -189,9 +192,11 @@ class DeviceDemands:
         if views.taken:  # by pods that were not placed after all
             views.taken.clear()
             changed = None
-        if changed is None or changed:
+        if changed is None:
+            views.load(cache.in_use())
+        elif changed:
             in_use = cache.in_use()
-            for device in views.places if changed is None else changed:
+            for device in changed:
                 views.set_state(device, device in in_use.devices, in_use.consumed.get(device))
 
     def needs_of(
@@ -220,12 +225,14 @@ class DeviceDemands:
         DeviceNeeds or None
             None where plugins have to schedule the pod, or the batch ends before it.
         """
-        cache, asking, selectors = self._state.claim_cache, list[AskingClaim](), list[NodeSelector]()
         claims = self._claims_of(pod)
         if claims is None:
             return None
+        cache, allocated, at = self._state.claim_cache, batch.allocated, batch.at
+        asking, selectors = list[AskingClaim](), list[NodeSelector]()
         for claim in claims:
-            if (leader := batch.allocated.get(claim.key)) is not None:
+            key = claim.key
+            if (leader := allocated.get(key)) is not None:
                 if shares and len(claims) == 1 and extended is None and leader == batch.leader >= 0:
                     return self._shared(claim, leader, batch)
                 batch.ends = True
@@ -240,7 +247,7 @@ class DeviceDemands:
             if asked is None:
                 return None
             asking.append(asked)
-            batch.allocated[claim.key] = batch.at
+            allocated[key] = at
         mappings: Mappings = ()
         if extended is not None:
             claim, mappings = extended
@@ -249,12 +256,14 @@ class DeviceDemands:
                 return None
             claims.append(claim)
             asking.append(asked)
-        demand = self.demand_of(asking, most_steps) if asking else None
-        if asking and demand is None:
+        if not asking:
+            batch.claiming[at] = claims, asking, mappings
+            return DeviceNeeds(None, tuple(selectors))
+        demand = self.demand_of(asking, most_steps)
+        if demand is None:
             return None
-        batch.claiming[batch.at] = claims, asking, mappings
-        if asking:
-            batch.leader = batch.at
+        batch.claiming[at] = claims, asking, mappings
+        batch.leader = at
         return DeviceNeeds(demand, tuple(selectors))
 
     def _claims_of(self, pod: Pod) -> list[ResourceClaim] | None:
@@ -358,13 +367,17 @@ class DeviceDemands:
         """
         if self._current is None:
             return None
-        key = most_steps, *[one.shape.number for one in asked]
-        if key not in self._demands:
+        if len(asked) == 1:  # as of most pods
+            key: Hashable = most_steps, asked[0].shape.number
+        else:
+            key = most_steps, *[one.shape.number for one in asked]
+        demand = self._demands.get(key)
+        if demand is None:
             state = self._state
             rules = AllocationRules(state.features, state.class_of(), state.selectors)
             wanted = Wanted([one.requests for one in asked], rules)
-            self._demands[key] = DeviceDemand(self._current, wanted, most_steps)
-        return self._demands[key]
+            demand = self._demands[key] = DeviceDemand(self._current, wanted, most_steps)
+        return demand
 
     def asking(self, claim: ResourceClaim) -> AskingClaim | None:
         """Return what a claim asks for; None where a class or a request is not valid.
@@ -443,16 +456,33 @@ class DeviceDemands:
         """
         if taken is None:
             return []
-        state, view = self._state, taken.view.devices
         if len(claims) == 1 and not claims[0].shape.configures:
-            (asked,) = claims
-            ((_, devices),) = taken.found
-            requests = asked.shape.requests
-            if not any(several for _, _, several in devices):
-                pairs = [(requests[at], view[number]) for at, number, _ in devices]
-                return [plain_allocation(asked.claim.name, pairs, node, state.features, self._results)]
+            allocation = self._allocation_on(node, taken, claims[0].shape.requests)
+            if allocation is not None:
+                return [allocation]
+        state = self._state
         found = claim_results([one.requests for one in claims], taken.view, taken.found, state.class_of())
-        return [allocation_of(one, node, state.features, self._results) for one in found]
+        return [allocation_of(one, node, state.features) for one in found]
+
+    def _allocation_on(
+        self, node: str, taken: TakenDevices, requests: Sequence[Request]
+    ) -> AllocationResult | None:
+        """The allocation of a claim without configurations, if it takes whole devices of slices of its node
+        alone. Results for devices in equal columns differ in driver and pool."""
+        view, known, results = taken.view, self._results, list[DeviceRequestAllocationResult]()
+        columns = view.like or view
+        for at, number, several in taken.found[0][1]:
+            pool, asked = view.pool_of(number), (requests[at], columns, number)
+            if several or not pool.is_of_node:
+                return None
+            if asked not in known:
+                known[asked] = result_of_whole(requests[at], columns.device(number), self._state.features)
+            results.append(replace(known[asked], driver=pool.driver, pool=pool.name))
+        if not results:
+            return None
+        return AllocationResult(
+            devices=DeviceAllocationResult(results=tuple(results)), node_selector=only(node)
+        )
 
     def give_back(self, taken: Iterable[TakenDevices]) -> None:
         """Give back what pods have taken that were refused afterwards.
@@ -464,7 +494,7 @@ class DeviceDemands:
         cache = self._state.claim_cache
         for one in taken:
             for _, devices in one.found:
-                cache.note_changes(one.view.devices[number].id for _, number, _ in devices)
+                cache.note_changes(one.view.id_of(number) for _, number, _ in devices)
 
 
 def _asked(request: Request, class_of: Callable[[str], DeviceClass | None]) -> Hashable:
@@ -495,10 +525,10 @@ class _Pools:
 
     def are_order_free(self, pools: Iterable[DevicePool], has_conditions: bool) -> bool:
         for pool in pools:
-            if has_conditions and any(one.device.binding_conditions for one in pool.devices):
+            if has_conditions and any(one.kind.waits for one in pool.slices):
                 return False
             # Without counters the node never asks what is available.
-            if any(one.device.consumes_counters and one.counters for one in pool.devices):
+            if pool.has_counters and any(one.counters for one in pool.devices):
                 consuming = frozenset([one for one in (*pool.devices, *pool.elsewhere) if one.counters])
                 owner = pool.driver, consuming, frozenset(pool.counters)
                 if self._by_name.setdefault(pool.name, owner) != owner:

@@ -158,9 +158,15 @@ class DeviceState:
 
     def extended_requests(self, pod: Pod) -> ExtendedRequests | None:
         """Return what a pod requests of extended resources; None if it names no resource of a class."""
+        requests = self.requests_of_pods()
+        return None if requests is None else requests.of(pod)
+
+    def requests_of_pods(self) -> ExtendedRequestsOfPods | None:
+        """Return what finds the extended resources that pods request, until a class changes; None without
+        such classes."""
         by_resource = self.by_resource()
         if not by_resource:
             return None
         if self._requests.classes is not by_resource:
             self._requests = ExtendedRequestsOfPods(by_resource)
-        return self._requests.of(pod)
+        return self._requests

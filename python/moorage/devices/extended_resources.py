@@ -11,7 +11,7 @@ from moorage._core.base.quantity import parse_value
 from moorage._core.base.resources import pod_requests
 from moorage.objects import Container, Pod
 from moorage.objects.model.meta import ObjectMeta, OwnerReference
-from moorage.objects.model.pod import ContainerExtendedResourceRequest
+from moorage.objects.model.pod import ContainerExtendedResourceRequest, PodSpec
 from moorage.objects.model.resource_claims import (
     EXACT_COUNT,
     DeviceClaim,
@@ -102,12 +102,13 @@ def new_claim(pod: Pod, spec: ResourceClaimSpec = _NO_REQUESTS) -> ResourceClaim
     -------
     ResourceClaim
     """
-    owner = OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.metadata.uid, controller=True)
+    own = pod.metadata
+    owner = OwnerReference(api_version="v1", kind="Pod", name=own.name, uid=own.uid, controller=True)
     meta = ObjectMeta(
         name=IN_MEMORY,
-        namespace=pod.namespace,
-        uid=f"{IN_MEMORY}/{pod.metadata.uid}",
-        generate_name=f"{pod.name}-extended-resources-",
+        namespace=own.namespace,
+        uid=f"{IN_MEMORY}/{own.uid}",
+        generate_name=f"{own.name}-extended-resources-",
         owner_references=(owner,),
         annotations=_ANNOTATIONS,
     )
@@ -173,6 +174,7 @@ class ExtendedRequestsOfPods:
         self.classes = classes
         self._names = classes.keys()
         self._known: dict[Hashable, ExtendedRequests | None] = {}
+        self._latest: tuple[PodSpec | None, ExtendedRequests | None] = None, None
 
     def of(self, pod: Pod) -> ExtendedRequests | None:
         """Return the requests of a pod, or None if it names no resource of a device class.
@@ -188,6 +190,15 @@ class ExtendedRequestsOfPods:
         spec, status = pod.spec, pod.status
         if spec.overhead or spec.resources or status.container_statuses or status.init_container_statuses:
             return self._find(pod)  # these count as well
+        if spec is self._latest[0]:  # most pods of a template share its spec
+            return self._latest[1]
+        found = self._of_containers(pod)
+        self._latest = spec, found
+        return found
+
+    def _of_containers(self, pod: Pod) -> ExtendedRequests | None:
+        """The requests of a pod for which its containers alone count."""
+        spec = pod.spec
         for container in (*spec.containers, *spec.init_containers):
             if not self._names.isdisjoint(container.resources.requests):
                 break

@@ -9,11 +9,14 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage import framework as fwk
 from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.decide.terms import NodeDevices
+from moorage._core.services.claims_of_pods import ClaimError
+from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_class import Shape
 from moorage.devices.allocation.allocation_results import allocation_of
 from moorage.devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator
@@ -37,10 +40,12 @@ from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleStat
 from moorage.devices.claims.common_demand import CommonDemand, FoundAllocations, are_everywhere
 from moorage.devices.claims.node_resources import take_of_node, why_shared
 from moorage.devices.claims.placed_claims import PlacedClaims, take_devices
-from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for
+from moorage.devices.claims.pod_resource_claims import is_reserved_for
 from moorage.devices.device_demands import DeviceNeeds
+from moorage.devices.device_state import DeviceState
 from moorage.devices.extended_resources import (
     ExtendedRequests,
+    ExtendedRequestsOfPods,
     Mappings,
     claim_spec,
     find_claim,
@@ -88,6 +93,18 @@ STALE_CLAIM = _rejected("cannot schedule extended resource claim")
 NO_RESOURCE = _rejected("cannot fit resource")
 
 
+class _KnownOfBatch(Struct, frozen=True):
+    """What is the same for all pods of a batch: the extended resources of device classes, whether taint rules
+    are refused, whether claims can be shared (others are written pod by pod), and the scored resources."""
+
+    devices: DeviceState
+    requests: ExtendedRequestsOfPods | None
+    refuses: bool
+    shares: bool
+    scored: frozenset[str] | None
+    table: NodeTable
+
+
 class DynamicResources(
     ClaimHints,
     fwk.PreEnqueuePlugin,
@@ -115,36 +132,47 @@ class DynamicResources(
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
     ) -> tuple[()] | DeviceNeeds | None:
-        devices, spec = self.devices, pod.spec
-        requests = devices.extended_requests(pod)
+        known: _KnownOfBatch | None = None if batch is None else batch.known.get(self)
+        if known is None:
+            known = self._known_of_batch()
+            if batch is not None:
+                batch.known[self] = known
+        spec, requests = pod.spec, None if known.requests is None else known.requests.of(pod)
         asks = requests is not None or (spec.scheduling_group is not None and self._misses_group(pod))
         if not (asks or spec.resource_claims):
             return ()
-        if batch is None or self._refuses_rules():
+        if batch is None or known.refuses:
             return None
-        extended = None if requests is None else self._extended_on_all_nodes(pod, requests)
+        extended = None if requests is None else self._extended_on_all_nodes(pod, requests, known)
         if asks and extended is None:
             return None
         if requests is not None:
             batch.provided = frozenset(requests.resources)
-        shares = isinstance(self.required_handle().client, ObjectStore)  # others are written pod by pod
-        return devices.demands.needs_of(pod, batch, self._most_steps, extended, shares)
+        return known.devices.demands.needs_of(pod, batch, self._most_steps, extended, known.shares)
+
+    def _known_of_batch(self) -> _KnownOfBatch:
+        handle, devices = self.required_handle(), self.devices
+        kernels = None if handle.framework is None else handle.framework.kernels
+        return _KnownOfBatch(
+            devices=devices,
+            requests=devices.requests_of_pods(),
+            refuses=self._refuses_rules(),
+            shares=isinstance(handle.client, ObjectStore),
+            scored=None if kernels is None else kernels.search.plan.scored,
+            table=handle.cache.state.table,
+        )
 
     def _extended_on_all_nodes(
-        self, pod: Pod, requests: ExtendedRequests
+        self, pod: Pod, requests: ExtendedRequests, known: _KnownOfBatch
     ) -> tuple[ResourceClaim, Mappings] | None:
         """The claim for the extended resources of a pod, and its mappings, if it is the same on all nodes and
         no score reads these resources; else None."""
-        handle, devices = self.required_handle(), self.devices
-        framework = handle.framework
-        if requests.spec is None or framework is None or framework.kernels is None:
+        if requests.spec is None or known.scored is None or not known.scored.isdisjoint(requests.resources):
             return None
-        if not framework.kernels.search.plan.scored.isdisjoint(requests.resources):
-            return None
-        written = devices.claim_cache.extended_claims(pod)
+        written = known.devices.claim_cache.extended_claims(pod)
         if written and find_claim(pod, written) is not None:
             return None
-        if not are_everywhere(handle.cache.state.table, requests):
+        if not are_everywhere(known.table, requests):
             return None
         return new_claim(pod, requests.spec), requests.mappings
 

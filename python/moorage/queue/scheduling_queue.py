@@ -701,22 +701,23 @@ class SchedulingQueue:
             heard = self.hints.is_registered
             self._in_flight.observe_evictions(evictions, pod_update_events, ASSIGNED_POD_DELETE, heard)
 
-    def may_react(self, event: ClusterEvent) -> bool:
-        """Whether an event can have an effect: some pod is in flight, or a hint about the event is registered
-        for an unschedulable pod.
+    def record_run(self, event: ClusterEvent, notices: Iterable[Notice[Any]]) -> int:
+        """Record an event of objects for the pods in flight, if no other can react; return their number."""
+        with self._lock:
+            if self._listening(event) or self._places.units.members:
+                return 0
+            return self._in_flight.observe_run(event if self.hints.is_registered(event) else None, notices)
 
-        Parameters
-        ----------
-        event : ClusterEvent
-        """
+    def may_react(self, event: ClusterEvent) -> bool:
+        """Whether an event can have an effect: a pod is in flight, or a hint may move another one."""
         with self._lock:
             return self._in_flight.has_listeners or bool(self._listening(event))
 
     def asks_by_class(self, event: ClusterEvent) -> bool:
         """Whether an event is passed only to hints `of_class`."""
         with self._lock:
-            is_recorded = self._in_flight.has_listeners
-            return not is_recorded and all(means.of_class for _, means in self._listening(event))
+            by_class = [means.of_class for _, means in self._listening(event)]
+            return all(by_class) and not self._in_flight.has_listeners
 
     def _listening(self, event: ClusterEvent) -> Listeners:
         """Return the unschedulable pods that an event may move, by rejection; remembered until the rejections

@@ -44,7 +44,8 @@ class EventHandler:
         self._add, self._update, self._delete = _events(resource, actions)
 
     def on_run(self, notices: Iterable[Notice[Object]]) -> int:
-        """Pass over the leading updates where none is to be passed (see `RunHandler`).
+        """Pass the leading additions, or updates, if only pods in flight can react to them (see
+        `RunHandler`).
 
         Parameters
         ----------
@@ -55,9 +56,10 @@ class EventHandler:
         int
             Their number.
         """
-        if self._update is not None:
-            return 0
-        return len(list(takewhile(lambda notice: not (notice.is_addition or notice.is_deletion), notices)))
+        adds = next(iter(notices)).is_addition
+        event = self._add if adds else self._update
+        alike = takewhile(lambda one: one.is_addition is adds and not one.is_deletion, notices)
+        return sum(1 for _ in alike) if event is None else self.queue.record_run(event, alike)
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
         """Pass the addition of an object.

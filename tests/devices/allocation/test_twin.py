@@ -268,3 +268,17 @@ def test_a_node_sees_no_pools_whose_devices_others_have() -> None:
     names = [[pool.name for pool in slices.pools_of(named_node(f"n{at}"))] for at in range(20)]
     assert names[0] == ["pool-n0", "pool-n16"]
     assert names[17] == ["pool-n16", "pool-n17"]
+
+
+def test_views_of_nodes_whose_slices_differ_in_names_share_columns_and_not_the_state() -> None:
+    equal = [resource_slice(f"n{at}", [device("a"), device("b")]) for at in range(2)]
+    other = resource_slice("n2", [device("a"), device("b", taints=[{"key": "k", "effect": "NoSchedule"}])])
+    slices = DeviceSlices([*equal, other], Features())
+    first, second, third = [slices.view_of(named_node(f"n{at}")) for at in range(3)]
+    assert second.like is first
+    assert third.like is None
+    taken = second.device(0)
+    assert taken is second.devices[0]
+    assert taken.id == second.id_of(0) == (DRIVER, "pool-n1", "a")
+    second.set_state(taken.id, True, None)
+    assert (first.version, second.version) == (0, 1)

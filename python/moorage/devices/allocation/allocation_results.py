@@ -19,14 +19,10 @@ from .allocator import ClaimResult, DeviceResult
 from .claim_requests import AllocationError, Request
 from .device_pools import PublishedDevice
 
-Results = dict[tuple[Request, PublishedDevice], DeviceRequestAllocationResult]
-"""The result of each request and device of which no share is taken."""
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
-def allocation_of(
-    found: ClaimResult, node_name: str, features: Features, known: Results | None = None
-) -> AllocationResult:
+def allocation_of(found: ClaimResult, node_name: str, features: Features) -> AllocationResult:
     """Return the allocation of a claim.
 
     Parameters
@@ -34,8 +30,6 @@ def allocation_of(
     found : ClaimResult
     node_name : str
     features : Features
-    known : Results, optional
-        Results of earlier calls with the same requests and devices; new ones are added.
 
     Returns
     -------
@@ -47,53 +41,28 @@ def allocation_of(
         A slice has a node selector with several terms.
     """
     claim = found.claim.claim
-    known = {} if known is None else known
-    results = tuple(
-        [
-            _result(claim.metadata.uid, at, one, features)
-            if one.consumed is not None
-            else known.get((one.request, one.device)) or _remember(known, one, features)
-            for at, one in enumerate(found.devices)
-        ]
-    )
-    devices = DeviceAllocationResult(results=results, config=tuple(_configurations(found)))
+    results = [_result(claim.metadata.uid, at, one, features) for at, one in enumerate(found.devices)]
+    devices = DeviceAllocationResult(results=tuple(results), config=tuple(_configurations(found)))
     selector = _node_selector([one.device for one in found.devices], node_name, claim.name)
     return AllocationResult(devices=devices, node_selector=selector)
 
 
-def plain_allocation(
-    claim_name: str,
-    found: Sequence[tuple[Request, PublishedDevice]],
-    node_name: str,
-    features: Features,
-    known: Results,
-) -> AllocationResult:
-    """Return the allocation of a claim without configurations that takes whole devices.
+def result_of_whole(
+    request: Request, device: PublishedDevice, features: Features
+) -> DeviceRequestAllocationResult:
+    """Return the result for a device of which no share is taken.
 
     Parameters
     ----------
-    claim_name : str
-    found : sequence of (Request, PublishedDevice)
-    node_name, features, known
-        See `allocation_of`.
+    request : Request
+    device : PublishedDevice
+    features : Features
 
     Returns
     -------
-    AllocationResult
-
-    Raises
-    ------
-    AllocationError
-        A slice has a node selector with several terms.
+    DeviceRequestAllocationResult
     """
-    results = tuple([known.get(one) or _remember(known, DeviceResult(*one, None), features) for one in found])
-    selector = _node_selector([device for _, device in found], node_name, claim_name)
-    return AllocationResult(devices=DeviceAllocationResult(results=results), node_selector=selector)
-
-
-def _remember(known: Results, found: DeviceResult, features: Features) -> DeviceRequestAllocationResult:
-    result = known[found.request, found.device] = _result("", 0, found, features)
-    return result
+    return _result("", 0, DeviceResult(request, device, None), features)
 
 
 def _result(uid: str, at: int, found: DeviceResult, features: Features) -> DeviceRequestAllocationResult:
@@ -154,7 +123,7 @@ def _node_selector(
         if spec.per_device_node_selection:
             name, selector = device.node_name, device.node_selector
         if name is not None or device.binds_to_node:
-            return _only(node_name)
+            return only(node_name)
         if selector is None or selector is last:  # most devices of a claim are of one slice
             continue
         last, terms = selector, selector.node_selector_terms
@@ -171,8 +140,17 @@ def _node_selector(
 
 
 @lru_cache(maxsize=1 << 13)
-def _only(node_name: str) -> NodeSelector:
-    """The node of a name."""
+def only(node_name: str) -> NodeSelector:
+    """Return a selector of one node.
+
+    Parameters
+    ----------
+    node_name : str
+
+    Returns
+    -------
+    NodeSelector
+    """
     requirement = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
     return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(requirement,)),))
 

@@ -164,7 +164,7 @@ def claim_results(
     for claim, (choices, devices) in zip(claims, found, strict=True):
         chosen = [claim.alternatives[at][choice] for at, choice in enumerate(choices)]
         results = [
-            _device_result(of_all[at], view.devices[number], several) for at, number, several in devices
+            _device_result(of_all[at], view.device(number), several) for at, number, several in devices
         ]
         classes: list[Any] = [class_of(one.class_name) for one in chosen]
         out.append(ClaimResult(claim, results, chosen, classes))

@@ -141,20 +141,109 @@ def properties_of(driver: str, device: Device) -> bytes:
     return _encode((driver, device.allow_multiple_allocations, device.attributes, device.capacity))
 
 
+class SliceKind:
+    """What slices of one driver with equal devices have in common.
+
+    Parameters
+    ----------
+    driver : str
+    devices : tuple of Device
+
+    Attributes
+    ----------
+    repeats : bool
+        Whether two of the devices have one name.
+    consumes : bool
+        Whether a device takes of shared counters.
+    waits : bool
+        Whether a device has binding conditions.
+    is_last : bool
+        See `DevicePool.is_last`.
+    """
+
+    def __init__(self, driver: str, devices: tuple[Device, ...]) -> None:
+        self.driver, self.devices = driver, devices
+        self.repeats = len({one.name for one in devices}) < len(devices)
+        self.consumes = any(one.consumes_counters for one in devices)
+        self.waits = any(one.binding_conditions for one in devices)
+        self.is_last = any(one.binding_conditions is not None for one in devices)
+
+    @lazy_attribute
+    def properties(self) -> list[bytes]:
+        """See `PublishedDevice`."""
+        return [properties_of(self.driver, one) for one in self.devices]
+
+
+class SliceKinds:
+    """The kinds of slices that live as long as the object."""
+
+    def __init__(self) -> None:
+        self._same: dict[tuple[str, int], SliceKind] = {}  # most slices of a driver are equal
+        self._equal: dict[bytes, SliceKind] = {}
+
+    def of(self, spec: ResourceSliceSpec) -> SliceKind:
+        """Return the kind of a slice.
+
+        Parameters
+        ----------
+        spec : ResourceSliceSpec
+
+        Returns
+        -------
+        SliceKind
+        """
+        same = spec.driver, id(spec.devices)
+        kind = self._same.get(same)
+        if kind is None:
+            equal = _encode((spec.driver, spec.devices))
+            kind = self._equal.get(equal)
+            if kind is None:
+                kind = self._equal[equal] = SliceKind(spec.driver, spec.devices)
+            self._same[same] = kind
+        return kind
+
+
 @dataclass(eq=False)
 class PublishedSlice:
     """A slice with its devices."""
 
     slice: ResourceSlice
+    kinds: SliceKinds
+
+    @lazy_attribute
+    def kind(self) -> SliceKind:
+        return self.kinds.of(self.slice.spec)
 
     @lazy_attribute
     def devices(self) -> list[PublishedDevice]:
-        spec = self.slice.spec
-        driver, pool, own = spec.driver, spec.pool.name, self.slice
-        return [
-            PublishedDevice((driver, pool, one.name), one, own, properties_of(driver, one))
-            for one in spec.devices
-        ]
+        return list(map(self.device, range(len(self.kind.devices))))
+
+    @lazy_attribute
+    def _made(self) -> dict[int, PublishedDevice]:
+        return {}
+
+    def device(self, at: int) -> PublishedDevice:
+        """Return one of the devices.
+
+        Parameters
+        ----------
+        at : int
+            Its place in the slice.
+
+        Returns
+        -------
+        PublishedDevice
+            The same object at each call.
+        """
+        made = self._made.get(at)
+        if made is None:
+            kind, spec = self.kind, self.slice.spec
+            device = kind.devices[at]
+            made = PublishedDevice(
+                (spec.driver, spec.pool.name, device.name), device, self.slice, kind.properties[at]
+            )
+            self._made[at] = made
+        return made
 
     @property
     def pool(self) -> tuple[str, str]:
@@ -182,10 +271,10 @@ class DevicePool:
     Attributes
     ----------
     driver, name : str
-    devices : list of PublishedDevice
-        Those of slices for the node, in order; empty if the pool is incomplete or invalid.
-    elsewhere : list of PublishedDevice
-        Those of other slices with devices that take counters of the pool.
+    slices : list of PublishedSlice
+        Those for the node, in order; empty if the pool is incomplete or invalid.
+    others : list of PublishedSlice
+        Other slices with devices that take counters of the pool.
     counters : Counters
         The shared counters of the pool.
     is_incomplete : bool
@@ -196,21 +285,59 @@ class DevicePool:
 
     driver: str
     name: str
-    devices: list[PublishedDevice] = field(default_factory=list)
-    elsewhere: list[PublishedDevice] = field(default_factory=list)
+    slices: Sequence[PublishedSlice] = ()
+    others: Sequence[PublishedSlice] = ()
     counters: Counters = field(default_factory=dict)
     is_incomplete: bool = False
     is_invalid: bool = False
 
     @lazy_attribute
+    def devices(self) -> list[PublishedDevice]:
+        """The devices of the slices for the node."""
+        return [device for one in self.slices for device in one.devices]
+
+    @lazy_attribute
+    def elsewhere(self) -> list[PublishedDevice]:
+        """The devices of the other slices."""
+        return [device for one in self.others for device in one.devices]
+
+    def device(self, at: int) -> PublishedDevice:
+        """Return one of `devices`; others need not be made for it.
+
+        Parameters
+        ----------
+        at : int
+
+        Returns
+        -------
+        PublishedDevice
+        """
+        for one in self.slices:
+            if at < len(one.kind.devices):
+                return one.device(at)
+            at -= len(one.kind.devices)
+        raise IndexError("there are fewer devices")
+
+    @lazy_attribute
     def selects_nodes(self) -> bool:
         """Whether devices choose their nodes each."""
-        return any(one.slice.spec.per_device_node_selection for one in self.devices)
+        return any(one.slice.spec.per_device_node_selection for one in self.slices)
+
+    @lazy_attribute
+    def is_of_node(self) -> bool:
+        """Whether all slices with devices for the node are of the node alone."""
+        specs = [one.slice.spec for one in self.slices]
+        return all(one.node_name is not None and not one.per_device_node_selection for one in specs)
 
     @lazy_attribute
     def is_last(self) -> bool:
         """Whether a device has binding conditions: such pools come after all others."""
-        return any(one.device.binding_conditions is not None for one in self.devices)
+        return any(one.kind.is_last for one in self.slices)
+
+    @property
+    def has_counters(self) -> bool:
+        """Whether shared counters may decide about a device."""
+        return bool(self.counters or self.others) or any(one.kind.consumes for one in self.slices)
 
 
 @dataclass(eq=False)
@@ -242,7 +369,9 @@ class DeviceSlices:
         self._alike: dict[Hashable, list[DevicePool]] = {}
         self._built: dict[Hashable, DevicePool | None] = {}
         self._views: dict[Hashable, DeviceView] = {}
-        for one in sorted(map(PublishedSlice, slices), key=_order):
+        self._columns: dict[Hashable, DeviceView] = {}
+        kinds = SliceKinds()
+        for one in sorted([PublishedSlice(one, kinds) for one in slices], key=_order):
             of_pool, spec = self._of_pool.setdefault(one.pool, _SlicesOfPool()), one.slice.spec
             of_pool.generations[one.generation] += 1
             if any(device.consumes_counters for device in spec.devices):
@@ -313,8 +442,11 @@ class DeviceSlices:
         hashable
         """
         pools = self.pools_of(node)
-        chosen = [one.is_for(node) for pool in pools if pool.selects_nodes for one in pool.devices]
-        return tuple(map(id, pools)), tuple(chosen)
+        return tuple(map(id, pools)), self._chosen(pools, node)
+
+    def _chosen(self, pools: Iterable[DevicePool], node: Node) -> tuple[bool, ...]:
+        """Which of the devices that choose their nodes choose a node."""
+        return tuple([one.is_for(node) for pool in pools if pool.selects_nodes for one in pool.devices])
 
     def view_of(self, node: Node) -> DeviceView:
         """Return the view of a node for searches of one caller, who loads its state before each search.
@@ -329,8 +461,33 @@ class DeviceSlices:
         """
         key = self.view_key(node)
         if key not in self._views:
-            self._views[key] = DeviceView(self.pools_of(node), node, self._features, False)
+            self._views[key] = self.new_view(node, False)
         return self._views[key]
+
+    def new_view(self, node: Node, is_order_free: bool) -> DeviceView:
+        """Return another view of a node. Views share columns whose devices differ in names of pools alone.
+
+        Parameters
+        ----------
+        node : Node
+        is_order_free : bool
+            See `DeviceView`.
+
+        Returns
+        -------
+        DeviceView
+        """
+        pools, kinds = self.pools_of(node), list[Hashable]()
+        for pool in pools:
+            if pool.has_counters:  # these may depend on names
+                return DeviceView(pools, node, self._features, is_order_free)
+            kinds.append(tuple([id(one.kind) for one in pool.slices]))
+        key = tuple(kinds), self._chosen(pools, node), len({pool.name for pool in pools})
+        like = self._columns.get(key)
+        if like is not None:
+            return DeviceView(pools, node, self._features, is_order_free, like)
+        like = self._columns[key] = DeviceView(pools, node, self._features, is_order_free)
+        return like
 
     def devices(self) -> Iterable[PublishedDevice]:
         """Return all devices."""
@@ -388,11 +545,10 @@ class DeviceSlices:
         others: list[PublishedSlice],
     ) -> DevicePool:
         """The pool of its slices for a node, of those of them with devices for it, and of other slices."""
-        devices = [device for one in usable for device in one.devices]
-        if len({device.id for device in devices}) != len(devices):
+        if any(one.kind.repeats for one in usable) or (len(usable) > 1 and _share_names(usable)):
             return DevicePool(*key, is_invalid=True)
         if not (self._features.partitionable and (key in self._counting or self._of_pool[key].consuming)):
-            return DevicePool(*key, devices)
+            return DevicePool(*key, usable)
         invalid = DevicePool(*key, is_invalid=True)
         counters: dict[tuple[str, str], Quantity] = {}
         sets: set[str] = set()
@@ -403,11 +559,16 @@ class DeviceSlices:
                 sets.add(counter_set.name)
                 for name, counter in counter_set.counters.items():
                     counters[counter_set.name, name] = Quantity(counter.value)
-        elsewhere = [device for one in others for device in one.devices]
-        every = [device for one in slices for device in one.devices] + elsewhere
+        every = [device for one in (*slices, *others) for device in one.devices]
         if not all(_counters_exist(one, sets, counters) for one in every if one.device.consumes_counters):
             return invalid
-        return DevicePool(*key, devices, elsewhere, counters)
+        return DevicePool(*key, usable, others, counters)
+
+
+def _share_names(slices: Iterable[PublishedSlice]) -> bool:
+    """Whether several slices of a pool have a device of one name."""
+    names = [device.name for one in slices for device in one.kind.devices]
+    return len(set(names)) < len(names)
 
 
 def _counters_exist(device: PublishedDevice, sets: set[str], counters: Counters) -> bool:

@@ -17,9 +17,13 @@ from moorage.objects.model.resource_claims import (
     ResourceClaim,
 )
 from moorage.store import Informer
-from moorage.store.informers.indexer import by_namespace
 from moorage.volume.binding.assume_cache import AssumeCache, ObjectNotFoundError
 from moorage.volume.binding.claims import VolumeError
+
+
+def _nowhere(claim: ResourceClaim) -> tuple[()]:
+    """No values of an index: nobody looks for the claims of a namespace."""
+    return ()
 
 
 class DevicesInUse:
@@ -51,10 +55,10 @@ class DevicesInUse:
         """Count the devices of an allocation."""
         self.changes += 1
         for result in allocation.devices.results:
-            device = result.driver, result.pool, result.device
             if result.admin_access:
                 continue
-            if not self._is_share(result):
+            device = result.driver, result.pool, result.device
+            if result.share_id is None or not self._counts_shares:
                 self.devices.add(device)
                 continue
             amounts = self.consumed.setdefault(device, {})
@@ -118,7 +122,7 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         # By UID of a pod, the keys of claims for its extended resources, of those that were deleted as well.
         self._extended: dict[str, list[str]] = {}
         self._changed: set[DeviceId] | None = None  # since the last `take_changes`; None: any devices
-        super().__init__(informer, "ResourceClaim", "namespace", by_namespace)
+        super().__init__(informer, "ResourceClaim", "", _nowhere)
 
     # ---- devices in use ------------------------------------------------------------------------------------
 
@@ -159,7 +163,9 @@ class ClaimCache(AssumeCache[ResourceClaim]):
             self._changed.update(devices)
 
     def _note(self, allocation: AllocationResult) -> None:
-        self.note_changes([(one.driver, one.pool, one.device) for one in allocation.devices.results])
+        if self._changed is not None:
+            for one in allocation.devices.results:
+                self._changed.add((one.driver, one.pool, one.device))
 
     def _observe(self, key: str, obj: ResourceClaim | None) -> None:
         """Count or give up the devices of a claim after a change to a state; None: it is gone."""
@@ -296,8 +302,8 @@ class ClaimCache(AssumeCache[ResourceClaim]):
 
     def claims(self) -> Iterator[ResourceClaim]:
         """Return the latest states of all claims."""
-        for namespace in self.index_values():
-            yield from self.list_value(namespace)
+        for claim in self._objects.values():
+            yield self._assumed.get(claim.key, claim)
 
     def extended_claims(self, pod: Pod) -> list[ResourceClaim]:
         """Return the latest states of the claims for the extended resources of a pod.
@@ -310,7 +316,10 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         -------
         list of ResourceClaim
         """
-        found = map(self.find, self._extended.get(pod.metadata.uid, ()))
+        keys = self._extended.get(pod.metadata.uid)
+        if keys is None:
+            return []
+        found = map(self.find, keys)
         return [claim for claim in found if claim is not None]
 
     # ---- transactions --------------------------------------------------------------------------------------

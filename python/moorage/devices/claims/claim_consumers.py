@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from moorage._core.services.claims_of_pods import ClaimError, claims_by_use, pod_claims
 from moorage.objects import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimConsumerReference
 from moorage.store import Lister, NotFoundError
-
-from .pod_resource_claims import ClaimError, claims_by_use, pod_claims
 
 API_GROUP = "scheduling.k8s.io"
 RESOURCE = "podgroups"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage import framework as fwk
+from moorage._core.services.claims_of_pods import ClaimError, claim_keys
 from moorage.devices.device_state import DeviceState
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, indexed, is_same_pod, of_itself, on, queue_if
@@ -13,7 +14,7 @@ from moorage.objects import Pod
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.store import NotFoundError
 
-from .pod_resource_claims import ClaimError, claim_keys, may_be_of
+from .pod_resource_claims import may_be_of
 
 
 class ClaimHints(ClaimsPlugin):

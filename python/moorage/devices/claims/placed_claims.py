@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -117,7 +117,7 @@ class PlacedClaims:
             return range(len(pods))
         for at, (pod, placed) in enumerate(pods):
             try:
-                own = self._reserved(client, pod, placed, claims)
+                own = self._reserved(pod, placed, claims)
             except (AllocationError, ApiError, ClaimWriteError):
                 left.append(at)
                 continue
@@ -164,23 +164,25 @@ class PlacedClaims:
             self._writer.delete(claim)
 
     def _reserved(
-        self, store: ObjectStore, pod: Pod, placed: PlacedPod, earlier: Mapping[str, ResourceClaim]
+        self, pod: Pod, placed: PlacedPod, earlier: Mapping[str, ResourceClaim]
     ) -> dict[str, ResourceClaim]:
         """Return the claims of a pod, by key, as they are to be written after those of earlier pods. That for
-        extended resources is to be created."""
+        extended resources is to be created. A claim that has changed since the pod was placed is refused."""
         out, user = dict[str, ResourceClaim](), of_pod(pod)
         for claim, allocation in self._allocated(placed):
             key = claim.key
-            if claim.name != IN_MEMORY:
-                claim = earlier.get(key) or store.get(ResourceClaim, claim.name, claim.namespace)
-            if not is_reserved_for(claim, pod):
+            claim = earlier.get(key, claim)
+            if not (claim.status.reserved_for and is_reserved_for(claim, pod)):
                 out[key] = self._writer.reserved(claim, allocation, user)
         return out
 
-    def _allocated(self, placed: PlacedPod) -> list[tuple[ResourceClaim, AllocationResult | None]]:
+    def _allocated(self, placed: PlacedPod) -> Iterable[tuple[ResourceClaim, AllocationResult | None]]:
         """Return the claims of a pod, each with its allocation if the pod is the first to need it."""
-        new = iter(self._devices.demands.allocations(placed.taken, placed.asking, placed.node))
-        return [(one, next(new, None) if one.status.allocation is None else None) for one in placed.claims]
+        new = self._devices.demands.allocations(placed.taken, placed.asking, placed.node)
+        if len(new) == len(placed.claims):
+            return zip(placed.claims, new, strict=True)
+        rest = iter(new)
+        return [(one, next(rest, None) if one.status.allocation is None else None) for one in placed.claims]
 
     def _write(self, pod: Pod, placed: PlacedPod) -> None:
         """Write the claims of one pod; an error takes back the reservations."""

@@ -329,6 +329,8 @@ class VolumesOfBatch:
         The resources of the next pod that its devices provide on every node.
     claiming : dict of int to object
         The pods with resource claims that the core is to place: what their plugin needs to write the claims.
+    known : dict of object to object
+        By plugin, what it has found out that is the same for all pods of the batch.
     """
 
     def __init__(self) -> None:
@@ -341,6 +343,7 @@ class VolumesOfBatch:
         self.ends = False
         self.provided = NO_RESOURCES
         self.claiming: dict[int, Any] = {}
+        self.known: dict[object, Any] = {}
 
 
 class FixedNeeds(Struct):

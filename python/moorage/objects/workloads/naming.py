@@ -12,6 +12,7 @@ from moorage.objects.model.workload import PodTemplateSpec
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Characters of generated names, without vowels and digits that look like letters (apimachinery, rand)."""
+_PAIRS = [first + second for second in _ALPHABET for first in _ALPHABET]
 _SUFFIX_LENGTH = 5
 _MAX_BASE = 63 - _SUFFIX_LENGTH
 _SPACE = len(_ALPHABET) ** _SUFFIX_LENGTH
@@ -59,11 +60,11 @@ def _hash(data: bytes) -> int:
 
 
 def _letters(number: int, length: int) -> str:
-    letters = []
-    for _ in range(length):
-        number, digit = divmod(number, len(_ALPHABET))
-        letters.append(_ALPHABET[digit])
-    return "".join(letters)
+    letters = ""
+    while len(letters) < length:
+        number, pair = divmod(number, len(_PAIRS))
+        letters += _PAIRS[pair]
+    return letters[:length]
 
 
 def generated_names(base: str, seed: str) -> Iterator[str]:

@@ -11,9 +11,9 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from moorage._core.base.resources import pod_requests
+from moorage._core.services.claims_of_pods import ClaimError
 from moorage.controllers.resource_claims.resource_claim_controller import claim_of_template
 from moorage.devices.allocation.claim_requests import ClaimRequests, ClassOf, Request
-from moorage.devices.claims.pod_resource_claims import ClaimError
 from moorage.devices.device_state import DeviceState
 from moorage.devices.extended_resources import ANNOTATION, claim_spec, find_claim, new_claim
 from moorage.devices.request_survey import (

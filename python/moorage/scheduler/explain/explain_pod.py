@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
+from moorage._core.services.claims_of_pods import ClaimError
 from moorage.cache import SchedulerCache
-from moorage.devices.claims.pod_resource_claims import ClaimError
 from moorage.errors import InputError
 from moorage.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.framework.plugin.group_index import PodGroups

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from moorage._core.decide.pod_batch import END
-from moorage.devices.claims.pod_resource_claims import claim_keys
+from moorage._core.services.claims_of_pods import claim_keys
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.profiles.in_core import NO_RESOURCES, FixedNeeds, VolumesOfBatch
 from moorage.framework.profiles.profile import Profile
@@ -45,6 +45,8 @@ class VolumeClasses:
         # What is known of pods, with the versions of what that depends on: by UID, those that no plugin about
         # volumes restricts, and what needs of all others do not depend on other pods.
         self._known: dict[Engine, tuple[tuple[int, ...], dict[str, PodSpec], dict[str, FixedNeeds]]] = {}
+        self._asked: Hashable = None  # engine, class, needs and provided resources of the latest pod
+        self._found = -1  # its class with volumes
         self._in_use: VolumesInUse | None = None
         self._released = 0  # `VolumesInUse.released` when the first pod of the batch got a demand
 
@@ -57,7 +59,7 @@ class VolumeClasses:
             The object itself.
         """
         if self._ready:
-            self._batch, self._ready, self._in_use = VolumesOfBatch(), {}, None
+            self._batch, self._ready, self._in_use, self._asked = VolumesOfBatch(), {}, None, None
         return self
 
     def __call__(self, pod: Pod, pod_class: int, at: int) -> tuple[int, list[tuple[int, int, int]], int]:
@@ -105,9 +107,14 @@ class VolumeClasses:
             self._in_use.refresh()
             self._released = self._in_use.released
         demands = engine.search.states.volume_demands
-        found = engine.cache.state.classes.with_volumes(pod_class, needs, batch.provided)
-        if found not in demands:
-            demands[found] = known[0].volume_demand(needs)
+        asked = engine, pod_class, needs, batch.provided
+        if asked == self._asked:  # as by the pod before
+            found = self._found
+        else:
+            found = engine.cache.state.classes.with_volumes(pod_class, needs, batch.provided)
+            if found not in demands:
+                demands[found] = known[0].volume_demand(needs)
+            self._asked, self._found = asked, found
         # A claim in use rejects every node before the limits are asked, wherever the volumes are.
         takes_devices = 0 if demands[found].devices is None else 1 + batch.follows
         return found, [] if IN_USE in needs else batch.shared, takes_devices
@@ -169,7 +176,9 @@ class VolumeClasses:
         self, engine: Engine, pod: Pod, profile: Profile, nodes: NodesView
     ) -> tuple[Hashable, ...] | None:
         exclusive = self._batch.exclusive
-        if not engine.decides_alone(pod) or (engine.profile.has_units and group_of(pod) is not None):
+        if engine.handle.extenders and not engine.decides_alone(pod):
+            return None
+        if engine.profile.has_units and group_of(pod) is not None:
             return None
         if exclusive and not exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
             return None

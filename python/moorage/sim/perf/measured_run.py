@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
 from typing import cast
 
 import numpy as np
@@ -159,15 +158,12 @@ class MeasuredRun(VirtualRun):
         if end - at < MANY:
             return end
         if self._template_at < at:
-            self._template_at = next(
-                filter(partial(self._may_be_many, infos), range(at, len(infos))), len(infos)
-            )
+            runs = [pod_run for pod_run, _ in self._runs()]
+            many = {one for one in set(runs) if len(one) >= MANY and one.has_replicas}
+            may_begin = (number for number in range(at, len(infos)) if runs[number] in many) if many else ()
+            fresh = (number for number in may_begin if runs[number].is_fresh(infos[number].pod))
+            self._template_at = next(iter(fresh), len(infos))
         return min(self._template_at, end)
-
-    def _may_be_many(self, infos: Sequence[QueuedPodInfo], at: int) -> bool:
-        """Whether a pod equals its template, and its run has many pods."""
-        pod_run, _ = self._runs()[at]
-        return len(pod_run) >= MANY and pod_run.is_fresh(infos[at].pod)
 
     def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
         """The end of the run of pods from `at` on that equal their template and have consecutive indices."""

@@ -96,11 +96,17 @@ class PodRun:
         """
         meta, template = pod.metadata, self.template
         return (
-            pod.spec is template.spec
+            self.has_replicas
+            and pod.spec is template.spec
             and meta.labels is template.metadata.labels
-            and not template.spec.resource_claims  # their names are in the status of each pod
-            and not (meta.deletion_timestamp or self.given_name or pod.status.nominated_node_name)
+            and not (meta.deletion_timestamp or pod.status.nominated_node_name)
         )
+
+    @property
+    def has_replicas(self) -> bool:
+        """Whether pods of the run may equal its template."""
+        # The names of claims are in the status of each pod.
+        return not (self.given_name or self.template.spec.resource_claims)
 
     def matches(self, labels: dict[str, str]) -> bool:
         """Whether the pods have all given labels.

@@ -145,20 +145,22 @@ class AssumeCache(Generic[T]):
         int
             How many were stored.
         """
-        stored = 0
+        stored, index = 0, self._index_func
         with self._lock:
+            assumed, reported = self._assumed, self._objects
             for obj in objects:
                 try:
                     key = self._key(obj)
-                    known = self._assumed.get(key) or self._objects.get(key)
+                    known = assumed.get(key) or reported.get(key)
                     if known is not None and self._version(obj) <= self._version(known):
                         continue
-                    tuple(self._index_func(obj))  # an error is raised before anything is stored
-                    self._objects.put(key, obj)
+                    tuple(index(obj))  # an error is raised before anything is stored
+                    reported.put(key, obj)
                 except VolumeError as error:
                     logger.error("add failed: %s", error)
                     continue
-                self._assumed.pop(key, None)
+                if assumed:
+                    assumed.pop(key, None)
                 self._observe(key, obj)
                 stored += 1
         return stored

@@ -8,7 +8,8 @@ from moorage._core.state cimport ClusterState
 
 cdef class DeviceViews:
     cdef readonly list views, rows_of, changed, taken
-    cdef readonly dict places
+    cdef dict of_pool    # by driver and name of a pool, the indices of views
+    cdef dict of_device  # the same for a pool of several views, by name of the device
     cdef readonly object features
     cdef ClusterState state
     cdef list memory
@@ -16,7 +17,8 @@ cdef class DeviceViews:
     cdef int64_t epoch  # the number of times that `changed` was emptied
     cdef int32_t* view_of  # [row] index of the view; -1 for none
 
-    cdef int note(self, object device) except -1
+    cdef int note(self, tuple device) except -1
+    cdef list views_with(self, tuple device)
 
 
 cdef class SharedDevices(NodeDevices):
@@ -32,9 +34,10 @@ cdef class SharedDevices(NodeDevices):
 cdef class DeviceDemand(NodeDevices):
     cdef readonly DeviceViews views
     cdef readonly Wanted wanted
-    cdef list memory, searches, answers
+    cdef list memory, answers
+    cdef dict searches      # by the view with the columns
     cdef int64_t most_steps
-    cdef int64_t* versions  # [view] the version of the view that the answer is for
+    cdef int64_t* versions  # [view] the version of the view that the answer is for, plus 1; 0 for no answer
     cdef int32_t* scores    # [view] its score; -1 without a solution
     cdef uint8_t* failed    # [view] 1 if its search fails with an error
     cdef int32_t n_failed   # the number of views with `failed`
@@ -42,3 +45,4 @@ cdef class DeviceDemand(NodeDevices):
     cdef int64_t epoch
 
     cdef int _answer(self, int32_t at) except -1
+    cdef DeviceSearch _search_of(self, DeviceView view)

@@ -15,6 +15,9 @@ cdef enum:
     LONG = 1 << 16  # a longer list of changes begins anew, and demands look at all views
 
 
+cdef list NOWHERE = []
+
+
 cdef class DeviceViews:
     """The views of all nodes, and the changes of their devices.
 
@@ -44,14 +47,14 @@ cdef class DeviceViews:
         self.views, self.rows = list(views), <int32_t>len(view_of)
         self.view_of = <int32_t*>allocate(self.memory, sizeof(int32_t), self.rows + 1)
         self.rows_of = [[] for _ in self.views]
-        self.changed, self.taken, self.places = [], [], {}
+        self.changed, self.taken, self.of_pool, self.of_device = [], [], {}, {}
         for row in range(self.rows):
             self.view_of[row] = view_of[row]
             if view_of[row] >= 0:
                 self.rows_of[view_of[row]].append(row)
         for at, view in enumerate(self.views):
-            for device in view.ids:
-                self.places.setdefault(device, []).append(at)
+            for pool in view.pools:
+                self.of_pool.setdefault((pool.driver, pool.name), []).append(at)
 
     def view_at(self, int32_t row):
         """Return the view of a row, or None.
@@ -75,16 +78,50 @@ cdef class DeviceViews:
         used : bool
         shares : mapping of str to Quantity or None
         """
-        for at in self.places.get(device, ()):
+        for at in self.views_with(device):
             self.views[at].set_state(device, used, shares)
         self.note(device)
 
-    cdef int note(self, device) except -1:
+    def load(self, allocated):
+        """Set the state of all devices.
+
+        Parameters
+        ----------
+        allocated : AllocatedDevices
+        """
+        cdef DeviceView view
+        for view in self.views:
+            view.free_others(allocated)
+        for device in allocated.devices:
+            for at in self.views_with(device):
+                self.views[at].set_state(device, True, allocated.consumed.get(device))
+        for device, shares in allocated.consumed.items():
+            for at in self.views_with(device):
+                self.views[at].set_state(device, device in allocated.devices, shares)
+        self.changed.clear()
+        self.epoch += 1
+
+    cdef list views_with(self, tuple device):
+        """The indices of the views that may have a device."""
+        cdef tuple pool = (device[0], device[1])
+        cdef list found = self.of_pool.get(pool, NOWHERE)
+        cdef dict by_name
+        if len(found) < 2:
+            return found
+        by_name = self.of_device.get(pool)
+        if by_name is None:
+            by_name = self.of_device[pool] = {}
+            for at in found:
+                for name in (<DeviceView>self.views[at]).names_in(pool):
+                    by_name.setdefault(name, []).append(at)
+        return by_name.get(device[2], NOWHERE)
+
+    cdef int note(self, tuple device) except -1:
         """Note that the state of a device may have changed."""
         if len(self.changed) > LONG:
             self.changed.clear()
             self.epoch += 1
-        self.changed += self.places.get(device, ())
+        self.changed += self.views_with(device)
 
 
 cdef class SharedDevices(NodeDevices):
@@ -126,7 +163,7 @@ cdef class SharedDevices(NodeDevices):
             return -1
         rows, view = self.views.rows_of[latest[2]], self.views.views[latest[2]]
         for _, devices in latest[3]:
-            specs = [view.devices[device].slice.spec for _, device, _ in devices]
+            specs = [view.device(device).slice.spec for _, device, _ in devices]
             if not specs or not all([one.node_name for one in specs]):
                 return -1
         return rows[0] if len(rows) == 1 else -1
@@ -155,7 +192,7 @@ cdef class DeviceDemand(NodeDevices):
         self.versions = <int64_t*>allocate(self.memory, sizeof(int64_t), n + 1)
         self.scores = <int32_t*>allocate(self.memory, sizeof(int32_t), n + 1)
         self.failed = <uint8_t*>allocate(self.memory, 1, n + 1)
-        self.searches, self.answers = [None] * n, [None] * n
+        self.searches, self.answers = {}, [None] * n
 
     cdef int refresh(self) except -1:
         cdef Py_ssize_t at
@@ -173,15 +210,13 @@ cdef class DeviceDemand(NodeDevices):
     cdef int _answer(self, int32_t at) except -1:
         """Search the devices of a view again, if its devices have changed."""
         cdef DeviceView view = self.views.views[at]
-        cdef DeviceSearch search = self.searches[at]
+        cdef DeviceSearch search
         cdef int32_t row
         cdef bint fits, failed
-        if search is None:
-            search = self.searches[at] = DeviceSearch(self.wanted, view, self.views.features, self.most_steps)
-            search.settle()
-        elif self.versions[at] == view.version:
+        if self.versions[at] == view.version + 1:
             return 0
-        self.versions[at], found, failed = view.version, None, False
+        self.versions[at], found, failed = view.version + 1, None, False
+        search = self._search_of(view)
         try:
             found = search.find()
         except MoorageError:
@@ -196,6 +231,17 @@ cdef class DeviceDemand(NodeDevices):
             if self.fits[row] != fits:
                 self.fits[row] = fits
                 self.views.state.table.changed(LOG_ROW, row)
+
+    cdef DeviceSearch _search_of(self, DeviceView view):
+        """The search of a view: views with the same columns share one."""
+        cdef DeviceView like = view if view.like is None else view.like
+        cdef DeviceSearch search = self.searches.get(like)
+        if search is None:
+            search = DeviceSearch(self.wanted, like, self.views.features, self.most_steps)
+            search.settle()
+            self.searches[like] = search
+        search.view = view
+        return search
 
     def fits_on(self, rows):
         """Return which nodes have the devices.
@@ -259,10 +305,10 @@ cdef class DeviceDemand(NodeDevices):
             for alternative, device, _ in devices:
                 if self.wanted.alternatives[alternative].admin_access:
                     continue
-                name = view.devices[device].id
-                for place in self.views.places[name]:
+                name = view.id_of(device)
+                for place in self.views.views_with(name):
                     other = self.views.views[place]
-                    for member in other.index[name]:
+                    for member in other.members_of(name):
                         other.set_used(member, True)
                 self.views.note(name)
 

@@ -336,7 +336,7 @@ cdef class DeviceSearch:
         cdef bint matches
         if known[0] == UNKNOWN:
             matches = (self.allows_waiting or not self.view.flags[device] & WAITING) \
-                and self._matches(alternative, self.view.devices[device]) \
+                and self._matches(alternative, self.view.device(device)) \
                 and self.view.flags[device] & HERE != 0
             known[0] = YES if matches else NO
         return known[0] == YES
@@ -356,7 +356,7 @@ cdef class DeviceSearch:
         cdef uint8_t* known = &self.tolerates[alternative * self.view.n + device]
         if known[0] == UNKNOWN:
             asked = self.wanted.alternatives[alternative]
-            published = self.view.devices[device]
+            published = self.view.device(device)
             tolerates = not published.device.taints or self.wanted.rules.tolerates(asked, published)
             known[0] = YES if tolerates else NO
         return known[0] == YES
@@ -367,7 +367,7 @@ cdef class DeviceSearch:
         cdef int32_t at, first = self.view.capacity[device]
         cdef mr_amount* out
         if known[0] == UNREAD:
-            published, answers = self.view.devices[device], <dict>self.wanted.amounting[alternative]
+            published, answers = self.view.device(device), <dict>self.wanted.amounting[alternative]
             properties = published.properties
             if properties not in answers:
                 asked = self.wanted.alternatives[alternative]
@@ -427,7 +427,7 @@ cdef class DeviceSearch:
             if must:
                 raise self.wanted.rules.constraint_error(
                     self.wanted.claims[asked.claim], self.wanted.alternatives[alternative],
-                    view.devices[device])
+                    view.device(device))
             return False
         view.touch(device)
         if not several:

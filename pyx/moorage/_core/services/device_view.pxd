@@ -23,12 +23,17 @@ cdef struct Consumption:
 
 
 cdef class DeviceView:
-    cdef readonly list pools, devices
+    cdef readonly list pools
     cdef readonly int32_t n, members
     cdef readonly bint is_order_free
     cdef readonly int64_t version  # grows whenever the state changes
-    cdef dict index, slot_of, values_of, names
+    cdef readonly DeviceView like  # has the columns; None for an own set
+    cdef dict place_of       # by driver and name, the index of a pool
+    cdef dict index          # by the index of a pool and the name of a device, its members
+    cdef dict slot_of, values_of, names
     cdef list memory, keys, capacities
+    cdef list device_names   # [member]
+    cdef list all_devices    # [member], once all were asked for
     cdef int32_t n_slots, n_pools, n_names, n_dirty, n_touched
     cdef int32_t* pool       # [member]
     cdef uint8_t* flags      # [member] bits of DeviceFlag
@@ -60,6 +65,11 @@ cdef class DeviceView:
     cdef uint8_t* is_touched  # [usable device]
     cdef int32_t* touched
 
+    cpdef device(self, int32_t member)
+    cpdef tuple id_of(self, int32_t member)
+    cdef list names_in(self, tuple pool)
+    cdef list members_of(self, tuple device)
+    cdef int free_others(self, allocated) except -1
     cdef int set_used(self, int32_t member, bint used) except -1
     cdef int set_shares(self, int32_t member, dict amounts) except -1
     cdef int refresh(self) except -1

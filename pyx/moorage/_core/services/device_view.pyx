@@ -14,6 +14,7 @@ cdef object HIGH = 1 << 60
 cdef enum:
     MOST_WHOLES = 1 << 12
 cdef dict _wholes = {}  # see `_whole`
+cdef list NOBODY = []
 
 
 cdef mr_amount amount_of(nanos) except? -1:
@@ -45,36 +46,94 @@ cdef class DeviceView:
     is_order_free : bool
         Whether the counters of a pool depend on its own devices alone. As upstream, pools of one name share
         what the first of them had available when it was asked first in a cycle.
+    like : DeviceView, optional
+        A view that was made without another, and has the same `DeviceSlices.layout_key`.
 
     Attributes
     ----------
-    devices : list of PublishedDevice
+    pools : list of DevicePool
     n : int
         The number of devices that can be allocated, which come first.
     members : int
         The number of all devices.
     """
 
-    def __init__(self, pools, node, features, bint is_order_free):
+    def __init__(self, pools, node, features, bint is_order_free, DeviceView like=None):
         cdef Py_ssize_t at
-        self.pools, self.is_order_free, self.memory = list(pools), is_order_free, []
-        self.devices = [device for pool in self.pools for device in pool.devices]
-        self.n = <int32_t>len(self.devices)
-        self.devices += [device for pool in self.pools for device in pool.elsewhere]
-        self.members = <int32_t>len(self.devices)
-        self.index, self.slot_of, self.values_of, self.names = {}, {}, {}, {}
-        for at, device in enumerate(self.devices):
-            self.index.setdefault(device.id, []).append(at)
-        _fill_pools(self)
-        _fill_devices(self, node, features)
-        _fill_counters(self)
-        _fill_capacities(self)
+        self.pools, self.is_order_free, self.memory, self.like = list(pools), is_order_free, [], like
+        self.place_of = {(pool.driver, pool.name): at for at, pool in enumerate(self.pools)}
+        if like is None:
+            _fill_columns(self, node, features)
+        else:
+            _share_columns(self, like)
         _allocate_state(self)
 
     @property
-    def ids(self):
-        """The identifiers of the devices, without repetition."""
-        return self.index.keys()
+    def devices(self):
+        """All devices."""
+        if self.all_devices is None:
+            self.all_devices = [device for pool in self.pools for device in pool.devices]
+            self.all_devices += [device for pool in self.pools for device in pool.elsewhere]
+        return self.all_devices
+
+    cpdef device(self, int32_t member):
+        """Return a device; others need not be made for it.
+
+        Parameters
+        ----------
+        member : int
+
+        Returns
+        -------
+        PublishedDevice
+        """
+        if self.all_devices is None and 0 <= member < self.n:
+            return self.pools[self.pool[member]].device(member - self.first[self.pool[member]])
+        return self.devices[member]
+
+    def pool_of(self, int32_t member):
+        """Return the pool of a device.
+
+        Parameters
+        ----------
+        member : int
+
+        Returns
+        -------
+        DevicePool
+
+        Raises
+        ------
+        IndexError
+            There is no such device.
+        """
+        if not 0 <= member < self.members:
+            raise IndexError(f"there is no device {member}")
+        return self.pools[self.pool[member]]
+
+    cpdef tuple id_of(self, int32_t member):
+        """Return the identifier of a device.
+
+        Parameters
+        ----------
+        member : int
+
+        Returns
+        -------
+        (str, str, str)
+        """
+        pool = self.pools[self.pool[member]]
+        return pool.driver, pool.name, self.device_names[member]
+
+    cdef list names_in(self, tuple pool):
+        """The names of the devices of a pool, by driver and name of the pool."""
+        at = self.place_of[pool]
+        return [name for place, name in self.index if place == at]
+
+    cdef list members_of(self, tuple device):
+        """The members with an identifier."""
+        at = self.place_of.get((device[0], device[1]))
+        return NOBODY if at is None else self.index.get((at, device[2]), NOBODY)
 
     def load(self, allocated):
         """Set the state of all devices.
@@ -85,9 +144,20 @@ cdef class DeviceView:
         """
         cdef int32_t member
         for member in range(self.members):
-            name = self.devices[member].id
+            name = self.id_of(member)
             self.set_used(member, name in allocated.devices)
             self.set_shares(member, allocated.consumed.get(name))
+
+    cdef int free_others(self, allocated) except -1:
+        """Free the devices that are not allocated any more."""
+        cdef int32_t member
+        for member in range(self.members):
+            if self.used[member] or self.is_shared[member]:
+                name = self.id_of(member)
+                if name not in allocated.devices:
+                    self.set_used(member, False)
+                if name not in allocated.consumed:
+                    self.set_shares(member, None)
 
     def set_state(self, device, bint used, shares):
         """Set the state of a device.
@@ -101,7 +171,7 @@ cdef class DeviceView:
         shares : mapping of str to Quantity or None
             What shares take of its capacity; None if there are no shares.
         """
-        for member in self.index.get(device, ()):
+        for member in self.members_of(device):
             self.set_used(member, used)
             self.set_shares(member, shares)
 
@@ -174,12 +244,14 @@ cdef class DeviceView:
         list, which equals nothing."""
         cdef Py_ssize_t at
         cdef int32_t* out
+        if self.like is not None:
+            return self.like.attribute_values(attribute)
         known = self.values_of.get(attribute)
         if known is None:
             out = <int32_t*>allocate(self.memory, sizeof(int32_t), self.n + 1)
             numbers = {}
             for at in range(self.n):
-                value = self.devices[at].attribute_value(attribute)
+                value = self.all_devices[at].attribute_value(attribute)
                 if value is None:
                     out[at] = ABSENT
                 else:
@@ -251,6 +323,34 @@ cdef int _open(DeviceView view, int32_t pool) except -1:
 # ---- columns -----------------------------------------------------------------------------------------------
 
 
+cdef int _fill_columns(DeviceView view, node, features) except -1:
+    """Make the columns of a view."""
+    cdef int32_t at
+    view.n = <int32_t>sum([len(pool.devices) for pool in view.pools])
+    view.members = <int32_t>len(view.devices)
+    view.index, view.slot_of, view.values_of, view.names = {}, {}, {}, {}
+    view.device_names = [device.id[2] for device in view.devices]
+    _fill_pools(view)
+    for at in range(view.members):
+        view.index.setdefault((view.pool[at], view.device_names[at]), []).append(at)
+    _fill_devices(view, node, features)
+    _fill_counters(view)
+    _fill_capacities(view)
+
+
+cdef int _share_columns(DeviceView view, DeviceView like) except -1:
+    """Use the columns of another view."""
+    if len(view.pools) != like.n_pools or like.like is not None:
+        raise ValueError("the other view has other pools")
+    view.n, view.members, view.n_pools, view.n_names = like.n, like.members, like.n_pools, like.n_names
+    view.n_slots, view.slot_of, view.names, view.index = like.n_slots, like.slot_of, like.names, like.index
+    view.device_names, view.keys, view.capacities = like.device_names, like.keys, like.capacities
+    view.pool, view.flags, view.first, view.elsewhere = like.pool, like.flags, like.first, like.elsewhere
+    view.name, view.counters, view.consumptions = like.name, like.counters, like.consumptions
+    view.shared, view.available, view.capacity, view.whole = \
+        like.shared, like.available, like.capacity, like.whole
+
+
 cdef int _fill_pools(DeviceView view) except -1:
     cdef int32_t at, device = 0, other = view.n
     view.n_pools = <int32_t>len(view.pools)
@@ -275,7 +375,7 @@ cdef int _fill_devices(DeviceView view, node, features) except -1:
     cdef int32_t at
     view.flags = <uint8_t*>allocate(view.memory, 1, view.members + 1)
     for at in range(view.n):
-        published = view.devices[at]
+        published = view.all_devices[at]
         device = published.device
         if device.allow_multiple_allocations and features.consumable_capacity:
             view.flags[at] |= SEVERAL
@@ -294,14 +394,14 @@ cdef int32_t _slot(DeviceView view, int32_t name, key) except -1:
 
 cdef int _fill_counters(DeviceView view) except -1:
     cdef int32_t at, n = 0, member
-    cdef int32_t total = sum([len(one.counters) for one in view.devices if one.device.consumes_counters])
+    cdef int32_t total = sum([len(one.counters) for one in view.all_devices if one.device.consumes_counters])
     view.counters = <int32_t*>allocate(view.memory, sizeof(int32_t), view.members + 1)
     view.consumptions = <Consumption*>allocate(view.memory, sizeof(Consumption), total + 1)
     for member in range(view.members):
         view.counters[member] = n
-        if not view.devices[member].device.consumes_counters:
+        if not view.all_devices[member].device.consumes_counters:
             continue
-        for key, quantity in view.devices[member].counters.items():
+        for key, quantity in view.all_devices[member].counters.items():
             view.consumptions[n].slot = _slot(view, view.name[view.pool[member]], key)
             view.consumptions[n].amount = amount_of(nanos(quantity))
             n += 1
@@ -332,36 +432,37 @@ cdef object _whole(value):
 
 cdef int _fill_capacities(DeviceView view) except -1:
     cdef int32_t n = 0, member
-    view.capacities = [name for published in view.devices for name in published.device.capacity]
+    view.capacities = [name for published in view.all_devices for name in published.device.capacity]
     view.capacity = <int32_t*>allocate(view.memory, sizeof(int32_t), view.members + 1)
     view.whole = <mr_amount*>allocate(view.memory, sizeof(mr_amount), len(view.capacities) + 1)
     for member in range(view.members):
         view.capacity[member] = n
-        for capacity in view.devices[member].device.capacity.values():
+        for capacity in view.all_devices[member].device.capacity.values():
             view.whole[n] = amount_of(_whole(capacity.value))
             n += 1
     view.capacity[view.members] = n
 
 
 cdef int _allocate_state(DeviceView view) except -1:
+    """Take memory for the state of a view, at once: large items first."""
     cdef int32_t pool
-    cdef Py_ssize_t capacities = len(view.capacities) + 1
-    view.used = <uint8_t*>allocate(view.memory, 1, view.members + 1)
-    view.is_shared = <uint8_t*>allocate(view.memory, 1, view.members + 1)
-    view.in_use = <mr_amount*>allocate(view.memory, sizeof(mr_amount), capacities)
-    view.open = <uint8_t*>allocate(view.memory, 1, view.n + 1)
-    view.is_dirty = <uint8_t*>allocate(view.memory, 1, view.n_pools + 1)
-    view.dirty = <int32_t*>allocate(view.memory, sizeof(int32_t), view.n_pools + 1)
-    view.is_ready = <uint8_t*>allocate(view.memory, 1, view.n_names + 1)
-    view.is_short = <uint8_t*>allocate(view.memory, 1, view.n_names + 1)
-    view.is_limited = <uint8_t*>allocate(view.memory, 1, view.n_slots + 1)
-    view.limit = <mr_amount*>allocate(view.memory, sizeof(mr_amount), view.n_slots + 1)
-    view.taken = <int32_t*>allocate(view.memory, sizeof(int32_t), view.n + 1)
-    view.consumed = <mr_amount*>allocate(view.memory, sizeof(mr_amount), view.n_slots + 1)
-    view.share = <mr_amount*>allocate(view.memory, sizeof(mr_amount), capacities)
-    view.has_share = <uint8_t*>allocate(view.memory, 1, view.n + 1)
-    view.is_touched = <uint8_t*>allocate(view.memory, 1, view.n + 1)
-    view.touched = <int32_t*>allocate(view.memory, sizeof(int32_t), view.n + 1)
+    cdef Py_ssize_t n = view.n + 1, members = view.members + 1, pools = view.n_pools + 1
+    cdef Py_ssize_t names = view.n_names + 1, slots = view.n_slots + 1, capacities = len(view.capacities) + 1
+    cdef mr_amount* amounts
+    cdef int32_t* numbers
+    cdef uint8_t* flags
+    amounts = <mr_amount*>allocate(
+        view.memory, 1, 2 * (slots + capacities) * sizeof(mr_amount) + (2 * n + pools) * sizeof(int32_t)
+        + 2 * members + 3 * n + pools + 2 * names + slots)
+    numbers = <int32_t*>(amounts + 2 * (slots + capacities))
+    flags = <uint8_t*>(numbers + 2 * n + pools)
+    view.in_use, view.share = amounts, amounts + capacities
+    view.limit, view.consumed = view.share + capacities, view.share + capacities + slots
+    view.taken, view.touched, view.dirty = numbers, numbers + n, numbers + 2 * n
+    view.used, view.is_shared, flags = flags, flags + members, flags + 2 * members
+    view.open, view.has_share, view.is_touched, flags = flags, flags + n, flags + 2 * n, flags + 3 * n
+    view.is_ready, view.is_short, flags = flags, flags + names, flags + 2 * names
+    view.is_limited, view.is_dirty = flags, flags + slots
     for pool in range(view.n_pools):
         view.is_dirty[pool], view.dirty[pool] = True, pool
     view.n_dirty = view.n_pools

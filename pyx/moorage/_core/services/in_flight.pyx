@@ -211,6 +211,30 @@ cdef class InFlight:
         if self.pods and not self.is_held:
             self.log.append((event, old, new))
 
+    def observe_run(self, event, notices):
+        """Record an event of several objects; see `observe`.
+
+        Parameters
+        ----------
+        event : ClusterEvent or None
+            None: it is not recorded.
+        notices : iterable of Notice
+            Of the objects.
+
+        Returns
+        -------
+        int
+            Their number.
+        """
+        cdef Notice notice
+        cdef Py_ssize_t n = 0
+        cdef bint records = event is not None and self.pods and not self.is_held
+        for notice in notices:
+            if records:
+                self.log.append((event, notice))
+            n += 1
+        return n
+
     def observe_evictions(self, evictions, events_of, deleted, is_registered):
         """Record that pods were changed and then deleted. The objects are made where they are read.
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from moorage._core.base.quantity import Quantity
-from moorage.devices.allocation.device_pools import DevicePool, PublishedDevice, properties_of, selects
+from moorage.devices.allocation.device_pools import (
+    NO_COUNTERS,
+    Counters,
+    DevicePool,
+    PublishedDevice,
+    properties_of,
+    selects,
+)
 from moorage.devices.features import Features
 from moorage.objects import Node, NodeSelector
 from moorage.objects.model.resource_slices import ResourceSlice
@@ -56,7 +63,7 @@ class PoolsOfNodes:
         if len({one.id for one in devices}) < len(devices):
             return DevicePool(*key, is_invalid=True)
         if not self.features.partitionable:
-            return DevicePool(*key, devices)
+            return _pool(key, devices)
         sets = [each for one in slices for each in one.spec.shared_counters]
         counters = {
             (one.name, name): Quantity(counter.value)
@@ -70,7 +77,21 @@ class PoolsOfNodes:
             return DevicePool(*key, is_invalid=True)
         if not names <= {one.name for one in sets}:
             return DevicePool(*key, is_invalid=True)
-        return DevicePool(*key, devices, elsewhere, counters)
+        return _pool(key, devices, elsewhere, counters)
+
+
+def _pool(
+    key: tuple[str, str],
+    devices: list[PublishedDevice],
+    elsewhere: Sequence[PublishedDevice] = (),
+    counters: Counters = NO_COUNTERS,
+) -> DevicePool:
+    """A pool by its devices instead of its slices."""
+    pool = DevicePool(*key, counters=counters)
+    pool.devices, pool.elsewhere = devices, [*elsewhere]
+    pool.selects_nodes = any(one.slice.spec.per_device_node_selection for one in devices)
+    pool.is_last = any(one.device.binding_conditions is not None for one in devices)
+    return pool
 
 
 def _name(one: ResourceSlice) -> str:

@@ -1,0 +1,16 @@
+from collections.abc import Callable
+
+from moorage.errors import MoorageError
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.resource_claims import ResourceClaim
+
+class ClaimError(MoorageError): ...
+
+def pod_claims(
+    pod: Pod, find: Callable[[str], ResourceClaim | None], of_group: bool = False
+) -> list[ResourceClaim]: ...
+def claims_by_use(
+    pod: Pod, find: Callable[[str], ResourceClaim | None], of_group: bool = False
+) -> list[tuple[str, ResourceClaim]]: ...
+def claim_keys(pod: Pod) -> list[str]: ...
+def is_owned_by_group(claim: ResourceClaim, group: str) -> bool: ...

@@ -58,6 +58,7 @@ def build(target: Path) -> Path:
     """Build the Go program, and return its path."""
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-modcacherw -buildvcs=false -mod=readonly"}
     run = partial(subprocess.run, cwd=HERE, env=environment, check=True, text=True)
+    run(["go", "mod", "download", "k8s.io/kubernetes"])  # `go list` names the folder of what is there
     found = run(["go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes"], stdout=subprocess.PIPE)
     module = Path(found.stdout.strip())
     for part in ("pkg", "third_party"):

@@ -38,8 +38,8 @@ def test_a_queue() -> None:
             NODE_ADD, None, None
         ),
         "record_evictions": lambda: one.record_evictions([]),
-        "record_run": lambda: one.record_run(NODE_ADD, []),
         "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
+        "record_run": lambda: one.record_run(NODE_ADD, []),
         **{name: partial(getattr(one, name), NODE_ADD) for name in ("asks_by_class", "may_react")},
         "knows_any": lambda: one.knows_any([p]),
         "flush_backoff_completed": one.flush_backoff_completed,
@@ -56,8 +56,7 @@ def test_a_queue() -> None:
         "save": one.save,
         "undo": lambda: one.undo(saved),
         "copy_from": lambda: one.copy_from(one),
-        "repair": one.repair,
-        "close": one.close,
+        **{name: getattr(one, name) for name in ("repair", "close")},
     }
     # One look-up each.
     exempt = ["get", "backoff_until", "has_unschedulable", "is_listening", "now", "shortest_backoff"]

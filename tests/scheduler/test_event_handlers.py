@@ -41,7 +41,11 @@ def one(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
         SEEN.append((event.label, old.name if old else "", new.name if new else "", check is not None))
         move(self, event, old, new, check)
 
+    def see_run(self: SchedulingQueue, event: Any, notices: Any) -> int:
+        return 0  # so that each is passed by itself
+
     monkeypatch.setattr(SchedulingQueue, "move_all_to_active_or_backoff_queue", see)
+    monkeypatch.setattr(SchedulingQueue, "record_run", see_run)
     return scheduler
 
 
@@ -392,6 +396,20 @@ def test_other_kinds(one: Scheduler, kind: str, namespace: str, fields: Any, wan
     one.sync()
     prefix = "" if kind.startswith("Persistent") else "storage.k8s.io/"
     assert labels() == [f"{prefix}{kind}{action}" for action in wanted]
+
+
+def test_pods_in_flight_see_runs_of_other_kinds() -> None:
+    scheduler = Scheduler(clock=Clock(), config=None)
+    scheduler.client.create(pod("flying"))
+    scheduler.sync()
+    assert scheduler.queue.pop(timeout=0) is not None
+    for name in "ab":
+        scheduler.client.create(thing("StorageClass", name, ""))
+    scheduler.client.update(replace(thing("StorageClass", "a", ""), parameters={"b": "c"}))
+    scheduler.sync()
+    found = [(event.label, new.name) for event, _, new in scheduler.queue.in_flight_events()]
+    prefix = "storage.k8s.io/StorageClass"
+    assert found == [(f"{prefix}Add", "a"), (f"{prefix}Add", "b"), (f"{prefix}Update", "a")]
 
 
 # ---- what a failure does -----------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ class DeviceDemands:
         self._shapes: dict[int, _Shape] = {}
         self._numbers: dict[Hashable, int] = {}  # of what equals for claims with equal answers
         self._masks: dict[NodeSelector, Mask | None] = {}
-        self._results: dict[tuple[Request, DeviceView, int], DeviceRequestAllocationResult] = {}
+        self._results: dict[tuple[Hashable, DeviceView, int], DeviceRequestAllocationResult] = {}
         self._current: DeviceViews | None = None
         self._sharing: SharedDevices | None = None  # with `_current`
         self._cluster: ClusterState | None = None
@@ -472,7 +472,7 @@ class DeviceDemands:
         view, known, results = taken.view, self._results, list[DeviceRequestAllocationResult]()
         columns = view.like or view
         for at, number, several in taken.found[0][1]:
-            pool, asked = view.pool_of(number), (requests[at], columns, number)
+            pool, asked = view.pool_of(number), (requests[at].likeness, columns, number)
             if several or not pool.is_of_node:
                 return None
             if asked not in known:

@@ -286,8 +286,8 @@ class PodHandler:
     def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
         """Process the leading notices of one kind in one step (see `RunHandler`).
 
-        The kinds are: new pods without a node; new pods on nodes; assumed pods whose binding is reported;
-        pods on nodes that are changed and then deleted, as victims of preemption are.
+        The kinds are: new pods without a node; new pods on nodes; assumed pods whose binding is reported, or
+        whose status; pods on nodes that are changed and then deleted, as victims of preemption are.
 
         Parameters
         ----------
@@ -300,7 +300,12 @@ class PodHandler:
         """
         if next(iter(notices)).is_addition:
             return self._on_new_pods(notices) or self._on_new_bound_pods(notices)
-        return self._on_bound_pods(notices) or self._on_preemptions(notices) or self._on_evicted_pods(notices)
+        return (
+            self._on_bound_pods(notices)
+            or self._on_assumed_pods(notices)
+            or self._on_preemptions(notices)
+            or self._on_evicted_pods(notices)
+        )
 
     def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods without a node to the queue; return their number."""
@@ -357,6 +362,22 @@ class PodHandler:
             self._leave(*[notice.old for notice in bound])
             self.queue.move_all_for_each(ASSIGNED_POD_ADD, (notice.new for notice in bound))
         return len(bound)
+
+    def _on_assumed_pods(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Pass over the leading changes of assumed pods that have no effect; return their number."""
+        passed, is_assumed = 0, self.cache.is_assumed_pod
+        for notice in notices:
+            if notice.is_addition or notice.is_deletion:
+                break
+            old, new = notice.old, notice.known
+            if old.spec.node_name or new.spec.node_name or not is_assumed(new):
+                break
+            if old.metadata.uid != new.metadata.uid or not self.is_ours(new):
+                break
+            if FINISHED & {old.status.phase, new.status.phase} or new.metadata.deletion_timestamp:
+                break
+            passed += 1
+        return passed
 
     def _on_evicted_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Remove the leading pods that are each changed and then deleted; return the number of notices. The

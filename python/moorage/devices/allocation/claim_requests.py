@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.services.device_search import SearchTimeoutError as SearchTimeoutError
 from moorage.errors import MoorageError
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.objects.model.resource_claims import (
     ALL,
     DeviceClass,
@@ -90,6 +91,11 @@ class Request:
     def full_name(self) -> str:
         """The name in results: ``parent/name`` for an alternative."""
         return f"{self.parent}/{self.name}" if self.parent else self.name
+
+    @lazy_attribute
+    def likeness(self) -> Hashable:
+        """Equal for requests whose results for a whole device are equal."""
+        return self.full_name, self.admin_access, tuple(self.tolerations)
 
     @property
     def wants_all(self) -> bool:

@@ -334,7 +334,7 @@ class DevicePool:
         """Whether a device has binding conditions: such pools come after all others."""
         return any(one.kind.is_last for one in self.slices)
 
-    @property
+    @lazy_attribute
     def has_counters(self) -> bool:
         """Whether shared counters may decide about a device."""
         return bool(self.counters or self.others) or any(one.kind.consumes for one in self.slices)

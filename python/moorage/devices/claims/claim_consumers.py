@@ -28,7 +28,8 @@ def of_pod(pod: Pod) -> ResourceClaimConsumerReference:
     -------
     ResourceClaimConsumerReference
     """
-    return ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.metadata.uid)
+    meta = pod.metadata
+    return ResourceClaimConsumerReference(resource="pods", name=meta.name, uid=meta.uid)
 
 
 def of_group(group: PodGroup) -> ResourceClaimConsumerReference:

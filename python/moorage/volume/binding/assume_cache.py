@@ -152,7 +152,7 @@ class AssumeCache(Generic[T]):
                 try:
                     key = self._key(obj)
                     known = assumed.get(key) or reported.get(key)
-                    if known is not None and self._version(obj) <= self._version(known):
+                    if known is not None and not self._is_newer(obj, known):
                         continue
                     tuple(index(obj))  # an error is raised before anything is stored
                     reported.put(key, obj)
@@ -364,6 +364,13 @@ class AssumeCache(Generic[T]):
         if not isinstance(obj, Object):
             raise ObjectNameError("object has no meta: object does not implement the Object interfaces")
         return obj.key
+
+    def _is_newer(self, obj: T, known: T) -> bool:
+        """Whether a state has a higher resource version than another."""
+        new, old = obj.metadata.resource_version, known.metadata.resource_version
+        if len(new) == len(old) < _SAFE_DIGITS and (both := new + old).isascii() and both.isdigit():
+            return new > old
+        return self._version(obj) > self._version(known)
 
     def _version(self, obj: T) -> int:
         text = obj.metadata.resource_version

@@ -118,6 +118,7 @@ def difference(scenario: Json, seed: int) -> tuple[Any, Any] | None:
     random = Random(seed)
     worlds = [told(world_of, scenario, seed, alone) for alone in (False, True)]
     if not all(isinstance(world, World) for world in worlds):
+        DONE["refused"] += 1
         return None if str(worlds[0]) == str(worlds[1]) else (worlds[0], worlds[1])
     together, alone = worlds
     waiting: list[Any] = []

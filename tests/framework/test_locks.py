@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.plugin.waiting_pods import PodInPreBind, WaitingPod, WaitingPods
@@ -14,7 +12,6 @@ from tests.locks import check_locked, is_held
 
 def test_nominations() -> None:
     one, p, q = PodNominator(), pod("p"), pod("q")
-    nominated = replace(p, status=replace(p.status, nominated_node_name="n"))
     saved = one.save()
     calls = {
         "add_nominated_pod": lambda: one.add_nominated_pod(p, NominatingInfo("n")),
@@ -26,7 +23,6 @@ def test_nominations() -> None:
         "nominated_before": lambda: one.nominated_before(p),
         "nominated_nodes": lambda: one.nominated_nodes(),
         "is_alone": lambda: one.is_alone(p, "n"),
-        "is_last": lambda: one.is_last(nominated),
         "delete_nominated_pod_if_exists": lambda: one.delete_nominated_pod_if_exists(p),
         "save": one.save,
         "undo": lambda: one.undo(saved),

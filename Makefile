@@ -123,7 +123,7 @@ mutants: .venv/campaign
 	$(PY) -m tests.campaign.mutants build/campaign/mutants.json --sample $(or $(SAMPLE),500) --seed $(or $(SEED),1)
 
 # Lines and branches of Python, lines of C and Cython that the tests reach, in a build of its own, where gcov counts the
-# lines of C. ONLY=tests/core measures a part.
+# lines of C when a process ends by itself: xdist kills workers that take longer for it. ONLY=tests/core measures a part.
 COVERED := build/coverage
 coverage: .venv/campaign
 	rm -f $(COVERED)/python* $(COVERED)/lib/moorage/_core/libmoorage_kernels.so
@@ -131,7 +131,7 @@ coverage: .venv/campaign
 	find $(COVERED) -name '*.gcda' -delete
 	export PYTHONPATH=$(COVERED)/lib LD_LIBRARY_PATH=$(CURDIR)/$(COVERED)/lib/moorage/_core; \
 	$(PY) -c 'import moorage; assert "$(COVERED)" in moorage.__file__, moorage.__file__' && \
-	$(PY) -m coverage run -m pytest -n auto -q -p no:benchmark $(ONLY)
+	$(PY) -m coverage run -m pytest -p no:xdist -q -p no:benchmark $(ONLY)
 	$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report --skip-covered --sort=miss
 	$(PY) -m tests.campaign.line_counts $(COVERED)/temp

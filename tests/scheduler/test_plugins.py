@@ -392,3 +392,17 @@ def test_nominated_pods_count_for_plugins_too() -> None:
     assert one.context.schedule_one(pod("low", on="", priority=1)).node != "a"
     assert {n: s.reasons for n, s in one.examine(pod("x")).rejected.items()} == {"a": ("1 there",)}
     assert one.examine(pod("higher", priority=10)).rejected == {}
+
+
+def test_a_nomination_without_evictions_is_tried_again_once() -> None:
+    asked: list[str] = []
+
+    def post_filter(self: Any, state: Any, pod: Pod, statuses: Any) -> Any:
+        asked.append(pod.name)
+        return NominatingInfo("a"), None
+
+    plugin = make(mo.PostFilterPlugin, "Hopes", post_filter=post_filter)
+    pods = [pod("p", requests={"cpu": 2})]
+    result = scheduler_with(only(), plugin, pods=pods, nodes=[node("a", cpu=1)]).run()
+    assert set(result.unschedulable) == {"default/p"}
+    assert asked == ["p", "p"]

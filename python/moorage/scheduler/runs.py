@@ -86,6 +86,7 @@ class Run:
         self._limit, self._preemptor_priority = ALL, 0
         self._has_evicted = False  # whether pods were evicted for the last pod that was tried
         self._evicts = False
+        self._evictions, self._retried = 0, dict[str, int]()  # of preemptors: the evictions until then
         self._has_bound = False  # whether pods were bound one by one since the last sync
         # Groups that have failed since the last event that may help them, and their popped pods.
         self._failed_groups: set[UnitKey] = set()
@@ -263,12 +264,13 @@ class Run:
     def _retry_preemptors(self) -> bool:
         """Activate preemptors that no hint has moved since their victims were deleted; False without any."""
         failures, again = self.result.unschedulable, []
-        if not failures:
-            return False
-        for info in self.queue.inactive():
-            failure = failures.get(info.pod.key)
-            if info.place is Place.UNSCHEDULABLE and failure is not None and failure.nominated_node:
-                failures[info.pod.key] = Failure(failure.diagnosis, failure.error)
+        for info in self.queue.inactive() if failures else ():
+            key = info.pod.key
+            if info.place is not Place.UNSCHEDULABLE or self._retried.get(key) == self._evictions:
+                continue  # nothing has made room since
+            if (failure := failures.get(key)) is not None and failure.nominated_node:
+                failures[key] = Failure(failure.diagnosis, failure.error)
+                self._retried[key] = self._evictions
                 again.append(info.pod)
         self.queue.activate(again)
         return bool(again)
@@ -737,6 +739,7 @@ class Run:
 
     def _note_evictions(self, evicted: Mapping[str, Eviction]) -> None:
         """Record the evictions of pods, by ``namespace/name``."""
+        self._evictions += 1
         self.result.evicted.update(evicted)
         for key in evicted if self.result.placements else ():
             self.result.placements.pop(key, None)

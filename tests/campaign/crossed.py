@@ -99,7 +99,7 @@ def disturb(scheduler: Scheduler, random: Random) -> Any:
     if how == "rollback":
         with scheduler.transaction():
             outcome(scheduler)
-            for pod in pods[:2]:
+            for pod in scheduler.client.list(Pod)[0][:2]:  # those that are not evicted
                 scheduler.client.delete(Pod, pod.name, pod.namespace)
             outcome(scheduler)
     elif how == "fork":

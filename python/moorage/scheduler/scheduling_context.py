@@ -33,7 +33,8 @@ from .placing.volume_classes import VolumeClasses
 from .records import Records
 
 VOLUMES, PROFILE = int(Route.VOLUMES), int(Route.PROFILE)
-EXTENDERS, WAITS, SIGNED = int(Route.EXTENDERS), int(Route.WAITS), int(Route.SIGNED)
+EXTENDERS, WAITS = int(Route.EXTENDERS), int(Route.WAITS)
+SIGNED, SIGNATURE = int(Route.SIGNED), int(Route.SIGNATURE)
 SEGMENTS = APART | VOLUMES | ~(PROFILE - 1)
 """Route bits that select the engine and the kind of cycle; a batch is cut where one of them changes."""
 
@@ -81,6 +82,9 @@ class SchedulingContext:
     group_cycle_bugs: bool = True
     percentage_of_placements: int | None = None
     _device_classes: int = field(default=0, init=False)  # `changes` of their lister when routes were computed
+    # Of the last signed pod, and whether its route has SIGNATURE.
+    _signature: bytes | None = field(default=None, init=False)
+    _turn: int = field(default=0, init=False)
 
     @property
     def nominator(self) -> PodNominator:
@@ -214,8 +218,10 @@ class SchedulingContext:
             route |= EXTENDERS
         if engine.profile.has_units and group_of(pod) is not None:
             route |= WAITS
-        if engine.signs and engine.sign(pod) is not None:  # volumes do not change the signature
-            route |= SIGNED
+        if engine.signs and (signature := engine.sign(pod)) is not None:  # volumes do not change it
+            if signature != self._signature:
+                self._signature, self._turn = signature, self._turn ^ SIGNATURE
+            route |= SIGNED | self._turn
         return route
 
     def deciding(self, route: int) -> Engine:

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.make import node, pod
 
+from moorage._core.decide.pod_batch import Placements
 from moorage._core.decide.scored_nodes import ScoredNodes
+from moorage.objects import Cluster
+from moorage.scheduler import Scheduler
 
 Nodes = list[tuple[int, int]]
 
@@ -72,3 +76,17 @@ def test_what_a_list_knows() -> None:
 def test_each_node_has_a_total(names: int, totals: int) -> None:
     with pytest.raises(ValueError, match=f"{names} nodes with {totals} totals"):
         ScoredNodes(b"", "", 0.0, np.zeros(names, np.int32), np.zeros(totals, np.int64), False)
+
+
+def test_only_equal_pods_follow_a_list() -> None:
+    one = Scheduler(Cluster(nodes=[node("a"), node("b")]))
+    batch = one.context.batch_of([pod("p"), pod("q"), pod("r", requests={"cpu": 1})])
+    search, short = one.placer.search, Placements(one.cache.state, 1, batch)
+    for first, end in ((0, 3), (1, 0), (1, 3)):
+        with pytest.raises(IndexError, match=f"pods {first} to {end} are not equal pods with a row"):
+            scored([1, 2], True).place(search, batch, Placements(one.cache.state, 3, batch), first, end)
+    with pytest.raises(IndexError, match="pods 0 to 2 are not equal pods with a row"):
+        scored([1, 2], True).place(search, batch, short, 0, 2)
+    for first in (-1, 3):
+        with pytest.raises(IndexError, match=f"there is no pod {first} among 3"):
+            scored([1, 2], True).place(search, batch, short, first, first)

@@ -4,7 +4,7 @@ search leaves to the next, equal pod."""
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tests.core.make import node, pod, port
 from tests.scheduler.make import Clock
 
+from moorage._core.decide.pod_batch import Route
 from moorage.framework.plugin.interface import (
     Code,
     FilterPlugin,
@@ -20,14 +21,21 @@ from moorage.framework.plugin.interface import (
     SignPlugin,
     Status,
 )
+from moorage.framework.runtime.call import StatusError
 from moorage.objects import Cluster
 from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import Pod, PodStatus, TopologySpreadConstraint
+from moorage.objects.model.pod import (
+    EmptyDirVolumeSource,
+    Pod,
+    PodStatus,
+    TopologySpreadConstraint,
+    Volume,
+)
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
-from moorage.scheduler.cycle.opportunistic_batching import take_hint
-from moorage.scheduler.cycle.results import Decision
+from moorage.scheduler.cycle.opportunistic_batching import place_listed
+from moorage.scheduler.cycle.results import Decision, ScheduleResult
 from moorage.scheduler.placing.place import Placing
 
 LARGE = {"cpu": 3}  # one of them fills a node
@@ -377,20 +385,60 @@ def test_pods_of_a_batch_follow_the_list_without_cycles(verb: str, monkeypatch: 
 
 
 def test_an_exception_between_hints_places_none_of_the_pods(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, calls = scheduler(nodes=6), itertools.count()
+    one = scheduler(nodes=6)
     before = one.table.requested["cpu"].tolist()
 
-    def failing(*arguments: Any) -> int:
-        if next(calls) == 2:
-            raise MemoryError
-        return take_hint(*arguments)
+    def failing(engine: Any, scored: Any, batch: Any, result: Any, first: int, end: int) -> int:
+        assert place_listed(engine, scored, batch, result, first, first + 2) == first + 2
+        raise MemoryError
 
-    monkeypatch.setattr("moorage.scheduler.placing.place.take_hint", failing)
+    monkeypatch.setattr("moorage.scheduler.placing.place.place_listed", failing)
     with pytest.raises(MemoryError):
         one.schedule_pods([large(f"p{at}") for at in range(5)])
+    monkeypatch.undo()
     assert one.table.requested["cpu"].tolist() == before
     assert one.context.rotation.engines[0].batching.scored is None
     assert one.schedule_pods([large(f"p{at}") for at in range(5)]).nodes == ["f", "e", "d", "c", "b"]
+
+
+def test_pods_of_equal_class_and_other_signature_do_not_follow_the_list() -> None:
+    """Of volumes the class reads none here; the signature does."""
+    one = scheduler(nodes=6)
+    volumes = (), (Volume("a", empty_dir=EmptyDirVolumeSource()),)
+    pods = [large(f"p{at}", volumes=volumes[at in (2, 3)]) for at in range(5)]
+    batch = one.context.batch_of(pods)
+    assert batch.classes() == [batch.target(0)[0]]
+    turns = [batch.route(at) & Route.SIGNATURE for at in range(5)]
+    assert turns[0] == turns[1] != turns[2] == turns[3] != turns[4]
+    assert [batch.end_of_run(at) for at in range(5)] == [2, 2, 4, 4, 5]
+    assert batch.key(0, 1) == batch.key(2, 3), "a search does not depend on it"
+    together, single = (scheduler(nodes=6, tie_break="go-heap") for _ in range(2))
+    assert together.schedule_pods(pods).nodes == [node for node, _ in outcomes(single, *pods)]
+
+
+class FailsForTheThird:
+    """A list of scored nodes."""
+
+    signature, created, chosen = b"s", 0.0, "a"
+
+    def place(self, search: Any, batch: Any, result: Any, first: int, end: int) -> int:
+        result.rows[first : first + 2] = 7
+        raise StatusError(Status(Code.ERROR, ("broken",)))
+
+
+def test_a_pod_for_which_a_plugin_fails_has_a_cycle_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = scheduler()
+    batch = one.context.batch_of([large(f"p{at}") for at in range(5)])
+    engine, result = one.context.rotation.engines[0], ScheduleResult(one.cache.state, 5, batch)
+    monkeypatch.setattr(engine, "sign", lambda pod: b"s")
+    assert place_listed(engine, cast(Any, FailsForTheThird()), batch, result, 1, 5) == 3
+
+
+def test_a_list_expires_in_the_middle_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moorage.scheduler.placing.place.LISTED", 2)
+    one, alone = scheduler(nodes=8, clock=itertools.count(0.0, 0.2).__next__), cycles(monkeypatch)
+    one.schedule_pods([large(f"p{at}") for at in range(8)])
+    assert alone == [0, 5], "two times two pods follow a list, until it is more than 0.5 s old"
 
 
 @given(

@@ -14,13 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 
-from .results import Decision
+from .results import Decision, ScheduleResult
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -134,10 +135,8 @@ def find_hint(engine: Engine, scored: ScoredNodes | None, state: CycleState, pod
 
 def _may_use(engine: Engine, scored: ScoredNodes, target: Target, signature: bytes | None) -> bool:
     """Whether a pod may use the list of the last cycle; see `find_hint`."""
-    if signature is None or scored.signature != signature or len(scored) == 0:
-        return False
     row = engine.row_in_view(scored.chosen)
-    if row < 0 or engine.batching.clock() - scored.created > MAX_AGE:
+    if row < 0 or len(scored) == 0 or not _is_fresh(engine, scored, signature):
         return False
     try:
         return engine.search.verdict(row, *target, nominated=False) != 0
@@ -145,33 +144,40 @@ def _may_use(engine: Engine, scored: ScoredNodes, target: Target, signature: byt
         return False
 
 
-def take_hint(engine: Engine, scored: ScoredNodes, target: Target, pod: Pod) -> int:
-    """Take the next node of the list of the last cycle, if the pod may use the list and fits there. No pod
-    is nominated, and all plugins are in the core.
+def _is_fresh(engine: Engine, scored: ScoredNodes, signature: bytes | None) -> bool:
+    """Whether a list is of pods with this signature, and not older than `MAX_AGE`."""
+    is_signed = signature is not None and scored.signature == signature
+    return is_signed and engine.batching.clock() - scored.created <= MAX_AGE
+
+
+def place_listed(
+    engine: Engine, scored: ScoredNodes, batch: PodBatch, result: ScheduleResult, first: int, end: int
+) -> int:
+    """Place equal pods of a batch on the nodes of the list of the last cycle, as far as each may use the list
+    and fits there. No pod is nominated, and all plugins are in the core.
 
     Parameters
     ----------
     engine : Engine
     scored : ScoredNodes
-        The list; unchanged where the result is -1.
-    target : (int, int, int)
-        Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
-    pod : Pod
+        The list.
+    batch : PodBatch
+    result : ScheduleResult
+        Receives the rows.
+    first, end : int
+        Index of the first pod, and index after the last; all belong to one run of the batch.
 
     Returns
     -------
     int
-        The row of the node; -1 where the pod needs a cycle of its own.
+        Index of the first pod that needs a cycle of its own, or `end`.
     """
-    if not _may_use(engine, scored, target, engine.sign(pod)):
-        return -1
-    name = engine.cache.state.symbols.names[scored.best()] or ""
-    row = engine.row_in_view(name)
-    if row < 0 or engine.search.verdict(row, *target):
-        return -1
-    scored.pop()
-    scored.chosen = name
-    return row
+    if not _is_fresh(engine, scored, engine.sign(batch.pod(first))):
+        return first
+    try:
+        return scored.place(engine.search, batch, result, first, end)
+    except StatusError:  # the cycle of the pod tells of it
+        return result.unplaced(first, end)[0]
 
 
 def leave_nodes(engine: Engine, hint: Hint, decision: Decision) -> Decision:

@@ -12,7 +12,7 @@ from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.runtime import Target
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine, FailedSearch
-from moorage.scheduler.cycle.opportunistic_batching import take_hint
+from moorage.scheduler.cycle.opportunistic_batching import place_listed
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ without."""
 LEDGER = LedgerSink()
 WIDE = PreFilterRun()
 """The result of a PreFilter that leaves all nodes."""
+LISTED = 1024
+"""The number of pods after which the age of a list of scored nodes is looked at again."""
+
 ALONE, CLAIMS = int(Route.ALONE), int(Route.CLAIMS)
 UNLIKE = ALONE | int(Route.SHARES)
 """Route bits of pods that may fit where others of their target do not."""
@@ -175,15 +178,11 @@ class Placing(Struct):
         return state.atomically(self._follow_hints, first, end)
 
     def _follow_hints(self, first: int, end: int) -> int:
-        batch, engine, at = self.batch, self.engine, first
+        batch, engine, at, stop = self.batch, self.engine, first, first
         scored = engine.batching.take()
-        while scored is not None and at < end and batch.route(at) & NOT_TOGETHER == Route.SIGNED:
-            row = take_hint(engine, scored, batch.target(at), batch.pod(at))
-            if row < 0:
-                break
-            self.result.rows[at] = row
-            engine.placer.account(batch, self.result, at, at + 1)
-            at += 1
+        while scored is not None and at == stop < end and batch.route(at) & NOT_TOGETHER == Route.SIGNED:
+            stop = min(batch.end_of_run(at), at + LISTED, end)
+            at = place_listed(engine, scored, batch, self.result, at, stop)
         self.sink.enter(batch, self.result, first, at)
         engine.batching.scored = scored
         return at

@@ -3,13 +3,14 @@ placements."""
 
 from libc.stdint cimport int32_t
 
-from moorage._core.base cimport LOG_ROW
-from moorage._core.decide.pod_batch cimport PINNED, PROFILE, SIGNED, WAITS, PodBatch, PodSpan
+from moorage._core.decide.pod_batch cimport (
+    PINNED, PROFILE, SIGNATURE, SIGNED, WAITS, PodBatch, PodSpan, count_pods,
+)
 from moorage._core.decide.search cimport Search
 from moorage._core.decide.terms cimport Terms
-from moorage._core.state cimport ClusterState, Shape
+from moorage._core.state cimport ClusterState
 
-cdef int32_t FILTERED_BY_ROW = PINNED | SIGNED | WAITS | -PROFILE  # bits of routes
+cdef int32_t FILTERED_BY_ROW = PINNED | SIGNED | SIGNATURE | WAITS | -PROFILE  # bits of routes
 
 
 def filters_rows_alone(Search search not None, PodBatch batch not None):
@@ -55,12 +56,9 @@ def account_copies(ClusterState state not None, PodBatch batch not None, const i
         A row is not in the node table, or the arrays differ in length.
     """
     cdef int32_t at, pod_class = batch.spans[batch.span_at(0)].pod_class
-    cdef Shape shape = state.classes.shape(pod_class)
     if rows.shape[0] != copies.shape[0]:
         raise IndexError(f"{rows.shape[0]} rows and {copies.shape[0]} numbers of copies")
     state.table.check_rows(rows)
     for at in range(<int32_t>rows.shape[0]):
         if copies[at]:
-            state.table.add_pod(0, rows[at], &shape.c, shape.ports, copies[at])
-            state.domains.pod_moved(pod_class, False, rows[at], copies[at])
-            state.table.changed(LOG_ROW, rows[at])
+            count_pods(state, pod_class, rows[at], copies[at])

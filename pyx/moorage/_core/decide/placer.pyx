@@ -14,7 +14,7 @@ from moorage._core.decide.decider cimport Decider
 from moorage._core.decide.plan cimport Plan
 from moorage._core.decide.pod_batch cimport (
     ALONE, CLAIMS, DEVICES, NAMED, PINNED, PORTS, PROFILE, SHARES, WAITS, Placements, PodBatch, PodSpan,
-    SharedVolume, Sink,
+    SharedVolume, Sink, count_pods,
 )
 from moorage._core.decide.search cimport Search
 from moorage._core.decide.terms cimport NodeDevices, Terms
@@ -217,7 +217,6 @@ cdef class Placer:
             There are no such pods, or a row is not in the node table.
         """
         cdef int32_t at, each
-        cdef Shape shape
         if not 0 <= first <= end <= min(len(batch), out.n):
             raise IndexError(f"there are no pods {first} to {end} with a row")
         self.state.table.check_rows(out.rows[first:end])
@@ -225,10 +224,7 @@ cdef class Placer:
         for at in range(first, end):
             while batch.spans[each].end <= at:
                 each += 1
-            shape = self.state.classes.shape(batch.spans[each].pod_class)
-            self.state.table.add_pod(0, out.data[at], &shape.c, shape.ports, 1)
-            self.state.domains.pod_moved(batch.spans[each].pod_class, False, out.data[at], 1)
-            self.state.table.changed(LOG_ROW, out.data[at])
+            count_pods(self.state, batch.spans[each].pod_class, out.data[at], 1)
 
     def admit(self, Placements out not None, uint64_t[::1] verdicts not None, int32_t first, int32_t end):
         """Count pods on chosen rows, one after the other, as far as the filters pass them there.

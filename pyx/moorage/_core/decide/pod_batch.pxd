@@ -20,6 +20,7 @@ cpdef enum Route:
     CLAIMS = 2048    # its class has the demand of its bound claims; where it fits nowhere, plugins say why
     SHARES = 4096    # some of its volumes may be on a row already, or it has the devices of an earlier pod
     DEVICES = 8192   # its claims take devices of the node, so it is placed by itself
+    SIGNATURE = 16384  # differs from that of the signed pod before it where their signatures differ
     PROFILE = 65536  # the bits from here on are the number of its profile
     # Pods that need a scheduling cycle of their own: counters omit terminating pods, a nominated node is
     # tried first, a signature may yield a hint, and PreFilter gives the text of a rejection.
@@ -38,6 +39,9 @@ cdef struct SharedVolume:  # a volume of a pod that may be on a row already
     int32_t place   # the row, or ~index of an earlier pod of the batch that has the volume
     int32_t driver  # its index in the attachments of the pod's demand
     int32_t volume  # differs between the volumes of the pod
+
+
+cdef int count_pods(ClusterState state, int32_t pod_class, int32_t row, int32_t n) except -1
 
 
 cdef class Routes:

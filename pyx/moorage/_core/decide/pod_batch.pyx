@@ -10,12 +10,23 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 from libc.string cimport memcpy, memset
 
-from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Journal
+from moorage._core.base cimport (
+    DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Journal,
+)
 from moorage._core.state cimport ADDED, ASSUMED, PodState, Shape, replicas_of, split_uid, uses_volumes
 
 END = -2  # what `class_with_volumes` returns for the pod before which a batch ends
 
 cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
+
+
+cdef int count_pods(ClusterState state, int32_t pod_class, int32_t row, int32_t n) except -1:
+    """Count `n` pods of a class on a row, without entering them in the ledger."""
+    cdef Shape shape = state.classes.shape(pod_class)
+    state.table.add_pod(0, row, &shape.c, shape.ports, n)
+    state.domains.pod_moved(pod_class, False, row, n)
+    state.table.changed(LOG_ROW, row)
+    return 0
 
 
 cdef class Routes:
@@ -207,6 +218,25 @@ cdef class PodBatch:
         """
         return self._span(at).route
 
+    def end_of_run(self, int32_t at):
+        """Return the index after the last of the equal pods that follow a pod: those of its target and route.
+
+        Parameters
+        ----------
+        at : int
+            The index of the pod.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        IndexError
+            There is no such pod.
+        """
+        return self._span(at).end
+
     def has(self, int32_t mask):
         """Return whether the route of a pod has a bit of a mask.
 
@@ -262,7 +292,7 @@ cdef class PodBatch:
         out = []
         while first < end and each < self.n_spans:
             span, stop = &self.spans[each], min(self.spans[each].end, end)
-            out += (stop - first, span.pod_class, span.node_name, span.pinned, span.route)
+            out += (stop - first, span.pod_class, span.node_name, span.pinned, span.route & ~SIGNATURE)
             first, each = stop, each + 1
         return tuple(out)
 

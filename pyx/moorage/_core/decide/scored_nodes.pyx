@@ -1,7 +1,15 @@
 """ScoredNodes: the nodes that one search has scored, the best first, for opportunistic batching."""
 
 import numpy as np
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from moorage._core.csrc cimport MR_PRESENT, mr_verdicts
+from moorage._core.decide.pod_batch cimport Placements, PodBatch, PodSpan, count_pods
+from moorage._core.decide.search cimport Search
+from moorage._core.state cimport NodeTable
+
+cdef enum:
+    ALL = -1  # filters
 
 
 cdef class ScoredNodes:
@@ -75,7 +83,65 @@ cdef class ScoredNodes:
         self._order()
         if not self.n:
             raise IndexError("no node remains")
+        return self._best()
+
+    cdef int32_t _best(self) noexcept:
+        """The symbol of the name of the best remaining node; there is one, and the nodes are in order."""
         return self.left[0 if self.by_heap else self.n - 1]
+
+    def place(self, Search search not None, PodBatch batch not None, Placements out not None, int32_t first,
+              int32_t end):
+        """Place equal pods, one after the other: each on the best remaining node, while it fits there, and
+        while it does not fit on the node of the pod before it. Each is counted on its row at once; the
+        caller enters them in the ledger.
+
+        Parameters
+        ----------
+        search : Search
+            All its plugins are in the core, and it counts no nominated pods.
+        batch : PodBatch
+        out : Placements
+            Receives the row of each pod.
+        first, end : int
+            The index of the first pod, and the index after the last; all belong to one run of the batch.
+
+        Returns
+        -------
+        int
+            The index of the first pod that is not placed, or `end`.
+
+        Raises
+        ------
+        IndexError
+            There are no such equal pods.
+        StatusError
+            A plugin failed for the first pod that is not placed.
+        """
+        cdef const PodSpan* span = batch._span(first)
+        cdef NodeTable table = search.state.table
+        cdef int32_t at, last = table.find(table.symbols.find(self.chosen))
+        cdef int32_t rows[2]
+        cdef uint64_t verdicts[2]
+        if not first <= end <= min(<Py_ssize_t>span.end, out.n):
+            raise IndexError(f"pods {first} to {end} are not equal pods with a row")
+        self._order()
+        try:
+            for at in range(first, end):
+                rows[0], rows[1] = last, table.find(self._best()) if self.n else -1
+                if not (_is_node(table, rows[0]) and _is_node(table, rows[1])):
+                    return at
+                search._prepare(span.pod_class, span.node_name, span.pinned)
+                if mr_verdicts(&search.search, <uint64_t>ALL, rows, 2, verdicts):
+                    search._raise_failure()
+                if verdicts[0] == 0 or verdicts[1]:
+                    return at
+                count_pods(search.state, span.pod_class, rows[1], 1)
+                out.data[at] = last = rows[1]
+                _pop(self)
+            return end
+        finally:
+            if first < end and out.data[first] >= 0:
+                self.chosen = table.row_name(last)
 
     def pop(self):
         """Remove the best remaining node.
@@ -111,6 +177,11 @@ cdef class ScoredNodes:
         self.is_ordered = True
         _pop(self)
         return 0
+
+
+cdef bint _is_node(NodeTable table, int32_t row) noexcept:
+    """Whether a row, or -1, has a node; a ghost has only pods."""
+    return row >= 0 and table.row(0, row).flags & MR_PRESENT != 0
 
 
 cdef void _pop(ScoredNodes nodes) noexcept:

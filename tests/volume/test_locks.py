@@ -11,6 +11,7 @@ from tests.locks import check_locked, guard, is_held
 from tests.volume.binding.binder_kit import PV_1A, at
 from tests.volume.prometheus_kit import fake_prometheus
 
+from moorage._core.base.watch_events import Notice
 from moorage.compat import new_pod_binding_cache
 from moorage.controllers.persistent_volume.controller import WorkQueue
 from moorage.controllers.persistent_volume.operations import Operations
@@ -27,6 +28,7 @@ def test_an_assume_cache(values: tuple[str, ...]) -> None:
         "add_all": lambda: cache.add_all([old]),
         "on_add": lambda: cache.on_add(old, False),
         "on_update": lambda: cache.on_update(old, new),
+        "on_run": lambda: cache.on_run([Notice(None, new)]),
         "assume": lambda: cache.assume(at(PV_1A, 7)),
         "restore": lambda: cache.restore(old.key),
         "get": lambda: cache.get(old.key),

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import cast
 
 import numpy as np
+from msgspec import Struct
 
 from moorage import framework as fwk
 from moorage._core.decide.terms import MAX_DRIVERS
@@ -29,6 +30,24 @@ Wanted = tuple[frozenset[CSIVolume], tuple[Driver, ...]]
 """The volumes of a pod, and the drivers that its nodes must have."""
 Needs = tuple[tuple[tuple[str, int], ...], tuple[Driver, ...]]
 """The number of volumes by driver with limits, and the drivers that nodes must have."""
+
+
+class _OfBatch(Struct, frozen=True):
+    """What is the same for all pods of a batch.
+
+    Attributes
+    ----------
+    attached : AttachedVolumes or None
+        Up to date; None where nobody needs to know the volumes.
+    installed : frozenset of str
+        The drivers whose volumes only go to nodes that have them.
+    is_unsure : bool
+        Whether nominated pods, or volumes that cannot be determined, may count against limits of the nodes.
+    """
+
+    attached: AttachedVolumes | None
+    installed: frozenset[str] = frozenset()
+    is_unsure: bool = False
 
 
 class NodeVolumeLimits(VolumePlugin):
@@ -80,16 +99,21 @@ class NodeVolumeLimits(VolumePlugin):
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
     ) -> Needs | tuple[()] | None:
-        if not (self._asks_nodes() and _counts(pod)):
+        known: _OfBatch | None = None if batch is None else batch.known.get(self)
+        if known is None:
+            known = self._look(nodes)
+            if batch is not None:
+                batch.known[self] = known
+        attached = known.attached
+        if attached is None or not _counts(pod):
             return ()
-        attached = self._attached()
-        if (self.required_handle().nominator or attached.errors) and attached.is_limited(nodes.rows).any():
+        if known.is_unsure:
             return None
         try:
             _, limited, counts = attached.limited_volumes_of(pod)
         except VolumeError:
             return None
-        required = self._required_by(pod, attached)
+        required = _required_by(pod, attached, known.installed)
         if len(counts) > MAX_DRIVERS or len(limited) > MOST_VOLUMES:
             return None
         if batch is not None:
@@ -102,6 +126,15 @@ class NodeVolumeLimits(VolumePlugin):
                 batch.shared += [(place, drivers.index(volume[0]), number) for place in places]
                 users.append(~batch.at)
         return (counts, required) if counts or required else ()
+
+    def _look(self, nodes: fwk.NodesView) -> _OfBatch:
+        if not self._asks_nodes():
+            return _OfBatch(None)
+        attached = self._attached()
+        is_unsure = bool(self.required_handle().nominator or attached.errors)
+        return _OfBatch(
+            attached, self._installed(), is_unsure and bool(attached.is_limited(nodes.rows).any())
+        )
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         attached, (counts, required) = self._attached(), cast(Needs, needs)
@@ -119,8 +152,7 @@ class NodeVolumeLimits(VolumePlugin):
         handle = self.required_handle()
         if handle.derived(VolumesInUse.of).attached.has_csi_nodes:
             return True
-        gates = handle.feature_gates
-        return gates["VolumeLimitScaling"] and any(map(_must_be_installed, self.lister(CSIDriver).list()))
+        return bool(self._installed())
 
     def _attached(self) -> AttachedVolumes:
         in_use = self.required_handle().derived(VolumesInUse.of)
@@ -143,15 +175,14 @@ class NodeVolumeLimits(VolumePlugin):
             return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
         except VolumeError as error:
             return fwk.Status(fwk.Code.ERROR, (str(error),))
-        return volumes, self._required_by(pod, attached)
+        return volumes, _required_by(pod, attached, self._installed())
 
-    def _required_by(self, pod: Pod, attached: AttachedVolumes) -> tuple[Driver, ...]:
-        """The drivers that a node must have for a pod."""
+    def _installed(self) -> frozenset[str]:
+        """The drivers whose volumes only go to nodes that have them."""
         if not self.required_handle().feature_gates["VolumeLimitScaling"]:
-            return ()
-        must = {driver.name for driver in self.lister(CSIDriver).list() if _must_be_installed(driver)}
-        drivers = attached.drivers_of_new_pod(pod) if must else ()
-        return tuple([driver for driver in drivers if driver[0] in must])
+            return frozenset()
+        drivers = self.lister(CSIDriver).list()
+        return frozenset(one.name for one in drivers if one.spec.prevent_pod_scheduling_if_missing)
 
     # ---- the queue -----------------------------------------------------------------------------------------
 
@@ -247,9 +278,10 @@ def _counts(pod: Pod) -> bool:
     return any(v.persistent_volume_claim or v.ephemeral or migrated_driver(v) for v in pod.spec.volumes)
 
 
-def _must_be_installed(driver: CSIDriver) -> bool:
-    """Whether pods with volumes of a driver only go to nodes that have it."""
-    return bool(driver.spec.prevent_pod_scheduling_if_missing)
+def _required_by(pod: Pod, attached: AttachedVolumes, installed: frozenset[str]) -> tuple[Driver, ...]:
+    """The drivers that a node must have for a pod."""
+    drivers = attached.drivers_of_new_pod(pod) if installed else ()
+    return tuple([driver for driver in drivers if driver[0] in installed])
 
 
 def _not_installed(driver: Driver) -> fwk.Status:

@@ -316,6 +316,30 @@ def test_one_informer_per_kind() -> None:
         factory.informer(Pod, field_selector="")
 
 
+def test_an_informer_that_a_caller_was_given_runs_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, ran = ObjectStore(), list[str]()
+    store.create(node("n"))
+    factory, told = InformerFactory(store), Recorder()
+    nodes = factory.informer(Node)
+    factory.informer(Pod)
+    factory.run_once()
+    run_once = Informer.run_once
+
+    def noted(informer: Informer[Any]) -> int:
+        ran.append("nodes" if informer is nodes else "pods")
+        return run_once(informer)
+
+    monkeypatch.setattr(Informer, "run_once", noted)
+    assert (factory.run_once(), ran) == (0, [])
+    factory.informer(Node).add_event_handler(told)
+    saved = factory.save()
+    assert told.take() == [("add", "n", True)], "told when it was added"
+    assert (factory.run_once(), ran) == (0, ["nodes"])
+    assert (factory.run_once(), ran) == (0, ["nodes"])
+    factory.undo(saved)
+    assert (factory.run_once(), ran) == (0, ["nodes", "nodes"])
+
+
 def test_the_factory_runs_them_in_their_order() -> None:
     now = 0.0
     store = ObjectStore()

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from moorage._core.base.quantity import Quantity
-from moorage._core.base.watch_events import Notice
 from moorage.devices.allocation.allocator import AllocatedDevices
 from moorage.devices.allocation.device_pools import DeviceId
 from moorage.devices.extended_resources import ANNOTATION
@@ -183,26 +182,6 @@ class ClaimCache(AssumeCache[ResourceClaim]):
             del self._held[key]
             self._in_use.remove(held)
             self._note(held)
-
-    def on_run(self, notices: Iterable[Notice[ResourceClaim]]) -> int:
-        """Take in the leading claims that are new or changed (see `RunHandler`).
-
-        Parameters
-        ----------
-        notices : iterable of Notice
-
-        Returns
-        -------
-        int
-            Their number.
-        """
-        received = list[ResourceClaim]()
-        for notice in notices:
-            if notice.is_deletion:
-                break
-            received.append(cast(ResourceClaim, notice.new))
-        self.add_all(received)
-        return len(received)
 
     def remove(self, key: str) -> ResourceClaim | None:
         removed = super().remove(key)

@@ -17,6 +17,8 @@ from .informer import Informer, ResourceEventHandler
 from .lister import Lister
 
 T = TypeVar("T", bound=Object)
+Saved = tuple[dict[type[Object], tuple[Informer[Any], object]], int | None, dict[type[Object], None]]
+"""A state of all informers, the value of ObjectStore.changes at the last run, and the kinds given since."""
 
 
 class InformerFactory:
@@ -41,6 +43,8 @@ class InformerFactory:
         self._clock = clock
         self._informers: dict[type[Object], Informer[Any]] = {}
         self._changes: int | None = None  # value of ObjectStore.changes at the last run
+        # Kinds whose informer a caller was given since: it may run the informer or add handlers to it.
+        self._given: dict[type[Object], None] = {}
 
     def informer(self, kind: type[T] | str, *, field_selector: str | None = None) -> Informer[T]:
         """Return the informer of a kind, made on the first call.
@@ -61,8 +65,8 @@ class InformerFactory:
         ValueError
             The informer exists with another selector.
         """
-        self._changes = None  # a caller may run the informer or add handlers to it
         struct: type[T] = struct_named(kind) if isinstance(kind, str) else kind
+        self._given[struct] = None
         if struct not in self._informers:
             self._informers[struct] = Informer(
                 self._client,
@@ -113,7 +117,8 @@ class InformerFactory:
     def run_once(self) -> int:
         """Run every informer once (see `Informer.run_once`), in the order in which they were made.
 
-        Over an ObjectStore, an informer runs only if its kind has changed since the last call.
+        Over an ObjectStore, an informer runs only if its kind has changed since the last call, or if a caller
+        was given it by `informer`.
 
         Returns
         -------
@@ -125,16 +130,17 @@ class InformerFactory:
         store = self._store
         if store is not None:
             changes = store.changes
-            if changes == self._changes:
+            if changes == self._changes and not self._given:
                 return 0
             if self._changes is not None:
-                kinds = store.changed_since(self._changes)
+                kinds = {**dict.fromkeys(store.changed_since(self._changes)), **self._given}
             elif store.is_unwritten:
                 for informer in self._informers.values():
                     informer.begin_empty(str(FIRST_VERSION))
-                self._changes = changes
+                self._changes, self._given = changes, {}
                 return 0
-        before, notices, self._changes = len(self._informers), 0, None
+        # Handlers may be given informers; after an exception all run.
+        notices, self._changes, self._given = 0, None, {}
         if len(kinds) == 1:
             (kind,) = kinds
             only = self._informers.get(kind)
@@ -142,8 +148,7 @@ class InformerFactory:
         else:
             for informer in [one for kind, one in self._informers.items() if kind in kinds]:
                 notices += informer.run_once()
-        if before == len(self._informers):
-            self._changes = changes
+        self._changes = changes
         return notices
 
     def run_kind(self, kind: type[Object]) -> int:
@@ -174,7 +179,7 @@ class InformerFactory:
     def save(self) -> object:
         """Return the state of all informers, for `undo`. The client must be an ObjectStore."""
         states = {kind: (informer, informer.save()) for kind, informer in self._informers.items()}
-        return states, self._changes
+        return states, self._changes, self._given.copy()
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`. Informers that were made since are dropped.
@@ -184,11 +189,12 @@ class InformerFactory:
         saved : object
             The result of `save`.
         """
-        states, changes = cast("tuple[dict[type[Object], tuple[Informer[Any], object]], int | None]", saved)
+        states, changes, given = cast(Saved, saved)
         for informer, state in states.values():
             informer.undo(state)
         self._informers = {kind: informer for kind, (informer, _) in states.items()}
         self._changes = changes  # the kinds that have been restored have changed since
+        self._given = given | self._given
 
     def run(self, stop: Event) -> list[Thread]:
         """Run every informer in a thread of its own (see `Informer.run`); return the threads.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from threading import RLock
 from typing import Generic, TypeVar, cast
 
+from moorage._core.base.watch_events import Notice
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.store import DeletedFinalStateUnknown, Indexer, Informer
 from moorage.store.informers.indexer import by_namespace
@@ -60,7 +61,7 @@ class AssumeCache(Generic[T]):
     description : str
         Kind in error messages, for example ``v1.PersistentVolume``.
     index_name : str
-        Name of the index.
+        Name of the index. "": there is none, and nobody lists objects.
     index_func : callable
         Returns an object's index values. It is called for objects from the informer, not for assumed ones.
     """
@@ -71,8 +72,9 @@ class AssumeCache(Generic[T]):
         self.description = description
         self._index_name = index_name
         self._index_func = index_func
-        self._objects: Indexer[T] = Indexer({index_name: index_func})
-        self._objects.by_index(index_name, "")  # builds the index in order of insertion
+        self._objects: Indexer[T] = Indexer({index_name: index_func} if index_name else {})
+        if index_name:
+            self._objects.by_index(index_name, "")  # builds the index in order of insertion
         self._assumed: dict[str, T] = {}
         self._assumptions = 0
         self._lock = RLock()
@@ -114,6 +116,26 @@ class AssumeCache(Generic[T]):
             The deleted object.
         """
         self.remove(obj.key)
+
+    def on_run(self, notices: Iterable[Notice[T]]) -> int:
+        """Store the leading objects that are new or changed (see `RunHandler` and `add_all`).
+
+        Parameters
+        ----------
+        notices : iterable of Notice
+
+        Returns
+        -------
+        int
+            Their number.
+        """
+        received = list[T]()
+        for notice in notices:
+            if notice.is_deletion:
+                break
+            received.append(cast(T, notice.new))
+        self.add_all(received)
+        return len(received)
 
     def add(self, obj: T) -> bool:
         """Store an object of the informer and end its assumed state.

@@ -82,10 +82,10 @@ cdef class GpuShares:
         self.nodes = <mr_gpu_node*>&view[0]
         self.fragment = np.zeros(rows)
         self.fragment_version = np.full(rows, -1, dtype=np.int64)
-        cdef int64_t[::1] before = self.version
-        self.version = np.zeros(rows, dtype=np.int64)
+        cdef int64_t[::1] version = np.zeros(rows, dtype=np.int64)
         if self.rows:
-            self.version[: self.rows] = before
+            version[: self.rows] = self.version
+        self.version = version
         self.rows = rows
         self.gradients.clear()
         return 0

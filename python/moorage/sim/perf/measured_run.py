@@ -178,9 +178,7 @@ class MeasuredRun(VirtualRun):
                 return stop
         return end
 
-    def _by_template(
-        self, result: ScheduleResult, infos: Sequence[QueuedPodInfo], at: int, stop: int
-    ) -> int:
+    def _by_template(self, result: ScheduleResult, infos: Sequence[QueuedPodInfo], at: int, stop: int) -> int:
         """Place equal pods by their template; returns the number of attempts."""
         pod_run, number = self._runs()[at]
         operations, meter, timer = self.operations, self.meter, self.timer

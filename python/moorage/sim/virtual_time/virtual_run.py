@@ -182,8 +182,8 @@ class VirtualRun(Run):
         return not operations.is_interrupted()
 
     def _bind_early(self) -> bool:
-        """Bind the placed pods before the events of an eviction are received; return False, and bind none, where
-        these events could matter to them."""
+        """Bind the placed pods before the events of an eviction are received; return False, and bind none,
+        where these events could matter to them."""
         scheduler, client, placed = self.scheduler, self.scheduler.client, self._placed
         if not placed:
             return True

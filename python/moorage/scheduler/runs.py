@@ -31,7 +31,7 @@ from .cycle.results import Decision, Eviction, Failure, ScheduleResult, eviction
 from .groups.composite_attempt import leaf_of
 from .groups.group_attempt import GroupResult, failures_with_group
 from .groups.group_batch import GroupBatch
-from .groups.group_status import patch_groups
+from .groups.group_status import patch_groups, patch_outcomes
 from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
 from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
@@ -581,24 +581,23 @@ class Run:
         scheduled: Sequence[Pod],
     ) -> None:
         """Place the pods of a group or a tree, as many as it needs or none."""
-        scheduler = self.scheduler
+        scheduler, context = self.scheduler, self.scheduler.context
         done = self.place_unit(group, [info.pod for info in infos], scheduled)
         failures = done.failures if done.succeeded or done.is_error else failures_with_group(done)
-        for at, row in enumerate(done.rows.tolist()):
-            if row < 0:
-                pod, failure = infos[at].pod, failures[at]
-                if self.reports_failures:
-                    report_failure(scheduler.context, scheduler.context.engine_of(pod), pod, failure)
-                self._failed([infos[at]], [failure])
-                if not self.reports_failures:
-                    scheduler.bindings.nominate(scheduler.handle.nominator, pod, failure.nominating)
-            elif at not in done.started:
-                self._assumed([infos[at]], [scheduler.table.row_name(row)])
-            else:
-                self._record(scheduler.bindings.bind(done.started[at]))
-        for message, outcomes in groupby(sorted(done.outcomes, key=itemgetter(1)), itemgetter(1)):
-            groups = [one for one, _ in outcomes]
-            patch_groups(scheduler.client, groups, message, done.is_error, since=self._condition_time())
+        for fails, consecutive in groupby(range(len(infos)), lambda at: bool(done.rows[at] < 0)):
+            part = list(consecutive)
+            if fails:
+                for at in part if self.reports_failures else ():
+                    report_failure(context, context.engine_of(infos[at].pod), infos[at].pod, failures[at])
+                self._give_back(infos, part, failures)
+                for at in () if self.reports_failures else part:
+                    context.bindings.nominate(context.nominator, infos[at].pod, failures[at].nominating)
+            for at in () if fails else part:
+                if at not in done.started:
+                    self._assumed([infos[at]], [scheduler.table.row_name(done.rows[at])])
+                else:
+                    self._record(scheduler.bindings.bind(done.started[at]))
+        patch_outcomes(scheduler.client, done.outcomes, done.is_error, since=self._condition_time())
         if done.succeeded:
             self._allow(scheduled)
         elif self.defers_failed_groups and not self._evicts:

@@ -8,12 +8,14 @@ from msgspec.structs import force_setattr, replace
 
 from moorage.objects import Pod
 from moorage.objects.model.meta import Condition
+from moorage.objects.model.pod import PodSpec, PodStatus
 
 from .errors import ApiError, InvalidObjectError, conflict, not_found, other_uid
 
 
 class Binding:
-    """Makes bound pods.
+    """Makes bound pods. Pods that share their spec or status, as those of a template do, share the new ones
+    as well, where they are on one node and made one after the other.
 
     Parameters
     ----------
@@ -21,10 +23,13 @@ class Binding:
         The transition time of the condition PodScheduled.
     """
 
-    __slots__ = ("_now",)
+    __slots__ = ("_now", "_spec", "_status")
 
     def __init__(self, now: str) -> None:
         self._now = now
+        # The last spec with its node, the last status, and what was made of them. Threads replace them whole.
+        self._spec: tuple[PodSpec, str, PodSpec] | None = None
+        self._status: tuple[PodStatus, PodStatus] | None = None
 
     def __call__(self, pod: Pod, version: str, node: str) -> Pod:
         """Return a pod as a binding leaves it: with a node, the condition PodScheduled and no nomination.
@@ -40,12 +45,18 @@ class Binding:
         -------
         Pod
         """
-        conditions = _with_pod_scheduled(pod.status.conditions, self._now)
+        spec, status = self._spec, self._status
+        if spec is None or spec[0] is not pod.spec or spec[1] != node:
+            spec = self._spec = pod.spec, node, replace(pod.spec, node_name=node)
+        if status is None or status[0] is not pod.status:
+            conditions = _with_pod_scheduled(pod.status.conditions, self._now)
+            made = replace(pod.status, nominated_node_name="", conditions=conditions)
+            status = self._status = pod.status, made
         bound = replace(
             pod,
             metadata=replace(pod.metadata, resource_version=version),
-            spec=replace(pod.spec, node_name=node),
-            status=replace(pod.status, nominated_node_name="", conditions=conditions),
+            spec=spec[2],
+            status=status[1],
         )
         if pod.interned is not None:  # the class does not depend on what a binding sets
             force_setattr(bound, "interned", pod.interned)

@@ -12,6 +12,8 @@ from moorage.errors import InputError
 from moorage.objects import Cluster, Namespace, Node, Pod
 from moorage.scheduler import Failure, Scheduler
 from moorage.scheduler.cycle.results import ScheduleResult
+from moorage.scheduler.placing.schedule_pods import schedule_by_template
+from moorage.scheduler.scheduling_context import SchedulingContext
 from moorage.sim.perf import Workload, measured_run, read_workloads, run_workload
 from moorage.sim.perf.report import row
 from tests.core.make import replica
@@ -32,12 +34,12 @@ from tests.sim.perf.make import (
 EXCERPT = {one.full_name: one for one in read_workloads(str(DATA))}
 
 
-def one_by_one(scheduler: Scheduler, template: Pod, n: int, first: int = 0) -> ScheduleResult:
-    """What `Scheduler.schedule_by_template` does, by `schedule_one` alone."""
-    state = scheduler.cache.state
+def one_by_one(context: SchedulingContext, template: Pod, n: int, first: int = 0) -> ScheduleResult:
+    """What `schedule_by_template` does, by `schedule_one` alone."""
+    state = context.cache.state
     out = ScheduleResult(state, n)
     for index in range(first, first + n):
-        decision = scheduler.context.schedule_one(replica(template, index))
+        decision = context.schedule_one(replica(template, index))
         if decision.node is None:
             out.failures[index - first] = Failure.of(decision)
             out.truncate(index - first)
@@ -61,7 +63,7 @@ def test_decisions_are_those_of_one_pod_after_the_other(name: str, monkeypatch: 
     batched = run_of(EXCERPT[name])
     monkeypatch.setattr(measured_run, "MANY", 2)
     by_template = run_of(EXCERPT[name])
-    monkeypatch.setattr(Scheduler, "schedule_by_template", one_by_one)
+    monkeypatch.setattr(measured_run, "schedule_by_template", one_by_one)
     single = run_of(EXCERPT[name])
     for run in (batched, by_template):
         assert placements(run) == placements(single)
@@ -73,13 +75,13 @@ def test_decisions_are_those_of_one_pod_after_the_other(name: str, monkeypatch: 
 def test_many_equal_pods_are_placed_by_their_template(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int, after: int
 ) -> None:
-    sizes, place = list[int](), Scheduler.schedule_by_template
+    sizes, place = list[int](), schedule_by_template
 
-    def noted(scheduler: Scheduler, template: Pod, n: int, first: int = 0) -> ScheduleResult:
+    def noted(context: SchedulingContext, template: Pod, n: int, first: int = 0) -> ScheduleResult:
         sizes.append(n)
-        return place(scheduler, template, n, first)
+        return place(context, template, n, first)
 
-    monkeypatch.setattr(Scheduler, "schedule_by_template", noted)
+    monkeypatch.setattr(measured_run, "schedule_by_template", noted)
     counts = [before, measured_run.MANY, after, measured_run.MANY - 1]
     ops = [
         pods(count, namespace=f"n{at}", skipWaitToCompletion=True) for at, count in enumerate(counts) if count

@@ -14,6 +14,7 @@ from moorage.objects.workloads.ownership import FINISHED
 from .handle import FrameworkHandle
 
 INDEX, CHILDREN = "podGroup", "parentCompositePodGroup"
+OF_COMPOSITE = f"{COMPOSITE}/"
 
 
 def _by_group(pod: Pod) -> tuple[str, ...]:
@@ -32,7 +33,7 @@ def is_composite(key: UnitKey) -> bool:
     ----------
     key : UnitKey
     """
-    return key[1].startswith(f"{COMPOSITE}/")
+    return key[1].startswith(OF_COMPOSITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class PodGroups:
         """
         group: AnyGroup | None
         if is_composite(key):
-            group = self._composites.get(f"{key[0]}/{key[1].removeprefix(f'{COMPOSITE}/')}")
+            group = self._composites.get(f"{key[0]}/{key[1].removeprefix(OF_COMPOSITE)}")
         else:
             group = self._groups.get("/".join(key))
         return group
@@ -328,7 +329,7 @@ class PodGroups:
         groups, composites = self._groups.likenesses(), self._composites.likenesses()
         both = list(chain[AnyGroup](groups, composites))
         self._lowest = min([group.spec.priority or 0 for group in both], default=math.inf)
-        whole = [group for group in both if group.is_disrupted_whole]
+        whole = [group for group in both if group.spec.disruption_mode and group.is_disrupted_whole]
         later = [group for group in whole if not group.is_v1alpha2]
         in_trees = groups if composites else ()
         self._for_pods = self._for_groups = self._evicted_whole(whole, in_trees)

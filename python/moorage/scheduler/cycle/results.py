@@ -345,10 +345,9 @@ def evictions_of(preemptions: Iterable[tuple[Pod | AnyGroup, str, Sequence[Pod]]
     """
     evicted = dict[str, Eviction]()
     for preemptor, node, victims in preemptions:
-        by, made = preemptor.key, dict[str, Eviction]()
-        for key, victim in zip(keys_of(victims), victims, strict=True):
-            name = victim.spec.node_name or node
-            evicted[key] = made.get(name) or made.setdefault(name, Eviction(name, by))
+        by, names = preemptor.key, [victim.spec.node_name or node for victim in victims]
+        made = {name: Eviction(name, by) for name in dict.fromkeys(names)}
+        evicted.update(zip(keys_of(victims), map(made.__getitem__, names), strict=True))
     return evicted
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -67,6 +69,27 @@ def patch_groups(
             alike = list(godel)
         for group in alike:
             _patch(client, group, condition)
+
+
+def patch_outcomes(
+    client: ObjectClient,
+    outcomes: Iterable[tuple[AnyGroup, str]],
+    is_error: bool = False,
+    *,
+    since: str | None = None,
+) -> None:
+    """Write the result of one attempt of the groups of a tree, as `patch_groups` does.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    outcomes : iterable of (PodGroup or CompositePodGroup, str)
+        Each group, and why it failed; "" where it succeeded.
+    is_error, since
+        As in `patch_groups`.
+    """
+    for message, alike in groupby(sorted(outcomes, key=itemgetter(1)), itemgetter(1)):
+        patch_groups(client, [group for group, _ in alike], message, is_error, since=since)
 
 
 def _is_scheduled(client: ObjectStore, group: AnyGroup, condition: Condition) -> bool:

@@ -122,6 +122,7 @@ def replica(template: Pod, index: int) -> Pod:
 
 def schedule_by_template(context: SchedulingContext, template: Pod, n: int, first: int) -> ScheduleResult:
     """Place replicas of a template up to the first that fits nowhere; see `Scheduler.schedule_by_template`.
+    The caller processes the events of evictions.
 
     Parameters
     ----------
@@ -163,8 +164,6 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
             if done == tries and result.failures:
                 engine.placer.skip(n - tries)
             result.end_at_failure()
-        if result.failure is not None and result.failure.nominated_node:
-            context.sync()
         return result
 
 

@@ -23,6 +23,7 @@ from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.groups.group_batch import GroupBatch
+from moorage.scheduler.placing.schedule_pods import schedule_by_template
 from moorage.scheduler.runs import ALL, Run
 from moorage.sim.virtual_time.attempt_clock import AttemptClock
 from moorage.sim.virtual_time.virtual_run import VirtualRun
@@ -133,7 +134,7 @@ class MeasuredRun(VirtualRun):
             may_fit = pods.stop - at >= MANY and not self._follows_eviction(infos[at])
             stop = self._equal_until(infos, at, pods.stop) if may_fit else at
             if stop >= at + MANY:
-                at += self._by_template(infos, at, stop)
+                at += self._by_template(result, infos, at, stop)
             else:
                 stop = self._next_template(infos, max(at + 1, stop), pods.stop)
                 at += self._timed(super().place, engine, result, infos, range(at, stop))
@@ -177,12 +178,13 @@ class MeasuredRun(VirtualRun):
                 return stop
         return end
 
-    def _by_template(self, infos: Sequence[QueuedPodInfo], at: int, stop: int) -> int:
+    def _by_template(self, result: ScheduleResult, infos: Sequence[QueuedPodInfo], at: int, stop: int) -> int:
         """Place equal pods by their template; returns the number of attempts."""
         pod_run, number = self._runs()[at]
         operations, meter, timer = self.operations, self.meter, self.timer
         began = timer()
-        done = self.scheduler.schedule_by_template(pod_run.template, stop - at, pod_run.first + number)
+        context = self.scheduler.context
+        done = schedule_by_template(context, pod_run.template, stop - at, pod_run.first + number)
         placed = len(done)
         meter.scheduled(pod_run, placed, began, timer())
         pod_run.state[number : number + placed] = done.rows
@@ -193,9 +195,10 @@ class MeasuredRun(VirtualRun):
         if done.failure is None:
             return placed
         # Without evictions for the first pod that failed, nothing has changed for the pods after it.
-        failed = [*infos[at + placed : at + placed + 1 if done.failure.nominated_node else stop]]
-        self._failed(failed, [done.failure] * len(failed))
-        return placed + len(failed)
+        end = at + placed + 1 if done.failure.nominated_node else stop
+        result.failures.update(dict.fromkeys(range(at + placed, end), done.failure))
+        self._failed([*infos[at + placed : end]], [done.failure] * (end - at - placed))
+        return end - at
 
     def _timed(
         self, place: Way, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range

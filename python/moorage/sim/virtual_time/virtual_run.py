@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from moorage._core.services.in_flight import pods_of
 from moorage.scheduler.runs import ALL, Run
+from moorage.store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -174,10 +176,26 @@ class VirtualRun(Run):
         operations = self.operations
         if operations is None:
             return super()._follow_up(batch, infos, at)
-        if self._placed or not super()._follow_up(batch, infos, at):  # placed pods are bound first
+        if not self._bind_early() or not super()._follow_up(batch, infos, at):
             return False
         self.pass_until(at)
         return not operations.is_interrupted()
+
+    def _bind_early(self) -> bool:
+        """Bind the placed pods before the events of an eviction are received; return False, and bind none,
+        where these events could matter to them."""
+        scheduler, client, placed = self.scheduler, self.scheduler.client, self._placed
+        if not placed:
+            return True
+        if self._claimed or self._seen != scheduler.pods.indexer.changes or scheduler.controllers is not None:
+            return False
+        nodes = [self.result.placements.get(key) for key in placed]  # None: evicted
+        if None in nodes or not isinstance(client, ObjectStore):
+            return False
+        if not self._bind_together(client, placed, pods_of(placed.values()), cast("list[str]", nodes)):
+            return False
+        self._placed = {}
+        return True
 
     def room(self) -> int:
         operations, queue = self.operations, self.queue

@@ -97,7 +97,7 @@ def test_regular_expressions_take_linear_time() -> None:
 def test_a_pattern_that_is_made_at_run_time() -> None:
     selector = compile_selector(f'{TEXT}.matches({TEXT}.substring(0, 1) + "(((")')
     assert not isinstance(selector, CompileError)
-    with pytest.raises(SelectorError, match=r"^error parsing regexp: missing \): a\(\(\($"):
+    with pytest.raises(SelectorError, match=r"^error parsing regexp: missing closing \): `a\(\(\(`$"):
         selector.matches(DEVICE)
 
 

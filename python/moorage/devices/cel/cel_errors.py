@@ -37,6 +37,14 @@ class ResultTypeError(CompileError):
         self.problems = []
 
 
+class ProgramError(CompileError):
+    """A conversion or pattern of constants fails, which is found before any evaluation."""
+
+    def __init__(self, reason: str) -> None:
+        Exception.__init__(self, f"program instantiation failed: {reason}")
+        self.problems = []
+
+
 class EvaluationError(Exception):
     """An expression has no value; ``||`` and ``&&`` absorb the error if their other side decides."""
 

@@ -26,7 +26,7 @@ class CelType:
     def __str__(self) -> str:
         if self.parameters:
             return f"{self.name}({', '.join(map(str, self.parameters))})"
-        return f"<{self.name}>" if self.is_parameter else self.name
+        return f"<{self.name}>" if self.is_parameter else _SHOWN.get(self.name, self.name)
 
     @property
     def is_dynamic(self) -> bool:
@@ -34,6 +34,7 @@ class CelType:
         return self.name in ("dyn", "any", "error")
 
 
+_SHOWN = {"null_type": "null"}
 BOOL, INT, UINT, DOUBLE = CelType("bool"), CelType("int"), CelType("uint"), CelType("double")
 STRING, BYTES, NULL = CelType("string"), CelType("bytes"), CelType("null_type")
 DYN, ANY, ERROR = CelType("dyn"), CelType("any"), CelType("error")
@@ -67,8 +68,7 @@ def optional_of(of: CelType) -> CelType:
 
 TYPE_NAMES = {
     **{one.name: one for one in (BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, TIMESTAMP, DURATION)},
-    **{one.name: one for one in (QUANTITY, SEMVER, URL, IP, CIDR)},
-    "dyn": DYN,
+    **{one.name: one for one in (IP, CIDR)},
     "list": list_of(DYN),
     "map": map_of(DYN, DYN),
     "type": CelType("type"),

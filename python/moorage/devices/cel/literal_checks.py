@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from moorage.devices.cel.library.regular_expressions import compiled
-from moorage.devices.cel.library.string_functions import clauses
-from moorage.devices.cel.library.times import duration_from_text, timestamp_from_text
+from moorage.devices.cel.library.string_format import fill_in, wrong_argument
+from moorage.devices.cel.library.times import to_duration, to_timestamp
 from moorage.devices.cel.syntax.expressions import (
     Call,
     Comprehension,
@@ -18,19 +19,23 @@ from moorage.devices.cel.syntax.expressions import (
 )
 
 from .cel_errors import EvaluationError, Problem
-from .cel_types import ANY, CelType
+from .cel_types import ANY, DYN, CelType
 
 TypeOf = Callable[[Expression], CelType]
-_WORDS = {
-    "s": ("string", "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"),
-    "d": ("integer", "integers"),
-    "f": ("fixed-point", "doubles"),
-    "e": ("scientific", "doubles"),
-    "b": ("binary", "integers and bools"),
-    "o": ("octal", "integers"),
-    "x": ("hex", "integers, byte buffers, and strings"),
-    "X": ("hex", "integers, byte buffers, and strings"),
+_KINDS = {
+    "d": ("int", "uint"),
+    "f": ("double", "string"),
+    "e": ("double", "string"),
+    "b": ("int", "uint", "bool"),
+    "o": ("int", "uint"),
+    "x": ("int", "uint", "string", "bytes"),
+    "X": ("int", "uint", "string", "bytes"),
+    "s": (
+        *("list", "map", "int", "uint", "double", "bool", "string", "bytes", "type", "null_type"),
+        *("google.protobuf.Timestamp", "google.protobuf.Duration"),
+    ),
 }
+"""Names of the types that a clause of ``format`` shows."""
 
 
 def literal_problems(root: Expression, type_of: TypeOf) -> list[Problem]:
@@ -92,19 +97,25 @@ def parts(node: Expression) -> Sequence[Expression]:
 def _of_one_type(nodes: Sequence[Expression], types: Sequence[CelType]) -> Iterator[Problem]:
     for node, found in zip(nodes[1:], types[1:], strict=True):
         if found != types[0]:
-            yield Problem(node.at, f"expected type '{types[0]}' but found '{found}'")
+            wanted = _without_package(types[0])
+            yield Problem(node.at, f"expected type '{wanted}' but found '{_without_package(found)}'")
             return
 
 
+def _without_package(of: CelType) -> str:
+    """A type as this check shows it: times by their short names."""
+    return re.sub(r"google\.protobuf\.(Timestamp|Duration)", lambda name: name[1].lower(), str(of))
+
+
 def _of_call(node: Call, type_of: TypeOf) -> Iterator[Problem]:
-    checks: dict[str, Callable[[str], object]] = {
-        "duration": duration_from_text,
-        "timestamp": timestamp_from_text,
+    checks: dict[str, Callable[..., object]] = {
+        "duration": to_duration,
+        "timestamp": to_timestamp,
         "matches": compiled,
     }
     if node.function in checks and node.arguments:
         argument = node.arguments[-1]
-        if isinstance(argument, Literal) and isinstance(argument.value, str):
+        if isinstance(argument, Literal):
             try:
                 checks[node.function](argument.value)
             except EvaluationError:
@@ -113,24 +124,34 @@ def _of_call(node: Call, type_of: TypeOf) -> Iterator[Problem]:
     if node.function == "format" and isinstance(template, Literal) and isinstance(template.value, str):
         (argument,) = node.arguments
         if isinstance(argument, ListLiteral):
-            yield from _of_format(template, argument, type_of)
+            yield from _of_format(node.at, template.value, argument.elements, type_of)
 
 
-def _of_format(template: Literal, values: ListLiteral, type_of: TypeOf) -> Iterator[Problem]:
-    wanted = clauses(template.value)
-    start = "error during formatting: "
-    if len(wanted) != len(values.elements):
-        if len(wanted) > len(values.elements):
-            yield Problem(template.at, f"{start}index {len(values.elements)} out of range")
-        else:
-            counts = f"expected {len(wanted)}, got {len(values.elements)}"
-            text = f"too many arguments supplied to string.format ({counts})"
-            yield Problem(values.elements[len(wanted)].at, f"{start}{text}")
+def _of_format(at: int, template: str, values: Sequence[Expression], type_of: TypeOf) -> Iterator[Problem]:
+    wrong: list[Problem] = []
+
+    def check(letter: str, precision: int, index: int) -> str:
+        for node in _shown(letter, values[index]):
+            found = type_of(node)
+            if found != DYN and found.name not in _KINDS[letter]:
+                name = "google.protobuf.Any" if found == ANY else found.name
+                wrong.append(Problem(node.at, wrong_argument(letter, name)))
+                raise EvaluationError(wrong[0].message)
+        return ""
+
+    try:
+        used = fill_in(template, len(values), check, is_check=True)[1]
+    except EvaluationError as error:
+        yield wrong[0] if wrong else Problem(at, str(error))
         return
-    for (_, letter), value in zip(wanted, values.elements, strict=True):
-        if letter not in _WORDS:
-            yield Problem(template.at, f'{start}unrecognized formatting clause "{letter}"')
-        elif type_of(value) == ANY:
-            what, allowed = _WORDS[letter]
-            text = f"{what} clause can only be used on {allowed}, was given google.protobuf.Any"
-            yield Problem(value.at, f"{start}{text}")
+    if len(values) > used:
+        counts = f"expected {used}, got {len(values)}"
+        yield Problem(at, f"too many arguments supplied to string.format ({counts})")
+
+
+def _shown(letter: str, node: Expression) -> Iterator[Expression]:
+    """What a clause shows of an argument: with ``%s``, also the parts of a literal."""
+    yield node
+    if letter == "s" and isinstance(node, ListLiteral | MapLiteral):
+        for part in parts(node):
+            yield from _shown(letter, part)

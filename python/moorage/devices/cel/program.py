@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moorage.devices.cel.library.standard_functions import index, index_map, index_optional
+from moorage.devices.cel.library.regular_expressions import compiled
+from moorage.devices.cel.library.standard_functions import index, index_optional
 from moorage.devices.cel.syntax.expressions import (
     Call,
     Comprehension,
@@ -20,10 +21,14 @@ from moorage.devices.cel.syntax.expressions import (
 from .cel_errors import CostError, EvaluationError
 from .cel_types import TYPE_NAMES, CelType
 from .overloads import Overload
-from .values import NO_OVERLOAD, MapValue, Optional, has_type, type_of_value
+from .values import NO_OVERLOAD, MapValue, Optional, are_equal, has_type, type_of_value
 from .work import COST_LIMIT, LIMIT_EXCEEDED
 
 _LIST_COST, _MAP_COST = 10, 30
+_CONVERSIONS = frozenset(
+    ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
+)
+_PATTERNS = frozenset(("matches", "find", "findAll"))
 
 
 class Evaluation:
@@ -68,12 +73,19 @@ def compile_expression(node: Expression) -> Evaluate:
     callable
         Raises EvaluationError or CostError.
     """
+    evaluate = _compiled(node)
+    if _is_constant(node):
+        value = evaluate(Evaluation({}))
+        return lambda run: value
+    return evaluate
+
+
+def _compiled(node: Expression) -> Evaluate:
     match node:
         case Literal():
-            value = node.value
-            return lambda run: value
+            return lambda run: node.value
         case Identifier():
-            return _identifier(node.name)
+            return _identifier(node)
         case Select():
             return _select(node)
         case Call():
@@ -87,20 +99,21 @@ def compile_expression(node: Expression) -> Evaluate:
     raise AssertionError(node)
 
 
-def _identifier(name: str) -> Evaluate:
-    named = TYPE_NAMES.get(name)
-    constant = None if named is None else CelType(named.name)
+def _identifier(node: Identifier) -> Evaluate:
+    name = node.name
+    constant = CelType(TYPE_NAMES[name].name) if node.is_type else None
 
     def evaluate(run: Evaluation) -> Any:
         run.add(1)
-        if name in run.variables:
-            return run.variables[name]
-        return constant
+        return run.variables[name] if constant is None else constant
 
     return evaluate
 
 
 def _select(node: Select) -> Evaluate:
+    if node.type_name:
+        constant = CelType(node.type_name)
+        return lambda run: constant
     operand, name = compile_expression(node.operand), node.name
     if node.tests_presence:
         return _presence(operand, name)
@@ -108,25 +121,17 @@ def _select(node: Select) -> Evaluate:
 
     def evaluate(run: Evaluation) -> Any:
         value = operand(run)
-        run.add(1)
-        if is_optional or type(value) is Optional:
+        if is_optional:
             return index_optional(value, name)
-        if type(value) is not MapValue:
-            raise EvaluationError(NO_OVERLOAD)
-        return index_map(value, name)
+        run.add(1)
+        return (index_optional if type(value) is Optional else index)(value, name)
 
     return evaluate
 
 
 def _presence(operand: Evaluate, name: str) -> Evaluate:
     def evaluate(run: Evaluation) -> bool:
-        value = operand(run)
-        run.add(1)
-        if type(value) is Optional:
-            return bool(index_optional(value, name).is_there)
-        if type(value) is not MapValue:
-            raise EvaluationError(NO_OVERLOAD)
-        return value.find(name) is not None
+        return index_optional(operand(run), name).is_there
 
     return evaluate
 
@@ -141,12 +146,18 @@ def _list(node: ListLiteral) -> Evaluate:
             value = element(run)
             if at not in optional:
                 found.append(value)
-            elif value.is_there:
+            elif _optional(value).is_there:
                 found.append(value.value)
         run.add(_LIST_COST)
         return tuple(found)
 
     return evaluate
+
+
+def _optional(value: Any) -> Optional:
+    if type(value) is not Optional:
+        raise EvaluationError(NO_OVERLOAD)
+    return value
 
 
 def _map(node: MapLiteral) -> Evaluate:
@@ -159,13 +170,10 @@ def _map(node: MapLiteral) -> Evaluate:
             one, other = key(run), value(run)
             if at not in optional:
                 found.append((one, other))
-            elif other.is_there:
+            elif _optional(other).is_there:
                 found.append((one, other.value))
         run.add(_MAP_COST)
-        made = MapValue(found)
-        if len(made) != len(found):
-            raise EvaluationError("Failed with repeated key")
-        return made
+        return MapValue(found)
 
     return evaluate
 
@@ -219,11 +227,43 @@ def _call(node: Call) -> Evaluate:
         return _not_strictly_false(*operands)
     if node.function in ("_[_]", "_[?_]"):
         return _index(*operands, is_optional=node.function == "_[?_]")
+    if (
+        node.function == "@in"
+        and isinstance(node.arguments[1], ListLiteral)
+        and _is_constant(node.arguments[1])
+    ):
+        return _membership(*operands)
     if node.target is not None:
         operands.insert(0, compile_expression(node.target))
     if len(node.overloads) == 1:
-        return _one_overload(operands, node.overloads[0])
-    return _overloads(operands, node.overloads)
+        evaluate = _one_overload(operands, node.overloads[0])
+    else:
+        evaluate = _overloads(operands, node.overloads)
+    if node.function in _PATTERNS:
+        at = 1 if node.target is None else 0
+        pattern = node.arguments[at] if at < len(node.arguments) else None
+        if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+            compiled(pattern.value)
+    return evaluate
+
+
+def _is_constant(node: Expression) -> bool:
+    """Whether a value is calculated once, before any evaluation, and costs nothing then."""
+    match node:
+        case Literal():
+            return True
+        case Identifier():
+            return node.is_type
+        case Select():
+            return bool(node.type_name)
+        case ListLiteral():
+            return not node.optional and all(map(_is_constant, node.elements))
+        case MapLiteral():
+            return not node.optional and all(_is_constant(one) for entry in node.entries for one in entry)
+        case Call():
+            is_conversion = node.function in _CONVERSIONS and node.target is None
+            return is_conversion and len(node.arguments) == 1 and _is_constant(node.arguments[0])
+    return False
 
 
 def _value(found: Any) -> Any:
@@ -267,6 +307,7 @@ def _conditional(condition: Evaluate, then: Evaluate, otherwise: Evaluate) -> Ev
 
 def _not_strictly_false(operand: Evaluate) -> Evaluate:
     def evaluate(run: Evaluation) -> bool:
+        run.add(1)
         try:
             return bool(_value(operand(run)) is not False)
         except EvaluationError:
@@ -282,6 +323,16 @@ def _index(operand: Evaluate, key: Evaluate, *, is_optional: bool) -> Evaluate:
         if is_optional or type(values) is Optional:
             return index_optional(values, at)
         return index(values, at)
+
+    return evaluate
+
+
+def _membership(element: Evaluate, values: Evaluate) -> Evaluate:
+    """Whether a constant list has an element, which costs nothing."""
+
+    def evaluate(run: Evaluation) -> bool:
+        one = _value(element(run))
+        return any(are_equal(one, other) for other in values(run))
 
     return evaluate
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from moorage._core.base.quantity import Quantity
 from moorage.devices.cel.library.kubernetes_functions import add_kubernetes_functions
+from moorage.devices.cel.library.list_functions import add_list_functions
+from moorage.devices.cel.library.named_formats import add_format_functions
 from moorage.devices.cel.library.net_functions import add_net_functions
 from moorage.devices.cel.library.optional_functions import add_optional_functions
 from moorage.devices.cel.library.semver import add_semver_functions, parse_semver
@@ -17,7 +19,7 @@ from moorage.devices.cel.library.string_functions import add_string_functions
 from moorage.devices.cel.syntax.parser import TOO_DEEP, parse
 from moorage.objects.model.resource_slices import Device, DeviceAttribute
 
-from .cel_errors import CompileError, CostError, EvaluationError, Problem, ResultTypeError
+from .cel_errors import CompileError, CostError, EvaluationError, Problem, ProgramError, ResultTypeError
 from .cel_types import ANY, BOOL, DEVICE, DYN, QUANTITY, STRING, map_of
 from .literal_checks import literal_problems
 from .overloads import Library
@@ -104,6 +106,8 @@ def library() -> Library:
     add_standard_functions(library)
     add_string_functions(library)
     add_kubernetes_functions(library)
+    add_list_functions(library)
+    add_format_functions(library)
     add_net_functions(library)
     add_semver_functions(library)
     add_optional_functions(library)
@@ -134,9 +138,12 @@ def compile_selector(text: str, *, list_attributes: bool = False) -> Selector | 
             raise CompileError(text, problems)
         if result not in (BOOL, ANY, *([DYN] if list_attributes else ())):
             raise ResultTypeError(str(result))
+        begin_work()
         return Selector(compile_expression(root))
     except CompileError as error:
         return error
+    except EvaluationError as error:
+        return ProgramError(str(error))
     except RecursionError:
         return CompileError(text, [Problem(0, TOO_DEEP)])
 

@@ -129,10 +129,15 @@ class TypeChecker:
             if node.name in scope:
                 return scope[node.name]
         if node.name in TYPE_NAMES:
+            node.is_type = True
             return type_of(TYPE_NAMES[node.name])
         return self._wrong(node.at, f"undeclared reference to '{node.name}' (in container '')")
 
     def _select(self, node: Select) -> CelType:
+        name = _qualified(node)
+        if name in TYPE_NAMES:
+            node.type_name = name
+            return type_of(TYPE_NAMES[name])
         operand = self._now(self._visit(node.operand))
         is_optional = node.is_optional
         if operand.name == "optional_type":

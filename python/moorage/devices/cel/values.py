@@ -174,6 +174,8 @@ def are_equal(one: Any, other: Any) -> bool:
     """Whether two values are equal: numbers of all types by value, others of one type only."""
     kind, other_kind = type(one), type(other)
     if kind in _NUMBERS and other_kind in _NUMBERS:
+        if kind is float or other_kind is float:
+            return float(one) == float(other)
         return bool(one == other)
     if kind is not other_kind:
         return False
@@ -198,6 +200,11 @@ _ORDERED = frozenset((bool, str, bytes, Timestamp, Duration))
 def is_less(one: Any, other: Any) -> bool:
     """Whether a value comes before another of its type; numbers of all types compare."""
     kind, other_kind = type(one), type(other)
+    if kind in _NUMBERS and other_kind in _NUMBERS and float in (kind, other_kind):
+        a, b = float(one), float(other)
+        if a != a or b != b:
+            raise EvaluationError("NaN values cannot be ordered")
+        return a < b
     if (kind in _NUMBERS and other_kind in _NUMBERS) or (kind is other_kind and kind in _ORDERED):
         return bool(one < other)
     raise EvaluationError(NO_OVERLOAD)

@@ -1,13 +1,10 @@
-"""Functions that Kubernetes adds to CEL: quantities, lists, regular expressions, named formats
+"""Functions that Kubernetes adds to CEL: quantities, lists, regular expressions
 (k8s.io/apiserver, pkg/cel/library)."""
 
 from __future__ import annotations
 
-import re
-from base64 import b64decode
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import date
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -16,45 +13,35 @@ from moorage.devices.cel import overloads as cost
 from moorage.devices.cel.cel_errors import EvaluationError
 from moorage.devices.cel.cel_types import (
     BOOL,
-    BYTES,
     DOUBLE,
     DURATION,
     DYN,
-    FORMAT,
     INT,
     QUANTITY,
     STRING,
-    TIMESTAMP,
     UINT,
     A,
     list_of,
-    optional_of,
 )
 from moorage.devices.cel.overloads import Library
 from moorage.devices.cel.values import (
-    ABSENT,
     INT_MAX,
     INT_MIN,
     NO_OVERLOAD,
     Duration,
-    Optional,
     Uint,
     are_equal,
     int_of,
     is_less,
-    register,
     uint_of,
 )
 
-from .net_functions import is_url
+from .list_functions import COMPARABLE
 from .regular_expressions import find, find_all
-from .times import add_durations, timestamp_from_text
+from .times import add_durations
 
 MAX_LIST = 48
 """Values of an attribute that is a list (ResourceSliceMaxAttributeValuesPerDevice)."""
-
-_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 
 
 def add_kubernetes_functions(library: Library) -> None:
@@ -66,7 +53,6 @@ def add_kubernetes_functions(library: Library) -> None:
     """
     _quantities(library)
     _lists(library)
-    _formats(library)
     library.member("find", [STRING, STRING], STRING, find, cost.pattern)
     library.member("findAll", [STRING, STRING], list_of(STRING), find_all, cost.pattern)
     library.member("findAll", [STRING, STRING, INT], list_of(STRING), find_all, cost.pattern)
@@ -119,8 +105,15 @@ def _as_integer(quantity: Quantity) -> int:
 
 
 def _as_float(quantity: Quantity) -> float:
-    value = _integer(quantity)
-    return float(quantity.milli_value()) / 1000 if value is None else float(value)
+    text = str(quantity)
+    number = text.rstrip("numkKMGTPEi")
+    return float(Fraction(number) * _FACTORS[text[len(number) :]])
+
+
+_FACTORS = {
+    **{suffix: Fraction(10) ** (3 * at - 9) for at, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"))},
+    **{f"{suffix}i": Fraction(1024) ** at for at, suffix in enumerate("KMGTPE", 1)},
+}
 
 
 # ---- lists -------------------------------------------------------------------------------------------
@@ -135,7 +128,7 @@ def _lists(library: Library) -> None:
     ]
     for of, zero, add in sums:
         library.member("sum", [list_of(of)], of, _summed(zero, add), cost.elements)
-    for of in (INT, UINT, DOUBLE, BOOL, STRING, BYTES, DURATION, TIMESTAMP):
+    for of in COMPARABLE:
         library.member("isSorted", [list_of(of)], BOOL, _is_sorted, cost.elements)
         library.member("max", [list_of(of)], of, lambda values: _extreme("max", values), cost.elements)
         library.member("min", [list_of(of)], of, lambda values: _extreme("min", values), cost.elements)
@@ -157,7 +150,15 @@ def _summed(zero: Any, add: Callable[[Any, Any], Any]) -> Callable[[tuple[Any, .
 
 
 def _is_sorted(values: tuple[Any, ...]) -> bool:
-    return not any(is_less(b, a) for a, b in pairwise(values))
+    return not any(_is_before(b, a) for a, b in pairwise(values))
+
+
+def _is_before(one: Any, other: Any) -> bool:
+    """Whether a value is less than another: of values that cannot be compared, none is."""
+    try:
+        return is_less(one, other)
+    except EvaluationError:
+        return False
 
 
 def _extreme(name: str, values: tuple[Any, ...]) -> Any:
@@ -165,7 +166,7 @@ def _extreme(name: str, values: tuple[Any, ...]) -> Any:
         raise EvaluationError(f"{name} called on empty list")
     found = values[0]
     for one in values[1:]:
-        if is_less(found, one) if name == "max" else is_less(one, found):
+        if _is_before(found, one) if name == "max" else _is_before(one, found):
             found = one
     return found
 
@@ -186,87 +187,3 @@ def _includes(values: Any, value: Any) -> bool:
     if len(listed) > MAX_LIST:
         raise EvaluationError(f"'includes' function cannot be applied to lists longer than {MAX_LIST} values")
     return False
-
-
-# ---- named formats -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class NamedFormat:
-    """A format of texts."""
-
-    name: str
-
-
-register(NamedFormat, FORMAT)
-
-
-def _matches(pattern: str, limit: int) -> Callable[[str], str]:
-    compiled = re.compile(pattern)
-
-    def check(text: str) -> str:
-        if len(text) > limit:
-            return f"must be no more than {limit} characters"
-        return "" if compiled.fullmatch(text) else f"must match the regular expression {pattern}"
-
-    return check
-
-
-def _is_bytes(text: str) -> str:
-    try:
-        b64decode(text, validate=True)
-    except ValueError:
-        return "invalid base64"
-    return ""
-
-
-def _is_date(text: str) -> str:
-    try:
-        if len(text) != 10:
-            raise ValueError
-        date.fromisoformat(text)
-    except ValueError:
-        return "invalid date"
-    return ""
-
-
-def _is_time(text: str) -> str:
-    try:
-        timestamp_from_text(text)
-    except EvaluationError:
-        return "invalid datetime"
-    return ""
-
-
-_SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
-_FORMATS: dict[str, Callable[[str], str]] = {
-    "dns1123Label": _matches(_LABEL, 63),
-    "dns1123Subdomain": _matches(_SUBDOMAIN, 253),
-    "dns1035Label": _matches(r"[a-z](?:[-a-z0-9]*[a-z0-9])?", 63),
-    "qualifiedName": _matches(rf"(?:{_SUBDOMAIN}/)?{_NAME}", 317),
-    "dns1123LabelPrefix": _matches(rf"{_LABEL}-?", 63),
-    "dns1123SubdomainPrefix": _matches(rf"{_SUBDOMAIN}[-.]?", 253),
-    "dns1035LabelPrefix": _matches(r"[a-z](?:[-a-z0-9]*[a-z0-9])?-?", 63),
-    "labelValue": _matches(rf"(?:{_NAME})?", 63),
-    "uri": lambda text: "" if is_url(text) else "invalid URI",
-    "uuid": _matches(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}", 36),
-    "byte": _is_bytes,
-    "date": _is_date,
-    "datetime": _is_time,
-}
-
-
-def _formats(library: Library) -> None:
-    library.function("format.named", [STRING], optional_of(FORMAT), _named)
-    for name in _FORMATS:
-        library.function(f"format.{name}", [], FORMAT, lambda name=name: NamedFormat(name))
-    library.member("validate", [FORMAT, STRING], optional_of(list_of(STRING)), _validate, cost.both)
-
-
-def _named(name: str) -> Optional:
-    return Optional(NamedFormat(name), True) if name in _FORMATS else ABSENT
-
-
-def _validate(of: NamedFormat, text: str) -> Optional:
-    wrong = _FORMATS[of.name](text)
-    return Optional((wrong,), True) if wrong else ABSENT

@@ -7,9 +7,10 @@ from typing import Any
 from moorage.devices.cel.cel_errors import EvaluationError
 from moorage.devices.cel.cel_types import BOOL, A, list_of, optional_of
 from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import ABSENT, MapValue, Optional, are_equal, size_of
+from moorage.devices.cel.values import ABSENT, Duration, Optional, Timestamp, are_equal, size_of
 
 _LISTS = [list_of(A), list_of(A)]
+_ZEROS = (Duration(0), Timestamp(-62135596800 * 10**9))
 
 
 def add_optional_functions(library: Library) -> None:
@@ -28,6 +29,8 @@ def add_optional_functions(library: Library) -> None:
         "or", [optional_of(A), optional_of(A)], optional_of(A), lambda a, b: a if a.is_there else b
     )
     library.member("orValue", [optional_of(A), A], A, lambda a, b: a.value if a.is_there else b)
+    for add, name in ((library.function, "optional.unwrap"), (library.member, "unwrapOpt")):
+        add(name, [list_of(optional_of(A))], list_of(A), _unwrap)
     library.function("sets.contains", _LISTS, BOOL, _contains, _pairs)
     library.function("sets.intersects", _LISTS, BOOL, _intersects, _pairs)
     library.function(
@@ -36,7 +39,7 @@ def add_optional_functions(library: Library) -> None:
 
 
 def _of_non_zero(value: Any) -> Optional:
-    is_zero = value is None or (not len(value) if isinstance(value, tuple | MapValue) else not value)
+    is_zero = value in _ZEROS if isinstance(value, Timestamp | Duration) else not value
     return ABSENT if is_zero else Optional(value, True)
 
 
@@ -44,6 +47,10 @@ def _value(value: Optional) -> Any:
     if not value.is_there:
         raise EvaluationError("optional.none() dereference")
     return value.value
+
+
+def _unwrap(values: tuple[Optional, ...]) -> tuple[Any, ...]:
+    return tuple([one.value for one in values if one.is_there])
 
 
 def _pairs(*values: Any) -> int:

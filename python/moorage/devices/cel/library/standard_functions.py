@@ -32,7 +32,6 @@ from moorage.devices.cel.values import (
     ABSENT,
     INT_MAX,
     INT_MIN,
-    NO_OVERLOAD,
     UINT_MAX,
     Duration,
     MapValue,
@@ -53,11 +52,11 @@ from .times import (
     add_durations,
     add_time_functions,
     add_to_timestamp,
-    duration_from_text,
     duration_text,
     subtract_timestamps,
-    timestamp_from_text,
     timestamp_text,
+    to_duration,
+    to_timestamp,
 )
 
 NUMBERS = (INT, UINT, DOUBLE)
@@ -98,9 +97,9 @@ def _comparisons(library: Library) -> None:
     pairs += [(one, one) for one in (BOOL, STRING, BYTES, TIMESTAMP, DURATION)]
     orders: dict[str, Callable[[Any, Any], bool]] = {
         "_<_": is_less,
-        "_<=_": lambda a, b: not _is_greater(a, b),
+        "_<=_": lambda a, b: not is_less(b, a),
         "_>_": lambda a, b: is_less(b, a),
-        "_>=_": lambda a, b: is_less(b, a) or _same(a, b),
+        "_>=_": lambda a, b: not is_less(a, b),
     }
     for name, apply in orders.items():
         for left, right in pairs:
@@ -112,14 +111,6 @@ def _concatenate(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(a) + len(b) > LONG_LIST:
         count_work(len(a) + len(b))
     return a + b
-
-
-def _is_greater(a: Any, b: Any) -> bool:
-    return is_less(b, a) or a != a or b != b
-
-
-def _same(a: Any, b: Any) -> bool:
-    return not is_less(a, b) and a == a and b == b
 
 
 def _arithmetic(library: Library) -> None:
@@ -203,15 +194,23 @@ def _merge(one: MapValue, other: MapValue) -> MapValue:
     return one
 
 
-def index_list(values: tuple[Any, ...], at: Any) -> Any:
-    """Return the element of an index; doubles that are integers are indices, too."""
-    if type(at) is float and at.is_integer():
-        at = int(at)
+def _position(at: Any) -> int:
+    """An index as an int; doubles that are integers are indices, too."""
+    if type(at) is float:
+        if not at.is_integer():
+            raise EvaluationError(f"unsupported index value {double_text(at)} in list")
+        return int(at)
     if type(at) not in (int, Uint):
         raise EvaluationError(f"unsupported index type '{type_of_value(at)}' in list")
-    if not 0 <= at < len(values):
-        raise EvaluationError(f"index out of bounds: {at}")
-    return values[at]
+    return int(at)
+
+
+def index_list(values: tuple[Any, ...], at: Any) -> Any:
+    """Return the element of an index."""
+    found = _position(at)
+    if not 0 <= found < len(values):
+        raise EvaluationError(f"index out of bounds: {found}")
+    return values[found]
 
 
 def index_map(values: MapValue, key: Any) -> Any:
@@ -228,7 +227,7 @@ def index(values: Any, key: Any) -> Any:
         return index_list(values, key)
     if type(values) is MapValue:
         return index_map(values, key)
-    raise EvaluationError(NO_OVERLOAD)
+    raise EvaluationError(f"no such key: {text_of_key(key)}")
 
 
 def index_optional(values: Any, key: Any) -> Optional:
@@ -238,13 +237,10 @@ def index_optional(values: Any, key: Any) -> Optional:
             return ABSENT
         values = values.value
     if type(values) is tuple:
-        if type(key) in (int, Uint) and 0 <= key < len(values):
-            return Optional(values[key], True)
-        return ABSENT
-    if type(values) is MapValue:
-        found = values.find(key)
-        return ABSENT if found is None else Optional(found[1], True)
-    raise EvaluationError(NO_OVERLOAD)
+        at = _position(key)
+        return Optional(values[at], True) if 0 <= at < len(values) else ABSENT
+    found = values.find(key) if type(values) is MapValue else None
+    return ABSENT if found is None else Optional(found[1], True)
 
 
 def _strings(library: Library) -> None:
@@ -256,7 +252,7 @@ def _strings(library: Library) -> None:
 
 
 def _conversions(library: Library) -> None:
-    for of in (INT, UINT, DOUBLE, STRING, TIMESTAMP):
+    for of in (INT, UINT, DOUBLE, STRING, TIMESTAMP, DURATION):
         library.function("int", [of], INT, to_int)
     for of in (INT, UINT, DOUBLE, STRING):
         library.function("uint", [of], UINT, to_uint)
@@ -269,12 +265,10 @@ def _conversions(library: Library) -> None:
     library.function("bool", [STRING], BOOL, _to_bool)
     library.function("dyn", [A], DYN, lambda a: a)
     library.function("type", [A], type_of(A), _type_of)
-    library.function("timestamp", [TIMESTAMP], TIMESTAMP, lambda a: a)
-    library.function("timestamp", [STRING], TIMESTAMP, timestamp_from_text)
-    library.function("timestamp", [INT], TIMESTAMP, lambda a: Timestamp(a * 10**9))
-    library.function("duration", [DURATION], DURATION, lambda a: a)
-    library.function("duration", [STRING], DURATION, duration_from_text)
-    library.function("duration", [INT], DURATION, lambda a: Duration(int_of(a)))
+    for of in (TIMESTAMP, STRING, INT):
+        library.function("timestamp", [of], TIMESTAMP, to_timestamp)
+    for of in (DURATION, STRING, INT):
+        library.function("duration", [of], DURATION, to_duration)
 
 
 def _type_of(value: Any) -> CelType:
@@ -290,6 +284,8 @@ def to_int(value: Any) -> int:
     """Return the int of a number, text or time."""
     if type(value) is Timestamp:
         return value.nanoseconds // 10**9
+    if type(value) is Duration:
+        return value.nanoseconds
     if type(value) is float:
         if not -(2.0**63) < value < 2.0**63:
             raise EvaluationError("integer overflow")
@@ -321,11 +317,16 @@ def to_double(value: Any) -> float:
     if type(value) is not str:
         return float(value)
     try:
-        if value != value.strip() or "_" in value:
-            raise ValueError
-        return float(value)
+        return float(_go_double(value))
     except ValueError:
         raise _failed(value, "double") from None
+
+
+def _go_double(text: str) -> float | str:
+    """A text of which Python makes the same double as Go; ValueError if Go makes none."""
+    if not text.isascii() or text != text.strip() or (text[:1] in ("+", "-") and text[1:].lower() == "nan"):
+        raise ValueError
+    return float.fromhex(text) if "x" in text.lower() and "p" in text.lower() else text
 
 
 def to_string(value: Any) -> str:
@@ -347,7 +348,7 @@ def to_string(value: Any) -> str:
 
 
 def double_text(value: float) -> str:
-    """Return the shortest text of a double, as Go's formats 'f' and 'e' (strconv.FormatFloat, 'g')."""
+    """Return the shortest text of a double, as Go's ``strconv.FormatFloat`` with the format 'g'."""
     if math.isinf(value) or math.isnan(value):
         return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
     text = repr(value)
@@ -358,13 +359,11 @@ def double_text(value: float) -> str:
     else:
         whole = mantissa.removeprefix("-").partition(".")[0]
         power = len(whole) - 1 if whole != "0" else -(len(digits) - len(digits.lstrip("0")))
-    if value != 0 and not -4 <= power < 21:
+    if value != 0 and not -4 <= power < 6:
         digits = digits.strip("0") or "0"
         sign = "-" if value < 0 else ""
         point = f".{digits[1:]}" if len(digits) > 1 else ""
         return f"{sign}{digits[0]}{point}e{'+' if power >= 0 else '-'}{abs(power):02d}"
-    if exponent:
-        text = f"{value:.0f}" if power >= 0 else f"{value:.{len(digits) - power}f}".rstrip("0")
     return text.removesuffix(".0")
 
 

@@ -34,19 +34,24 @@ class Literal(Expression):
 
 @dataclass(slots=True, eq=False)
 class Identifier(Expression):
-    """A variable or the name of a type."""
+    """A variable or the name of a type; the type checker sets `is_type`."""
 
     name: str
+    is_type: bool = field(default=False, init=False)
 
 
 @dataclass(slots=True, eq=False)
 class Select(Expression):
-    """A field of a value: ``a.b``, ``has(a.b)`` with `tests_presence`, ``a.?b`` with `is_optional`."""
+    """A field of a value: ``a.b``, ``has(a.b)`` with `tests_presence`, ``a.?b`` with `is_optional`.
+
+    Or the name of a type; the type checker sets `type_name`.
+    """
 
     operand: Expression
     name: str
     tests_presence: bool = False
     is_optional: bool = False
+    type_name: str = field(default="", init=False)
 
 
 @dataclass(slots=True, eq=False)

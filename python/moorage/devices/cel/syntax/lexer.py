@@ -13,7 +13,7 @@ _TOKEN = re.compile(
   | (?P<double>(?:[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?)|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
   | (?P<uint>(?:0x[0-9a-fA-F]+|[0-9]+)[uU])
   | (?P<int>0x[0-9a-fA-F]+|[0-9]+)
-  | (?P<text>(?P<prefix>[rR]?[bB]?|[bB][rR])(?P<quoted>\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''
+  | (?P<text>(?P<prefix>[bB]?)(?P<quoted>\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''
         |"(?:\\.|[^\\"\n\r])*"|'(?:\\.|[^\\'\n\r])*'))
   | (?P<name>[_a-zA-Z][_a-zA-Z0-9]*)
   | (?P<escaped>`[a-zA-Z0-9_.\-/ ]+`)
@@ -22,8 +22,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _RAW = re.compile(
-    r"""[rR][bB]?(?:\"\"\"(?:.*?)\"\"\"|'''(?:.*?)'''|"[^"\n\r]*"|'[^'\n\r]*')"""
-    r"""|[bB][rR](?:"[^"\n\r]*"|'[^'\n\r]*')""",
+    r"""[bB]?[rR](?:\"\"\"(?:.*?)\"\"\"|'''(?:.*?)'''|"[^"\n\r]*"|'[^'\n\r]*')""",
     re.DOTALL,
 )
 _MAX_DIGITS = 32
@@ -134,6 +133,8 @@ def _unescape_bytes(text: str, content: str, at: int) -> bytes:
     parts: list[bytes] = []
     end = 0
     for match in _ESCAPE.finditer(content):
+        if match[3] is not None or match[4] is not None:
+            raise CompileError(text, [Problem(at, "unable to unescape string")])
         parts.append(content[end : match.start()].encode())
         shown = _character(text, match, at)
         is_code = match[2] is not None or match[5] is not None

@@ -20,6 +20,7 @@ from .expressions import (
 
 RESULT = "@result"
 UNUSED = "#unused"
+INPUT = "@__sortBy_input__"
 
 
 def expand(call: Call, text: str) -> Expression:
@@ -65,7 +66,7 @@ def _variable(argument: Expression, text: str) -> str:
 
 def _has(call: Call, text: str) -> Expression:
     (argument,) = call.arguments
-    if not isinstance(argument, Select):
+    if not isinstance(argument, Select) or argument.is_optional:
         raise CompileError(text, [Problem(argument.at, "invalid argument to has() macro")])
     return Select(call.at, argument.operand, argument.name, tests_presence=True)
 
@@ -189,6 +190,14 @@ def _of_optional(call: Call, name: str, result: Expression, *, wraps: bool) -> E
     return _call(at, "_?_:_", _call(at, "hasValue", target=target), there, _call(at, "optional.none"))
 
 
+def _sort_by(call: Call, names: list[str], rest: list[Expression]) -> Expression:
+    at = call.at
+    assert call.target is not None
+    values = Identifier(at, INPUT)
+    keys = _map(_call(at, "map", target=values), names, rest)
+    return _bound(at, INPUT, call.target, _call(at, "@sortByAssociatedKeys", keys, target=values))
+
+
 Macro = Callable[[Call, list[str], list[Expression]], Expression]
 _TWO_VARIABLES: dict[tuple[str, int], Macro] = {
     ("all", 3): _all,
@@ -206,10 +215,10 @@ _MACROS: dict[tuple[str, int], Macro] = {
     ("all", 2): _all,
     ("exists", 2): _exists,
     ("exists_one", 2): _exists_one,
-    ("existsOne", 2): _exists_one,
     ("map", 2): _map,
     ("map", 3): _map,
     ("filter", 2): _filter,
+    ("sortBy", 2): _sort_by,
     ("optMap", 2): _optional_map,
     ("optFlatMap", 2): _optional_flat_map,
     **_TWO_VARIABLES,

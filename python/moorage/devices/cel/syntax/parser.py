@@ -161,7 +161,7 @@ class _Parser:
         self.next += 1
         assert isinstance(token.value, int | float)
         if token.kind == "int" and token.value > 2**63:
-            raise self.fail(token.at, "invalid int literal")
+            raise self.fail(at, "invalid int literal")
         return Literal(at, -token.value, _TYPES[token.kind])
 
     def members(self, operand: Expression) -> Expression:
@@ -174,15 +174,14 @@ class _Parser:
                 self.expect("mark", "]")
                 operand = Call(token.at, "_[?_]" if optional else "_[_]", None, [operand, index])
                 continue
-            if self.token.kind not in ("name", "escaped"):
-                raise self.unexpected()
-            name = self.tokens[self.next]
-            self.next += 1
-            opened = self.take("(") if name.kind == "name" and not optional else None
+            if self.token.kind == "escaped":
+                raise self.fail(self.token.at, "unsupported syntax: '`'")
+            name = self.expect("name")
+            opened = None if optional else self.take("(")
             if opened is not None:
                 operand = self.call(opened, str(name.value), operand)
             else:
-                if name.kind == "name" and name.value == "in":
+                if name.value == "in":
                     raise self.fail(name.at, "Syntax error: mismatched input 'in'")
                 operand = Select(token.at, operand, str(name.value), is_optional=optional)
         return operand

@@ -90,9 +90,23 @@ def late(one: Scheduler) -> None:
     one.client.create(node("late", cpu=64))
 
 
-def test_all_but_the_first_and_the_last_of_a_batch_are_tried_in_a_run() -> None:
-    assert check(lambda: made(*victims(4), *preemptors(4)), late) == 2
+def test_all_but_the_first_of_a_batch_are_tried_in_a_run() -> None:
+    assert check(lambda: made(*victims(4), *preemptors(4)), late) == 3
     assert check(lambda: made(*victims(8), *preemptors(8), count=8, clock=Clock(1e9)), late) >= 4
+
+
+def test_pods_of_another_kind_follow_a_run_to_the_end_of_its_segment() -> None:
+    """Pods of another profile are another segment of the batch."""
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": name} for name in ("default-scheduler", "other")],
+    }
+    several = [
+        replace(one, spec=replace(one.spec, scheduler_name="default-scheduler" if at < 4 else "other"))
+        for at, one in enumerate(preemptors(8))
+    ]
+    assert check(lambda: made(*victims(8), *several, count=8, config=config), late) == 6
 
 
 def test_long_runs_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:

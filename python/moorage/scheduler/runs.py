@@ -317,9 +317,9 @@ class Run:
                 place = self._each if route & WHOLE_CYCLE else self.place
                 while tried < end and (not self._evicts or self._follow_up(batch, infos, tried)):
                     engine = context.deciding(route)
-                    if self._has_evicted and tried + 1 < end:
-                        tried += self.preempt(engine, result, infos, range(tried, end - 1))
-                    if not self._evicts:
+                    if self._has_evicted:
+                        tried += self.preempt(engine, result, infos, range(tried, end))
+                    if not self._evicts and tried < end:
                         tried += place(engine, result, infos, range(tried, end))
                 if tried < end:
                     break

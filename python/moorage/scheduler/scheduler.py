@@ -681,10 +681,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         CacheError
             A name is in use, or the template has none.
         """
-        result = schedule_by_template(self.context, template, n, first)
-        if result.failure is not None and result.failure.nominated_node:
-            self.sync()
-        return result
+        return schedule_by_template(self.context, template, n, first)
 
     def advance(self, now: float | None = None) -> ScheduleResult:
         """Continue the pods whose wait on Permit has ended, by a plugin or a timeout, and the binding cycles

@@ -34,7 +34,7 @@ from tests.sim.perf.make import (
 EXCERPT = {one.full_name: one for one in read_workloads(str(DATA))}
 
 
-def one_by_one(context: SchedulingContext, template: Pod, n: int, first: int = 0) -> ScheduleResult:
+def one_by_one(context: SchedulingContext, template: Pod, n: int, first: int, syncs: bool) -> ScheduleResult:
     """What `schedule_by_template` does, by `schedule_one` alone."""
     state = context.cache.state
     out = ScheduleResult(state, n)
@@ -77,9 +77,9 @@ def test_many_equal_pods_are_placed_by_their_template(
 ) -> None:
     sizes, place = list[int](), schedule_by_template
 
-    def noted(context: SchedulingContext, template: Pod, n: int, first: int = 0) -> ScheduleResult:
+    def noted(context: SchedulingContext, template: Pod, n: int, first: int, syncs: bool) -> ScheduleResult:
         sizes.append(n)
-        return place(context, template, n, first)
+        return place(context, template, n, first, syncs)
 
     monkeypatch.setattr(measured_run, "schedule_by_template", noted)
     counts = [before, measured_run.MANY, after, measured_run.MANY - 1]

@@ -94,14 +94,14 @@ def preempt_together(
     infos : sequence of QueuedPodInfo
         The queue entries of the whole batch.
     pods : range
-        The indexes of the pods to try. A pod that is to be tried follows them.
+        The indexes of the pods to try.
 
     Returns
     -------
     tried : int
         The number of pods that were tried; the events of the evictions have been received.
     has_to_stop : bool
-        Whether the other pods of the batch have to return to the queue.
+        Whether the other pods of the batch have to return to the queue, or none is left.
     """
     before = result.failures.get(pods.start - 1)
     if before is None or not before.nominated_node or not _can_be_together(run, engine, result, pods.start):
@@ -117,7 +117,8 @@ def preempt_together(
             return 0, False
         if run.metrics is not None:
             run.metrics.tried(len(found), seconds)
-        return len(found), not _carry_out(run, engine, infos, pods.start, found)
+        may_go_on = _carry_out(run, engine, infos, pods.start, found)
+        return len(found), not may_go_on or pods.start + len(found) == len(infos)
     except BaseException:
         for one in found:
             if not one.is_evicted:

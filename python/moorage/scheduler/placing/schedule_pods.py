@@ -120,9 +120,10 @@ def replica(template: Pod, index: int) -> Pod:
     return replace(template, metadata=replace(meta, name=f"{base}{index}", uid=uid))
 
 
-def schedule_by_template(context: SchedulingContext, template: Pod, n: int, first: int) -> ScheduleResult:
+def schedule_by_template(
+    context: SchedulingContext, template: Pod, n: int, first: int, syncs: bool = True
+) -> ScheduleResult:
     """Place replicas of a template up to the first that fits nowhere; see `Scheduler.schedule_by_template`.
-    The caller processes the events of evictions.
 
     Parameters
     ----------
@@ -132,6 +133,8 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
         Number of replicas.
     first : int
         Ordinal of the first replica.
+    syncs : bool, optional
+        Whether the events of evictions are processed; otherwise the caller does that.
 
     Returns
     -------
@@ -164,6 +167,8 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
             if done == tries and result.failures:
                 engine.placer.skip(n - tries)
             result.end_at_failure()
+        if syncs and result.failure is not None and result.failure.nominated_node:
+            context.sync()
         return result
 
 

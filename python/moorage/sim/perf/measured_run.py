@@ -184,7 +184,8 @@ class MeasuredRun(VirtualRun):
         operations, meter, timer = self.operations, self.meter, self.timer
         began = timer()
         context = self.scheduler.context
-        done = schedule_by_template(context, pod_run.template, stop - at, pod_run.first + number)
+        first = pod_run.first + number
+        done = schedule_by_template(context, pod_run.template, stop - at, first, syncs=False)
         placed = len(done)
         meter.scheduled(pod_run, placed, began, timer())
         pod_run.state[number : number + placed] = done.rows

@@ -117,10 +117,31 @@ class ObjectTemplate:
         -------
         Pod
         """
-        obj = self.make(index, "Pod", namespace)
-        filled = default_object(obj, CLASSES, Names())
-        assert isinstance(filled, Pod)
-        return replace(filled, metadata=replace(filled.metadata, name=obj.metadata.name, uid=""))
+        return _with_defaults(self.make(index, "Pod", namespace))
+
+    def complete(self, index: int, namespace: str) -> Object:
+        """Return the object of an index; a pod as `pod` does, any other without defaults.
+
+        Parameters
+        ----------
+        index : int
+            Index of the object.
+        namespace : str
+            Namespace of the object, if its kind has namespaces.
+
+        Returns
+        -------
+        Object
+        """
+        obj = self.make(index, namespace=namespace)
+        return _with_defaults(obj) if isinstance(obj, Pod) else obj
+
+
+def _with_defaults(pod: Object) -> Pod:
+    """Return a pod with the API server's defaults, but no generated name and UID."""
+    filled = default_object(pod, CLASSES, Names())
+    assert isinstance(filled, Pod)
+    return replace(filled, metadata=replace(filled.metadata, name=pod.metadata.name, uid=""))
 
 
 def read_template(path: Path) -> GoTemplate:

@@ -373,9 +373,14 @@ class Barrier(Op, frozen=True):
     def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         states = (NEW,) if self.stage_requirement == "Attempted" else (NEW, FAILED, GATED)
 
+        awaited: PodRun | None = None  # asked first, as most often nothing else has to be known
+
         def over() -> bool:
-            chosen = run.find(self.namespaces, self.label_selector)
-            return all(pod_run.count(*states) == 0 for pod_run in chosen)
+            nonlocal awaited
+            if awaited is None or not awaited.count(*states):
+                chosen = run.find(self.namespaces, self.label_selector)
+                awaited = next((pod_run for pod_run in chosen if pod_run.count(*states)), None)
+            return awaited is None
 
         return (Wait(over),)
 
@@ -446,7 +451,10 @@ class UpdateAny(TemplateOp, frozen=True, kw_only=True):
 
     def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         template = self.template(run, self.template_path)
-        actions = [partial(_update, run, template, index, self.namespace) for index in range(self.count)]
+        # They are made before the first update: reading templates between two attempts would leave the
+        # processor's caches without the scheduler.
+        objects = [template.complete(index, self.namespace) for index in range(self.count)]
+        actions = [partial(_update, run, obj) for obj in objects]
         return _perform(run, actions, self.update_per_second)
 
 
@@ -646,17 +654,16 @@ def _recreate(
 
 def _create(run: Operations, template: ObjectTemplate, index: int, namespace: str) -> Object | PodRun:
     """Create an object of any kind that scheduling reads."""
-    obj = template.make(index, namespace=namespace)
+    obj = template.complete(index, namespace)
     if not isinstance(obj, Pod):
         return run.cluster.create(obj)
-    pod = run_of(template.pod(index, namespace), 1, run.names)
+    pod = run_of(obj, 1, run.names)
     run.add(pod)
     return pod
 
 
-def _update(run: Operations, template: ObjectTemplate, index: int, namespace: str) -> None:
-    obj = template.make(index, namespace=namespace)
+def _update(run: Operations, obj: Object) -> None:
     if isinstance(obj, Pod):
-        run.update_pod(template.pod(index, namespace))
+        run.update_pod(obj)
     else:
         run.cluster.update(obj)

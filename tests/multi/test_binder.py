@@ -319,7 +319,7 @@ class Seen(FilterPlugin):
 
     def filter(self, state, pod, node_info):  # type: ignore[no-untyped-def]
         self.pods.append([one.name for info in self.handle.snapshot().node_info_list for one in info.pods])
-        return None
+        return
 
 
 def test_plugins_see_what_was_bound_before() -> None:

@@ -311,6 +311,25 @@ def test_plugins_of_a_profile_check_and_reserve() -> None:
         world.binder.cache.get_pod(world.get("q"))
 
 
+class Seen(FilterPlugin):
+    name = "Seen"
+
+    def __init__(self) -> None:
+        self.pods: list[list[str]] = []
+
+    def filter(self, state, pod, node_info):  # type: ignore[no-untyped-def]
+        self.pods.append([one.name for info in self.handle.snapshot().node_info_list for one in info.pods])
+        return
+
+
+def test_plugins_see_what_was_bound_before() -> None:
+    seen = Seen()
+    world = World(asking("p"), asking("q"), profile=profile_with(seen))
+    assert world.bind("p", "b").is_bound
+    assert world.bind("q", "b").is_bound
+    assert seen.pods == [[], ["p"]]
+
+
 def test_schedulers_bind_through_their_clients() -> None:
     world = World(*(asking(f"p{at}", "3") for at in range(2)))
     first, second = (Scheduler(world.binder.client_for(name)) for name in ("one", "two"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 from typing import Any
@@ -79,6 +80,38 @@ def test_capsules_that_nobody_reads_are_freed() -> None:
     gc.collect()
     after = sys.getrefcount(column)
     assert after == before
+
+
+class Stream(ctypes.Structure):
+    """ArrowArrayStream, of which the test calls two functions."""
+
+    _fields_ = (
+        ("get_schema", ctypes.c_void_p),
+        ("get_next", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
+        ("get_last_error", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)),
+        ("release", ctypes.c_void_p),
+        ("private_data", ctypes.c_void_p),
+    )
+
+
+def test_a_stream_has_one_batch_and_no_error_text() -> None:
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    capsule = Table({"a": ["x", "y"]}).__arrow_c_stream__()
+    address = pointer(capsule, b"arrow_array_stream")
+    assert address is not None
+    stream = Stream.from_address(address)
+    found, second = (
+        (ctypes.c_int64 * 10)(),
+        (ctypes.c_int64 * 10)(),
+    )  # ArrowArray: length first, release ninth
+    assert stream.get_next(address, ctypes.addressof(found)) == 0
+    assert (found[0], found[8] != 0) == (2, True)
+    assert stream.get_next(address, ctypes.addressof(second)) == 0
+    assert second[8] == 0  # released: there is no more
+    assert stream.get_last_error(address) is None
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(found[8])(ctypes.addressof(found))
+    assert found[8] == 0
 
 
 def test_a_buffer_has_bytes() -> None:

@@ -86,3 +86,12 @@ def test_budgets_and_whom_they_select(kit: Kit) -> None:
     kit.cache.delete_pdb(pdb("b"))
     kit.cache.delete_pdb(pdb("b"))
     assert [each.key for each in kit.cache.pdbs.pdbs] == ["default/a", "elsewhere/other"]
+
+
+def test_the_phases_are_those_of_the_scheduling_library() -> None:
+    assert [(one.name, one.value) for one in SchedulingStatus] == [
+        ("UNKNOWN", 0),
+        ("PENDING", 1),
+        ("SCHEDULED", 2),
+        ("TIMEOUT", 3),
+    ]

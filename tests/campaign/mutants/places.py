@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -211,14 +212,15 @@ def reasons(mutants: Sequence[Mutant]) -> dict[str, str]:
         There is no such mutant as one that is listed.
     """
     lines = {file: (ROOT / file).read_text().splitlines() for file in {one.file for one in mutants}}
-    found = {}
+    found = defaultdict(list)
     for one in mutants:
         before, line = ["", *lines[one.file]][one.line - 1 : one.line + 1]
-        found[one.file, before.strip(), line.strip(), one.old, one.new] = str(one)
+        found[one.file, before.strip(), line.strip(), one.old, one.new].append(str(one))
     out = {}
     for listed in tomllib.loads(EQUIVALENT.read_text())["mutants"]:
         key = listed["file"], *listed["lines"], listed["old"], listed["new"]
-        if key not in found:
+        number = listed.get("number", 1)
+        if len(found.get(key, ())) < number:
             raise LookupError(f"{EQUIVALENT.name}: no mutant {key}")
-        out[found[key]] = listed["reason"]
+        out[found[key][number - 1]] = listed["reason"]
     return out

@@ -161,3 +161,15 @@ def test_limits() -> None:
         shares.set_node(0, 1, str(number), 0)
     with pytest.raises(OverflowError, match="GPU models"):
         shares.set_node(0, 1, "one more", 0)
+
+
+def test_a_node_with_as_many_gpus_as_there_can_be() -> None:
+    """None is behind the last one, whatever the memory there has."""
+    node, demand = twin.Node(1000, (500,) * MAX_GPUS), twin.Demand(100, 10, 1)
+    shapes: twin.Shapes = [(twin.Demand(100, 1000, 1), 1.0)]
+    shares, rows = make([node], shapes)
+    ask(shares, demand)
+    score, gpus = twin.gradient(node, demand, shapes)
+    assert shares.gradient(rows).tolist() == [score]
+    assert shares.gradient_gpu(0) == gpus
+    assert shares.free(0) == [500] * MAX_GPUS

@@ -101,6 +101,16 @@ def test_a_cycle_of_groups_is_never_ready() -> None:
     assert scheduler.groups.root(("default", "g")) is None
 
 
+def test_a_group_counts_with_the_pods_that_were_placed_before() -> None:
+    """Of group g one pod is there, as it needs; its other pod fits nowhere."""
+    scheduler = world(nodes(4), composite("c", 2), [gang("g", 1, "c"), gang("h", 1, "c")])
+    store_of(scheduler).create_many([member("g-0", "g"), member("h-0", "h")])
+    scheduler.run()
+    store_of(scheduler).create_many([member("g-1", "g", cpu=5), member("h-1", "h")])
+    scheduler.run()
+    assert sorted(on_nodes(scheduler)) == ["g-0", "h-0", "h-1"]
+
+
 def test_pods_leave_their_tree_with_a_deleted_group() -> None:
     scheduler = world(nodes(1), composite("c", 2), [gang("g", 1, "c"), gang("h", 1, "c")])
     store_of(scheduler).create_many([member("g-0", "g"), member("h-0", "h", cpu=5)])

@@ -9,11 +9,10 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from enum import Enum
-from itertools import count
 from typing import Any, NamedTuple, cast
 
 from moorage._core.services.backoff_queue import BackoffQueue
-from moorage._core.services.in_flight import InFlight
+from moorage._core.services.in_flight import InFlight, Numbers
 from moorage._core.services.queued_pods import (
     Entrance,
     Place,
@@ -250,7 +249,7 @@ class Places:
         self.infos: dict[str, QueuedPodInfo] = {}
         self.changes = 0
         self.incoming: Counter[tuple[str, str]] | None = None
-        self._saved: tuple[int, Any, Any] | None = None  # the last result of `save`
+        self._saved: tuple[int, Any, Any, int] | None = None  # the last result of `save`
         self.units = Units(groups_pods, top_of)
         self.now = now
         self.nominator = nominator
@@ -259,7 +258,7 @@ class Places:
         self._entrance = Entrance(
             {name: gate_rule(plugins) for name, plugins in pre_enqueues.items()}, nominator.nodes
         )
-        self._numbers = count(1)  # orders of the next pods
+        self._numbers = Numbers()
         self._less = less
         self._classes = classes
         self._backoff_setting = initial_backoff, max_backoff, pop_from_backoff
@@ -607,7 +606,7 @@ class Places:
     def save(self) -> object:
         """Return the state of every pod, for `undo`: the last result, if no pod has changed since."""
         if self._saved is None or self._saved[0] != self.changes:
-            self._saved = self.changes, self.infos.copy(), copies_of(self.infos)
+            self._saved = self.changes, self.infos.copy(), copies_of(self.infos), self._numbers.last
         return self._saved
 
     def undo(self, saved: object) -> None:
@@ -618,13 +617,16 @@ class Places:
         saved : object
             The result of `save`.
         """
-        changes, infos, copies = cast("tuple[int, dict[str, QueuedPodInfo], dict[str, QueuedPodInfo]]", saved)
+        changes, infos, copies, number = cast(
+            "tuple[int, dict[str, QueuedPodInfo], dict[str, QueuedPodInfo], int]", saved
+        )
+        self._numbers.last = number
         if changes == self.changes:
             return
         assign_all(infos, copies)
         self.infos = infos.copy()
         self.rebuild()
-        self._saved = self.changes, infos, copies
+        self._saved = self.changes, infos, copies, number
 
     def copy_from(self, other: Places) -> None:
         """Take copies of the pods of another queue.
@@ -633,6 +635,7 @@ class Places:
         ----------
         other : Places
         """
+        self._numbers.last = other._numbers.last
         self.infos = copies_of(other.infos)
         self.rebuild()
 
@@ -640,7 +643,6 @@ class Places:
         """Rebuild every place from `infos`. Each pod keeps its place and its position there."""
         infos = by_order(self.infos)
         self._clear()
-        self._numbers = count(infos[-1].order + 1 if infos else 1)
         if isinstance(self.active, PriorityLanes) and not self.units.is_on:
             infos = self.active.fill(infos)
         for info in infos:

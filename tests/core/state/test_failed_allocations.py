@@ -48,14 +48,19 @@ def made() -> ClusterState:
     return state
 
 
+# Made while there is memory: the making itself is not tested, and CPython 3.12 crashes in it.
+NEW, CHANGED = node("new", labels={"disk": "ssd"}), node("a", zone="z")
+PRESENT, ASSUMED, GHOSTLY = pod("there", on="a"), pod("assumed", on="b"), pod("ghostly", on="ghost")
 OPERATIONS: dict[str, Operation] = {
-    "new node": lambda state: state.set_node(node("new", labels={"disk": "ssd"})),
-    "other node": lambda state: state.set_node(node("a", zone="z")),
+    "new node": lambda state: state.set_node(NEW),
+    "other node": lambda state: state.set_node(CHANGED),
     "node goes": lambda state: state.remove_node("c"),
-    "remove": lambda state: state.remove_pod(pod("there", on="a")),
-    "last pod of a ghost goes": lambda state: state.remove_pod(pod("ghostly", on="ghost")),
-    "forget": lambda state: state.forget_pod(pod("assumed", on="b")),
+    "remove": lambda state: state.remove_pod(PRESENT),
+    "last pod of a ghost goes": lambda state: state.remove_pod(GHOSTLY),
+    "forget": lambda state: state.forget_pod(ASSUMED),
 }
+WITHOUT_MEMORY = {"remove", "forget"}
+"""Operations that may allocate nothing outside a transaction."""
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -75,7 +80,7 @@ def test_an_operation_without_memory_changes_nothing(name: str, nested: bool) ->
         if mark is not None:
             state.rollback(mark)
         allocation += 1
-    assert failed
+    assert failed or (not nested and name in WITHOUT_MEMORY)
 
 
 def test_an_action_is_recorded_as_a_whole_or_not_at_all() -> None:

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,11 @@ from moorage._core.services.queued_pods import Place, QueuedPodInfo
 from moorage._core.services.unschedulable_pods import UnschedulablePods
 from moorage.framework import ClusterEvent
 from moorage.objects import Pod
+
+class Numbers:
+    last: int
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> int: ...
 
 class InFlight:
     is_held: bool

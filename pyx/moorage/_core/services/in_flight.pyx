@@ -16,6 +16,25 @@ cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
 cdef object UNSCHEDULABLE = Place.UNSCHEDULABLE
 
 
+cdef class Numbers:
+    """The numbers 1, 2, 3, …: an iterator whose position can be saved.
+
+    Attributes
+    ----------
+    last : int
+        The last number; 0 before the first.
+    """
+
+    cdef public int64_t last
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.last += 1
+        return self.last
+
+
 cdef class InFlight:
     """Pods in flight by UID, in the order in which they were popped, and the events since the first pop.
 

@@ -223,6 +223,52 @@ def test_a_pod_that_somebody_binds_leaves_the_queue(one: Scheduler) -> None:
     assert one.queue.get("p") is None
 
 
+def bound_by_others(one: Scheduler, *names: str) -> list[Notice[Pod]]:
+    """Pods that wait in the queue, as others have bound them to node n; no handler has received that."""
+    held = [write(one, pod(name)) for name in names]
+    one.client.bind_many(held, ["n"] * len(held))
+    return [Notice(each, one.client.get(Pod, each.name, "default")) for each in held]
+
+
+def test_pods_that_others_bind_leave_the_queue_in_one_step(one: Scheduler) -> None:
+    write(one, node("n"))
+    notices = bound_by_others(one, "p", "q", "r")
+    seen()
+    assert one.pods.on_run(notices) == 3
+    assert seen() == [("AssignedPodAdd", "", name, False) for name in "pqr"]
+    assert [one.cache.state.get_pod(each.new) for each in notices] == [each.new for each in notices]
+    assert [one.queue.get(name) for name in "pqr"] == [None] * 3
+
+
+def test_pods_that_others_bind_are_passed_one_by_one_where_pods_wait_for_events(one: Scheduler) -> None:
+    write(one, node("n"))
+    write(one, pod("large", requests={"cpu": "1k"}))
+    info = one.queue.pop(timeout=0)
+    assert info is not None
+    assert give_back(one.queue, info, one.pods.current, Rejectors(frozenset({"NodeResourcesFit"})))
+    assert one.pods.on_run(bound_by_others(one, "p", "q")) == 0
+
+
+@pytest.mark.parametrize("why", ["known", "unreadable", "finished", "twice"])
+def test_pods_that_others_bind_are_added_up_to_one_that_is_not(one: Scheduler, why: str) -> None:
+    write(one, node("n"))
+    notices = bound_by_others(one, "p", "q", "r")
+    new = notices[1].new
+    assert new is not None
+    if why == "known":
+        one.cache.add_pod(new)
+    elif why == "finished":
+        notices[1] = Notice(notices[1].old, with_status(new, phase="Failed"))
+    elif why == "twice":
+        notices[1] = notices[0]
+    else:
+        bad = pod("q", on="n", requests={f"example.com/{at}": 1 for at in range(200)})
+        notices[1] = Notice(notices[1].old, replace(new, spec=bad.spec))
+    assert one.pods.on_run(notices) == 1
+    assert one.pods.on_run(notices[1:]) == 0
+    assert one.pods.on_run(notices[2:]) == 1
+
+
 def test_bindings_of_its_own_are_events_too(one: Scheduler) -> None:
     write(one, node("n"))
     write(one, pod("p"))

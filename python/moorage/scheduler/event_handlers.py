@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from moorage._core.base.watch_events import Notice, WatchEvent
-from moorage._core.decide.bulk_operations import confirm_reported, evictions, preemptions
+from moorage._core.decide.bulk_operations import add_reported, confirm_reported, evictions, preemptions
 from moorage._core.services.queued_pods import CreationClock
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
@@ -287,7 +287,7 @@ class PodHandler:
         """Process the leading notices of one kind in one step (see `RunHandler`).
 
         The kinds are: new pods without a node; new pods on nodes; assumed pods whose binding is reported, or
-        whose status; pods on nodes that are changed and then deleted, as victims of preemption are.
+        whose status; waiting pods that others have bound; pods on nodes that are changed and then deleted, as victims of preemption are.
 
         Parameters
         ----------
@@ -302,6 +302,7 @@ class PodHandler:
             return self._on_new_pods(notices) or self._on_new_bound_pods(notices)
         return (
             self._on_bound_pods(notices)
+            or self._on_pods_bound_by_others(notices)
             or self._on_assumed_pods(notices)
             or self._on_preemptions(notices)
             or self._on_evicted_pods(notices)
@@ -361,6 +362,18 @@ class PodHandler:
         if bound:
             self._leave(*[notice.old for notice in bound])
             self.queue.move_all_for_each(ASSIGNED_POD_ADD, (notice.new for notice in bound))
+        return len(bound)
+
+    def _on_pods_bound_by_others(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Move the leading waiting pods that other schedulers have bound to the cache, unless one of them may
+        be moved by the binding of another; return their number."""
+        if self.queue.has_unschedulable:
+            return 0
+        with self.cache.lock:
+            bound = add_reported(self.cache.state, notices)
+        if bound:
+            self.queue.move_all_for_each(ASSIGNED_POD_ADD, (notice.new for notice in bound))
+            self._leave(*[notice.old for notice in bound])
         return len(bound)
 
     def _on_assumed_pods(self, notices: Iterable[Notice[Pod]]) -> int:

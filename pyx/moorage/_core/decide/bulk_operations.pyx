@@ -360,6 +360,46 @@ def confirm_reported(ClusterState state not None, notices):
     return out
 
 
+def add_reported(ClusterState state not None, notices):
+    """Add the leading pods that notices report as bound by other schedulers.
+
+    It stops before a pod that is in the cache, or that the cache refuses.
+
+    Parameters
+    ----------
+    state : ClusterState
+    notices : iterable of Notice
+        Of pods.
+
+    Returns
+    -------
+    list of Notice
+        The notices of these pods.
+    """
+    cdef list out = [], pods = []
+    cdef Notice notice
+    cdef set seen = set()
+    for notice in notices:
+        if not _reports_binding(notice):
+            break
+        old, uid = notice.old, UID.of(METADATA.of(_likeness(notice._new)))
+        if uid in seen or state._known(old) >= 0:
+            break
+        new = notice.new
+        try:
+            if is_only_bound(old, new):  # the specification need not be read again
+                state.classes.remember(new, state.classes.intern(old))
+            state.classes.intern(new)
+        except ValueError:
+            break
+        seen.add(uid)
+        pods.append(new)
+        out.append(notice)
+    if pods:
+        _place_new(state, pods, ADDED)
+    return out
+
+
 cdef bint _follows(WatchEvent event, object held) except -1:
     """Whether an event is the next one of an object, which is held by itself or by an event."""
     return event._previous is held or event._previous is made(held)

@@ -1,4 +1,4 @@
-"""Two forks of a scheduler, each placing pods of a template in a thread of its own; the twin takes one thread."""
+"""Two forks of a scheduler, placing pods of a template in a thread each; the twin takes one thread for both."""
 
 from __future__ import annotations
 

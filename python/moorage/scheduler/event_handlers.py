@@ -287,7 +287,8 @@ class PodHandler:
         """Process the leading notices of one kind in one step (see `RunHandler`).
 
         The kinds are: new pods without a node; new pods on nodes; assumed pods whose binding is reported, or
-        whose status; waiting pods that others have bound; pods on nodes that are changed and then deleted, as victims of preemption are.
+        whose status; waiting pods that others have bound; pods on nodes that are changed and then deleted, as
+        victims of preemption are.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Two forks of a scheduler, placing pods of a template in a thread each; the twin takes one thread for both."""
+"""Two forks of a scheduler, placing pods of a template in a thread each; the twin takes one thread."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def numbers(state: ClusterState) -> dict[str, int]:
     """Number of every pod by UID, replicas included."""
     ledger, records = inside(state.ledger), pod_records(state)
     templates = inside(ledger["templates"])
-    out = dict(ledger["index"])
+    out = dict(ledger["index"].items())
     for id, entry in enumerate(templates["entries"]):
         if entry is None:
             continue

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from moorage import framework as fwk
-from moorage._core.decide.bulk_operations import has_pods_below
+from moorage._core.preempt.lower_units import has_pods_below
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import POD, of_class, on
 from moorage.framework.profiles.in_core import CorePostFilter, gates_only_with

@@ -7,6 +7,8 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
 
+def has_pods_below(state: ClusterState, priority: int) -> bool: ...
+
 @type_check_only
 class UnitsOfGroups(Protocol):
     def unit_of(self, key: tuple[str, str], /) -> tuple[int | None, tuple[str, str] | None]: ...

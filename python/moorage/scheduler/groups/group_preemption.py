@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage._core.decide.bulk_operations import has_pods_below
 from moorage._core.decide.decider import num_feasible_nodes_to_find
-from moorage._core.preempt.lower_units import LowerUnits
+from moorage._core.preempt.lower_units import LowerUnits, has_pods_below
 from moorage.framework import Code, Status, StatusError
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.objects import AnyGroup, Pod

@@ -8,5 +8,6 @@ from moorage._core.base.fields cimport *
 from moorage._core.base.int_lists cimport *
 from moorage._core.base.quantity cimport *
 from moorage._core.base.sets cimport *
+from moorage._core.base.string_index cimport *
 from moorage._core.base.symbols cimport *
 from moorage._core.base.watch_events cimport *

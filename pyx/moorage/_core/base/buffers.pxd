@@ -5,6 +5,7 @@ cdef class Buffer
 
 
 cdef enum:
+    ALIGNMENT = 64
     HEADER = 16  # bytes that the journal adds to each before-image, sizeof(Header)
 
 
@@ -47,5 +48,11 @@ cdef class Buffer:
     cdef void touch_reserved(self, Py_ssize_t first, Py_ssize_t items=*) noexcept nogil
     cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1
 
+
+cdef bytes zeroed_memory(Py_ssize_t nbytes)
+cdef inline char* aligned(bytes memory) noexcept:
+    """Return the first 64-byte boundary of some memory."""
+    cdef char* address = <char*>memory
+    return address + (ALIGNMENT - <Py_ssize_t>address % ALIGNMENT) % ALIGNMENT
 
 cdef void* allocate(list owner, Py_ssize_t itemsize, Py_ssize_t items) except? NULL

@@ -14,7 +14,6 @@ from libc.string cimport memcpy, memset
 from moorage._core.base.debug cimport debug_below
 
 cdef enum:
-    ALIGNMENT = 64
     ACTION = -1
 
 cdef struct Header:
@@ -30,12 +29,6 @@ cdef bytes zeroed_memory(Py_ssize_t nbytes):
     """Return an object that owns zeroed memory for `nbytes` bytes from its first 64-byte boundary on; of much
     memory, only pages that are used are taken."""
     return zeros(nbytes + ALIGNMENT)
-
-
-cdef inline char* aligned(bytes memory) noexcept:
-    """Return the first 64-byte boundary of some memory."""
-    cdef char* address = <char*>memory
-    return address + (ALIGNMENT - <Py_ssize_t>address % ALIGNMENT) % ALIGNMENT
 
 
 cdef class Journal:

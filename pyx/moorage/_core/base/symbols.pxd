@@ -1,11 +1,12 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from moorage._core.base.buffers cimport Buffer
+from moorage._core.base.string_index cimport StringIndex
 
 
 cdef class Symbols:
     cdef object lock
-    cdef dict ids
+    cdef StringIndex ids
     cdef readonly list names
     cdef Buffer numbers, are_numbers, texts
     cdef Py_ssize_t n_texts

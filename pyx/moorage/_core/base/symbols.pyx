@@ -24,7 +24,7 @@ cdef class Symbols:
     def __cinit__(self):
         cdef Journal journal = Journal()
         self.lock = threading.RLock()
-        self.ids = {}
+        self.ids = StringIndex()
         self.names = [None]
         self.numbers = Buffer(journal, sizeof(int64_t), 1024)
         self.are_numbers = Buffer(journal, sizeof(uint8_t), 1024)
@@ -44,13 +44,13 @@ cdef class Symbols:
         -------
         int
         """
-        symbol = self.ids.get(text)
-        if symbol is not None:
+        cdef int32_t symbol = self.ids.find(text, 0)
+        if symbol:
             return symbol
         with self.lock:
-            if text not in self.ids:  # another thread may have made it
+            if not self.ids.find(text, 0):  # another thread may have made it
                 self._make(text)
-            return self.ids[text]
+            return self.ids.find(text, 0)
 
     cdef int _make(self, str text) except -1:
         """Add a symbol, with the integer that the string is in Go's decimal syntax, if it is one."""
@@ -61,8 +61,9 @@ cdef class Symbols:
         if number is not None:
             (<int64_t*>self.numbers.data)[symbol] = number
             (<uint8_t*>self.are_numbers.data)[symbol] = 1
+        self.ids.reserve(symbol)
         self.names.append(text)
-        self.ids[text] = symbol
+        self.ids.put(text, symbol)
 
     cpdef int32_t find(self, str text) except -1:
         """Return the symbol of a string, or 0 if it has none.
@@ -75,7 +76,7 @@ cdef class Symbols:
         -------
         int
         """
-        return self.ids.get(text, 0)
+        return self.ids.find(text, 0)
 
     cdef int check(self, int32_t symbol) except -1:
         """Raise IndexError unless `symbol` is a symbol or 0."""

@@ -8,11 +8,11 @@ from moorage.errors import CacheError
 
 from moorage._core.base cimport (
     ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, VOLUMES,
-    Field, Notice, WatchEvent, made,
+    Field, Notice, StringIndex, WatchEvent, made,
 )
 from moorage._core.base.watch_events cimport _likeness
 from moorage._core.state cimport (
-    ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, PodState, Replicas,
+    ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, NewPod, PodRecord, PodState, Replicas,
     prefetch, replicas_of,
 )
 from moorage._core.state.pod_spec cimport is_only_bound
@@ -26,9 +26,14 @@ cdef Field PHASE = Field("phase"), LABELS = Field("labels"), FINALIZERS = Field(
 cdef Field OWNER_REFERENCES = Field("owner_references"), RESOURCE_CLAIMS = Field("resource_claims")
 cdef frozenset FINISHED = frozenset(("Succeeded", "Failed"))
 cdef enum:
+    POD_AHEAD = 16  # prefetch distance of the objects of pods, which are in memory far away
     LINE = 64       # bytes of a cache line
     SPEC_LINES = 4  # cache lines of a PodSpec
 
+NEW_POD = np.dtype([
+    ("place", "i8"), ("start", "i8"), ("pod_class", "i4"), ("row", "i4"), ("group", "i4"), ("state", "i1"),
+    ("terminating", "i1"),
+], align=True)
 PENDING = -1  # in the index of the ledger: a pod that is being assumed
 KNOWN = "pod {} is in the cache, so can't be assumed"
 NOT_ASSUMED = "pod {} wasn't assumed so cannot be {}"
@@ -44,21 +49,23 @@ cdef inline char* _slot(PyObject* holder, Field field) noexcept:
     return (<char**>(<char*>holder + field.offset))[0]
 
 
-cdef inline void _prefetch_pod(pods, Py_ssize_t at, bint is_whole=False) noexcept:
+cdef inline PyObject* _ahead(list pods, Py_ssize_t at) noexcept:
+    """The pod at an index, or the last one."""
+    return (<PyListObject*>pods).ob_item[min(at, len(pods) - 1)]
+
+
+cdef inline void _prefetch_pod(ClusterState state, pods, Py_ssize_t at, bint is_whole=False) noexcept:
     """Prefetch what an operation reads of the pods behind `at`, whose objects are scattered over memory.
 
     `is_whole`: also what determines the class of a pod.
     """
-    cdef PyObject** items
     cdef PyObject* held
-    cdef Py_ssize_t last
     cdef char* part
     cdef int line
     if type(pods) is not list:
         return
-    items, last = (<PyListObject*>pods).ob_item, len(<list>pods) - 1
-    prefetch(items[min(at + 4 * AHEAD, last)])
-    held = items[min(at + 2 * AHEAD, last)]
+    prefetch(_ahead(pods, at + 4 * POD_AHEAD))
+    held = _ahead(pods, at + 3 * POD_AHEAD)
     part = _slot(held, METADATA)
     prefetch(part + UID.offset)
     prefetch(part + LABELS.offset)
@@ -68,13 +75,16 @@ cdef inline void _prefetch_pod(pods, Py_ssize_t at, bint is_whole=False) noexcep
             prefetch(part + LINE * line)
     else:
         prefetch(part + NODE_NAME.offset)
-    held = items[min(at + AHEAD, last)]
+    held = _ahead(pods, at + 2 * POD_AHEAD)
     prefetch(_slot(<PyObject*>_slot(held, SPEC), NODE_NAME))
-    held = <PyObject*>_slot(held, METADATA)
-    prefetch(_slot(held, UID))
+    part = _slot(held, METADATA)
+    prefetch(_slot(<PyObject*>part, UID))
     if is_whole:
-        prefetch(_slot(held, LABELS))
-        prefetch(_slot(held, ANNOTATIONS))
+        prefetch(_slot(<PyObject*>part, LABELS))
+        prefetch(_slot(<PyObject*>part, ANNOTATIONS))
+    held = _ahead(pods, at + POD_AHEAD)
+    state.ledger.index.prefetch(<PyObject*>_slot(<PyObject*>_slot(held, METADATA), UID))
+    state.symbols.ids.prefetch(<PyObject*>_slot(<PyObject*>_slot(held, SPEC), NODE_NAME))
 
 
 def check_new(ClusterState state not None, pods):
@@ -143,61 +153,75 @@ def assume_pods(ClusterState state not None, pods):
 
 cdef int _place_new(ClusterState state, pods, PodState pod_state, nodes=None) except -1:
     """Enter pods that are not in the cache, all or none, on the nodes that they name, or on others."""
-    cdef int32_t[::1] classes = np.empty(len(pods), dtype=np.int32)
-    cdef int32_t[::1] rows = np.empty(len(pods), dtype=np.int32)
+    cdef NewPod[::1] new = np.empty(len(pods), dtype=NEW_POD)
     try:
-        if _prepare(state, pods, nodes, classes, rows):
-            state.atomically(_place, state, pods, nodes, classes, rows, pod_state)
+        if _prepare(state, pods, nodes, pod_state, new):
+            state.atomically(_place, state, pods, nodes, new)
         else:
-            _place(state, pods, nodes, classes, rows, pod_state)
+            _place(state, pods, nodes, new)
     except BaseException:
         for pod in pods:
-            if state.ledger.index.get(pod.metadata.uid) == PENDING:
-                del state.ledger.index[pod.metadata.uid]
+            if state.ledger.index.find(pod.metadata.uid, 0) == PENDING:
+                state.ledger.index.remove(pod.metadata.uid)
         raise
 
 
-cdef bint _prepare(ClusterState state, pods, nodes, int32_t[::1] classes, int32_t[::1] rows) except -1:
-    """Check pods, mark their UIDs as pending, and find their classes and rows (-1: the node has no row yet).
+cdef bint _prepare(ClusterState state, pods, nodes, PodState pod_state, NewPod[::1] new) except -1:
+    """Check pods, mark their UIDs as pending, and read what is entered (row -1: the node has no row yet).
 
     Returns whether memory can run out when the pods are entered.
     """
-    cdef dict index = state.ledger.index
+    cdef StringIndex index = state.ledger.index
     cdef Py_ssize_t at, known = len(index)
     cdef int32_t last = -1
     cdef bint can_run_out = state.journal.depth != 0
+    state.ledger.make_room(len(pods))  # so that no slot of the index moves later
     for at, pod in enumerate(pods):
-        _prefetch_pod(pods, at, True)
+        _prefetch_pod(state, pods, at, True)
         uid = UID.of(METADATA.of(pod))
         if not uid or state.ledger.templates.find(uid) >= 0:
             state._known(pod)  # raises where there is no UID
             raise CacheError(KNOWN.format(uid))
-        index.setdefault(uid, PENDING)
+        new[at].place = index.slot_for(uid) - index.slots
         if len(index) != known + at + 1:  # the pod is in the cache, or is listed twice
             raise CacheError(KNOWN.format(uid))
-        classes[at] = state.classes.intern(pod)
+        new[at].pod_class = state.classes.intern(pod)
         name = NODE_NAME.of(SPEC.of(pod)) if nodes is None else nodes[at]
-        rows[at] = state.table.find(state.symbols.find(name))
-        if rows[at] < 0:
+        new[at].row = state.table.find(state.symbols.find(name))
+        new[at].state = pod_state
+        state.ledger.describe(pod, &new[at])
+        if new[at].row < 0:
             can_run_out = True
-        if classes[at] != last:  # most pods have the class of the previous one
-            last = classes[at]
+        if new[at].pod_class != last:  # most pods have the class of the previous one
+            last = new[at].pod_class
             can_run_out = can_run_out or bool(state.classes.shape(last).ports)
-    _make_room(state, len(pods))
+    state.ledger.reserve_rows(state.table.used)
+    state.table.sync_columns()
     return can_run_out
 
 
-def _place(ClusterState state, pods, nodes, const int32_t[::1] classes, const int32_t[::1] rows,
-           PodState pod_state):
+def _place(ClusterState state, pods, nodes, NewPod[::1] new):
     """Enter checked pods."""
     cdef Py_ssize_t at
-    cdef int32_t row
     for at, pod in enumerate(pods):
-        row = rows[at]
-        if row < 0:
+        _prefetch_entry(state, new, at)
+        if new[at].row < 0:
             name = NODE_NAME.of(SPEC.of(pod)) if nodes is None else nodes[at]
-            row = state.table.row_for(state.symbols.intern(name))
-        state._place(pod, classes[at], row, pod_state)
+            new[at].row = state.table.row_for(state.symbols.intern(name))
+        state._put_in(pod, &new[at])
+
+
+cdef inline void _prefetch_entry(ClusterState state, const NewPod[::1] new, Py_ssize_t at) noexcept:
+    """Prefetch what entering the pods behind `at` changes."""
+    cdef Py_ssize_t last = new.shape[0] - 1
+    cdef int32_t row = new[min(at + 2 * AHEAD, last)].row
+    prefetch(state.ledger.index.slots + new[min(at + AHEAD, last)].place)
+    if row >= 0:
+        prefetch(state.ledger.row(row))
+        prefetch(state.table.row(0, row))
+    row = new[min(at + AHEAD, last)].row
+    if row >= 0:
+        prefetch(state.ledger.record(state.ledger.row(row).last))
 
 
 cdef int _make_room(ClusterState state, Py_ssize_t pods) except -1:
@@ -224,7 +248,7 @@ def forget_pods(ClusterState state not None, pods):
     cdef int32_t[::1] numbers = np.empty(len(pods), dtype=np.int32)
     cdef Py_ssize_t at
     for at, pod in enumerate(pods):
-        _prefetch_pod(pods, at)
+        _prefetch_pod(state, pods, at)
         numbers[at] = state._known(pod)
     at = _first_not_assumed(state.ledger, numbers)
     if at >= 0:
@@ -327,7 +351,7 @@ def finish_bindings(ClusterState state not None, pods, double deadline):
     cdef int32_t[::1] numbers = np.empty(len(pods), dtype=np.int32)
     cdef Py_ssize_t at
     for at, pod in enumerate(pods):
-        _prefetch_pod(pods, at)
+        _prefetch_pod(state, pods, at)
         numbers[at] = state._known(pod)
     _finish(state, numbers, deadline)
 
@@ -812,29 +836,3 @@ def remove_added(ClusterState state not None, pods):
         else:
             state._leave(number)
     return others
-
-
-# ---- counting
-
-
-def has_pods_below(ClusterState state not None, int32_t priority):
-    """Whether a pod of lower priority is on any node.
-
-    Parameters
-    ----------
-    state : ClusterState
-    priority : int
-
-    Returns
-    -------
-    bool
-        Terminating pods count.
-    """
-    cdef int32_t each, classes = <int32_t>len(state.classes.keys)
-    cdef unsigned char[::1] lower
-    if state.classes.lowest_priority >= priority:
-        return False
-    lower = bytearray(classes + 1)
-    for each in range(classes):
-        lower[each] = state.classes.shape(each).priority < priority
-    return state.ledger.has_any(lower)

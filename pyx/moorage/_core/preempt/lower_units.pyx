@@ -28,6 +28,29 @@ cdef enum:
     UNSEARCHED = -1
 
 
+def has_pods_below(ClusterState state not None, int32_t priority):
+    """Whether a pod of lower priority is on any node.
+
+    Parameters
+    ----------
+    state : ClusterState
+    priority : int
+
+    Returns
+    -------
+    bool
+        Terminating pods count.
+    """
+    cdef int32_t each, classes = <int32_t>len(state.classes.keys)
+    cdef unsigned char[::1] lower
+    if state.classes.lowest_priority >= priority:
+        return False
+    lower = bytearray(classes + 1)
+    for each in range(classes):
+        lower[each] = state.classes.shape(each).priority < priority
+    return state.ledger.has_any(lower)
+
+
 cdef class LowerUnits:
     """The units of lower priority than a group: pods, and groups whose pods are only evicted together.
 

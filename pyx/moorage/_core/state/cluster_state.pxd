@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 from moorage._core.base cimport ChangeLog, Journal, Symbols
 from moorage._core.state.domains cimport Domains
 from moorage._core.state.images cimport ImageStates
-from moorage._core.state.ledger cimport Ledger, PodState
+from moorage._core.state.ledger cimport Ledger, NewPod, PodState
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.zone_tree cimport NodeTree
 from moorage._core.state.pod_class cimport PodClasses
@@ -29,6 +29,7 @@ cdef class ClusterState:
     cdef dict zones
 
     cdef int _place(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1
+    cdef int _put_in(self, object pod, const NewPod* new) except -1
     cpdef int _take_away(self, int32_t number) except -1
     cdef int32_t _known(self, object pod) except -2
     cpdef int _replace(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1

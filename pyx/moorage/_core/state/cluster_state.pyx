@@ -262,12 +262,19 @@ cdef class ClusterState:
         return self.ledger.find(uid)
 
     cdef int _place(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
+        """Add a pod to a row."""
+        cdef NewPod new
+        new.place, new.pod_class, new.row, new.state = -1, pod_class, row, state
+        self.ledger.describe(pod, &new)
+        return self._put_in(pod, &new)
+
+    cdef int _put_in(self, object pod, const NewPod* new) except -1:
         """Add a pod to the ledger, the node table and the counters of domains."""
-        cdef Shape shape = self.classes.shape(pod_class)
-        cdef int32_t number = self.ledger.insert(pod, pod_class, row, state)
-        self.table.add_pod(shape.ledger, row, &shape.c, shape.ports, 1)
-        self.domains.pod_moved(pod_class, self.ledger.is_terminating(number), row, 1)
-        return self.table.changed(LOG_ROW, row)
+        cdef Shape shape = self.classes.shape(new.pod_class)
+        self.ledger.enter(pod, new)
+        self.table.add_pod(shape.ledger, new.row, &shape.c, shape.ports, 1)
+        self.domains.pod_moved(new.pod_class, new.terminating, new.row, 1)
+        return self.table.changed(LOG_ROW, new.row)
 
     cpdef int _take_away(self, int32_t number) except -1:
         """Remove a pod from the ledger, the node table and the counters of domains."""

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t
 
-from moorage._core.base cimport Buffer, Deadlines, Journal, Symbols, debug_below
+from moorage._core.base cimport Buffer, Deadlines, Journal, StringIndex, Symbols, debug_below
 from moorage._core.state.templates cimport Replicas, Templates
 
 cdef extern from "math.h":
@@ -28,6 +28,12 @@ cdef struct PodRecord:
     int8_t state, terminating
     int32_t group  # symbol of the pod's group, 0 for none
 
+cdef struct NewPod:  # what the ledger reads of a pod before it changes anything
+    int64_t place  # the slot of its UID in `index`; -1: it has none yet
+    int64_t start
+    int32_t pod_class, row, group
+    int8_t state, terminating
+
 cdef struct RowRecord:
     int32_t first, last, count, shared  # `shared`: whether `row_pods` can hold a RowPods for the row
 
@@ -47,7 +53,8 @@ cdef class RowPods:
 cdef class Ledger:
     cdef Journal journal
     cdef Symbols symbols
-    cdef dict index, watched
+    cdef StringIndex index
+    cdef dict watched
     cdef list moved, objects, row_pods
     cdef readonly Templates templates
     cdef Deadlines deadlines
@@ -64,6 +71,8 @@ cdef class Ledger:
     cdef RowPods share(self, int32_t row, RowPods before=*)
     cdef list read(self, RowPods shared, int32_t row)
     cdef int32_t insert(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1
+    cdef int describe(self, object pod, NewPod* out) except -1
+    cdef int32_t enter(self, object pod, const NewPod* new) except -1
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1
     cdef int remove(self, int32_t number) except -1
     cdef int confirm(self, int32_t number, object pod=?) except -1

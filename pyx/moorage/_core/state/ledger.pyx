@@ -63,7 +63,7 @@ cdef class Ledger:
     def __cinit__(self, Journal journal not None, Symbols symbols not None):
         self.journal = journal
         self.symbols = symbols
-        self.index = {}
+        self.index = StringIndex()
         self.objects = []
         self.row_pods = []
         self.templates = Templates(journal)
@@ -79,7 +79,7 @@ cdef class Ledger:
     cdef Ledger clone(self, Journal journal):
         """Return an independent copy that shares the pod objects."""
         cdef Ledger out = Ledger(journal, self.symbols)
-        out.index = self.index.copy()
+        out.index = self.index.clone()
         out.objects = self.objects.copy()
         out.row_pods = [None] * len(self.row_pods)
         out.templates = self.templates.clone(journal)
@@ -91,8 +91,8 @@ cdef class Ledger:
 
     cdef int32_t find(self, str uid) except -2:
         """Return the number of the pod with a UID, or -1."""
-        number = self.index.get(uid)
-        return self.templates.find(uid) if number is None else number
+        cdef int32_t number = self.index.find(uid, -1)
+        return self.templates.find(uid) if number < 0 else number
 
     cdef str uid_of(self, int32_t number):
         """Return the UID of a pod."""
@@ -132,6 +132,8 @@ cdef class Ledger:
         _reserve(self, pods)
         if are_replicas:
             self.templates.reserve(pods)
+        else:
+            self.index.reserve(len(self.index) + pods)
 
     # ---- rows ----------------------------------------------------------------------------------------------
 
@@ -241,24 +243,36 @@ cdef class Ledger:
 
     cdef int32_t insert(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
         """Add a pod that is not in the ledger; return its number."""
+        cdef NewPod new
+        new.place, new.pod_class, new.row, new.state = -1, pod_class, row, state
+        self.describe(pod, &new)
+        return self.enter(pod, &new)
+
+    cdef int describe(self, object pod, NewPod* out) except -1:
+        """Read what `enter` needs of a pod, besides its class, row and state."""
+        self.templates.note_stray(UID.of(METADATA.of(pod)))
+        out.terminating = DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None
+        out.group, out.start = _group(self, pod), _start(pod)
+
+    cdef int32_t enter(self, object pod, const NewPod* new) except -1:
+        """Add a pod of which `describe` has read the rest; return its number."""
         cdef int32_t number
-        cdef str uid = UID.of(METADATA.of(pod))
-        cdef bint terminating = DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None
-        cdef int32_t group = _group(self, pod)
         _reserve(self, 1)
-        self.reserve_rows(row + 1)
-        self._fill_shared(row)
+        self.reserve_rows(new.row + 1)
+        self._fill_shared(new.row)
         number = _next_number(self)
-        self.templates.note_stray(uid)
         if self.journal.depth:
-            self.journal.on_undo(partial(self._strike, number, uid))
+            self.journal.on_undo(partial(self._strike, number, UID.of(METADATA.of(pod))))
         if self.watched:
-            _note_moved(self, uid)
+            _note_moved(self, UID.of(METADATA.of(pod)))
         # What needs memory comes first: outside of a transaction nothing undoes the rest.
-        self.index[uid] = number
+        if new.place < 0:
+            self.index.put(UID.of(METADATA.of(pod)), number)
+        else:
+            self.index.slots[new.place].value = number
         self.objects[number] = pod
-        _enter(self, row, pod_class, terminating, state)
-        self.record(number).start, self.record(number).group = _start(pod), group
+        _enter(self, new.row, new.pod_class, new.terminating, <PodState>new.state)
+        self.record(number).start, self.record(number).group = new.start, new.group
         return number
 
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1:
@@ -290,12 +304,12 @@ cdef class Ledger:
     def _strike(self, int32_t number, str uid):
         """Undo the entry of a pod in `objects` and `index`, which can have failed half-way."""
         self.objects[number] = None
-        self.index.pop(uid, None)
+        self.index.remove(uid)
 
     def _put_back(self, int32_t number, str uid, pod):
         """Restore the entry of a pod in `objects` and `index`."""
         self.objects[number] = pod
-        self.index[uid] = number
+        self.index.put(uid, number)
 
     cdef int remove(self, int32_t number) except -1:
         """Remove a pod and free its number."""
@@ -321,7 +335,7 @@ cdef class Ledger:
         if self.journal.depth:
             self.journal.on_undo(partial(self._put_back, number, uid, held))
         self.objects[number] = None
-        del self.index[uid]
+        self.index.remove(uid)
         return 0
 
     cdef int confirm(self, int32_t number, object pod=None) except -1:
@@ -340,11 +354,11 @@ cdef class Ledger:
         if pod is not None and record.origin:  # first what needs memory
             uid = _uid(pod)
             self.templates.note_stray(uid)
-            self.index[uid] = number
+            self.index.put(uid, number)
             try:
                 self.templates.leave(record.origin - 1, record.ordinal)
             except BaseException:
-                del self.index[uid]
+                self.index.remove(uid)
                 raise
             record.origin = 0
         if self.journal.depth:

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.base cimport Buffer, IntLists, Journal
+from moorage._core.base cimport Buffer, IntLists, Journal, StringIndex
 
 
 @cython.final
@@ -24,10 +24,10 @@ cdef class Templates:
 
     cdef Templates clone(self, Journal journal)
     cdef int32_t find(self, str uid) except -2
-    cdef int find_range(self, Replicas wanted, dict index, int32_t* out) except -1
+    cdef int find_range(self, Replicas wanted, StringIndex index, int32_t* out) except -1
     cdef int note_stray(self, str uid) except -1
     cdef int reserve(self, Py_ssize_t pods) except -1
-    cdef Replicas prepare(self, object template, int64_t first, int64_t count, dict index)
+    cdef Replicas prepare(self, object template, int64_t first, int64_t count, StringIndex index)
     cdef int enter(self, Replicas replicas) except -1
     cdef int leave(self, int32_t id, int32_t ordinal) except -1
 

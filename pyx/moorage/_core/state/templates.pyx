@@ -97,7 +97,7 @@ cdef class Templates:
             return -1
         return self.numbers(entry.id)[ordinal - entry.first]
 
-    cdef int find_range(self, Replicas wanted, dict index, int32_t* out) except -1:
+    cdef int find_range(self, Replicas wanted, StringIndex index, int32_t* out) except -1:
         """Write to `out` the number of each pod that has the UID of one of some replicas; -1 where none has.
 
         `index` maps the UIDs of pods with objects to their numbers.
@@ -115,13 +115,14 @@ cdef class Templates:
         if wanted.prefix in self.strays:
             for at in range(wanted.count):
                 if out[at] < 0:
-                    out[at] = index.get(wanted.uid(<int32_t>(wanted.first + at)), -1)
+                    out[at] = index.find(wanted.uid(<int32_t>(wanted.first + at)), -1)
 
     cdef int note_stray(self, str uid) except -1:
         """Record the prefix of the UID of a pod with an object, if the UID has the form of a replica's."""
-        prefix, ordinal = split_uid(uid)
-        if ordinal >= 0:
-            self.strays[prefix] = None
+        cdef int64_t ordinal
+        cdef Py_ssize_t length = _ordinal_of(uid, &ordinal)
+        if length >= 0:
+            self.strays[uid[:length]] = None
 
     # ---- entering and leaving ------------------------------------------------------------------------------
 
@@ -134,7 +135,7 @@ cdef class Templates:
         self.members.reserve_items(pods)
         self.living.reserve(len(self.entries) + 1)
 
-    cdef Replicas prepare(self, object template, int64_t first, int64_t count, dict index):
+    cdef Replicas prepare(self, object template, int64_t first, int64_t count, StringIndex index):
         """Return replicas that `enter` can add; raise CacheError if one of the ordinals or UIDs is in use.
 
         `index` maps the UIDs of pods with objects to their numbers.
@@ -153,7 +154,7 @@ cdef class Templates:
         if out.prefix in self.strays:
             for ordinal in range(first, first + count):
                 uid = out.uid(<int32_t>ordinal)
-                if uid in index:
+                if index.find(uid, -1) >= 0:
                     raise CacheError(f"pod {uid} is in the cache, so can't be assumed")
         return out
 
@@ -246,15 +247,21 @@ cdef Py_ssize_t _place(list listed, int64_t ordinal) noexcept:
 
 cdef tuple split_uid(str uid):
     """Return (prefix, ordinal) of a UID that has the form of a replica's, else (uid, -1)."""
+    cdef int64_t ordinal
+    cdef Py_ssize_t length = _ordinal_of(uid, &ordinal)
+    return (uid, -1) if length < 0 else (uid[:length], ordinal)
+
+
+cdef Py_ssize_t _ordinal_of(str uid, int64_t* ordinal) noexcept:
+    """Return the length of the prefix of a UID that has the form of a replica's, and set the ordinal; else -1."""
     cdef Py_ssize_t end = len(uid), at = end - 1
-    cdef int64_t ordinal = 0, scale = 1
+    cdef int64_t scale = 1
+    ordinal[0] = 0
     # ASCII digits without leading zeros only: otherwise two UIDs would name one ordinal.
     while at >= 0 and end - at <= DIGITS and u"0" <= uid[at] <= u"9":
-        ordinal += scale * (<int64_t>uid[at] - <int64_t>u"0")
+        ordinal[0] += scale * (<int64_t>uid[at] - <int64_t>u"0")
         scale *= 10
         at -= 1
-    if at < 0 or uid[at] != u"#" or at == end - 1 or ordinal >= LARGEST:
-        return uid, -1
-    if uid[at + 1] == u"0" and at < end - 2:
-        return uid, -1
-    return uid[:at], ordinal
+    if at < 0 or uid[at] != u"#" or at == end - 1 or ordinal[0] >= LARGEST:
+        return -1
+    return -1 if uid[at + 1] == u"0" and at < end - 2 else at

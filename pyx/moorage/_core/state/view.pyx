@@ -12,8 +12,6 @@ updated just before a scan, so that decisions without a scan do not pay for them
 from functools import partial
 
 import numpy as np
-from cpython.dict cimport PyDict_GetItem
-from cpython.object cimport PyObject
 from libc.string cimport memset
 
 from moorage._core.base cimport HEADER, LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog, debug_below
@@ -372,13 +370,10 @@ cdef class View:
             -1 for nodes that are not in the list.
         """
         cdef Py_ssize_t at, count = len(names)
-        cdef dict ids = self.table.symbols.ids
-        cdef PyObject* symbol
         rows = np.empty(count, dtype=np.int32)
         cdef int32_t[::1] out = rows
         for at in range(count):
-            symbol = PyDict_GetItem(ids, names[at])
-            out[at] = _row_of(self, <int32_t>(<object>symbol)) if symbol else -1
+            out[at] = _row_of(self, self.table.symbols.find(names[at]))
         return rows
 
     def position_of(self, int32_t row):

@@ -132,18 +132,21 @@ cdef class Terms:
         if not (required or required_anti or own or own_anti or possible):
             self.predicates.append(NO_PODS)
             return
+        matcher = _matched_by_terms(self, required) if required else NO_PODS
+        self.predicates.append(matcher)
         for label in dict.fromkeys([term.topology_key for term in required]):
-            affinity.append((_of_terms(self, required, label), 0))
-        self.predicates.append(_matched_by_terms(self, required) if required else NO_PODS)
+            affinity.append((_of_pods(self, matcher, label), 0))
         for term in required_anti:
-            self.predicates.append(_matched_by_terms(self, (term,)))
-            anti.append((_of_terms(self, (term,), term.topology_key), 0))
+            matcher = _matched_by_terms(self, (term,))
+            self.predicates.append(matcher)
+            anti.append((_of_pods(self, matcher, term.topology_key), 0))
         requirements = self._namespaced(required)
         self.c.self_affine = bool(requirements) and _matches_all(self.state.classes, requirements, pod_class)
         ignore = plan.ignore_preferred and not own and not own_anti
         for term in () if ignore else own + own_anti:
             sign = 1 if term.kind == TermKind.PREFERRED_AFFINITY else -1
-            preferred.append((_of_terms(self, (term,), term.topology_key), sign * term.weight))
+            counter = _of_pods(self, _matched_by_terms(self, (term,)), term.topology_key)
+            preferred.append((counter, sign * term.weight))
         namespace_labels = self.state.namespaces.labels_of(self.shape.namespace)
         for number in possible:
             term = self.state.classes.terms[number]
@@ -301,12 +304,11 @@ cdef mr_pod_term* _pod_terms(Terms terms, list counters) except? NULL:
 # ---- inter-pod affinity
 
 
-cdef Counter _of_terms(Terms terms, tuple all_of, str label):
-    """The counter of pods that match all of some terms, over the domains of a label."""
+cdef Counter _of_pods(Terms terms, tuple matcher, str label):
+    """The counter of the pods of a matcher, over the domains of a label."""
     cdef Domains domains = terms.state.domains
-    matched = domains.matching(_matched_by_terms(terms, all_of), True)
     everywhere = domains.eligibility((), None, 0, None)
-    return domains.counter(matched, domains.topology(label), everywhere, False)
+    return domains.counter(domains.matching(matcher, True), domains.topology(label), everywhere, False)
 
 
 cdef Counter _of_pods_with_term(Terms terms, int32_t number, bint everywhere):
@@ -318,9 +320,8 @@ cdef Counter _of_pods_with_term(Terms terms, int32_t number, bint everywhere):
     cdef Domains domains = terms.state.domains
     term = terms.state.classes.terms[number]
     if everywhere or domains.listed_any is None:
-        matched = domains.matching(_having_term(terms, number), True)
-    else:
-        matched = domains.carrying(_having_term(terms, number), term.kind == TermKind.ANTI_AFFINITY)
+        return _of_pods(terms, _having_term(terms, number), term.topology_key)
+    matched = domains.carrying(_having_term(terms, number), term.kind == TermKind.ANTI_AFFINITY)
     topology = domains.topology(term.topology_key)
     return domains.counter(matched, topology, domains.eligibility((), None, 0, None), False)
 

@@ -253,11 +253,12 @@ cdef class Domains:
         attributes = min(attribute_sets, key=self._count_classes)
         pointers = Buffer(Journal(), sizeof(void*))
         out = Matched(key, matches, attributes, all_pods, _buffer(self, self.rows), pointers)
-        matching = np.zeros(self.n_classes, dtype=np.uint8)
-        for attribute in attributes:
-            for pod_class in self.classes_of.get(attribute, ()):
-                matching[pod_class] = out.matches(pod_class)
-        self.ledger.count(matching, all_pods, <int32_t*>out.pods.data)
+        found = {each for attribute in attributes for each in self.classes_of.get(attribute, ()) if matches(each)}
+        if found:  # else no pod counts, and the ledger need not be read
+            matching = np.zeros(self.n_classes, dtype=np.uint8)
+            for pod_class in found:
+                matching[pod_class] = True
+            self.ledger.count(matching, all_pods, <int32_t*>out.pods.data)
         _point_matched(self, out)
         self.moves = self.journal.moves
         self.journal.on_undo(partial(self._drop_matched, out))
@@ -265,8 +266,8 @@ cdef class Domains:
             self.matched[out.key] = out
             for attribute in attributes:
                 self.matched_of.setdefault(attribute, []).append(out)
-            for pod_class in range(min(<int32_t>len(self.by_class), <int32_t>self.n_classes)):
-                if matching[pod_class]:
+            for pod_class in found:
+                if pod_class < <int32_t>len(self.by_class):
                     self.by_class[pod_class].append(out)
         except BaseException:
             self._drop_matched(out)

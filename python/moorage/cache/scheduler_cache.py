@@ -267,16 +267,17 @@ class SchedulerCache(ClusterCache):
         with self.lock:
             batches.confirm_pods(self.state, pods)
 
-    def remove_added(self, pods: Sequence[Pod]) -> list[Pod]:
+    def remove_added(self, pods: Sequence[Pod | WatchEvent[Pod]]) -> list[Pod | WatchEvent[Pod]]:
         """Remove those of some pods that have been added.
 
         Parameters
         ----------
-        pods : sequence of Pod
+        pods : sequence of (Pod or WatchEvent)
+            Each pod, or the event that makes it.
 
         Returns
         -------
-        list of Pod
+        list of (Pod or WatchEvent)
             The other pods, assumed or not in the cache.
         """
         with self.lock:

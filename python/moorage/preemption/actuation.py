@@ -11,10 +11,10 @@ import logging
 from collections.abc import Container, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from itertools import compress
 
 from msgspec.structs import replace
 
+from moorage._core.preempt.bound_pods import held_of, not_terminating, selected
 from moorage.framework import FrameworkHandle, NominatingInfo, Status, as_status
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import AnyGroup, Pod
@@ -58,8 +58,8 @@ def prepare_candidate(
             clear_nominated_node_name(handle.handle, nominated)
         except ApiError as error:
             logger.error("Cannot clear 'NominatedNodeName' field: %s", error)  # does not fail the preemption
-    victims = [victim for victim in candidate.victims.pods if victim.metadata.deletion_timestamp is None]
     try:
+        victims = not_terminating(candidate.victims.pods)
         evict_victims(handle.handle, candidate.name, pod, victims, plugin_name)
     except ApiError as error:
         return as_status(error)
@@ -130,14 +130,15 @@ def evict_victims(
         return
     for batch in batches:
         rejected = _fail_in_memory(handle, batch, plugin_name)
-        others = [victim for victim in batch if victim.metadata.uid not in rejected] if rejected else batch
-        deleted = _delete(handle, preemptor, others)
-        gone = others if all(deleted) else list(compress(others, deleted))
+        others = batch
+        if rejected:
+            others = selected(batch, [victim.metadata.uid not in rejected for victim in batch])
+        gone = selected(others, _delete(handle, preemptor, others))
         for callback in handle.on_eviction if gone else ():
             callback(gone, node_name, preemptor)
         if gone is not batch:
             evicted = rejected.union(victim.metadata.uid for victim in gone)
-            gone = [victim for victim in batch if victim.metadata.uid in evicted]
+            gone = selected(batch, [victim.metadata.uid in evicted for victim in batch])
         record_evictions(handle, node_name, preemptor, gone, rejected)
 
 
@@ -160,8 +161,11 @@ def record_evictions(
         The UIDs of those that waited on Permit or were in PreBind.
     """
     note = f"Preempted by {preemptor.kind.lower()} {preemptor.metadata.uid} on node {node_name}"
+    if not rejected:
+        handle.recorder.event_of_each(victims, "Normal", "Preempted", "Preempting", note)
+        return
     for victim in victims:
-        how = " (in kube-scheduler memory)." if rejected and victim.metadata.uid in rejected else ""
+        how = " (in kube-scheduler memory)." if victim.metadata.uid in rejected else ""
         handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note + how)
 
 
@@ -197,9 +201,8 @@ def _delete(handle: FrameworkHandle, preemptor: Pod | AnyGroup, victims: Sequenc
     """Delete victims in the store; return for each whether it was deleted here and not by another client."""
     client, condition = handle.client, disruption_target(handle, preemptor)
     if isinstance(client, ObjectStore):
-        found = client.evict(victims, condition)
-        pairs = zip(victims, found, strict=True)
-        return [is_deleted or _remove_from_cache(handle, victim) for victim, is_deleted in pairs]
+        found = client.evict(held_of(victims), condition)
+        return [is_deleted or _remove_from_cache(handle, victims[at]) for at, is_deleted in enumerate(found)]
     return [_delete_by_client(handle, victim, preemptor, condition) for victim in victims]
 
 

@@ -280,7 +280,7 @@ class Evaluator:
                 return self._no_candidate(preemptor, state, nodes)
         row, violations, victims = choice
         name = self.handle.cache.state.table.row_name(row)
-        return self._evict(Candidate(name, Victims(tuple(victims), violations)), pod)
+        return self._evict(Candidate(name, Victims(victims, violations)), pod)
 
     def _no_candidate(
         self, preemptor: Preemptor, state: CycleState, nodes: int

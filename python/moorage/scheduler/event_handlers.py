@@ -398,7 +398,7 @@ class PodHandler:
         change itself is not applied to the cache."""
         events, queue = evictions(notices), self.queue
         if events:
-            evicted = [deletion.known for _, deletion in events]
+            evicted = [deletion.likeness for _, deletion in events]
             self._leave(*evicted)
             with self.cache.lock:
                 assumed = {pod.metadata.uid: self._discard(pod) for pod in self.cache.remove_added(evicted)}
@@ -407,11 +407,11 @@ class PodHandler:
                     queue.record_evictions(events[at:])
                     break
                 if self.before_deletion:
-                    self._prepare_deletion(deletion.known)
+                    self._prepare_deletion(deletion.likeness)
                 if not queue.is_listening():
                     continue
                 self._note_change(change)
-                deleted = assumed.get(deletion.known.metadata.uid) or deletion.old
+                deleted = assumed.get(deletion.likeness.metadata.uid) or deletion.old
                 queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
         return 2 * len(events)
 
@@ -423,17 +423,17 @@ class PodHandler:
             found = preemptions(self.cache.state, notices, written) if written else []
         if not found or len(found) != len(returns) or queue.has_unschedulable or self.others:
             return 0
-        if queue.knows_any(chain.from_iterable(one.victims for one in returns.values())):
+        if queue.knows_any(deletion.likeness for evicted, _ in found for _, deletion in evicted):
             return 0
         for (uid, one), (evicted, own) in zip(list(returns.items()), found, strict=True):
             del returns[uid]
             one.act()
-            for victim, (change, deletion) in zip(one.victims, evicted, strict=True):
+            for at, (change, deletion) in enumerate(evicted):
                 if not queue.is_listening():
                     break
                 if change is not None and queue.may_react(CHANGED):
                     self._note_change(change)
-                deleted = victim if queue.asks_by_class(ASSIGNED_POD_DELETE) else deletion.old
+                deleted = one.victims[at] if queue.asks_by_class(ASSIGNED_POD_DELETE) else deletion.old
                 queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
             if one.info.pod is not own.known or queue.is_listening():
                 self._update_waiting(own.old, own.known)

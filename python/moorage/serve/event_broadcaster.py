@@ -9,7 +9,7 @@ import logging
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
@@ -74,12 +74,23 @@ class EventBroadcaster(EventRecorder):
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
         """Record an event, to be written soon; see `EventRecorder.event`."""
         super().event(regarding, type, reason, action, note)
+        self._pass_on()
+
+    def event_of_each(
+        self, regarding: Sequence[Object], type: str, reason: str, action: str, note: str
+    ) -> None:
+        """Record events, to be written soon; see `EventRecorder.event_of_each`."""
+        super().event_of_each(regarding, type, reason, action, note)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Pass the recorded events on to the threads."""
         for event in self.events:
             try:
                 self._queue.put_nowait(event)
             except Full:
                 self.dropped += 1
-        self.events.clear()
+        self._recorded.clear()
         if len(self._writers) < MAX_WRITERS and self._queue.qsize() > BACKLOG * len(self._writers):
             self._start_writer(self._help)
 

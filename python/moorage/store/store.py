@@ -498,14 +498,14 @@ class ObjectStore:
             self._changed.notify_all()
         return deleted
 
-    def evict(self, pods: Sequence[Pod], condition: Condition) -> Sequence[bool]:
+    def evict(self, pods: Sequence[Pod | WatchEvent[Pod]], condition: Condition) -> Sequence[bool]:
         """Add a condition to pods and delete them, as one write, in the way in which a scheduler evicts
         victims.
 
         Parameters
         ----------
-        pods : sequence of Pod
-            The name, namespace and UID of each count.
+        pods : sequence of (Pod or WatchEvent)
+            Each pod or the event that makes it, of which the name, namespace and UID count.
         condition : Condition
             Replaces the condition of its type, or is appended.
 
@@ -529,8 +529,8 @@ class ObjectStore:
 
         Parameters
         ----------
-        preemptions : sequence of (Pod, str, sequence of Pod)
-            Each pod with the node to which it is nominated and its victims. The name, namespace and UID of
+        preemptions : sequence of (Pod, str, sequence of (Pod or WatchEvent))
+            Each pod with the node to which it is nominated and its victims, or the events that make these. The name, namespace and UID of
             each count.
         condition : Condition
             Of the victims.
@@ -649,8 +649,9 @@ class ObjectStore:
                 return self._replace(current, replace(current, metadata=meta))
         return self._tables.record("DELETED", current, current, {})
 
-    def _evict_one(self, pod: Pod, condition: Condition) -> bool:
+    def _evict_one(self, held: Pod | WatchEvent[Pod], condition: Condition) -> bool:
         """Evict a pod that may have finalizers; return whether it existed."""
+        pod = held.likeness if isinstance(held, WatchEvent) else held
         current = self._tables[Pod].objects.get(pod.key)
         if current is None or current.metadata.uid != pod.metadata.uid:
             return False

@@ -22,7 +22,7 @@ from .pod_binding import Binding, refusal
 from .protocol import EventType, WatchEvent
 from .watch import Watch
 
-Preemption = tuple[Pod, str, Sequence[Pod]]
+Preemption = tuple[Pod, str, Sequence[Pod | WatchEvent[Pod]]]
 """A pod, the node to which it is nominated, and the pods that are evicted for it."""
 T = TypeVar("T", bound=Object)
 Make = Callable[[T, str, Any], T]
@@ -214,7 +214,7 @@ class Table(Generic[T]):
 
     def evict(
         self: Table[Pod],
-        pods: Sequence[Pod],
+        pods: Sequence[Pod | WatchEvent[Pod]],
         condition: Condition,
         make: Make[Pod],
         remove: Make[Pod],
@@ -224,7 +224,7 @@ class Table(Generic[T]):
 
         Parameters
         ----------
-        pods : sequence of Pod
+        pods : sequence of (Pod or WatchEvent)
         condition : Condition
         make, remove : callable
         version : int
@@ -252,7 +252,7 @@ class Table(Generic[T]):
 
         Parameters
         ----------
-        preemptions : sequence of (Pod, str, sequence of Pod)
+        preemptions : sequence of (Pod, str, sequence of (Pod or WatchEvent))
         condition : Condition
         make, remove, nominate : callable
         version : int
@@ -508,13 +508,17 @@ class Tables:
             return table.set_condition(objects, condition, make, first)
 
     def evict(
-        self, pods: Sequence[Pod], condition: Condition, make: Make[Pod], remove: Make[Pod]
+        self,
+        pods: Sequence[Pod | WatchEvent[Pod]],
+        condition: Condition,
+        make: Make[Pod],
+        remove: Make[Pod],
     ) -> list[bool]:
         """Add a condition to pods and delete them; see `ObjectMap.evict`.
 
         Parameters
         ----------
-        pods : sequence of Pod
+        pods : sequence of (Pod or WatchEvent)
         condition : Condition
         make, remove : callable
 
@@ -539,7 +543,7 @@ class Tables:
 
         Parameters
         ----------
-        preemptions : sequence of (Pod, str, sequence of Pod)
+        preemptions : sequence of (Pod, str, sequence of (Pod or WatchEvent))
         condition : Condition
         make, remove, nominate : callable
 

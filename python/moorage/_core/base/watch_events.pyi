@@ -55,6 +55,8 @@ class Notice(Generic[_T_co]):
     @property
     def known(self) -> Any: ...
     @property
+    def likeness(self) -> Any: ...
+    @property
     def is_addition(self) -> bool: ...
     @property
     def is_deletion(self) -> bool: ...
@@ -105,7 +107,7 @@ class ObjectMap(Generic[_T]):
     ) -> list[bool]: ...
     def evict(
         self,
-        pods: Sequence[_T],
+        pods: Sequence[_T | WatchEvent[_T]],
         condition: Any,
         make: Callable[[_T, str, Any], _T],
         remove: Callable[[_T, str, Any], _T],
@@ -114,7 +116,7 @@ class ObjectMap(Generic[_T]):
     ) -> list[bool]: ...
     def preempt(
         self,
-        preemptions: Iterable[tuple[_T, str, Sequence[_T]]],
+        preemptions: Iterable[tuple[_T, str, Sequence[_T | WatchEvent[_T]]]],
         condition: Any,
         make: Callable[[_T, str, Any], _T],
         remove: Callable[[_T, str, Any], _T],

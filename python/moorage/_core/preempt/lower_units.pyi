@@ -1,8 +1,9 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, type_check_only
 
 from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.decide.search import Search
+from moorage._core.preempt.bound_pods import BoundPods
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
@@ -22,6 +23,7 @@ class LowerUnits:
     def __init__(self, state: ClusterState, priority: int, groups: UnitsOfGroups) -> None: ...
     def __len__(self) -> int: ...
     def pods(self, at: int) -> tuple[Pod, ...]: ...
+    def pods_of(self, units: Iterable[int]) -> BoundPods: ...
     def budgeted(self, budgets: tuple[PodDisruptionBudget, ...]) -> list[int]: ...
     def to_leave(
         self,

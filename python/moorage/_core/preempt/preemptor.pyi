@@ -5,6 +5,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.decide.decider import Decider
+from moorage._core.preempt.bound_pods import BoundPods
 from moorage._core.preempt.dry_runs import DryRuns
 from moorage._core.preempt.importance import EvictedGroups
 from moorage._core.state.cluster_state import ClusterState
@@ -48,5 +49,5 @@ class Preemptor(DryRuns):
     def fits_nowhere(self) -> bool: ...
     def choose(
         self, offset: int = 0, percentage: int = 10, least: int = 100
-    ) -> tuple[int, int, list[Pod]] | None: ...
+    ) -> tuple[int, int, BoundPods] | None: ...
     def rejections(self) -> tuple[dict[int, int], list[int]]: ...

@@ -15,13 +15,13 @@ class Victims(Struct, frozen=True):
 
     Attributes
     ----------
-    pods : tuple of Pod
+    pods : sequence of Pod
         Pods to evict, in the order of their deletion.
     num_pdb_violations : int
         Number of victims that a PodDisruptionBudget protects.
     """
 
-    pods: tuple[Pod, ...]
+    pods: Sequence[Pod]
     num_pdb_violations: int = 0
 
 

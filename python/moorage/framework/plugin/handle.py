@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -61,15 +61,36 @@ class Event(Struct, frozen=True):
     note: str
 
 
-@dataclass(slots=True)
+class AlikeEvents(NamedTuple):
+    """Events that differ in their object alone; see `Event`."""
+
+    regarding: Sequence[Object]
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
 class EventRecorder:
     """Records events in order."""
 
-    events: list[Event] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._recorded: list[Event | AlikeEvents] = []
+
+    @property
+    def events(self) -> list[Event]:
+        """The events: a new list."""
+        events = list[Event]()
+        for one in self._recorded:
+            if isinstance(one, Event):
+                events.append(one)
+            else:
+                events += (Event(regarding, *one[1:]) for regarding in one.regarding)
+        return events
 
     def save(self) -> int:
-        """Return the number of events, for `undo`."""
-        return len(self.events)
+        """Return a mark of what is recorded, for `undo`."""
+        return len(self._recorded)
 
     def undo(self, saved: int) -> None:
         """Drop the events recorded since `save`.
@@ -79,7 +100,7 @@ class EventRecorder:
         saved : int
             Result of `save`.
         """
-        del self.events[saved:]
+        del self._recorded[saved:]
 
     def copy_from(self, other: EventRecorder) -> None:
         """Take the events of another recorder.
@@ -88,7 +109,7 @@ class EventRecorder:
         ----------
         other : EventRecorder
         """
-        self.events = other.events.copy()
+        self._recorded = other._recorded.copy()
 
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
         """Record an event.
@@ -104,10 +125,36 @@ class EventRecorder:
         note : str
             Description, truncated to 1024 bytes of UTF-8 (kube-scheduler v1.36, truncateMessage).
         """
-        if 4 * len(note) > MAX_NOTE and len(encoded := note.encode()) > MAX_NOTE:
-            suffix = " ..."
-            note = encoded[: MAX_NOTE - len(suffix)].decode(errors="ignore") + suffix
-        self.events.append(Event(regarding, type, reason, action, note))
+        self._recorded.append(Event(regarding, type, reason, action, truncated(note)))
+
+    def event_of_each(
+        self, regarding: Sequence[Object], type: str, reason: str, action: str, note: str
+    ) -> None:
+        """Record an event of each of some objects, which are not read before the events are; see `event`.
+
+        Parameters
+        ----------
+        regarding : sequence of Object
+        type, reason, action, note : str
+        """
+        self._recorded.append(AlikeEvents(regarding, type, reason, action, truncated(note)))
+
+
+def truncated(note: str) -> str:
+    """Return a note of at most 1024 bytes of UTF-8 (kube-scheduler v1.36, truncateMessage).
+
+    Parameters
+    ----------
+    note : str
+
+    Returns
+    -------
+    str
+    """
+    if 4 * len(note) > MAX_NOTE and len(encoded := note.encode()) > MAX_NOTE:
+        suffix = " ..."
+        return encoded[: MAX_NOTE - len(suffix)].decode(errors="ignore") + suffix
+    return note
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.pod_batch import Placements
+from moorage._core.preempt.bound_pods import held_of, nodes_of
 from moorage.framework.plugin.interface import Code, NominatingInfo, Status
 from moorage.objects import AnyGroup, Pod
 from moorage.plugins.gang_scheduling import GangScheduling
@@ -345,9 +346,9 @@ def evictions_of(preemptions: Iterable[tuple[Pod | AnyGroup, str, Sequence[Pod]]
     """
     evicted = dict[str, Eviction]()
     for preemptor, node, victims in preemptions:
-        by, names = preemptor.key, [victim.spec.node_name or node for victim in victims]
+        by, names = preemptor.key, [name or node for name in nodes_of(victims)]
         made = {name: Eviction(name, by) for name in dict.fromkeys(names)}
-        evicted.update(zip(keys_of(victims), map(made.__getitem__, names), strict=True))
+        evicted.update(zip(keys_of(held_of(victims)), map(made.__getitem__, names), strict=True))
     return evicted
 
 

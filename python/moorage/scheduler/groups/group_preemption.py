@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage._core.decide.decider import num_feasible_nodes_to_find
+from moorage._core.preempt.bound_pods import not_terminating
 from moorage._core.preempt.lower_units import LowerUnits, has_pods_below
 from moorage.framework import Code, Status, StatusError
 from moorage.framework.runtime.preempt_handle import budgets_of
@@ -55,8 +56,7 @@ def preempt_for_group(
         return
     failed.nominates = True
     handle = members.engine.handle
-    victims = [victim for victim in search.victims if victim.metadata.deletion_timestamp is None]
-    evict_victims(handle, EVERYWHERE, group, victims, DefaultPreemption.name)
+    evict_victims(handle, EVERYWHERE, group, not_terminating(search.victims), DefaultPreemption.name)
 
 
 class _Search:
@@ -64,7 +64,7 @@ class _Search:
 
     Attributes
     ----------
-    victims : list of Pod
+    victims : sequence of Pod
         By unit, the most important unit first.
     """
 
@@ -74,7 +74,7 @@ class _Search:
         self.cache = self.context.cache
         self.units = Units(self.handle, for_group=True)
         self.priority = group.spec.priority or 0
-        self.victims: list[Pod] = []
+        self.victims: Sequence[Pod] = []
 
     def run(self) -> str:
         """Search for victims; return why preemption does not help, or "". Raises StatusError if the cycle of
@@ -99,7 +99,7 @@ class _Search:
                 rotation.start = start
         if isinstance(leaving, str):
             return leaving
-        self.victims = [pod for at in leaving for pod in units.pods(at)]
+        self.victims = units.pods_of(leaving)
         return ""
 
     def _not_eligible(self) -> str:

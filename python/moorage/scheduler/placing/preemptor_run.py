@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from moorage._core.base.watch_events import WatchEvent, keys_of
 from moorage._core.decide.bulk_operations import end_at_once, has_dependencies
 from moorage._core.decide.pod_batch import PodBatch, Route
+from moorage._core.preempt.bound_pods import BoundPods, held_of
 from moorage.controllers.workloads.cluster_controllers import PodEvents
 from moorage.framework import NominatingInfo
 from moorage.framework.runtime.preempt_handle import PreemptHandle
@@ -57,7 +58,7 @@ class Preemption(Struct):
     info : QueuedPodInfo
         Of the preemptor.
     node : str
-    victims : list of Pod
+    victims : BoundPods
         They have left the cache.
     failure : Failure
         Of the preemptor's attempt, with its nomination.
@@ -71,7 +72,7 @@ class Preemption(Struct):
 
     info: QueuedPodInfo
     node: str
-    victims: list[Pod]
+    victims: BoundPods
     failure: Failure
     rejectors: Rejectors
     now: float | None = None
@@ -155,9 +156,9 @@ def _can_be_together(run: Run, engine: Engine, result: ScheduleResult, at: int) 
 
 def _may_go(run: Run, victims: Sequence[Pod]) -> bool:
     """Whether the eviction of pods deletes them all, and no controller reacts."""
-    scheduler = run.scheduler
-    known = scheduler.pods.indexer.likenesses_of(keys_of(victims))
-    return end_at_once(scheduler.cache.state, victims, known, scheduler.controllers is not None)
+    scheduler, held = run.scheduler, held_of(victims)
+    known = scheduler.pods.indexer.likenesses_of(keys_of(held))
+    return end_at_once(scheduler.cache.state, held, known, scheduler.controllers is not None)
 
 
 def _is_plain(run: Run, pod: Pod) -> bool:
@@ -219,7 +220,7 @@ def _decide(
         alike = verdicts.keys() == diagnosis.verdicts.keys()  # by the same plugins
         rejectors = before.rejectors if alike else failure.rejectors
         found.append(Preemption(infos[at], node, victims, failure, rejectors))
-        cache.remove_added(victims)
+        cache.remove_added(victims.held)
         nominator.add_nominated_pod(pod, nominating)
         result.failures[at] = failure
 
@@ -247,7 +248,7 @@ def _carry_out(
         written = _write(run, engine, found)
         run.note_failed([one.info for one in found], [one.failure for one in found])
         for one in found:
-            returns[one.victims[0].metadata.uid] = Return(partial(_return, run, one), one.info, one.victims)
+            returns[one.victims.uid(0)] = Return(partial(_return, run, one), one.info, one.victims)
         is_held = queue.hold.begin(infos, first)
         pods.before_deletion, pods.written = returns, written if is_held else ()
         scheduler.sync(with_controllers=False)
@@ -267,7 +268,8 @@ def _write(run: Run, engine: Engine, found: Sequence[Preemption]) -> Sequence[Wa
     handle = engine.handle
     plugin, client = cast(DefaultPreemption, engine.preemption).name, cast(ObjectStore, handle.client)
     preemptions = [(one.info.pod, one.node, one.victims) for one in found]
-    done, written = client.preempt(preemptions, disruption_target(handle, found[0].info.pod))
+    changes = [(pod, node, victims.held) for pod, node, victims in preemptions]
+    done, written = client.preempt(changes, disruption_target(handle, found[0].info.pod))
     for one in found[:done]:
         one.is_evicted = True
         record_evictions(handle, one.node, one.info.pod, one.victims)

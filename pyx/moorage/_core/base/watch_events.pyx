@@ -29,19 +29,25 @@ cdef str _key(object obj):
     return f"{namespace}/{NAME.of(meta)}" if namespace else NAME.of(meta)
 
 
+cdef str _key_of(object held):
+    """Return the key of an object that is held by itself or by the event that makes it."""
+    return (<WatchEvent>held).name() if type(held) is WatchEvent else _key(held)
+
+
 def keys_of(objects):
     """Return the key of each object.
 
     Parameters
     ----------
-    objects : iterable of Object
+    objects : iterable of (Object or WatchEvent)
+        Each object, or the event that makes it.
 
     Returns
     -------
     list of str
         ``namespace/name``, or the name alone without a namespace.
     """
-    return [_key(obj) for obj in objects]
+    return [_key_of(held) for held in objects]
 
 
 cdef object made(object held):
@@ -253,6 +259,12 @@ cdef class Notice:
         """
         held = self._old if self._new is None else self._new
         return (<WatchEvent>held).nearly() if type(held) is WatchEvent else held
+
+    @property
+    def likeness(self):
+        """An object that exists already, or the tombstone of a deleted one. It differs from `known` at most in
+        what bindings set, in conditions and in the resource version."""
+        return _likeness(self._old if self._new is None else self._new)
 
     @property
     def is_addition(self):
@@ -554,8 +566,8 @@ cdef class ObjectMap:
 
         Parameters
         ----------
-        pods : sequence of Pod
-            The name, namespace and UID of each count.
+        pods : sequence of (Pod or WatchEvent)
+            Each pod or the event that makes it, of which the name, namespace and UID count.
         condition : Condition
             Replaces the condition of its type, or is appended.
         make, remove : callable
@@ -590,7 +602,7 @@ cdef class ObjectMap:
 
         Parameters
         ----------
-        preemptions : sequence of (Pod, str, sequence of Pod)
+        preemptions : sequence of (Pod, str, sequence of (Pod or WatchEvent))
             Each pod with its node and its victims, of which the name, namespace and UID count.
         condition, make, remove : object
             As for `evict`.
@@ -637,9 +649,9 @@ cdef class ObjectMap:
     cdef tuple _victim(self, object pod, object condition):
         """Return the key of a pod, what is held of it, and whether a condition would change; None in place of
         these where it is not in the map, or has finalizers."""
-        cdef str key = _key(pod)
+        cdef str key = _key_of(pod)
         held = self.held.get(key)
-        if held is None or _uid(held) != UID.of(METADATA.of(pod)):
+        if held is None or held is not pod and _uid(held) != _uid(pod):
             return key, None, None
         if FINALIZERS.of(METADATA.of(_likeness(held))):
             return key, held, None

@@ -461,18 +461,18 @@ def evictions(notices):
     """
     cdef list out = []
     cdef Notice notice, change = None
-    cdef object old
+    cdef object old, deleted
     for notice in notices:
         if change is None:
             if notice._old is None or notice._new is None:
                 break
             change = notice
             continue
-        old = change.known
-        if notice._new is not None or not _is_update_on_node(change.old, old):
+        if notice._new is not None or not (_keeps_binding(change) or _is_update_on_node(change.old, change.known)):
             break
+        old, deleted = change.likeness, notice.likeness
         # A tombstone has no metadata.
-        if type(notice.known) is not type(old) or not _has_same_uid(notice.known, old):
+        if type(deleted) is not type(old) or not _has_same_uid(deleted, old):
             break
         out.append((change, notice))
         change = None
@@ -485,8 +485,8 @@ def end_at_once(ClusterState state not None, pods, known, bint is_controlled):
     Parameters
     ----------
     state : ClusterState
-    pods : sequence of Pod
-        As they are in the cache.
+    pods : sequence of (Pod or WatchEvent)
+        Each pod as it is in the cache, or the event that makes it.
     known : sequence of (Pod or None)
         What informers know of each: at least its metadata without the resource version.
     is_controlled : bool
@@ -498,7 +498,8 @@ def end_at_once(ClusterState state not None, pods, known, bint is_controlled):
         False for pods that are assumed, terminating or unknown, or have finalizers.
     """
     cdef int32_t number
-    for pod, latest in zip(pods, known, strict=True):
+    for held, latest in zip(pods, known, strict=True):
+        pod = _likeness(held)
         number, meta = state._known(pod), METADATA.of(pod)
         if latest is None or number >= 0 and state.ledger.state_of(number) == ASSUMED:
             return False
@@ -557,6 +558,18 @@ def preemptions(ClusterState state not None, notices, written):
             out.append((gone, notice))
             gone = []
     return out
+
+
+cdef bint _keeps_binding(Notice change) except -1:
+    """Whether a pod has been bound, has not finished, and is only changed in conditions: as events tell that
+    hold it."""
+    cdef WatchEvent event
+    if type(change._new) is not WatchEvent or type(change._old) is not WatchEvent:
+        return False
+    event = change._old
+    if not event.is_binding or (<WatchEvent>change._new)._previous is not event:
+        return False
+    return PHASE.of(STATUS.of(event.subject())) not in FINISHED
 
 
 cdef bint _is_update_on_node(object old, object new) except -1:
@@ -820,17 +833,18 @@ def remove_added(ClusterState state not None, pods):
     Parameters
     ----------
     state : ClusterState
-    pods : iterable of Pod
+    pods : iterable of (Pod or WatchEvent)
+        Each pod, or the event that makes it.
 
     Returns
     -------
-    list of Pod
+    list of (Pod or WatchEvent)
         The other pods, assumed or not in the cache.
     """
     cdef int32_t number
     cdef list others = []
     for pod in pods:
-        number = state._known(pod)
+        number = state._known(_likeness(pod))
         if number < 0 or state.ledger.state_of(number) != ADDED:
             others.append(pod)
         else:

@@ -34,5 +34,3 @@ cdef class DryRuns:
         """Whether an entry of the row that was tried last is a victim, by its index in the row."""
         return self.c.victims[(at - result.first) // 64] >> ((at - result.first) % 64) & 1
 
-
-cdef list victims_of(ClusterState state, list numbers)

@@ -12,11 +12,11 @@ import numpy as np
 from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memset
 
+from moorage._core.preempt.bound_pods cimport pods_with_numbers
 from moorage._core.preempt.budgets cimport Budgets
 from moorage._core.base cimport Buffer, Journal
 from moorage._core.csrc cimport *
 from moorage._core.preempt.importance cimport Importance
-from moorage._core.state.pod_spec import bound
 from moorage._core.decide.decider cimport Decider
 from moorage._core.state cimport ClusterState
 from moorage._core.decide.terms cimport Terms
@@ -77,16 +77,7 @@ cdef class DryRun:
         """
         if not 0 <= at < len(self.numbers):
             raise IndexError(f"there is no row {at} among the {len(self.numbers)} that were tried")
-        return victims_of(self.state, self.numbers[at])
-
-
-cdef list victims_of(ClusterState state, list numbers):
-    """The pods with some numbers, each with its node name."""
-    cdef int32_t number
-    return [
-        bound(state.ledger.object_of(number), state.table.row_name(state.ledger.row_of(number)))
-        for number in numbers
-    ]
+        return list(pods_with_numbers(self.state, self.numbers[at]))
 
 
 cdef class DryRuns:

@@ -17,6 +17,7 @@ from moorage._core.base cimport METADATA, UID, allocate
 from moorage._core.csrc cimport mr_row_add_pod, mr_verdict
 from moorage._core.decide.pod_batch cimport PodBatch
 from moorage._core.decide.search cimport Search
+from moorage._core.preempt.bound_pods cimport BoundPods, pods_with_numbers
 from moorage._core.preempt.budgets cimport Budgets
 from moorage._core.preempt.importance cimport start_of
 from moorage._core.preempt.importance import start_time
@@ -166,6 +167,33 @@ cdef class LowerUnits:
         if not 0 <= at < self.size:
             raise IndexError(f"there is no unit {at} among {self.size}")
         return self.wholes.get(at) or (self._pod(self.numbers[self.first[at]]),)
+
+    def pods_of(self, units):
+        """Return the pods of some units.
+
+        Parameters
+        ----------
+        units : iterable of int
+            Their indexes.
+
+        Returns
+        -------
+        BoundPods
+            By unit; the most important pods of each first.
+
+        Raises
+        ------
+        IndexError
+            There is no such unit.
+        """
+        cdef int32_t at, each
+        cdef list numbers = []
+        for at in units:
+            if not 0 <= at < self.size:
+                raise IndexError(f"there is no unit {at} among {self.size}")
+            for each in range(self.first[at], self.end[at]):
+                numbers.append(self.numbers[each])
+        return pods_with_numbers(self.state, numbers)
 
     def _pod(self, int32_t number):
         """The pod with a number, with its node name."""

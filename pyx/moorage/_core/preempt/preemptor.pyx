@@ -17,7 +17,8 @@ from moorage._core.base cimport LOG_ORDER, Buffer, Journal
 from moorage._core.decide.class_state cimport ClassState
 from moorage._core.decide.decider cimport FAILED, Decider
 from moorage._core.csrc cimport *
-from moorage._core.preempt.dry_runs cimport DryRuns, victims_of
+from moorage._core.preempt.bound_pods cimport pods_with_numbers
+from moorage._core.preempt.dry_runs cimport DryRuns
 from moorage._core.state cimport ASSUMED, ClusterState, PodRecord, Replicas, Shape
 from moorage._core.state.pod_spec import bound
 from moorage._core.settings cimport within
@@ -304,7 +305,7 @@ cdef class Preemptor(DryRuns):
 
         Returns
         -------
-        (int, int, list of Pod) or None
+        (int, int, BoundPods) or None
             The row, the number of victims whose eviction violates a budget, and the victims with their node
             name, the most important first. None if evictions help nowhere.
 
@@ -320,7 +321,7 @@ cdef class Preemptor(DryRuns):
         if row < 0:
             return None
         self._run(row, &result)
-        return row, result.violations, victims_of(self.state, self._victims(row, &result))
+        return row, result.violations, pods_with_numbers(self.state, self._victims(row, &result))
 
     def rejections(self):
         """Return why evictions help nowhere, after `choose` has returned None.

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import NodeSelectorMatcher
-from moorage._core.services.claims_of_pods import ClaimError, pod_claims
+from moorage._core.services.claims_of_pods import AlikePods, ClaimError, pod_claims
 from moorage._core.services.device_demand import DeviceDemand, DeviceViews, SharedDevices
 from moorage._core.services.device_search import Wanted
 from moorage._core.services.device_view import DeviceView
@@ -264,6 +264,8 @@ class DeviceDemands:
             return None
         batch.claiming[at] = claims, asking, mappings
         batch.leader = at
+        if extended is None and len(asking) == len(claims):
+            batch.alike = AlikePods(pod, asking, cache.find, cache.is_pending, batch)
         return DeviceNeeds(demand, tuple(selectors))
 
     def _claims_of(self, pod: Pod) -> list[ResourceClaim] | None:

@@ -168,7 +168,7 @@ class ObjectStore:
             table = self._tables[kind]
             is_whole = label_selector == field_selector == "" and not (namespace and table.objects)
             match = None if is_whole else predicate(table.struct, namespace, label_selector, field_selector)
-            objects = table.select(match) if table.objects else []
+            objects = table.select(match, namespace) if table.objects else []
             return objects, str(self._tables.version)
 
     def watch(

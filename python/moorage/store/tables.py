@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
@@ -96,19 +96,25 @@ class Table(Generic[T]):
         self._events: list[WatchEvent[T]] = []
         self._freed = 0
 
-    def select(self, match: Predicate[T] | None) -> list[T]:
+    def select(self, match: Predicate[T] | None, namespace: str = "") -> list[T]:
         """Return objects in the order of their keys.
 
         Parameters
         ----------
         match : callable or None
             True for the objects to return; None for all.
+        namespace : str, optional
+            Objects of others are not looked at. "" for all namespaces.
 
         Returns
         -------
         list of Object
         """
-        objects = list(map(self.objects.__getitem__, sorted(self.objects)))
+        keys: Iterable[str] = self.objects
+        if namespace and self.namespaced:
+            start = f"{namespace}/"
+            keys = [key for key in keys if key.startswith(start)]
+        objects = list(map(self.objects.__getitem__, sorted(keys)))
         return list(filter(match, objects)) if match else objects
 
     def record(self, event: WatchEvent[T]) -> None:

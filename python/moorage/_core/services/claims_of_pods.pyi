@@ -1,6 +1,8 @@
 from collections.abc import Callable
 
+from moorage.devices.device_demands import AskingClaim
 from moorage.errors import MoorageError
+from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.resource_claims import ResourceClaim
 
@@ -14,3 +16,14 @@ def claims_by_use(
 ) -> list[tuple[str, ResourceClaim]]: ...
 def claim_keys(pod: Pod) -> list[str]: ...
 def is_owned_by_group(claim: ResourceClaim, group: str) -> bool: ...
+
+class AlikePods:
+    def __init__(
+        self,
+        pod: Pod,
+        asking: list[AskingClaim],
+        find: Callable[[str], ResourceClaim | None],
+        is_pending: Callable[[str], bool],
+        batch: VolumesOfBatch,
+    ) -> None: ...
+    def note(self, pod: Pod, at: int) -> bool: ...

@@ -75,10 +75,11 @@ class ResourceClaimController:
         if not waiting:
             return
         made: dict[tuple[str, str], str] = {}
-        for claim in self._client.list(ResourceClaim)[0]:
-            owner, use = claim.metadata.controller(), claim.metadata.annotations.get(POD_CLAIM_NAME)
-            if owner is not None and use is not None:
-                made[owner.uid, use] = claim.name
+        for namespace in {one.namespace: None for one in waiting}:
+            for claim in self._client.list(ResourceClaim, namespace)[0]:
+                owner, use = claim.metadata.controller(), claim.metadata.annotations.get(POD_CLAIM_NAME)
+                if owner is not None and use is not None:
+                    made[owner.uid, use] = claim.name
         for one in waiting:
             group = None
             if self._for_groups and isinstance(one, Pod) and one.spec.scheduling_group is not None:

@@ -321,7 +321,7 @@ class DevicePool:
     @lazy_attribute
     def selects_nodes(self) -> bool:
         """Whether devices choose their nodes each."""
-        return any(one.slice.spec.per_device_node_selection for one in self.slices)
+        return any([one.slice.spec.per_device_node_selection for one in self.slices])
 
     @lazy_attribute
     def is_of_node(self) -> bool:
@@ -332,12 +332,12 @@ class DevicePool:
     @lazy_attribute
     def is_last(self) -> bool:
         """Whether a device has binding conditions: such pools come after all others."""
-        return any(one.kind.is_last for one in self.slices)
+        return any([one.kind.is_last for one in self.slices])
 
     @lazy_attribute
     def has_counters(self) -> bool:
         """Whether shared counters may decide about a device."""
-        return bool(self.counters or self.others) or any(one.kind.consumes for one in self.slices)
+        return bool(self.counters or self.others) or any([one.kind.consumes for one in self.slices])
 
 
 @dataclass(eq=False)
@@ -374,7 +374,7 @@ class DeviceSlices:
         for one in sorted([PublishedSlice(one, kinds) for one in slices], key=_order):
             of_pool, spec = self._of_pool.setdefault(one.pool, _SlicesOfPool()), one.slice.spec
             of_pool.generations[one.generation] += 1
-            if any(device.consumes_counters for device in spec.devices):
+            if one.kind.consumes:
                 of_pool.consuming.append(one)
             if features.partitionable and spec.shared_counters:
                 self._counting.setdefault(one.pool, []).append(one)
@@ -402,7 +402,10 @@ class DeviceSlices:
         -------
         list of PublishedSlice
         """
-        found = {*self._everywhere, *self._named.get(node.name, ())}
+        named = self._named.get(node.metadata.name, ())
+        if len(named) == 1 and not (self._everywhere or self._selected):  # as in most clusters
+            return [self._published[named[0]]]
+        found = {*self._everywhere, *named}
         for selector, places in self._selected.items():
             if selects(selector, node):
                 found.update(places)
@@ -442,11 +445,12 @@ class DeviceSlices:
         hashable
         """
         pools = self.pools_of(node)
-        return tuple(map(id, pools)), self._chosen(pools, node)
+        return (*map(id, pools), *self._chosen(pools, node))
 
     def _chosen(self, pools: Iterable[DevicePool], node: Node) -> tuple[bool, ...]:
         """Which of the devices that choose their nodes choose a node."""
-        return tuple([one.is_for(node) for pool in pools if pool.selects_nodes for one in pool.devices])
+        choosing = [pool for pool in pools if pool.selects_nodes]
+        return tuple([one.is_for(node) for pool in choosing for one in pool.devices]) if choosing else ()
 
     def view_of(self, node: Node) -> DeviceView:
         """Return the view of a node for searches of one caller, who loads its state before each search.
@@ -501,9 +505,10 @@ class DeviceSlices:
                 by_pool.setdefault(one.pool, []).append(one)
         pools = {self._pool(key, usable) for key, usable in by_pool.items()}
         for unusable in self._unusable:
-            pools.add(next((pool for key, pool in unusable if key not in by_pool), None))
+            if unusable:
+                pools.add(next((pool for key, pool in unusable if key not in by_pool), None))
         found = [pool for pool in pools if pool is not None]
-        return sorted(found, key=lambda pool: (pool.is_last, pool.driver, pool.name))
+        return found if len(found) < 2 else sorted(found, key=lambda pool: (pool.is_last, pool.driver, pool.name))
 
     @lazy_attribute
     def _unusable(self) -> tuple[list[tuple[tuple[str, str], DevicePool]], ...]:
@@ -523,9 +528,12 @@ class DeviceSlices:
     def _build(self, key: tuple[str, str], usable: list[PublishedSlice]) -> DevicePool | None:
         counting = self._counting.get(key)
         relevant = sorted({*usable, *counting}, key=_order) if counting else usable
-        generation = max(one.generation for one in relevant)
-        slices = [one for one in relevant if one.generation == generation]
-        usable = [one for one in usable if one.generation == generation]
+        generations = [one.generation for one in relevant]
+        generation = max(generations)
+        slices = relevant
+        if min(generations) < generation:
+            slices = [one for one in relevant if one.generation == generation]
+            usable = [one for one in usable if one.generation == generation]
         count, of_pool = slices[0].slice.spec.pool.resource_slice_count, self._of_pool[key]
         if len(slices) == count:
             return self._join(key, usable, slices, [])
@@ -545,7 +553,7 @@ class DeviceSlices:
         others: list[PublishedSlice],
     ) -> DevicePool:
         """The pool of its slices for a node, of those of them with devices for it, and of other slices."""
-        if any(one.kind.repeats for one in usable) or (len(usable) > 1 and _share_names(usable)):
+        if any([one.kind.repeats for one in usable]) or (len(usable) > 1 and _share_names(usable)):
             return DevicePool(*key, is_invalid=True)
         if not (self._features.partitionable and (key in self._counting or self._of_pool[key].consuming)):
             return DevicePool(*key, usable)

@@ -21,6 +21,8 @@ from moorage.volume.binding.claims import VolumeError
 from moorage.volume.usage.in_use import VolumesInUse
 
 CLAIMS_AND_VOLUMES: tuple[type[Object], ...] = (PersistentVolumeClaim, PersistentVolume)
+Answer = tuple[int, list[tuple[int, int, int]], int]
+"""See `VolumeClasses.__call__`."""
 MOST_PODS = 1 << 16
 """The number of pods whose needs are kept."""
 
@@ -47,6 +49,7 @@ class VolumeClasses:
         self._known: dict[Engine, tuple[tuple[int, ...], dict[str, PodSpec], dict[str, FixedNeeds]]] = {}
         self._asked: Hashable = None  # engine, class, needs and provided resources of the latest pod
         self._found = -1  # its class with volumes
+        self._alike: tuple[int, Answer] = -1, (-1, [], 0)  # what the pods of `VolumesOfBatch.alike` get
         self._in_use: VolumesInUse | None = None
         self._released = 0  # `VolumesInUse.released` when the first pod of the batch got a demand
 
@@ -62,7 +65,7 @@ class VolumeClasses:
             self._batch, self._ready, self._in_use, self._asked = VolumesOfBatch(), {}, None, None
         return self
 
-    def __call__(self, pod: Pod, pod_class: int, at: int) -> tuple[int, list[tuple[int, int, int]], int]:
+    def __call__(self, pod: Pod, pod_class: int, at: int) -> Answer:
         """Return the class of the next pod with volumes.
 
         Parameters
@@ -88,6 +91,9 @@ class VolumeClasses:
         if engine not in self._ready:
             self._ready[engine] = self._prepare(engine)
         known = self._ready[engine]
+        if batch.alike is not None and pod_class == self._alike[0] and batch.alike.note(pod, at):
+            return self._alike[1]
+        batch.alike = None
         uid, unrestricted = pod.metadata.uid, self._known[engine][1]
         if unrestricted.get(uid) is pod.spec and not batch.exclusive:
             return pod_class, [], 0
@@ -117,7 +123,12 @@ class VolumeClasses:
             self._asked, self._found = asked, found
         # A claim in use rejects every node before the limits are asked, wherever the volumes are.
         takes_devices = 0 if demands[found].devices is None else 1 + batch.follows
-        return found, [] if IN_USE in needs else batch.shared, takes_devices
+        answer = found, [] if IN_USE in needs else batch.shared, takes_devices
+        if pod.spec.volumes or engine.handle.extenders or engine.profile.has_units:
+            batch.alike = None  # other things than claims tell such pods apart
+        else:
+            self._alike = pod_class, answer
+        return answer
 
     @property
     def claiming(self) -> dict[int, Any]:

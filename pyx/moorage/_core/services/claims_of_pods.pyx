@@ -2,12 +2,17 @@
 
 from moorage.errors import MoorageError
 
-from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, NAMESPACE, SPEC, STATUS, UID, Field
+from moorage._core.base cimport (
+    CONTAINER_STATUSES, DELETION_TIMESTAMP, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE, SPEC, STATUS, UID, Field,
+)
 
 cdef Field RESOURCE_CLAIMS = Field("resource_claims"), STATUSES = Field("resource_claim_statuses")
 cdef Field USE = Field("name"), STATUS_OF = Field("name")
 cdef Field GIVEN = Field("resource_claim_name"), MADE = Field("resource_claim_name")
 cdef Field TEMPLATE = Field("resource_claim_template_name")
+# Fields of claims: a field is read fastest of objects of one type.
+cdef Field CLAIM_METADATA = Field("metadata"), CLAIM_NAME = Field("name"), CLAIM_SPEC = Field("spec")
+cdef Field CLAIM_STATUS = Field("status"), ALLOCATION = Field("allocation")
 cdef Field OWNERS = Field("owner_references"), CONTROLLER = Field("controller"), OWNER_UID = Field("uid")
 
 
@@ -98,12 +103,78 @@ def is_owned_by_group(claim, group):
     -------
     bool
     """
-    owner = _controller(METADATA.of(claim))
+    owner = _controller(CLAIM_METADATA.of(claim))
     return (
         owner is not None
         and (owner.name, owner.kind) == (group, "PodGroup")
         and owner.api_version.startswith("scheduling.k8s.io/")
     )
+
+
+cdef class AlikePods:
+    """Notes the pods of a batch whose claims ask for the same as those of the pod before: the pods share a
+    spec, and all their claims are to be allocated.
+
+    Parameters
+    ----------
+    pod : Pod
+        The first of them, which asks for no extended resource of a device class.
+    asking : list of AskingClaim
+        Its claims.
+    find : callable
+        Returns the claim of a key, or None.
+    is_pending : callable
+        Whether an allocation of a claim is in flight, by UID.
+    batch : VolumesOfBatch
+    """
+
+    cdef object spec, make, find, is_pending, batch
+    cdef list shapes
+    cdef dict allocated, claiming
+
+    def __init__(self, pod, list asking not None, find, is_pending, batch):
+        self.spec, self.make, self.shapes = SPEC.of(pod), type(asking[0]), [one.shape for one in asking]
+        self.find, self.is_pending, self.batch = find, is_pending, batch
+        self.allocated, self.claiming = batch.allocated, batch.claiming
+
+    def note(self, pod, at):
+        """Note a pod that is alike, as `DeviceDemands.needs_of` does.
+
+        Parameters
+        ----------
+        pod : Pod
+        at : int
+            Its index in the batch.
+
+        Returns
+        -------
+        bool
+            False for a pod that is not alike, and is not noted.
+        """
+        cdef list claims, asking = []
+        cdef dict keys = {}
+        cdef Py_ssize_t each
+        status = STATUS.of(pod)
+        if SPEC.of(pod) is not self.spec or CONTAINER_STATUSES.of(status) or INIT_CONTAINER_STATUSES.of(status):
+            return False
+        try:
+            claims = pod_claims(pod, self.find)
+        except ClaimError:
+            return False
+        if len(claims) != len(self.shapes):
+            return False
+        for each, claim in enumerate(claims):
+            meta, shape = CLAIM_METADATA.of(claim), self.shapes[each]
+            key = f"{NAMESPACE.of(meta)}/{CLAIM_NAME.of(meta)}"
+            if CLAIM_SPEC.of(claim) is not shape.spec or ALLOCATION.of(CLAIM_STATUS.of(claim)) is not None \
+                    or key in self.allocated or key in keys or self.is_pending(UID.of(meta)):
+                return False
+            keys[key] = at
+            asking.append(self.make(claim, shape))
+        self.allocated.update(keys)
+        self.claiming[at] = claims, asking, ()
+        self.batch.leader = at
+        return True
 
 
 cdef object _claim_of(pod, use, find, bint of_group):
@@ -115,7 +186,7 @@ cdef object _claim_of(pod, use, find, bint of_group):
     claim = find(key)
     if claim is None:
         raise ClaimError(f'could not find ResourceClaim "{key}"')
-    meta = METADATA.of(claim)
+    meta = CLAIM_METADATA.of(claim)
     if DELETION_TIMESTAMP.of(meta) is not None:
         raise ClaimError(f'resourceclaim "{name}" is being deleted')
     if GIVEN.of(use) is None:

@@ -78,8 +78,7 @@ cdef class DeviceViews:
         used : bool
         shares : mapping of str to Quantity or None
         """
-        for at in self.views_with(device):
-            self.views[at].set_state(device, used, shares)
+        _set_state(self, device, used, shares)
         self.note(device)
 
     def load(self, allocated):
@@ -92,12 +91,11 @@ cdef class DeviceViews:
         cdef DeviceView view
         for view in self.views:
             view.free_others(allocated)
-        for device in allocated.devices:
-            for at in self.views_with(device):
-                self.views[at].set_state(device, True, allocated.consumed.get(device))
-        for device, shares in allocated.consumed.items():
-            for at in self.views_with(device):
-                self.views[at].set_state(device, device in allocated.devices, shares)
+        consumed, used = allocated.consumed, allocated.devices
+        for device in used:
+            _set_state(self, device, True, consumed.get(device) if consumed else None)
+        for device, shares in consumed.items():
+            _set_state(self, device, device in used, shares)
         self.changed.clear()
         self.epoch += 1
 
@@ -122,6 +120,12 @@ cdef class DeviceViews:
             self.changed.clear()
             self.epoch += 1
         self.changed += self.views_with(device)
+
+
+cdef int _set_state(DeviceViews views, tuple device, bint used, shares) except -1:
+    """Set the state of a device in all views."""
+    for at in views.views_with(device):
+        (<DeviceView>views.views[at]).set_state(device, used, shares)
 
 
 cdef class SharedDevices(NodeDevices):

@@ -70,6 +70,7 @@ cdef class DeviceView:
     cdef list names_in(self, tuple pool)
     cdef list members_of(self, tuple device)
     cdef int free_others(self, allocated) except -1
+    cpdef int set_state(self, tuple device, bint used, dict shares) except -1
     cdef int set_used(self, int32_t member, bint used) except -1
     cdef int set_shares(self, int32_t member, dict amounts) except -1
     cdef int refresh(self) except -1

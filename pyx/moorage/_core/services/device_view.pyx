@@ -159,7 +159,7 @@ cdef class DeviceView:
                 if name not in allocated.consumed:
                     self.set_shares(member, None)
 
-    def set_state(self, device, bint used, shares):
+    cpdef int set_state(self, tuple device, bint used, dict shares) except -1:
         """Set the state of a device.
 
         Parameters
@@ -171,6 +171,7 @@ cdef class DeviceView:
         shares : mapping of str to Quantity or None
             What shares take of its capacity; None if there are no shares.
         """
+        cdef int32_t member
         for member in self.members_of(device):
             self.set_used(member, used)
             self.set_shares(member, shares)

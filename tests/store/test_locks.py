@@ -96,6 +96,7 @@ def test_the_copy_of_an_informer() -> None:
         "add_index": lambda: one.add_index("name", lambda obj: (obj.metadata.name,)),
         "get": lambda: one.get(p.key),
         "get_many": lambda: one.get_many([p.key]),
+        "reader": one.reader,
         "items": one.items,
         "values": one.values,
         "likenesses": one.likenesses,

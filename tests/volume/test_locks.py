@@ -35,6 +35,7 @@ def test_an_assume_cache(values: tuple[str, ...]) -> None:
         "list": lambda: cache.list(old),
         "list_value": lambda: cache.list_value("a"),
         "find": lambda: cache.find(old.key),
+        "reader": cache.reader,
         "save": cache.save,
         "undo": lambda: cache.undo(cache.save()),
         "copy_from": lambda: cache.copy_from(cache),

@@ -122,6 +122,7 @@ class DynamicResources(
     """
 
     name = STATE
+    needs_are_described = True
     default_weight = 2
     feature_gate = "DynamicResourceAllocation"
     default_args = {"filterTimeout": "10s", "bindingTimeout": "10m0s"}

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from moorage import framework as fwk
 from moorage._core.decide.terms import MAX_DRIVERS
+from moorage._core.services.bound_claims import MANY_USERS
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, is_live, of_class, on, queue_if
 from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
@@ -25,14 +26,14 @@ from .volume_restrictions import claim_names
 STATE = "NodeVolumeLimits"
 EXCEEDED = fwk.Status(fwk.Code.UNSCHEDULABLE, ("node(s) exceed max volume count",))
 STATUSES = None, EXCEEDED
-MANY_USERS, MOST_VOLUMES = 16, 64  # limits of what the core counts for a pod
+MOST_VOLUMES = 64  # of a pod that the core places
 Wanted = tuple[frozenset[CSIVolume], tuple[Driver, ...]]
 """The volumes of a pod, and the drivers that its nodes must have."""
 Needs = tuple[tuple[tuple[str, int], ...], tuple[Driver, ...]]
 """The number of volumes by driver with limits, and the drivers that nodes must have."""
 
 
-class _OfBatch(Struct, frozen=True):
+class LimitsOfBatch(Struct, frozen=True):
     """What is the same for all pods of a batch.
 
     Attributes
@@ -54,6 +55,7 @@ class NodeVolumeLimits(VolumePlugin):
     """Filter of kube-scheduler v1.36, nodevolumelimits/csi.go."""
 
     name = "NodeVolumeLimits"
+    needs_are_described = True
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
@@ -99,18 +101,14 @@ class NodeVolumeLimits(VolumePlugin):
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
     ) -> Needs | tuple[()] | None:
-        known: _OfBatch | None = None if batch is None else batch.known.get(self)
-        if known is None:
-            known = self._look(nodes)
-            if batch is not None:
-                batch.known[self] = known
+        known = self._look(nodes) if batch is None else self.known_of(batch, nodes)
         attached = known.attached
         if attached is None or not _counts(pod):
             return ()
         if known.is_unsure:
             return None
         try:
-            _, limited, counts = attached.limited_volumes_of(pod)
+            limited, counts = attached.limited_volumes_of(pod)
         except VolumeError:
             return None
         required = _required_by(pod, attached, known.installed)
@@ -127,12 +125,30 @@ class NodeVolumeLimits(VolumePlugin):
                 users.append(~batch.at)
         return (counts, required) if counts or required else ()
 
-    def _look(self, nodes: fwk.NodesView) -> _OfBatch:
+    def known_of(self, batch: VolumesOfBatch, nodes: fwk.NodesView) -> LimitsOfBatch:
+        """Return what is the same for all pods of a batch.
+
+        Parameters
+        ----------
+        batch : VolumesOfBatch
+        nodes : NodesView
+            The nodes in question.
+
+        Returns
+        -------
+        LimitsOfBatch
+        """
+        known: LimitsOfBatch | None = batch.known.get(self)
+        if known is None:
+            known = batch.known[self] = self._look(nodes)
+        return known
+
+    def _look(self, nodes: fwk.NodesView) -> LimitsOfBatch:
         if not self._asks_nodes():
-            return _OfBatch(None)
+            return LimitsOfBatch(None)
         attached = self._attached()
         is_unsure = bool(self.required_handle().nominator or attached.errors)
-        return _OfBatch(
+        return LimitsOfBatch(
             attached, self._installed(), is_unsure and bool(attached.is_limited(nodes.rows).any())
         )
 

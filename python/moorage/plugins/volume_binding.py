@@ -78,6 +78,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
     """
 
     name = "VolumeBinding"
+    needs_are_described = True
     default_args = {"bindTimeoutSeconds": 600}
 
     def __init__(
@@ -114,6 +115,11 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
                 sleep=handle.wait,
             )
         return self._made
+
+    @property
+    def sources(self) -> VolumeSources | None:
+        """What the binder of v1.36 reads; None with another one."""
+        return None if self._make_binder is not None else self.binder.sources
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
@@ -194,8 +200,6 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
             if affinity is not None and affinity.required is not None:
                 selectors.append(affinity.required)
         return tuple(selectors)
-
-    needs_read_pods = False
 
     @property
     def needs_version(self) -> int:

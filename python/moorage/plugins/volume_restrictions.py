@@ -62,6 +62,7 @@ class VolumeRestrictions(VolumePlugin):
     """Filter of kube-scheduler v1.36, volumerestrictions/."""
 
     name = "VolumeRestrictions"
+    needs_are_described = True
 
     # ---- decisions -----------------------------------------------------------------------------------------
 

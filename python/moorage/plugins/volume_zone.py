@@ -62,6 +62,7 @@ class VolumeZone(VolumePlugin):
     """Filter of kube-scheduler v1.36, volumezone/."""
 
     name = "VolumeZone"
+    needs_are_described = True
 
     _static_version = -1
 
@@ -104,8 +105,6 @@ class VolumeZone(VolumePlugin):
             return fwk.Answers(np.arange(len(nodes)), statuses)
         elsewhere = pod_topologies.elsewhere.take(nodes.rows).view(np.uint8)
         return fwk.Answers(elsewhere, STATUSES)
-
-    needs_read_pods = False
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None

@@ -771,6 +771,7 @@ class Run:
                     del self.result.placements[key]
                     self.refuse(info, str(error))
         scheduler.sync()
+        scheduler.context.volume_classes.follow()
         self._retry_groups()
 
     def _bind_together(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.pod_batch import PodBatch, Route, Routes
+from moorage._core.decide.pod_batch import AlikeRoutes, PodBatch, Route, Routes
 from moorage._core.state.pod_spec import bound
 from moorage.cache import SchedulerCache
 from moorage.framework.plugin.group_index import PodGroups
@@ -143,7 +143,7 @@ class SchedulingContext:
     def routes(self) -> Routes:
         """Computes the route of a pod: the features that its placement needs."""
         if any(engine.profile.has_units for engine in self.rotation.engines):
-            return Routes(self._route_of_class, self._route_of_pod)
+            return Routes(self._route_of_class, self._of_pod)
         return self.routes_of_members
 
     @lazy_attribute
@@ -151,7 +151,15 @@ class SchedulingContext:
         """Computes the route of a pod that is placed together with the others of its group: it waits for none
         of them."""
         differ = self.handle.extenders or any(engine.signs for engine in self.rotation.engines)
-        return Routes(self._route_of_class, self._route_of_pod if differ else None)
+        return Routes(self._route_of_class, self._of_pod if differ else None)
+
+    @lazy_attribute
+    def _of_pod(self) -> Callable[[Pod], int]:
+        """Returns the route bits that depend on the single pod."""
+        signers = [engine.framework.signer for engine in self.rotation.engines if engine.signs]
+        if self.handle.extenders or not all(signer.reads_spec_alone for signer in signers):
+            return self._route_of_pod
+        return AlikeRoutes(self._route_of_pod)
 
     def prepare(self) -> None:
         """Compute what the configuration alone decides, as kube-scheduler does before its first pod."""

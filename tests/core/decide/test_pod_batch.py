@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 
-from moorage._core.decide.pod_batch import BoundSink, LedgerSink, Placements, PodBatch, Route, Routes, Sink
+from moorage._core.decide.pod_batch import AlikeRoutes, BoundSink, LedgerSink, Placements, PodBatch, Route, Routes, Sink
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.errors import CacheError
@@ -337,3 +337,45 @@ def test_rows_of_results_that_are_collected() -> None:
         gc.collect(0)
         rows[:] = 7
         assert (rows == 7).all()
+
+
+def test_pods_with_the_same_objects_have_one_route() -> None:
+    """Until one of the objects that routes are read of is another."""
+    asked, bits = list[str](), iter(range(1, 99))
+
+    def of_pod(one: Pod) -> int:
+        asked.append(one.name)
+        return next(bits) << 16
+
+    one = pod("a", labels={"l": "a"})
+    meta = one.metadata
+    others = [
+        replace(one, metadata=replace(meta, name="b", uid="b")),
+        replace(one, metadata=replace(meta, name="c", labels=dict(meta.labels))),
+        replace(one, metadata=replace(meta, name="d", annotations={"a": "1"})),
+        replace(one, metadata=replace(meta, name="e", namespace="other")),
+        replace(one, metadata=replace(meta, name="f"), spec=replace(one.spec)),
+        replace(one, metadata=replace(meta, name="g"), status=replace(one.status)),
+    ]
+    route = AlikeRoutes(of_pod)
+    for other in others:
+        first, second = route(one), route(other)
+        assert (first != second) == (other.name != "b")
+        assert route(other) == second
+    assert asked == ["a", *"cadaeafag"]
+
+
+def test_a_route_that_failed_is_asked_for_again() -> None:
+    answers = iter([1, LookupError("lost"), 2])
+
+    def of_pod(one: Pod) -> int:
+        answer = next(answers)
+        if isinstance(answer, LookupError):
+            raise answer
+        return answer
+
+    route, other = AlikeRoutes(of_pod), pod("b")
+    assert route(pod("a")) == 1
+    with pytest.raises(LookupError, match="lost"):
+        route(other)
+    assert route(other) == 2

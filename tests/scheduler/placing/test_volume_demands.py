@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -16,19 +17,18 @@ from tests.volume.make import ZONE, attachment, csi_node, storage_class, uses, v
 
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage._core.decide.terms import MAX_DRIVERS, VolumeDemand
-from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.framework.profiles.profile import Profile
 from moorage.objects import Cluster, PersistentVolume, PersistentVolumeClaim, Pod
-from moorage.objects.model.meta import Object
-from moorage.objects.model.storage import CSINode
-from moorage.plugins.volume_binding import VolumeBinding, sources_of
+from moorage.objects.model.meta import Object, ObjectMeta
+from moorage.objects.model.storage import CSIDriver, CSIDriverSpec, CSINode
+from moorage.plugins.volume_binding import sources_of
+from moorage.plugins.volume_zone import VolumeZone
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Decision
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduling_context import SchedulingContext
-from moorage.volume.usage.attached import AttachedVolumes
 from moorage.volume.usage.in_use import VolumesInUse
 
 DRIVERS = ("d0", "d1")
@@ -289,60 +289,100 @@ def test_pods_without_restrictions_are_remembered_until_claims_change(
         return asked.copy(), [batches[-1].route(at) for at in range(len(pods))]
 
     assert batch(free, alone) == (["c", "x"], [0, 0])
-    assert batch(free, alone) == (["x"], [0, 0])
-    assert batch(alone, free) == (["x", "c"], [0, 0])  # another pod of the batch may use the claim
-    assert batch(replace(free, spec=replace(free.spec))) == (["c"], [0])
-    one.client.create(replace(others[0], metadata=replace(others[0].metadata, name="other")))
-    assert batch(free) == (["c"], [0])
+    assert batch(free, alone) == ([], [0, 0])
+    assert batch(alone, free, alone) == ([], [0, 0, Route.VOLUMES | Route.PYTHON])
+    assert batch(replace(free, spec=replace(free.spec))) == ([], [0])  # as the first one
     caches = one.handle.shared(sources_of)
     for cache, key in ((caches.pvc_cache, others[0].key), (caches.pv_cache, others[1].key)):
-        cache.assume(cast(Any, cache.find(key)))
-        assert batch(free) == (["c"], [0])
+        cache.assume(cast(Any, replace(cache.find(key), kind="another")))
+        assert batch(free) == (["c"], [Route.VOLUMES | Route.PYTHON])
         cache.restore(key)
-        assert batch(free) == (["c"], [0])
-    assert batch(free) == ([], [0])
+        assert batch(free) == ([], [0])
     one.client.delete(PersistentVolume, others[1].key)
     assert batch(free) == (["c"], [Route.VOLUMES | Route.PYTHON])
 
 
-def test_needs_are_remembered_as_far_as_other_pods_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until claims, volumes, limits or the spec of the pod change."""
-    asked, claims_of = list[str](), VolumeBinding.bound_claims_of
-    volumes_of, needs_of = AttachedVolumes.volumes_of_new_pod, VolumeBinding.needs_of
+def with_driver(name: str) -> CSIDriver:
+    """A driver that its volumes' nodes must have."""
+    spec = CSIDriverSpec(prevent_pod_scheduling_if_missing=True)
+    return CSIDriver(metadata=ObjectMeta(name=name), spec=spec)
 
-    def note(name: str, method: Any) -> Any:
-        def noted(self: Any, pod: Pod, *rest: Any) -> Any:
-            asked.append(name)
-            return method(self, pod, *rest)
 
-        return noted
+UNLIKE = {
+    "zone": claimed("o", volume("o", ("d", "o"), zone="y")),
+    "another zone": claimed("o", volume("o", ("d", "o"), zone="z")),
+    "affinity": claimed("o", local("a")),
+    "affinity to another node": claimed("o", local("b")),
+    "driver": claimed("o", volume("o", ("e", "o"))),
+    "no driver": claimed("o", volume("o")),
+    "migrated": claimed("o", volume("o", "gce")),
+    "for one pod": claimed("o", volume("o", ("d", "o")), modes=("ReadWriteOncePod",)),
+}
 
-    monkeypatch.setattr(VolumePlugin, "bound_claims_of", note("claims", claims_of))
-    monkeypatch.setattr(VolumeBinding, "needs_of", note("binding", needs_of))
-    monkeypatch.setattr(AttachedVolumes, "volumes_of_new_pod", note("volumes", volumes_of))
-    batches = routed(monkeypatch)
-    claim, bound = (with_capacity(one) for one in claimed("c", volume("c", ("d", "h"), zone="y")))
-    nodes = [node("a", labels={ZONE: "y"}), node("b", labels={ZONE: "z"})]
-    one = Scheduler(Cluster(nodes=nodes, pods=[], others=[claim, bound, csi_node("a", d=1)]))
-    p = pod("p", volumes=(uses(claim="c"),))
 
-    def batch(*pods: Pod) -> list[str]:
+def asked_plugins(
+    monkeypatch: pytest.MonkeyPatch, others: Sequence[Object]
+) -> tuple[Scheduler, Callable[..., list[str]]]:
+    """A scheduler, and what makes a batch of pods with claims and tells for which of them plugins are asked."""
+    asked, volume_needs = list[str](), Profile.volume_needs
+
+    def note(self: Profile, pod: Pod, *rest: Any) -> Any:
+        asked.append(pod.name)
+        return volume_needs(self, pod, *rest)
+
+    monkeypatch.setattr(Profile, "volume_needs", note)
+    nodes = [node("a", labels={ZONE: "y", "host": "a"}), node("b", labels={ZONE: "z", "host": "b"})]
+    limits = {"d": 9, "e": 9, "pd.csi.storage.gke.io": 9}
+    cluster = Cluster(nodes=nodes, others=[csi_node("a", **limits), *map(with_capacity, others)])
+    one = Scheduler(cluster, feature_gates={"VolumeLimitScaling": True})
+
+    def batch(*names: str, **rest: Any) -> list[str]:
         asked.clear()
         one.sync()
-        one.context.batch_of(pods, True)
-        assert batches[-1].route(0) & Route.CLAIMS
-        return sorted(asked)
+        one.context.batch_of([pod(name, volumes=(uses(claim=name),), **rest) for name in names], True)
+        return asked.copy()
 
-    everything = ["binding", "claims", "volumes"]
-    assert batch(p) == everything
-    assert batch(p) == []
-    one.client.create(pod("other", on="a", volumes=(uses(claim="c"),)))
-    assert batch(p) == []
-    assert batch(replace(p, spec=replace(p.spec))) == everything
-    one.client.update(replace(bound, metadata=replace(bound.metadata, labels={ZONE: "z"})))
-    assert batch(p) == everything
+    return one, batch
+
+
+@pytest.mark.parametrize("other", UNLIKE)
+def test_plugins_are_asked_once_for_pods_whose_claims_are_alike(
+    monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    alike = [one for name in "cde" for one in claimed(name, volume(name, ("d", f"h-{name}")))]
+    one, batch = asked_plugins(monkeypatch, [*alike, *UNLIKE[other]])
+    assert batch("c", "d", "o", "e", "o") == ["c", "o"]
+    assert batch("e", "o") == []
+    assert batch("e", "o", requests={"cpu": 2}) == ["e", "o"]  # of another class
+    one.client.create(pod("on-a", on="a", volumes=(uses(claim="c"),)))
+    assert batch("c", "d") == []
+
+
+def test_plugins_are_asked_again_after_changes_of_what_no_description_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, batch = asked_plugins(monkeypatch, claimed("c", volume("c", ("d", "h"))))
+    assert (batch("c"), batch("c")) == (["c"], [])
     one.client.create(csi_node("b", d=1))
-    assert batch(p) == everything
+    assert (batch("c"), batch("c")) == (["c"], [])
+    one.client.create(with_driver("d"))
+    assert (batch("c"), batch("c")) == (["c"], [])
+    one.client.create(claimed("e", volume("e", ("d", "e")))[0])
+    assert batch("c") == []
+    monkeypatch.setattr(VolumeZone, "needs_are_described", False)
+    assert (batch("c"), batch("c")) == (["c"], ["c"])
+
+
+def test_a_volume_of_many_pods_is_left_to_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = routed(monkeypatch)
+    alike = [one for name in "cd" for one in claimed(name, volume(name, ("d", "h")))]
+    one, batch = asked_plugins(monkeypatch, alike)
+    batch("c")
+    assert batch(*"cd" * 9) == ["d"]  # the 18th
+    routes = [batches[-1].route(at) for at in range(18)]
+    by_plugins = [at for at, route in enumerate(routes) if route & Route.VOLUMES]
+    assert by_plugins == [17]
+    assert [at for at, route in enumerate(routes) if route & Route.SHARES] == [*range(1, 17)]
 
 
 def test_what_fails_alike_ends_with_a_release() -> None:

@@ -43,3 +43,9 @@ class IndexedObjects(Generic[_T]):
         notices: list[Notice[_T]],
     ) -> list[str]: ...
     def put(self, key: str, held: _T | None) -> _T | None: ...
+
+@final
+class Reader:
+    def __init__(
+        self, find: Callable[[str], Any], contents: IndexedObjects[Any], assumed: dict[str, Any] | None = None
+    ) -> None: ...

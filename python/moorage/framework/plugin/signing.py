@@ -57,6 +57,12 @@ class Signer:
         # What the last pod was signed by, and its signature: replicas of a template share these objects.
         self._latest: tuple[Any, Any, Any, str, bytes | None] = (None, None, None, "", None)
 
+    @property
+    def reads_spec_alone(self) -> bool:
+        """Whether signatures follow from namespace, labels, spec and status of a pod, as far as plugins of the
+        tree read these."""
+        return self._signed is not None
+
     def sign(self, pod: Pod) -> bytes | None:
         """Return the signature of a pod.
 

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
-
 from moorage.errors import MoorageError
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import Plugin, PreFilterResult
 from moorage.framework.plugin.signing import volumes
 from moorage.framework.plugin.status import Status
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Pod
-from moorage.objects.model.pod import PodSpec
 
 if TYPE_CHECKING:
     from moorage._core.decide.terms import NodeDevices
@@ -350,24 +347,6 @@ class VolumesOfBatch:
         self.known: dict[object, Any] = {}
 
 
-class FixedNeeds(Struct):
-    """What a pod with volumes needs of nodes, as far as it does not depend on other pods.
-
-    Attributes
-    ----------
-    spec : PodSpec
-        Of the pod.
-    claims : sequence of (PersistentVolumeClaim, PersistentVolume) or None
-        See `VolumePlugin.bound_claims_of`.
-    needs : dict of int to hashable
-        By the place of a plugin, what it needs.
-    """
-
-    spec: PodSpec
-    claims: BoundClaims | None
-    needs: dict[int, Hashable] = {}
-
-
 class VolumePlugin(
     interface.PreFilterPlugin, interface.FilterPlugin, interface.EnqueueExtensions, interface.SignPlugin
 ):
@@ -505,8 +484,9 @@ class VolumePlugin(
         """
         return None
 
-    needs_read_pods = True
-    """Whether the results of `needs_of` depend on pods in the cluster or in the batch."""
+    needs_are_described = False
+    """Whether `needs_of` reads of a pod with a description (see `BoundClaims`) only what this has, and the
+    class; of what other pods use, whether they share a volume with it."""
 
     @property
     def demand_version(self) -> int:

@@ -19,7 +19,6 @@ from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from .in_core import (
     ClaimsPlugin,
     CorePostFilter,
-    FixedNeeds,
     NativePlugin,
     UnitPlugin,
     VolumePlugin,
@@ -232,7 +231,6 @@ class Profile:
         pod: Pod,
         nodes: NodesView,
         batch: VolumesOfBatch | None = None,
-        fixed: dict[str, FixedNeeds] | None = None,
     ) -> tuple[Hashable, ...] | None:
         """Return what the plugins about volumes need of a node for a pod.
 
@@ -240,9 +238,6 @@ class Profile:
         ----------
         pod, nodes, batch
             See `VolumePlugin.needs_of`.
-        fixed : dict of str to FixedNeeds, optional
-            What is known of pods, by UID, which is added to. The caller drops it when claims, volumes or the
-            versions of a plugin change.
 
         Returns
         -------
@@ -258,22 +253,13 @@ class Profile:
                     return None
                 out[at] = needs
             return tuple(out)
-        known = None if fixed is None else fixed.get(pod.metadata.uid)
-        if known is None or known.spec is not pod.spec:
-            claims = plugins[0].bound_claims_of(pod) if plugins else []
-            known = FixedNeeds(pod.spec, claims)
-            if fixed is not None:
-                fixed[pod.metadata.uid] = known
-        if known.claims is None:
+        claims = plugins[0].bound_claims_of(pod) if plugins else []
+        if claims is None:
             return None
         for at, plugin in enumerate(plugins):
-            needs = known.needs.get(at)
+            needs = plugin.needs_of(pod, claims, nodes, batch)
             if needs is None:
-                needs = plugin.needs_of(pod, known.claims, nodes, batch)
-                if needs is None:
-                    return None
-                if not plugin.needs_read_pods:
-                    known.needs[at] = needs
+                return None
             out[at] = needs
         return tuple(out)
 

@@ -6,25 +6,71 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any
 
+from msgspec import Struct
+
 from moorage._core.decide.pod_batch import END
+from moorage._core.services.bound_claims import BoundClaims
 from moorage._core.services.claims_of_pods import claim_keys
 from moorage.framework.plugin.nodes_view import NodesView
-from moorage.framework.profiles.in_core import NO_RESOURCES, FixedNeeds, VolumesOfBatch
+from moorage.framework.profiles.in_core import NO_RESOURCES, VolumesOfBatch
 from moorage.framework.profiles.profile import Profile
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.pod import Pod, PodSpec
 from moorage.objects.model.pod_group import group_of
-from moorage.plugins.volume_restrictions import IN_USE
+from moorage.plugins.node_volume_limits import LimitsOfBatch, NodeVolumeLimits
+from moorage.plugins.volume_binding import VolumeBinding
+from moorage.plugins.volume_restrictions import IN_USE, READ_WRITE_ONCE_POD
+from moorage.plugins.volume_zone import TOPOLOGY_LABELS
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Decision
 from moorage.volume.binding.claims import VolumeError
+from moorage.volume.constants import BIND_COMPLETED
 from moorage.volume.usage.in_use import VolumesInUse
 
 CLAIMS_AND_VOLUMES: tuple[type[Object], ...] = (PersistentVolumeClaim, PersistentVolume)
 Answer = tuple[int, list[tuple[int, int, int]], int]
 """See `VolumeClasses.__call__`."""
-MOST_PODS = 1 << 16
-"""The number of pods whose needs are kept."""
+MOST = 1 << 16
+"""The number of pods, and of descriptions, whose needs are kept."""
+NAMES = BIND_COMPLETED, READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
+Needs = tuple[Hashable, ...]
+"""What each plugin about volumes needs of a node."""
+
+
+class _Ready(Struct):
+    """What is the same for all pods of a batch that an engine schedules.
+
+    Attributes
+    ----------
+    profile : Profile
+        Its plugins about volumes decide.
+    nodes : NodesView
+    bound : BoundClaims or None
+        Describes the claims of pods whose needs follow from a description.
+    """
+
+    profile: Profile
+    nodes: NodesView
+    bound: BoundClaims | None
+
+
+class _Known(Struct):
+    """What is known of pods beyond a batch.
+
+    Attributes
+    ----------
+    version, needs_version : tuple
+        Of what `unrestricted` and `needs` depend on.
+    unrestricted : dict of str to PodSpec
+        By UID, the pods that no plugin about volumes restricts, until a claim or a volume changes.
+    needs : dict
+        By class and description of a pod, its needs, until limits, drivers or nodes change.
+    """
+
+    version: tuple[Hashable, ...] = ()
+    unrestricted: dict[str, PodSpec] = {}
+    needs_version: tuple[Hashable, ...] = ()
+    needs: dict[Hashable, Needs] = {}
 
 
 class VolumeClasses:
@@ -42,11 +88,9 @@ class VolumeClasses:
     def __init__(self, engine_of: Callable[[Pod], Engine]) -> None:
         self._engine_of = engine_of
         self._batch = VolumesOfBatch()
-        self._ready: dict[Engine, tuple[Profile, NodesView] | None] = {}
+        self._ready: dict[Engine, _Ready | None] = {}
         self._versions: dict[Engine, tuple[int, ...]] = {}  # of the demands of each engine
-        # What is known of pods, with the versions of what that depends on: by UID, those that no plugin about
-        # volumes restricts, and what needs of all others do not depend on other pods.
-        self._known: dict[Engine, tuple[tuple[int, ...], dict[str, PodSpec], dict[str, FixedNeeds]]] = {}
+        self._known: dict[Engine, _Known] = {}
         self._asked: Hashable = None  # engine, class, needs and provided resources of the latest pod
         self._found = -1  # its class with volumes
         self._alike: tuple[int, Answer] = -1, (-1, [], 0)  # what the pods of `VolumesOfBatch.alike` get
@@ -90,18 +134,18 @@ class VolumeClasses:
         engine, batch = self._engine_of(pod), self._batch
         if engine not in self._ready:
             self._ready[engine] = self._prepare(engine)
-        known = self._ready[engine]
+        ready, known = self._ready[engine], self._known[engine]
         if batch.alike is not None and pod_class == self._alike[0] and batch.alike.note(pod, at):
             return self._alike[1]
         batch.alike = None
-        uid, unrestricted = pod.metadata.uid, self._known[engine][1]
+        uid, unrestricted = pod.metadata.uid, known.unrestricted
         if unrestricted.get(uid) is pod.spec and not batch.exclusive:
             return pod_class, [], 0
         batch.at, batch.shared, batch.follows, batch.provided = at, [], False, NO_RESOURCES
-        needs = None if known is None else self._needs(engine, pod, *known)
+        needs = None if ready is None else self._needs(engine, pod, pod_class, ready, known.needs)
         if batch.ends:
             return END, [], 0
-        if needs is None or known is None:
+        if needs is None or ready is None:
             self._leave_to_plugins(engine, pod)
             return -1, [], 0
         if not any(needs):
@@ -119,7 +163,7 @@ class VolumeClasses:
         else:
             found = engine.cache.state.classes.with_volumes(pod_class, needs, batch.provided)
             if found not in demands:
-                demands[found] = known[0].volume_demand(needs)
+                demands[found] = ready.profile.volume_demand(needs)
             self._asked, self._found = asked, found
         # A claim in use rejects every node before the limits are asked, wherever the volumes are.
         takes_devices = 0 if demands[found].devices is None else 1 + batch.follows
@@ -155,16 +199,16 @@ class VolumeClasses:
         return self._in_use.released == self._released
 
     def follow(self) -> None:
-        """Count the volumes of pods that plugins have placed since the batch began, before pods with a demand
-        are placed."""
+        """Count the volumes of pods that were placed since the batch began, if it has pods with a demand. Later
+        pods would read them from memory that the processor no longer has in its caches."""
         if self._in_use is not None:
             self._in_use.refresh()
 
-    def _prepare(self, engine: Engine) -> tuple[Profile, NodesView] | None:
+    def _prepare(self, engine: Engine) -> _Ready | None:
         """Drop demands that are out of date; return the profile whose volume plugins decide, and the nodes;
         None where plugins schedule all pods with volumes."""
         deciding = engine.deciding(True)
-        self._known.setdefault(engine, ((), {}, {}))
+        known = self._known.setdefault(engine, _Known())
         if deciding is engine or not deciding.may_leave_out_volumes:
             return None
         with engine.cache.lock:
@@ -172,28 +216,64 @@ class VolumeClasses:
             engine.cache.state.view.refresh()
             versions = [plugin.demand_version for plugin in profile.volume_plugins]
             version = engine.cache.state.view.static_version, *versions
-            engine.delegate(profile.delegated_resources())
+            delegated = profile.delegated_resources()
+            engine.delegate(delegated)
             if version != self._versions.get(engine):
                 self._versions[engine], engine.search.states.volume_demands = version, {}
                 engine.search.states.open_scope()  # failures of classes with other demands hold no longer
             changes = [engine.handle.informers.lister(kind).changes for kind in CLAIMS_AND_VOLUMES]
-            needs_version = *version, *changes, *[one.needs_version for one in profile.volume_plugins]
-            known, unrestricted, fixed = self._known[engine]
-            if needs_version != known or max(len(unrestricted), len(fixed)) >= MOST_PODS:
-                self._known[engine] = needs_version, {}, {}
-            return profile, engine.framework.all_nodes()
+            others = [one.needs_version for one in profile.volume_plugins]
+            pods_version = *version, *changes, *others
+            if pods_version != known.version or len(known.unrestricted) >= MOST:
+                known.version, known.unrestricted = pods_version, {}
+            nodes = engine.framework.all_nodes()
+            limits = next((one for one in profile.volume_plugins if type(one) is NodeVolumeLimits), None)
+            limited = None if limits is None else limits.known_of(self._batch, nodes)
+            needs_version = *version, delegated, limited and limited.installed
+            if needs_version != known.needs_version or len(known.needs) >= MOST:
+                known.needs_version, known.needs = needs_version, {}
+            return _Ready(profile, nodes, limited and self._bound_claims(engine, profile, limited))
+
+    def _bound_claims(self, engine: Engine, profile: Profile, limited: LimitsOfBatch) -> BoundClaims | None:
+        """Return what describes claims; None where the needs of pods do not follow from a description."""
+        if limited.is_unsure or not all(one.needs_are_described for one in profile.volume_plugins):
+            return None
+        binding = next((one for one in profile.volume_plugins if type(one) is VolumeBinding), None)
+        sources = None if binding is None else binding.sources
+        if sources is None:
+            return None
+        informers, in_use = engine.handle.informers, engine.handle.derived(VolumesInUse.of)
+        readers = (
+            informers.informer(PersistentVolumeClaim).indexer.reader(),
+            informers.informer(PersistentVolume).indexer.reader(),
+            sources.pvc_cache.reader(),
+            sources.pv_cache.reader(),
+        )
+        return BoundClaims(readers, NAMES, in_use, self._batch, limited.attached is not None)
 
     def _needs(
-        self, engine: Engine, pod: Pod, profile: Profile, nodes: NodesView
-    ) -> tuple[Hashable, ...] | None:
-        exclusive = self._batch.exclusive
+        self, engine: Engine, pod: Pod, pod_class: int, ready: _Ready, known: dict[Hashable, Needs]
+    ) -> Needs | None:
+        """Return the needs of a pod, which are those of an earlier pod with its class and description; None
+        where they are not known."""
+        batch = self._batch
         if engine.handle.extenders and not engine.decides_alone(pod):
             return None
         if engine.profile.has_units and group_of(pod) is not None:
             return None
-        if exclusive and not exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
+        described = ready.bound and ready.bound.describe(pod)
+        key = pod_class, described
+        if described and key in known:
+            shared = ready.bound.take(batch.at)
+            if shared is not None:
+                batch.shared = shared
+                return known[key]
+        if batch.exclusive and not batch.exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
             return None
-        return profile.volume_needs(pod, nodes, self._batch, self._known[engine][2])
+        needs = ready.profile.volume_needs(pod, ready.nodes, batch)
+        if described and needs is not None and IN_USE not in needs and not batch.provided:
+            known[key] = needs
+        return needs
 
     def _leave_to_plugins(self, engine: Engine, pod: Pod) -> None:
         """Note what a pod uses that plugins will schedule."""

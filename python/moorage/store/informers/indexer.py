@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from fastrlock.rlock import FastRLock
 
-from moorage._core.base.indexed_objects import IndexedObjects, Mark
+from moorage._core.base.indexed_objects import IndexedObjects, Mark, Reader
 from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage.objects import Object
 
@@ -199,6 +199,21 @@ class Indexer(Generic[T]):
         """
         with self.lock:
             self._objects.define(name, function, is_lasting)
+
+    def reader(self, assumed: dict[str, T] | None = None) -> Reader:
+        """Return what reads the objects for the core.
+
+        Parameters
+        ----------
+        assumed : dict of str to Object, optional
+            Objects to read instead.
+
+        Returns
+        -------
+        Reader
+        """
+        with self.lock:
+            return Reader(self.get, self._objects, assumed)
 
     def get(self, key: str) -> T | None:
         """Return the object of a key, or None.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from threading import RLock
 from typing import Generic, TypeVar, cast
 
+from moorage._core.base.indexed_objects import Reader
 from moorage._core.base.watch_events import Notice
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.store import DeletedFinalStateUnknown, Indexer, Informer
@@ -267,6 +268,11 @@ class AssumeCache(Generic[T]):
         """
         with self._lock:
             return self._assumed.get(key) or self._objects.get(key)
+
+    def reader(self) -> Reader:
+        """Return what reads the states for the core, until the next `undo` or `copy_from`."""
+        with self._lock:
+            return self._objects.reader(self._assumed)
 
     def get(self, key: str) -> T:
         """Return the assumed state of an object, or the informer's state if there is none.

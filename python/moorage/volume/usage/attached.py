@@ -6,7 +6,7 @@ volumes named by VolumeAttachments are counted, too.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import count
 from typing import NamedTuple
@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.services.volume_counts import VolumeCounts
 from moorage._core.state.node_table import NodeTable
 from moorage.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from moorage.objects.model.pod import PodSpec
 from moorage.objects.model.storage import VolumeAttachment
 from moorage.store import InformerFactory
 from moorage.store.informers.indexer import KeyLog
@@ -38,8 +38,6 @@ UNBOUND = "\0"  # start of a name that no volume handle has
 NO_NAME = "PersistentVolumeClaim had no name"
 NO_ROWS: dict[int, int] = {}
 VERSIONS = count()
-MOST_PODS = 1 << 16
-"""The number of pods whose volumes are kept."""
 
 
 class MissingClaimError(VolumeError):
@@ -51,19 +49,16 @@ class LimitedVolumes(NamedTuple):
 
     Attributes
     ----------
-    spec : PodSpec
-        Of the pod.
     volumes : tuple of CSIVolume
     counts : tuple of (str, int)
         The number of them for each driver, by name.
     """
 
-    spec: PodSpec
     volumes: tuple[CSIVolume, ...]
     counts: tuple[tuple[str, int], ...]
 
 
-class AttachedVolumes:
+class AttachedVolumes(VolumeCounts):
     """CSI volumes in use by row, from pods and VolumeAttachments.
 
     Parameters
@@ -75,8 +70,6 @@ class AttachedVolumes:
 
     Attributes
     ----------
-    errors : dict of int to dict of str to str
-        By row, the UIDs of pods whose volumes cannot be determined, each with upstream's error message.
     room : dict of str to (rows,) int32 array
         By driver with attach limits, the number of further volumes for each row; very many without a limit.
         The core counts the volumes of pods that it places; `settle` sets the exact numbers.
@@ -91,6 +84,7 @@ class AttachedVolumes:
         self._classes = informers.informer(StorageClass).indexer
         self._nodes = informers.informer(CSINode).indexer
         self._attachments = informers.informer(VolumeAttachment).indexer
+        self.read_by(self._claims.reader(), self._volumes.reader(), VolumeError)
         self.clear()
 
     def logs(self) -> tuple[KeyLog, ...]:
@@ -100,25 +94,13 @@ class AttachedVolumes:
 
     def clear(self) -> None:
         """Drop the counts of all rows; the caller has to add the pods again."""
-        self.errors: dict[int, dict[str, str]] = {}
-        self.version = self._limited_version = next(VERSIONS)
-        self._limited: dict[str, LimitedVolumes] = {}  # by UID of the pod
+        self.forget()
+        self.version = next(VERSIONS)
         self._size = 0
-        self._used: defaultdict[str, Counts] = defaultdict(lambda: np.zeros(self._size, dtype=np.int32))
         self._limits: dict[str, Counts] = {}  # by driver; UNLIMITED without a limit
         self.room: dict[str, Counts] = {}
-        self._unsettled: dict[int, None] = {}  # rows whose room is not up to date
-        self._names: dict[int, str] = {}  # node by row, of rows whose limits have been read
         self._without: dict[Driver, npt.NDArray[np.bool_]] = {}  # the rows, of drivers asked for
-        # Uses of volumes by pods and by attachments; on each row a volume is counted once.
-        self._pods_with: dict[CSIVolume, dict[int, int]] = {}
-        self._of_pod: dict[tuple[int, str], tuple[CSIVolume, ...]] = {}
-        self._attached: dict[int, frozenset[CSIVolume]] = {}
-        self._attachments_with: dict[CSIVolume, dict[int, int]] = {}  # its rows
         # Indexes from a changed object to the affected counts.
-        self._resolved: dict[str, CSIVolume | None] = {}
-        self._pods_of: dict[str, dict[tuple[int, str], None]] = {}  # by claim
-        self._claims_of: dict[str, set[str]] = {}  # by volume; may contain too many
         self._nodes_of: dict[str, set[str]] = {}  # by volume, from attachments; may contain too many
         self._attachments_of: dict[str, dict[str, VolumeAttachment]] = {}  # by node
         self._node_of: dict[str, str] = {}  # by attachment
@@ -146,7 +128,7 @@ class AttachedVolumes:
         VolumeError
             A claim has no name, or belongs to another pod's ephemeral volume.
         """
-        return frozenset(self._volumes_of(pod, True))
+        return frozenset(self.volumes_of(pod, True))
 
     def limited_volumes_of(self, pod: Pod) -> LimitedVolumes:
         """Return the CSI volumes of a pod that is being scheduled whose drivers have attach limits.
@@ -165,14 +147,8 @@ class AttachedVolumes:
         MissingClaimError, VolumeError
             As for `volumes_of_new_pod`.
         """
-        if self._limited_version != self.version or len(self._limited) >= MOST_PODS:
-            self._limited_version, self._limited = self.version, {}
-        known = self._limited.get(pod.metadata.uid)
-        if known is None or known.spec is not pod.spec:
-            volumes = tuple([one for one in self.volumes_of_new_pod(pod) if one[0] in self.room])
-            counts = tuple(sorted(Counter([driver for driver, _ in volumes]).items()))
-            known = self._limited[pod.metadata.uid] = LimitedVolumes(pod.spec, volumes, counts)
-        return known
+        volumes = tuple([one for one in self.volumes_of_new_pod(pod) if one[0] in self.room])
+        return LimitedVolumes(volumes, tuple(sorted(Counter([driver for driver, _ in volumes]).items())))
 
     def drivers_of_new_pod(self, pod: Pod) -> list[Driver]:
         """Return the drivers of the volumes of a pod that is being scheduled, each once.
@@ -190,7 +166,7 @@ class AttachedVolumes:
         found: dict[str, bool] = {}
         for volume in pod.spec.volumes:
             key = pod.claim_key(volume)
-            resolved = migration.inline_driver_and_handle(volume) if key is None else self._resolve(key)
+            resolved = migration.inline_driver_and_handle(volume) if key is None else self.resolve(key)
             if resolved is not None and resolved[1]:
                 driver = resolved[0]
                 found[driver] = found.get(driver, False) or (key is not None and self._names_driver(key))
@@ -238,7 +214,7 @@ class AttachedVolumes:
         """
         if driver not in self._without:
             mask = self._without[driver] = np.zeros(self._size, dtype=bool)
-            for row, name in self._names.items():
+            for row, name in self.names.items():
                 mask[row] = self.lacks(name, driver)
         return self._without[driver]
 
@@ -270,7 +246,7 @@ class AttachedVolumes:
             if driver not in self.room:
                 continue
             room = self.room[driver].take(rows)
-            occupied = [row for volume in volumes for row in self._pods_with.get(volume, ())]
+            occupied = [row for volume in volumes for row in self.pods_with.get(volume, ())]
             if occupied:
                 there = np.zeros(self._size, dtype=np.int32)
                 np.add.at(there, occupied, 1)
@@ -291,10 +267,10 @@ class AttachedVolumes:
         -------
         collection of int
         """
-        of_pods = self._pods_with.get(volume, NO_ROWS)
-        if volume not in self._attachments_with:
+        of_pods = self.pods_with.get(volume, NO_ROWS)
+        if volume not in self.attachments_with:
             return of_pods
-        return {**of_pods, **self._attachments_with[volume]}
+        return {**of_pods, **self.attachments_with[volume]}
 
     def is_limited(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Return the rows whose node has a limit for any driver.
@@ -338,7 +314,7 @@ class AttachedVolumes:
         limits = self.limits_of(node_name)
         if not added or not limits:
             return False
-        occupied = {volume for pod in pods for volume in self._volumes_of(pod, False)}
+        occupied = {volume for pod in pods for volume in self.volumes_of(pod, False)}
         counts = Counter(driver for driver, _ in occupied | self._attached_to(node_name))
         new = Counter(driver for driver, handle in added if (driver, handle) not in occupied)
         return any(driver in limits and counts[driver] + new[driver] > limits[driver] for driver in new)
@@ -365,10 +341,25 @@ class AttachedVolumes:
 
     # ---- volumes of claims ---------------------------------------------------------------------------------
 
-    def _volumes_of(self, pod: Pod, is_new: bool, claims: list[str] | None = None) -> list[CSIVolume]:
-        """The volumes of a pod; `claims` receives the keys of its claims.
+    def volumes_of(self, pod: Pod, is_new: bool, claims: list[str] | None = None) -> list[CSIVolume]:
+        """Return the volumes of a pod.
 
-        A missing claim is an error for new pods only.
+        Parameters
+        ----------
+        pod : Pod
+        is_new : bool
+            Whether the pod is being scheduled. A missing claim is an error for these alone.
+        claims : list of str, optional
+            Receives the keys of its claims.
+
+        Returns
+        -------
+        list of CSIVolume
+
+        Raises
+        ------
+        MissingClaimError, VolumeError
+            As for `volumes_of_new_pod`.
         """
         volumes = []
         for volume in pod.spec.volumes:
@@ -388,33 +379,59 @@ class AttachedVolumes:
                 raise MissingClaimError(f'looking up PVC {key}: persistentvolumeclaim "{name}" not found')
             if volume.ephemeral is not None and claim is not None:
                 check_owner(pod, claim)
-            resolved = self._resolve(key)
+            resolved = self.resolve(key)
             if resolved is not None:
                 volumes.append(resolved)
         return volumes
 
-    def _resolve(self, key: str) -> CSIVolume | None:
-        """The volume that is counted for a claim; None if none is."""
-        if key not in self._resolved:
-            self._resolved[key] = self._look_up(key)
-        return self._resolved[key]
+    def volume_of(self, volume: PersistentVolume) -> CSIVolume | None:
+        """Return what is counted for a volume that is not of a CSI driver.
 
-    def _look_up(self, key: str) -> CSIVolume | None:
-        claim = self._claims.get(key)
-        if claim is None:
-            return None
-        name = claim.spec.volume_name
-        if name:
-            self._claims_of.setdefault(name, set()).add(key)
-            volume = self._volumes.get(name)
-            if volume is not None:
-                driver, handle = migration.driver_and_handle(volume)
-                return (driver, handle) if driver and handle else None
+        Parameters
+        ----------
+        volume : PersistentVolume
+
+        Returns
+        -------
+        CSIVolume or None
+            None if no driver has replaced its plugin.
+        """
+        driver, handle = migration.driver_and_handle(volume)
+        return (driver, handle) if driver and handle else None
+
+    def volume_of_class(self, key: str, claim: PersistentVolumeClaim) -> CSIVolume | None:
+        """Return what is counted for a claim without a volume.
+
+        Parameters
+        ----------
+        key : str
+            The claim, as ``namespace/name``.
+        claim : PersistentVolumeClaim
+
+        Returns
+        -------
+        CSIVolume or None
+            None if the provisioner of its class does not count.
+        """
         storage_class = self._classes.get(claim_class(claim))
         if storage_class is None or storage_class.provisioner in migration.UNCOUNTED_PROVISIONERS:
             return None
         driver = migration.MIGRATED_PROVISIONERS.get(storage_class.provisioner, storage_class.provisioner)
         return (driver, UNBOUND + key) if driver else None
+
+    def column_of(self, driver: str) -> Counts:
+        """Return the numbers of volumes of a driver by row, which are made if there are none.
+
+        Parameters
+        ----------
+        driver : str
+
+        Returns
+        -------
+        (size,) int32 array
+        """
+        column: Counts = self.used.setdefault(driver, np.zeros(self._size, dtype=np.int32))
+        return column
 
     # ---- updates -----------------------------------------------------------------------------------------
 
@@ -429,8 +446,8 @@ class AttachedVolumes:
         if rows > self._size:
             more = 0, max(rows, 2 * self._size) - self._size
             self._size += more[1]
-            for driver, counts in self._used.items():
-                self._used[driver] = np.pad(counts, more)
+            for driver, counts in self.used.items():
+                self.used[driver] = np.pad(counts, more)
             for asked, mask in self._without.items():
                 self._without[asked] = np.pad(mask, more)
             for columns in (self._limits, self.room):
@@ -446,10 +463,10 @@ class AttachedVolumes:
         rows : collection of int
             Rows where the core may have placed pods.
         """
-        at = [*self._unsettled, *rows]
-        self._unsettled.clear()
+        at = [*self.unsettled, *rows]
+        self.unsettled.clear()
         for driver, room in self.room.items():
-            room[at] = self._limits[driver][at] - self._used[driver][at]
+            room[at] = self._limits[driver][at] - self.used[driver][at]
 
     def set_node_name(self, row: int, name: str) -> None:
         """Set the node of a row.
@@ -461,98 +478,37 @@ class AttachedVolumes:
         name : str
             Name of the node, or `NO_NODE`.
         """
-        if self._names.get(row, NO_NODE) != name:
-            self._names[row] = name
+        if self.names.get(row, NO_NODE) != name:
+            self.names[row] = name
             self._set_limits(row, name)
             self._set_attached(row, name)
-
-    def add_pod(self, pod: Pod, row: int) -> None:
-        """Count the volumes of a pod that was added to a row.
-
-        Parameters
-        ----------
-        pod : Pod
-            The pod.
-        row : int
-            Row of the node table.
-        """
-        at, claims = (row, pod.metadata.uid), list[str]()
-        try:
-            volumes = tuple(set(self._volumes_of(pod, False, claims)))
-        except VolumeError as error:
-            volumes = ()
-            self.errors.setdefault(row, {})[pod.metadata.uid] = str(error)
-        for key in claims:
-            self._pods_of.setdefault(key, {})[at] = None
-        self._of_pod[at] = volumes
-        for volume in volumes:
-            rows = self._pods_with.setdefault(volume, {})
-            if row not in rows and volume not in self._attached.get(row, ()):
-                self._count(row, volume, 1)
-            rows[row] = rows.get(row, 0) + 1
-
-    def remove_pod(self, pod: Pod, row: int) -> None:
-        """Subtract the volumes of a pod that was removed from a row.
-
-        Parameters
-        ----------
-        pod : Pod
-            The pod, as passed to `add_pod`.
-        row : int
-            Row of the node table.
-        """
-        at = row, pod.metadata.uid
-        for volume in self._of_pod.pop(at):
-            rows = self._pods_with[volume]
-            rows[row] -= 1
-            if not rows[row]:
-                del rows[row]
-                if volume not in self._attached.get(row, ()):
-                    self._count(row, volume, -1)
-            if not rows:
-                del self._pods_with[volume]
-        for key in filter(None, (pod.claim_key(volume) for volume in pod.spec.volumes)):
-            if key in self._pods_of:
-                self._pods_of[key].pop(at, None)
-                if not self._pods_of[key]:
-                    del self._pods_of[key]
-                    self._resolved.pop(key, None)
-        if row in self.errors:
-            self.errors[row].pop(pod.metadata.uid, None)
-            if not self.errors[row]:
-                del self.errors[row]
-
-    def _count(self, row: int, volume: CSIVolume, sign: int) -> None:
-        """Add (`sign` 1) or subtract (-1) a volume at a row."""
-        self._used[volume[0]][row] += sign
-        self._unsettled[row] = None
 
     def _set_limits(self, row: int, name: str) -> None:
         limits = self.limits_of(name)
         for driver in limits:
             if driver not in self._limits:
                 self._limits[driver] = np.full(self._size, UNLIMITED, dtype=np.int32)
-                self.room[driver] = UNLIMITED - self._used[driver]
+                self.room[driver] = UNLIMITED - self.column_of(driver)
         for driver, column in self._limits.items():
             column[row] = limits.get(driver, UNLIMITED)
         for asked, mask in self._without.items():
             mask[row] = self.lacks(name, asked)
-        self._unsettled[row] = None
+        self.unsettled[row] = None
         self.version = next(VERSIONS)
 
     def _set_attached(self, row: int, name: str) -> None:
-        before, after = self._attached.pop(row, frozenset()), self._attached_to(name)
+        before, after = self.attached.pop(row, frozenset()), self._attached_to(name)
         if after:
-            self._attached[row] = after
+            self.attached[row] = after
         for volume in after - before:
-            self._attachments_with.setdefault(volume, {})[row] = 1
+            self.attachments_with.setdefault(volume, {})[row] = 1
         for volume in before - after:
-            del self._attachments_with[volume][row]
-            if not self._attachments_with[volume]:
-                del self._attachments_with[volume]
+            del self.attachments_with[volume][row]
+            if not self.attachments_with[volume]:
+                del self.attachments_with[volume]
         for volume in before ^ after:
-            if row not in self._pods_with.get(volume, ()):
-                self._count(row, volume, 1 if volume in after else -1)
+            if row not in self.pods_with.get(volume, ()):
+                self.count(row, volume, 1 if volume in after else -1)
 
     def _attached_to(self, node_name: str) -> frozenset[CSIVolume]:
         """The volumes that VolumeAttachments name for a node."""
@@ -581,17 +537,16 @@ class AttachedVolumes:
         pods : mapping of int to mapping of str to Pod
             Pods by UID, by row, as passed to `add_pod`.
         """
-        self._limited = {}
         stale = set(nodes)
         for key in attachments:
             stale |= self._update_attachment(key)
         changed = dict.fromkeys(claims)
         for name in volumes:
-            changed |= dict.fromkeys(sorted(self._claims_of.pop(name, ())))
+            changed |= dict.fromkeys(sorted(self.claims_of.pop(name, ())))
             stale |= self._nodes_of.get(name, set())
         for key in changed:
-            self._resolved.pop(key, None)
-        for at in dict.fromkeys(at for key in changed for at in self._pods_of.get(key, ())):
+            self.resolved.pop(key, None)
+        for at in dict.fromkeys(at for key in changed for at in self.pods_of.get(key, ())):
             row, uid = at
             pod = pods[row][uid]
             self.remove_pod(pod, row)
@@ -599,7 +554,7 @@ class AttachedVolumes:
             self.version = next(VERSIONS)
         for name in stale:
             node_row = self._table.find_row(name)
-            if node_row is not None and self._names.get(node_row) == name:
+            if node_row is not None and self.names.get(node_row) == name:
                 self._set_limits(node_row, name)
                 self._set_attached(node_row, name)
         self.settle()

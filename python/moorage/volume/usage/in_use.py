@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moorage._core.services.volume_counts import VolumeUsers
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Pod, Volume
 from moorage.objects.model.pod import DiskVolumeSource
 from moorage.store import InformerFactory
 
-from .attached import NO_NODE, AttachedVolumes
+from .attached import AttachedVolumes
 
 if TYPE_CHECKING:
     from moorage.framework.plugin.handle import FrameworkHandle
@@ -24,7 +25,7 @@ Disk = tuple[str, ...]
 """Identity of a disk that cannot be mounted twice; see `disk_of`."""
 
 
-class VolumesInUse:
+class VolumesInUse(VolumeUsers):
     """The pods that use volumes on the nodes of the cluster; to be read after `refresh`.
 
     Parameters
@@ -36,23 +37,15 @@ class VolumesInUse:
 
     Attributes
     ----------
-    pods : dict of int to dict of str to Pod
-        By row of the node table, its pods with volumes by UID; rows without such pods are omitted. What
-        bindings set may be of an earlier state.
-    claims : dict of str to int
-        By ``namespace/name`` of a claim, the number of times that pods name it, without ephemeral volumes.
     disks : dict
         By disk (`disk_of`), its inline volumes by row.
     attached : AttachedVolumes
         Volumes of CSI drivers, and the limits of nodes.
-    released : int
-        Grows whenever the last pod that names a claim leaves.
     """
 
     def __init__(self, state: ClusterState, informers: InformerFactory) -> None:
         self._state = state
         self._cursor = NEVER
-        self.released = 0
         self.attached = AttachedVolumes(state.table, informers)
         self._logs = self.attached.logs()
         self._heads = [NEVER] * len(self._logs)
@@ -74,9 +67,8 @@ class VolumesInUse:
         return cls(handle.cache.state, handle.informers)
 
     def _clear(self) -> None:
-        self.pods: dict[int, dict[str, Pod]] = {}
+        self.pods, self.claims = {}, {}
         self.released += 1
-        self.claims: dict[str, int] = {}
         self.disks: dict[Disk, dict[int, list[Volume]]] = {}
         self.attached.clear()
 
@@ -110,40 +102,22 @@ class VolumesInUse:
         used = state.table.used
         self.attached.resize(used)
         rows = sorted({*range(used), *self.pods}) if changed is None else changed
-        for row in rows:
-            self._update_row(row)
+        self.follow_rows(state, self.attached, rows)
         self.attached.settle([row for row in rows if row < used])
 
-    def _update_row(self, row: int) -> None:
-        table, known = self._state.table, self.pods.get(row)
-        if row < table.used and table.is_present(row):
-            self.attached.set_node_name(row, table.row_name(row))
-            pods = {} if known is None else known
-            left, joined = self._state.ledger.follow_volumes(row, pods)
-        else:
-            self.attached.set_node_name(row, NO_NODE)
-            pods, left, joined = {}, [] if known is None else list(known.values()), []
-        for pod in left:
-            self._count(pod, row, -1)
-            self.attached.remove_pod(pod, row)
-        for pod in joined:
-            self._count(pod, row, 1)
-            self.attached.add_pod(pod, row)
-        if pods:
-            self.pods[row] = pods
-        elif known is not None:
-            del self.pods[row]
+    def count_disks(self, pod: Pod, row: int, sign: int) -> None:
+        """Add the disks of a pod at a row, or subtract them.
 
-    def _count(self, pod: Pod, row: int, sign: int) -> None:
-        """Add (`sign` 1) or subtract (-1) the claims and disks of a pod at a row."""
+        Parameters
+        ----------
+        pod : Pod
+        row : int
+            Row of the node table.
+        sign : int
+            1 or -1.
+        """
         for volume in pod.spec.volumes:
-            if volume.persistent_volume_claim is not None:
-                key = f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
-                self.claims[key] = self.claims.get(key, 0) + sign
-                if not self.claims[key]:
-                    del self.claims[key]
-                    self.released += 1
-            elif (disk := disk_of(volume)) is not None:
+            if (disk := disk_of(volume)) is not None:
                 volumes = self.disks.setdefault(disk, {}).setdefault(row, [])
                 if sign > 0:
                     volumes.append(volume)

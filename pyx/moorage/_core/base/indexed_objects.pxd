@@ -54,3 +54,12 @@ cdef class IndexedObjects:
     cdef OrderedMap group(self, Index index, str value)
     cdef int _enter(self, Index index, key, old, new, list changes) except -1
     cdef int _undo(self, tuple change) except -1
+
+
+@cython.final
+cdef class Reader:
+    cdef object find
+    cdef IndexedObjects contents
+    cdef dict assumed
+
+    cdef object read(self, key)

@@ -501,6 +501,30 @@ cdef class IndexedObjects:
                 group.set(key, None, changes, index.name, value)
 
 
+cdef class Reader:
+    """Reads the objects of an indexer by key.
+
+    Parameters
+    ----------
+    find : callable
+        Returns the object of a key, or None, under the lock of the indexer.
+    contents : IndexedObjects
+        The objects of the indexer.
+    assumed : dict of str to object, optional
+        Objects that are read instead of those of the indexer.
+    """
+
+    def __cinit__(self, find not None, IndexedObjects contents not None, dict assumed=None):
+        self.find, self.contents, self.assumed = find, contents, assumed
+
+    cdef object read(self, key):
+        """The object of a key, or None. An object that exists is found without the lock."""
+        held = self.assumed.get(key) if self.assumed else None
+        if held is None:
+            held = self.contents.objects.held.get(key)
+        return self.find(key) if type(held) is WatchEvent else held
+
+
 cdef object _state(object held, bint is_lasting):
     """Return an object that is held, or for an index that bindings do not change one that is like it."""
     return _likeness(held) if is_lasting else made(held)

@@ -11,13 +11,13 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 from libc.string cimport memcpy, memset
 
 from moorage._core.base cimport (
-    DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Journal,
+    ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, Field, Journal,
 )
 from moorage._core.state cimport ADDED, ASSUMED, PodState, Shape, replicas_of, split_uid, uses_volumes
 
 END = -2  # what `class_with_volumes` returns for the pod before which a batch ends
 
-cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
+cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name"), LABELS = Field("labels")
 
 
 cdef int count_pods(ClusterState state, int32_t pod_class, int32_t row, int32_t n) except -1:
@@ -56,6 +56,35 @@ cdef class Routes:
                 bits = self.known[key] = self.of_class(pod, target, bool(span.route & VOLUMES))
             self.key, self.bits = key, bits
         return self.bits if self.of_pod is None else self.bits | self.of_pod(pod)
+
+
+cdef class AlikeRoutes:
+    """The bits of a pod's route that follow from its namespace, labels, annotations, spec and status: those of
+    the previous pod, if they have these objects in common, as pods of one template do.
+
+    Parameters
+    ----------
+    of_pod : callable
+        Returns the bits of a pod.
+    """
+
+    cdef object of_pod, bits
+    cdef object spec, status, labels, annotations, namespace  # of the previous pod
+
+    def __cinit__(self, of_pod not None):
+        self.of_pod = of_pod
+
+    def __call__(self, pod):
+        cdef object spec = SPEC.of(pod), status = STATUS.of(pod), meta = METADATA.of(pod)
+        cdef object labels = LABELS.of(meta), annotations = ANNOTATIONS.of(meta), namespace = NAMESPACE.of(meta)
+        if spec is self.spec and status is self.status and labels is self.labels \
+                and annotations is self.annotations and namespace == self.namespace:
+            return self.bits
+        self.spec = None  # until the bits are known
+        self.bits = self.of_pod(pod)
+        self.status, self.labels, self.annotations, self.namespace = status, labels, annotations, namespace
+        self.spec = spec
+        return self.bits
 
 
 cdef class PodBatch:

@@ -1,0 +1,19 @@
+from collections.abc import Hashable
+from typing import Any
+
+from moorage._core.base.indexed_objects import Reader
+from moorage.objects.model.pod import Pod
+
+MANY_USERS: int
+
+class BoundClaims:
+    def __init__(
+        self,
+        readers: tuple[Reader, Reader, Reader, Reader],
+        names: tuple[str, str, tuple[str, ...]],
+        in_use: Any,
+        batch: Any,
+        counts: bool,
+    ) -> None: ...
+    def describe(self, pod: Pod) -> tuple[Hashable, ...] | None: ...
+    def take(self, at: int) -> list[tuple[int, int, int]] | None: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -30,6 +30,7 @@ from moorage.scheduler.event_handlers import PodHandler
 from moorage.scheduler.placing import preemptor_run
 from moorage.scheduler.runs import Run
 from moorage.store import ObjectStore
+from moorage.store.pod_binding import Binding
 
 HOST = "kubernetes.io/hostname"
 KINDS = "plain", "plain", "owned", "labelled"
@@ -429,3 +430,23 @@ def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
         patched.setattr(Run, "preempt", lambda *arguments: 0)
         assert together == ran()
     assert sum(found) > 0
+
+
+def test_victims_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads most of the pods that were bound in one write and leave."""
+    one, read, method = made(store=True), list[str](), Binding.__call__
+    store = cast(ObjectStore, one.client)
+    store.create_many([replace(each, spec=replace(each.spec, node_name="")) for each in victims(4)])
+    assert len(one.run().placements) == 16
+
+    def make(self: Binding, pod: Pod, version: str, node: str) -> Pod:
+        read.append(pod.name)
+        return method(self, pod, version, node)
+
+    monkeypatch.setattr(Binding, "__call__", make)
+    store.create_many(preemptors(4))
+    with noted() as runs:
+        result = one.run()
+    assert (len(result.evicted), sum(runs)) == (12, 3)
+    low = [name for name in read if name.startswith("low")]
+    assert len(low) == len(set(low)) <= 4, "one for each preemptor, about which hints are asked"

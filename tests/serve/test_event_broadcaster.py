@@ -53,3 +53,13 @@ def test_more_threads_write_while_many_events_wait() -> None:
     recorder.close()
     assert {thread for thread in enumerate() if thread.name == "events"} <= before
     assert (recorder.dropped, recorder.failed) == (0, 0)
+
+
+def test_equal_events_of_several_objects_are_written() -> None:
+    server = SlowServer()
+    server.answers.set()
+    recorder = EventBroadcaster(cast(Connection, server), "s", lambda: 0.0)
+    recorder.event_of_each([pod("a"), pod("b")], "Normal", "Preempted", "Preempting", "note")
+    recorder.flush()
+    recorder.close()
+    assert (len(server.requests), recorder.events, recorder.dropped) == (2, [], 0)

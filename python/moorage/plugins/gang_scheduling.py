@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from moorage import framework as fwk
 from moorage.framework.plugin.events import COMPOSITE_POD_GROUP, POD, POD_GROUP, ActionType, on, queue_if
@@ -26,6 +27,13 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
     name = "GangScheduling"
     feature_gate = "GangScheduling"
 
+    def __init__(
+        self, args: Mapping[str, Any] | None = None, handle: fwk.FrameworkHandle | None = None
+    ) -> None:
+        super().__init__(args, handle)
+        # The groups that were found to be complete, and the version of `PodGroups` then.
+        self._complete, self._read = set[UnitKey](), (-1, -1, -1)
+
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         """Reject the pod until its group exists and has minCount pods.
 
@@ -41,6 +49,17 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         key = group_of(pod)
         if key is None:
             return None
+        if self._read != self._groups.version:
+            self._read, self._complete = self._groups.version, set()
+        if key in self._complete:
+            return None
+        status = self._why_incomplete(key)
+        if status is None:
+            self._complete.add(key)
+        return status
+
+    def _why_incomplete(self, key: UnitKey) -> fwk.Status | None:
+        """Reject the pods of a group until it exists and has minCount pods."""
         group, name = self._groups.get(key), key[1]
         if group is None:
             return self._waits_for(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')

@@ -530,8 +530,8 @@ class ObjectStore:
         Parameters
         ----------
         preemptions : sequence of (Pod, str, sequence of (Pod or WatchEvent))
-            Each pod with the node to which it is nominated and its victims, or the events that make these. The name, namespace and UID of
-            each count.
+            Each pod with the node to which it is nominated and its victims, or the events that make these.
+            The name, namespace and UID of each count.
         condition : Condition
             Of the victims.
 

@@ -158,8 +158,8 @@ class Groups:
     def evicted_with(self) -> dict[UnitKey, UnitKey]:
         return {key: key for key in self.whole}
 
-    def members(self, key: UnitKey) -> list[Pod]:
-        return [pod for pod in self.pods if group_of(pod) == key]
+    def uids(self, key: UnitKey) -> list[str]:
+        return [pod.metadata.uid for pod in self.pods if group_of(pod) == key]
 
 
 @dataclass

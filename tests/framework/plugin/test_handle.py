@@ -22,6 +22,21 @@ def test_notes_are_cut_at_1024_bytes() -> None:
     assert notes == ["x" * 1024, "x" * 1020 + " ...", "é" * 510 + " ..."]
 
 
+def test_equal_events_of_objects_are_events_of_each() -> None:
+    one, many, left = EventRecorder(), EventRecorder(), EventRecorder()
+    for recorder in (one, many, left):
+        recorder.event(pod("p"), "Warning", "R", "A", "before")
+    saved, its = left.save(), [pod("a"), pod("b")]
+    for each in its:
+        one.event(each, "Normal", "R", "A", "é" * 1000)
+    many.event_of_each(its, "Normal", "R", "A", "é" * 1000)
+    assert one.events == many.events
+    left.copy_from(many)
+    assert left.events == many.events
+    left.undo(saved)
+    assert [event.note for event in left.events] == ["before"]
+
+
 def test_one_worker_keeps_the_order() -> None:
     done: list[int] = []
     Parallelizer().until(4, done.append)

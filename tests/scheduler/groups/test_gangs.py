@@ -23,6 +23,7 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.make import Clock, profile_with
 
 import moorage as mo
+from moorage.framework import Status
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.pod import Pod, PodSchedulingGate
 from moorage.objects.model.pod_group import GODEL, GROUP_ANNOTATION, PodGroup, PodGroupSpec
@@ -159,6 +160,22 @@ def test_too_few_pods_and_no_group_wait_outside() -> None:
     store_of(one).create(gang("none", 1))
     store_of(one).create(member("g-1", "g"))
     assert sorted(placed(one.run())) == ["g-0", "g-1", "none-0"]
+
+
+def test_a_group_that_loses_a_pod_or_its_object_waits_again() -> None:
+    its = members("g", 2)
+    one = world(nodes(1), gang("g", 2), its)
+    plugin = GangScheduling(handle=one.handle)
+    assert plugin.pre_enqueue(its[0]) is plugin.pre_enqueue(its[1]) is None
+    store_of(one).delete(Pod, "g-1", "default")
+    one.sync()
+    assert "minCount" in (plugin.pre_enqueue(its[0]) or Status()).message()
+    store_of(one).create(its[1])
+    one.sync()
+    assert plugin.pre_enqueue(its[0]) is None
+    store_of(one).delete(PodGroup, "g", "default")
+    one.sync()
+    assert "to appear" in (plugin.pre_enqueue(its[0]) or Status()).message()
 
 
 def test_hints_bring_waiting_members_back_without_being_asked() -> None:

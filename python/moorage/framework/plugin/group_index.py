@@ -7,19 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey, group_of
+from moorage._core.base.fields import unfinished_group_of
+from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey
 from moorage.objects.model.pod_group import COMPOSITE
-from moorage.objects.workloads.ownership import FINISHED
 
 from .handle import FrameworkHandle
 
 INDEX, CHILDREN = "podGroup", "parentCompositePodGroup"
 OF_COMPOSITE = f"{COMPOSITE}/"
-
-
-def _by_group(pod: Pod) -> tuple[str, ...]:
-    key = None if pod.status.phase in FINISHED else group_of(pod)
-    return () if key is None else ("/".join(key),)
 
 
 def _by_parent(group: AnyGroup) -> tuple[str, ...]:
@@ -122,7 +117,7 @@ class PodGroups:
         self._groups = handle.informers.informer(PodGroup).indexer
         self._composites = handle.informers.informer(CompositePodGroup).indexer
         self._pods = handle.informers.informer(Pod).indexer
-        self._pods.add_index(INDEX, _by_group, is_lasting=True)
+        self._pods.add_index(INDEX, unfinished_group_of, is_lasting=True)
         self._groups.add_index(CHILDREN, _by_parent, is_lasting=True)
         self._composites.add_index(CHILDREN, _by_parent, is_lasting=True)
         self._changes = self._groups.follow(), self._composites.follow()
@@ -133,6 +128,11 @@ class PodGroups:
         self._completed = -1
         self._trees: dict[UnitKey, GroupTree] = {}  # as of `_trees_read`; so is `_roots`
         self._roots: dict[UnitKey, UnitKey | None] = {}
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """Equal as long as no group and no pod changes."""
+        return self._changes[0].head, self._changes[1].head, self._pods.changes
 
     def get(self, key: UnitKey) -> AnyGroup | None:
         """Return a pod group, or None if it does not exist.
@@ -425,6 +425,20 @@ class PodGroups:
         """
         leaves = self.leaves(key)
         return [pod for leaf in leaves for pod in self._pods.by_index(INDEX, "/".join(leaf))]
+
+    def uids(self, key: UnitKey) -> list[str]:
+        """Return the UIDs of the pods of a group that have not finished.
+
+        Parameters
+        ----------
+        key : UnitKey
+
+        Returns
+        -------
+        list of str
+        """
+        values = ["/".join(leaf) for leaf in self.leaves(key)]
+        return [pod.metadata.uid for value in values for pod in self._pods.likenesses_by_index(INDEX, value)]
 
     def scheduled(self, *keys: UnitKey) -> list[list[Pod]]:
         """Return the pods of groups that have a node or are assumed.

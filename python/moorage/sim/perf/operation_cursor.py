@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -311,8 +312,11 @@ class Operations:
         keys : iterable of str
             ``namespace/name`` of the pods.
         """
+        gone = defaultdict[PodRun, list[int]](list)
         for pod_run, number in filter(None, map(self.known.get, keys)):
-            pod_run.state[number] = GONE
+            gone[pod_run].append(number)
+        for pod_run, numbers in gone.items():
+            pod_run.state[numbers] = GONE
 
     def known_of(self, infos: Sequence[QueuedPodInfo]) -> list[tuple[PodRun, int]]:
         """Return the run of each popped pod, and its index in the run.

@@ -319,6 +319,29 @@ class Indexer(Generic[T]):
             get = self._objects.get
             return {key: cast(T, get(key)) for key in self._objects.keys(name, value)}
 
+    def likenesses_by_index(self, name: str, value: str) -> list[T]:
+        """Return objects that exist already and are like those of `by_index`, except in what bindings set, in
+        conditions and in the resource version.
+
+        Parameters
+        ----------
+        name : str
+            Of the index.
+        value : str
+
+        Returns
+        -------
+        list of Object
+
+        Raises
+        ------
+        KeyError
+            There is no such index.
+        """
+        with self.lock:
+            like = self._objects.likeness
+            return [cast(T, like(key)) for key in self._objects.keys(name, value)]
+
     def select(self, name: str, values: Iterable[str], is_wanted: Callable[[T], bool]) -> list[list[T]]:
         """Return some of the objects that have each value in an index; see `by_index`.
 

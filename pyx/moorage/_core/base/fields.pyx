@@ -185,6 +185,8 @@ NAMESPACE, ANNOTATIONS, STATUS = Field("namespace"), Field("annotations"), Field
 RESOURCES, ALLOCATED_RESOURCES = Field("resources"), Field("allocated_resources")
 CONTAINER_STATUSES, INIT_CONTAINER_STATUSES = Field("container_statuses"), Field("init_container_statuses")
 VOLUMES = Field("volumes")
+cdef Field PHASE = Field("phase")
+cdef frozenset FINISHED = frozenset(("Succeeded", "Failed"))
 cdef Field SCHEDULING_GROUP = Field("scheduling_group"), POD_GROUP_NAME = Field("pod_group_name")
 
 # Has the name of a pod's group, if `spec.schedulingGroup` is not set (Gödel).
@@ -210,3 +212,21 @@ cpdef tuple group_of(object pod):
         annotations = ANNOTATIONS.of(meta)
         name = annotations.get(GROUP_ANNOTATION) if annotations else None
     return (NAMESPACE.of(meta), name) if name else None
+
+
+def unfinished_group_of(pod):
+    """Return the group of a pod that has not finished, as an index has it.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    tuple of str
+        ``namespace/name`` of the group; empty for a pod without one, and for a finished pod.
+    """
+    if PHASE.of(STATUS.of(pod)) in FINISHED:
+        return ()
+    group = group_of(pod)
+    return () if group is None else (f"{group[0]}/{group[1]}",)

@@ -262,8 +262,10 @@ cdef class Notice:
 
     @property
     def likeness(self):
-        """An object that exists already, or the tombstone of a deleted one. It differs from `known` at most in
-        what bindings set, in conditions and in the resource version."""
+        """An object that exists already, or the tombstone of a deleted one.
+
+        It differs from `known` at most in what bindings set, in conditions and in the resource version.
+        """
         return _likeness(self._old if self._new is None else self._new)
 
     @property

@@ -468,7 +468,9 @@ def evictions(notices):
                 break
             change = notice
             continue
-        if notice._new is not None or not (_keeps_binding(change) or _is_update_on_node(change.old, change.known)):
+        if notice._new is not None:
+            break
+        if not (_keeps_binding(change) or _is_update_on_node(change.old, change.known)):
             break
         old, deleted = change.likeness, notice.likeness
         # A tombstone has no metadata.

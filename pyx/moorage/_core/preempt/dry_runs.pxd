@@ -33,4 +33,3 @@ cdef class DryRuns:
     cdef inline bint _is_victim(self, int32_t at, const mr_eviction* result) noexcept:
         """Whether an entry of the row that was tried last is a victim, by its index in the row."""
         return self.c.victims[(at - result.first) // 64] >> ((at - result.first) % 64) & 1
-

@@ -17,7 +17,7 @@ from moorage.errors import InputError
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
-from moorage._core.base cimport LOG_ORDER, METADATA, UID, Buffer, Journal
+from moorage._core.base cimport LOG_ORDER, Buffer, Journal
 from moorage._core.csrc cimport *
 from moorage._core.state cimport Ledger, NodeTable, PodClasses, PodRecord, Shape
 
@@ -247,8 +247,7 @@ cdef class Units:
         members = self.members[unit]
         there = <mr_member*>members.data
         if self.all()[unit].count > 1:
-            listed = self.source.members(self.keys[unit])
-            found = [self.ledger.find(UID.of(METADATA.of(pod))) for pod in listed]
+            found = [self.ledger.find(uid) for uid in self.source.uids(self.keys[unit])]
             numbers = [there[at].number for at in range(self.all()[unit].count)]
             rows = {there[at].number: there[at].row for at in range(self.all()[unit].count)}
             order = [number for number in found if number in rows]

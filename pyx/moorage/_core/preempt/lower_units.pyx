@@ -17,7 +17,7 @@ from moorage._core.base cimport METADATA, UID, allocate
 from moorage._core.csrc cimport mr_row_add_pod, mr_verdict
 from moorage._core.decide.pod_batch cimport PodBatch
 from moorage._core.decide.search cimport Search
-from moorage._core.preempt.bound_pods cimport BoundPods, pods_with_numbers
+from moorage._core.preempt.bound_pods cimport pods_with_numbers
 from moorage._core.preempt.budgets cimport Budgets
 from moorage._core.preempt.importance cimport start_of
 from moorage._core.preempt.importance import start_time

@@ -308,11 +308,12 @@ MR_INLINED int others_fit(const mr_search *search, int32_t row)
     return 1;
 }
 
-/* Clears `fits` where a resource other than cpu and memory does not fit; returns the number of rows that fit. */
+/* Writes -1 where the resources other than cpu and memory fit, else 0; returns the number of rows where they do. */
 MR_INLINED int32_t fit_others(const mr_search *search, int32_t first, int32_t n, int32_t *restrict fits)
 {
     const int32_t *restrict rows = search->order + first;
     int32_t sum = 0;
+    memset(fits, -1, (size_t)n * sizeof *fits);
     for (int32_t k = 0; k < search->shape->n_others; k++) {
         const int64_t *restrict amounts = search->cluster->ledger.others[search->shape->others[k].resource];
         const int64_t need = search->shape->others[k].need, delegated = search->pod.delegated >> k & 1;
@@ -334,8 +335,14 @@ MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *
     const mr_columns *columns = search->columns;
     /* -fwrapv: a sum that could wrap in the index would keep the compiler from using vectors. */
     const uint8_t *static_ok = search->static_ok ? search->static_ok + first : NULL;
-    int32_t fits[MR_BLOCK], count = fused_fit(columns, local, search->fixed_ok, static_ok, first, n, fits);
-    if (count && search->shape->n_others) count = fit_others(search, first, n, fits);
+    int32_t fits[MR_BLOCK], others[MR_BLOCK], count = 1;
+    /* First, as few nodes have an extended resource. */
+    if (search->shape->n_others) count = fit_others(search, first, n, others);
+    if (count) count = fused_fit(columns, local, search->fixed_ok, static_ok, first, n, fits);
+    if (count && search->shape->n_others) {
+        count = 0;
+        for (int32_t i = 0; i < n; i++) count -= fits[i] &= others[i];
+    }
     if (!count) {
         memset(out, 0, (size_t)n * sizeof *out);
         return 0;

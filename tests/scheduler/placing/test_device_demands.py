@@ -234,6 +234,28 @@ def test_pods_with_claims_stay_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> N
     assert len({(one.pool, one.device) for one in taken}) == 6
 
 
+def test_pods_that_share_a_spec_and_have_other_labels_keep_their_classes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The needs of a pod that shares spec and template with the one before are not looked up again."""
+    names = of_core(monkeypatch)
+    term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    first = pod("p", template=OWN.name)
+    found = decode_object({"apiVersion": "v1", "kind": "Pod", "spec": {"affinity": affinity}})
+    assert isinstance(found, Pod)
+    spec = replace(first.spec, affinity=found.spec.affinity)
+    labels: list[dict[str, str]] = [{}, {}, {"app": "a"}, {"app": "a"}]
+    metas = [
+        replace(first.metadata, name=f"p{at}", uid=f"u{at}", labels=one) for at, one in enumerate(labels)
+    ]
+    pods = [replace(first, metadata=meta, spec=spec) for meta in metas]
+    placements, messages, _ = outcome(make([device_class(), *DEVICES, OWN], pods))
+    assert names == ["p0", "p1"]
+    assert sorted(placements) == ["default/p0", "default/p1"]
+    assert all("anti-affinity" in one for one in messages.values())
+
+
 @pytest.mark.parametrize("of_class", [True, False])
 def test_configurations_are_in_the_allocations(monkeypatch: pytest.MonkeyPatch, of_class: bool) -> None:
     names = of_core(monkeypatch)

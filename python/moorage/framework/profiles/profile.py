@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import methodcaller
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from moorage._core.decide.plan import Plan
@@ -214,7 +213,7 @@ class Profile:
         ----------
         pod : Pod
         """
-        return any(map(methodcaller("concerns", pod), self._device_plugins))
+        return any([one.concerns(pod) for one in self._device_plugins])
 
     @lazy_attribute
     def _device_plugins(self) -> list[VolumePlugin]:

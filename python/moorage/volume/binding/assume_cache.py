@@ -168,16 +168,17 @@ class AssumeCache(Generic[T]):
         int
             How many were stored.
         """
-        stored, index = 0, self._index_func
+        stored, index = 0, self._index_func if self._index_name else None
         with self._lock:
             assumed, reported = self._assumed, self._objects
             for obj in objects:
                 try:
-                    key = self._key(obj)
+                    key = obj.key if isinstance(obj, Object) else self._key(obj)
                     known = assumed.get(key) or reported.get(key)
                     if known is not None and not self._is_newer(obj, known):
                         continue
-                    tuple(index(obj))  # an error is raised before anything is stored
+                    if index is not None:
+                        tuple(index(obj))  # an error is raised before anything is stored
                     reported.put(key, obj)
                 except VolumeError as error:
                     logger.error("add failed: %s", error)

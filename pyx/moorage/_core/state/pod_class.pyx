@@ -129,13 +129,16 @@ cdef class Shape:
         needs = pod_requests(pod, None, pod_level, False)
         claims = classes.gates.node_allocatable_claims
         requests = pod_requests(pod, None, pod_level, True, pod_resizes, claims) if resized(pod) else needs
-        score = nonzero = pod_requests(pod, NON_ZERO, False, False)
+        score = nonzero = _with_defaults(pod.spec, needs)
+        if score is None:
+            score = nonzero = pod_requests(pod, NON_ZERO, False, False)
         if pod.spec.resources is not None or requests is not needs:
             nonzero = nonzero_requests(pod, requests, pod_level, pod_resizes, claims)
-        self.c.need_cpu, self.c.need_memory = _cpu_and_memory(needs)
-        self.c.cpu, self.c.memory = _cpu_and_memory(requests)
-        self.c.score_cpu, self.c.score_memory = _cpu_and_memory(score)
-        self.c.nonzero_cpu, self.c.nonzero_memory = _cpu_and_memory(nonzero)
+        need, scored = _cpu_and_memory(needs), _cpu_and_memory(score)
+        self.c.need_cpu, self.c.need_memory = need
+        self.c.cpu, self.c.memory = need if requests is needs else _cpu_and_memory(requests)
+        self.c.score_cpu, self.c.score_memory = scored
+        self.c.nonzero_cpu, self.c.nonzero_memory = scored if nonzero is score else _cpu_and_memory(nonzero)
         scored = self.c.score_cpu, self.c.score_memory
         amounts = self.requests + scored + self.nonzero_requests
         if min(amounts) < 0 or max(amounts) > EXACT:  # what is beyond 64 bits wraps, and may be negative
@@ -194,6 +197,9 @@ cdef class Shape:
 
     def _read_node_affinity(self, spec, PodClasses classes):
         """Compile nodeSelector and node affinity; return the preferred terms."""
+        if spec.affinity is None and spec.node_selector is None:  # as in most pods
+            self.node_affinity = (), (), False
+            return ()
         affinity = (spec.affinity and spec.affinity.node_affinity) or None
         required = affinity and affinity.required
         names = required_node_names(spec)
@@ -374,20 +380,41 @@ def _uncompiled(spec):
     ))
 
 
-def _cpu_and_memory(requests):
-    """Return the cpu (millicores) and memory (bytes) of some requests."""
-    return requests.get("cpu", ZERO).milli_value(), requests.get("memory", ZERO).value()
+cdef dict _with_defaults(spec, dict needs):
+    """The requests for scores of a pod whose one container alone requests something; None for other pods."""
+    if len(spec.containers) != 1 or spec.init_containers or spec.overhead or spec.resources is not None:
+        return None
+    return NON_ZERO | needs
 
 
-def _other_requests(*kinds):
-    """Return (name, amount in each kind of requests) for each resource besides cpu and memory.
+cdef tuple _cpu_and_memory(dict requests):
+    """The cpu (millicores) and memory (bytes) of some requests."""
+    cpu, memory = requests.get("cpu"), requests.get("memory")
+    return 0 if cpu is None else cpu.milli_value(), 0 if memory is None else memory.value()
+
+
+cdef tuple _other_requests(dict requests, dict needs, dict score):
+    """(name, requests, needs, amount for scores) of each resource besides cpu and memory.
 
     Resources whose amounts are all 0 are left out; ephemeral storage comes first.
     """
-    names = {name for kind in kinds for name in kind if name not in ("cpu", "memory") and is_counted(name)}
-    names = sorted(names, key=lambda name: (name != "ephemeral-storage", name))
-    rows = [(name, *[kind.get(name, ZERO).value() for kind in kinds]) for name in names]
-    return tuple([(name, *amounts) for name, *amounts in rows if any(amounts)])
+    cdef list names = [], rows = []
+    for name in needs | score if requests is needs else requests | needs | score:
+        if name != "cpu" and name != "memory" and is_counted(name):
+            names.append(name)
+    if len(names) > 1:
+        names.sort(key=_after_storage)
+    for name in names:
+        asked, need = requests.get(name, ZERO).value(), needs.get(name, ZERO).value()
+        scored = score.get(name, ZERO).value()
+        if asked or need or scored:
+            rows.append((name, asked, need, scored))
+    return tuple(rows)
+
+
+def _after_storage(str name):
+    """The place of a resource in the order of requests."""
+    return name != "ephemeral-storage", name
 
 
 def _requirement(PodClasses classes, str key, str operator, tuple values):

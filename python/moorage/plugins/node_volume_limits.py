@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from moorage import framework as fwk
 from moorage._core.decide.terms import MAX_DRIVERS
-from moorage._core.services.bound_claims import MANY_USERS
+from moorage._core.volumes.bound_claims import MANY_USERS
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, is_live, of_class, on, queue_if
 from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch

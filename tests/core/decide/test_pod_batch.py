@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 
-from moorage._core.decide.pod_batch import AlikeRoutes, BoundSink, LedgerSink, Placements, PodBatch, Route, Routes, Sink
+from moorage._core.decide.pod_batch import (
+    AlikeRoutes,
+    BoundSink,
+    LedgerSink,
+    Placements,
+    PodBatch,
+    Route,
+    Routes,
+    Sink,
+)
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.errors import CacheError

@@ -323,7 +323,7 @@ UNLIKE = {
 def asked_plugins(
     monkeypatch: pytest.MonkeyPatch, others: Sequence[Object]
 ) -> tuple[Scheduler, Callable[..., list[str]]]:
-    """A scheduler, and what makes a batch of pods with claims and tells for which of them plugins are asked."""
+    """A scheduler, and what makes a batch of pods with claims and tells for which plugins are asked."""
     asked, volume_needs = list[str](), Profile.volume_needs
 
     def note(self: Profile, pod: Pod, *rest: Any) -> Any:
@@ -376,7 +376,7 @@ def test_plugins_are_asked_again_after_changes_of_what_no_description_has(
 def test_a_volume_of_many_pods_is_left_to_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = routed(monkeypatch)
     alike = [one for name in "cd" for one in claimed(name, volume(name, ("d", "h")))]
-    one, batch = asked_plugins(monkeypatch, alike)
+    _, batch = asked_plugins(monkeypatch, alike)
     batch("c")
     assert batch(*"cd" * 9) == ["d"]  # the 18th
     routes = [batches[-1].route(at) for at in range(18)]

@@ -59,8 +59,7 @@ class Signer:
 
     @property
     def reads_spec_alone(self) -> bool:
-        """Whether signatures follow from namespace, labels, spec and status of a pod, as far as plugins of the
-        tree read these."""
+        """Whether signatures follow from namespace, labels, spec and status of a pod."""
         return self._signed is not None
 
     def sign(self, pod: Pod) -> bytes | None:

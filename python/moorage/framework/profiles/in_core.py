@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
 from moorage.errors import MoorageError
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import Plugin, PreFilterResult

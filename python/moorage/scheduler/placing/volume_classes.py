@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from moorage._core.decide.pod_batch import END
-from moorage._core.services.bound_claims import BoundClaims
 from moorage._core.services.claims_of_pods import claim_keys
+from moorage._core.volumes.bound_claims import BoundClaims
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.profiles.in_core import NO_RESOURCES, VolumesOfBatch
 from moorage.framework.profiles.profile import Profile
@@ -199,8 +199,10 @@ class VolumeClasses:
         return self._in_use.released == self._released
 
     def follow(self) -> None:
-        """Count the volumes of pods that were placed since the batch began, if it has pods with a demand. Later
-        pods would read them from memory that the processor no longer has in its caches."""
+        """Count the volumes of pods that were placed since the batch began, if it has pods with a demand.
+
+        What they need is in the caches of the processor now; the next batch would count them all the same.
+        """
         if self._in_use is not None:
             self._in_use.refresh()
 
@@ -232,7 +234,8 @@ class VolumeClasses:
             needs_version = *version, delegated, limited and limited.installed
             if needs_version != known.needs_version or len(known.needs) >= MOST:
                 known.needs_version, known.needs = needs_version, {}
-            return _Ready(profile, nodes, limited and self._bound_claims(engine, profile, limited))
+            bound = None if limited is None else self._bound_claims(engine, profile, limited)
+            return _Ready(profile, nodes, bound)
 
     def _bound_claims(self, engine: Engine, profile: Profile, limited: LimitsOfBatch) -> BoundClaims | None:
         """Return what describes claims; None where the needs of pods do not follow from a description."""
@@ -261,10 +264,11 @@ class VolumeClasses:
             return None
         if engine.profile.has_units and group_of(pod) is not None:
             return None
-        described = ready.bound and ready.bound.describe(pod)
+        bound = ready.bound
+        described = None if bound is None else bound.describe(pod)
         key = pod_class, described
-        if described and key in known:
-            shared = ready.bound.take(batch.at)
+        if bound is not None and described and key in known:
+            shared = bound.take(batch.at)
             if shared is not None:
                 batch.shared = shared
                 return known[key]

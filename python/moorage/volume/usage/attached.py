@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.services.volume_counts import VolumeCounts
 from moorage._core.state.node_table import NodeTable
+from moorage._core.volumes.volume_counts import VolumeCounts
 from moorage.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.objects.model.storage import VolumeAttachment
 from moorage.store import InformerFactory

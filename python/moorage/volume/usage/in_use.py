@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage._core.services.volume_counts import VolumeUsers
 from moorage._core.state.cluster_state import ClusterState
+from moorage._core.volumes.volume_counts import VolumeUsers
 from moorage.objects import Pod, Volume
 from moorage.objects.model.pod import DiskVolumeSource
 from moorage.store import InformerFactory

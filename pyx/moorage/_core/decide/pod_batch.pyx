@@ -11,7 +11,8 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 from libc.string cimport memcpy, memset
 
 from moorage._core.base cimport (
-    ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, Field, Journal,
+    ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, Field,
+    Journal,
 )
 from moorage._core.state cimport ADDED, ASSUMED, PodState, Shape, replicas_of, split_uid, uses_volumes
 
@@ -59,8 +60,9 @@ cdef class Routes:
 
 
 cdef class AlikeRoutes:
-    """The bits of a pod's route that follow from its namespace, labels, annotations, spec and status: those of
-    the previous pod, if they have these objects in common, as pods of one template do.
+    """The bits of a pod's route that follow from its namespace, labels, annotations, spec and status.
+
+    They are those of the previous pod if the two have these objects in common, as pods of one template do.
 
     Parameters
     ----------
@@ -76,7 +78,8 @@ cdef class AlikeRoutes:
 
     def __call__(self, pod):
         cdef object spec = SPEC.of(pod), status = STATUS.of(pod), meta = METADATA.of(pod)
-        cdef object labels = LABELS.of(meta), annotations = ANNOTATIONS.of(meta), namespace = NAMESPACE.of(meta)
+        cdef object labels = LABELS.of(meta), annotations = ANNOTATIONS.of(meta)
+        cdef object namespace = NAMESPACE.of(meta)
         if spec is self.spec and status is self.status and labels is self.labels \
                 and annotations is self.annotations and namespace == self.namespace:
             return self.bits

@@ -1,6 +1,5 @@
-"""The volumes in use: pods with volumes by row, uses of claims, and the volumes of CSI drivers on each row."""
+"""The volumes in use: pods with volumes by row, uses of claims, the volumes of CSI drivers on each row."""
 
-cimport cython
 from libc.stdint cimport int32_t
 
 from moorage._core.base cimport METADATA, NAMESPACE, SPEC, UID, VOLUMES, Field
@@ -13,7 +12,8 @@ cdef Field CLAIM_SPEC = Field("spec"), VOLUME_NAME = Field("volume_name"), VOLUM
 cdef Field CSI = Field("csi"), DRIVER = Field("driver"), HANDLE = Field("volume_handle")
 # Disks that are not claimed, and claims that are made for the pod.
 cdef tuple DISKS = tuple([
-    Field(name) for name in ("gce_persistent_disk", "aws_elastic_block_store", "azure_disk", "cinder", "iscsi", "rbd")
+    Field(name)
+    for name in ("gce_persistent_disk", "aws_elastic_block_store", "azure_disk", "cinder", "iscsi", "rbd")
 ])
 cdef Field EPHEMERAL = Field("ephemeral")
 

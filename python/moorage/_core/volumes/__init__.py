@@ -1,0 +1,1 @@
+"""What pods need of nodes for their volumes, and the volumes in use."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Thread
 from unittest.mock import Mock
 
 import numpy as np
@@ -14,7 +15,6 @@ from tests.locks import check_locked, guard, is_held
 
 from moorage._core.base.selectors import parse_selector
 from moorage._core.decide.pod_batch import Placements, PodBatch
-from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import (
     BinderCache,
     CacheHandler,
@@ -91,17 +91,17 @@ def test_a_scheduler_cache() -> None:
     check_locked(one, one.lock, ["state", "transactions"], calls, exempt)
 
 
-def test_an_update_of_a_snapshot() -> None:
-    one, locked = SchedulerCache(), []
-
-    class Looks(Snapshot):
-        def update(self, source: ClusterState) -> None:
-            locked.append(is_held(one.lock))
-            super().update(source)
-
+def test_an_update_of_a_snapshot_waits_for_the_lock() -> None:
+    one, snapshot = SchedulerCache(), Snapshot()
     one.add_node(node("a"))
-    one.update_snapshot(Looks())
-    assert locked == [True]
+    other = Thread(target=one.update_snapshot, args=(snapshot,))
+    with one.lock:
+        other.start()
+        other.join(0.1)
+        assert other.is_alive()
+        assert snapshot.num_nodes == 0
+    other.join()
+    assert snapshot.num_nodes == 1
 
 
 ROWS = np.zeros(0, dtype=np.uint64)

@@ -135,9 +135,7 @@ class ClusterCache:
         ----------
         snapshot : Snapshot
         """
-        if snapshot.is_behind(self.state):
-            with self.lock:
-                snapshot.update(self.state)
+        snapshot.update(self.state)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

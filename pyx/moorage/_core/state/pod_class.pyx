@@ -356,6 +356,15 @@ cdef tuple _parts(pod):
     return LABELS.of(meta) or None, ANNOTATIONS.of(meta) or None, OWNER_REFERENCES.of(meta)
 
 
+cdef bint _has_parts(pod, tuple parts) except -1:
+    """Whether a pod has the very objects of some `_parts`."""
+    meta = METADATA.of(pod)
+    return (
+        OWNER_REFERENCES.of(meta) is parts[2] and (LABELS.of(meta) or None) is parts[0]
+        and (ANNOTATIONS.of(meta) or None) is parts[1]
+    )
+
+
 def _required_errors(spec):
     """Return upstream's parse errors of terms of required node affinity, on which queueing hints depend."""
     required = spec.affinity and spec.affinity.node_affinity and spec.affinity.node_affinity.required
@@ -450,15 +459,6 @@ def _term_error(term):
     return next((error for error in errors if error), None)
 
 
-cdef bint _are_same(tuple parts, tuple others) noexcept:
-    """Whether two tuples of one length consist of the same objects."""
-    cdef Py_ssize_t at
-    for at in range(len(parts)):
-        if parts[at] is not others[at]:
-            return False
-    return True
-
-
 cdef class InternedClass:
     """The class of a pod, as stored in the pod object.
 
@@ -545,23 +545,23 @@ cdef class PodClasses:
         known = getattr(pod, "interned", None)
         if known is not None and (<InternedClass>known).owner == self.number:
             return (<InternedClass>known).pod_class
-        cdef tuple held = resized(pod), parts = _parts(pod), last = self.recent.get(SPEC.of(pod))
+        cdef tuple held = resized(pod), last = self.recent.get(SPEC.of(pod))
         namespace = NAMESPACE.of(METADATA.of(pod))
-        if last is None or namespace != last[0] or held != last[1]:
+        if last is None or namespace != last[0] or (held is not last[1] and held != last[1]):
             last = None
-        if last is not None and _are_same(parts, last[2]):
+        if last is not None and _has_parts(pod, last[2]):
             return last[3]
         # The ledger may depend on all fields of a pod.
         shape = last[4] if last is not None and self.ledger_of is None else _intern_shape(self, pod)
         pod_class = _find(self, pod, shape)
-        self.recent.put(SPEC.of(pod), (namespace, held, parts, pod_class, shape))
+        self.recent.put(SPEC.of(pod), (namespace, held, _parts(pod), pod_class, shape))
         self.remember(pod, pod_class)
         return pod_class
 
     cdef int32_t intern_after(self, pod, before) except -1:
         """Return the class of a pod, comparing it with an earlier state of the pod first."""
         if not self.knows(pod) and self.knows(before) and SPEC.of(pod) is SPEC.of(before) \
-                and _are_same(_parts(pod), _parts(before)) and resized(pod) == resized(before) \
+                and _has_parts(pod, _parts(before)) and resized(pod) == resized(before) \
                 and NAMESPACE.of(METADATA.of(pod)) == NAMESPACE.of(METADATA.of(before)):
             self.remember(pod, self.intern(before))
         return self.intern(pod)

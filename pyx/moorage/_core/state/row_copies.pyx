@@ -61,28 +61,25 @@ cdef class RowCopies:
         """Return the pod classes of the source; None if nothing has been copied."""
         return None if self.source is None else self.source.classes
 
-    def is_behind(self, ClusterState source not None):
-        """Whether a cluster has changed since the last update, or is not the source.
-
-        Parameters
-        ----------
-        source : ClusterState
-
-        Returns
-        -------
-        bool
-        """
-        return self.source is not source or self.cursor != source.log.head
-
     def update(self, ClusterState source not None):
         """Copy the rows that have changed since the last update; all rows of a new source.
 
-        If an exception is raised, the copy is empty until the next update.
+        If an exception is raised, the copy is empty until the next update. The lock of the cluster is held.
 
         Parameters
         ----------
         source : ClusterState
         """
+        if self.source is source and self.cursor == source.log.head:
+            return
+        lock_fastrlock(source.lock, -1, True)  # a with statement costs as much as the copy of a row
+        try:
+            self._update(source)
+        finally:
+            unlock_fastrlock(source.lock)
+
+    cdef int _update(self, ClusterState source) except -1:
+        """Call `update` with the lock of the cluster."""
         lock_fastrlock(self.lock, -1, True)
         try:
             if self.source is not source:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from msgspec.structs import replace
 
 from moorage.framework.plugin.events import NODE, NODE_ADD, POD, ActionType, on
-from moorage.objects import Pod
+from moorage.objects import Node, Pod
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from tests.core.make import node
 from tests.queue.make import Clock, fail, make_queue, names, places, queued, rejecting, saying
@@ -118,6 +118,23 @@ def test_events_of_several_objects_move_pods_as_one_by_one(
             queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, new)
 
     assert moved(lambda queue: queue.move_all_for_each(NODE_ADD, nodes)) == moved(one_by_one)
+
+
+def test_objects_of_events_are_read_as_long_as_a_hint_waits_for_one() -> None:
+    """Later ones have no effect, so that those of bound pods need not be made."""
+    queue, read = make_queue(rejecting("R", ADDED)), []
+    queue.add(queued("a"))
+    fail(queue, "R")
+
+    def nodes() -> Iterator[Node]:
+        for name in "mnop":
+            read.append(name)
+            yield node(name)
+
+    queue.move_all_for_each(NODE_ADD, nodes())
+    assert (places(queue).get("unschedulable"), read) == (None, ["m", "n"])
+    queue.move_all_for_each(NODE_ADD, nodes())
+    assert read == ["m", "n"]
 
 
 def test_an_event_may_have_an_effect_where_a_hint_waits_for_it() -> None:

@@ -12,6 +12,7 @@ from typing import Protocol
 from moorage._core.base.resources import PodGates
 from moorage._core.base.watch_events import WatchEvent
 from moorage._core.decide import bulk_operations as batches
+from moorage._core.decide.reported_pods import confirm_pods
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Node, Pod
 
@@ -265,7 +266,7 @@ class SchedulerCache(ClusterCache):
             With ``spec.node_name``. The pod of an event is made when it is read.
         """
         with self.lock:
-            batches.confirm_pods(self.state, pods)
+            confirm_pods(self.state, pods)
 
     def remove_added(self, pods: Sequence[Pod | WatchEvent[Pod]]) -> list[Pod | WatchEvent[Pod]]:
         """Remove those of some pods that have been added.

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from moorage._core.base.watch_events import Notice, WatchEvent
-from moorage._core.decide.bulk_operations import add_reported, confirm_reported, evictions, preemptions
+from moorage._core.decide.reported_pods import add_reported, confirm_reported, evictions, preemptions
 from moorage._core.services.queued_pods import CreationClock
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError

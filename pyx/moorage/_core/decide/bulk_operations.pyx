@@ -7,24 +7,21 @@ from libc.stdint cimport int32_t, int64_t
 from moorage.errors import CacheError
 
 from moorage._core.base cimport (
-    ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, VOLUMES,
-    Field, Notice, StringIndex, WatchEvent, made,
+    ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, UID, VOLUMES, Field, StringIndex,
 )
 from moorage._core.base.watch_events cimport _likeness
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, NewPod, PodRecord, PodState, Replicas,
     prefetch, replicas_of,
 )
-from moorage._core.state.pod_spec cimport is_only_bound
 from moorage._core.state.pod_spec import bound
 
 cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject** ob_item
 
-cdef Field PHASE = Field("phase"), LABELS = Field("labels"), FINALIZERS = Field("finalizers")
+cdef Field LABELS = Field("labels"), FINALIZERS = Field("finalizers")
 cdef Field OWNER_REFERENCES = Field("owner_references"), RESOURCE_CLAIMS = Field("resource_claims")
-cdef frozenset FINISHED = frozenset(("Succeeded", "Failed"))
 cdef enum:
     POD_AHEAD = 16  # prefetch distance of the objects of pods, which are in memory far away
     LINE = 64       # bytes of a cache line
@@ -356,131 +353,6 @@ def finish_bindings(ClusterState state not None, pods, double deadline):
     _finish(state, numbers, deadline)
 
 
-def confirm_reported(ClusterState state not None, notices):
-    """Confirm the leading assumed pods that notices report as bound; see `confirm_pods`.
-
-    Parameters
-    ----------
-    state : ClusterState
-    notices : iterable of Notice
-        Of pods.
-
-    Returns
-    -------
-    list of Notice
-        The notices of these pods.
-    """
-    cdef list out = []
-    cdef Notice notice
-    cdef int32_t number
-    for notice in notices:
-        if not _reports_binding(notice):
-            break
-        number = state._known(_likeness(notice._new))
-        if number < 0 or state.ledger.state_of(number) != ASSUMED:
-            break
-        _confirm_assumed(state, number, notice._new)
-        out.append(notice)
-    return out
-
-
-def add_reported(ClusterState state not None, notices):
-    """Add the leading pods that notices report as bound by other schedulers.
-
-    It stops before a pod that is in the cache, or that the cache refuses.
-
-    Parameters
-    ----------
-    state : ClusterState
-    notices : iterable of Notice
-        Of pods.
-
-    Returns
-    -------
-    list of Notice
-        The notices of these pods.
-    """
-    cdef list out = [], pods = []
-    cdef Notice notice
-    cdef set seen = set()
-    for notice in notices:
-        if not _reports_binding(notice):
-            break
-        old, uid = notice.old, UID.of(METADATA.of(_likeness(notice._new)))
-        if uid in seen or state._known(old) >= 0:
-            break
-        new = notice.new
-        try:
-            if is_only_bound(old, new):  # the specification need not be read again
-                state.classes.remember(new, state.classes.intern(old))
-            state.classes.intern(new)
-        except ValueError:
-            break
-        seen.add(uid)
-        pods.append(new)
-        out.append(notice)
-    if pods:
-        _place_new(state, pods, ADDED)
-    return out
-
-
-cdef bint _follows(WatchEvent event, object held) except -1:
-    """Whether an event is the next one of an object, which is held by itself or by an event."""
-    return event._previous is held or event._previous is made(held)
-
-
-cdef bint _reports_binding(Notice notice) except -1:
-    """Whether a notice says that a pod got a node, and the pod has not finished."""
-    cdef object old, new
-    if notice._new is None or notice._old is None:
-        return False
-    if type(notice._new) is WatchEvent and _follows(<WatchEvent>notice._new, notice._old):
-        # Of the events whose object is not made, bindings alone change the node.
-        return (<WatchEvent>notice._new).is_binding and PHASE.of(STATUS.of(made(notice._old))) not in FINISHED
-    old, new = made(notice._old), made(notice._new)
-    return (
-        PHASE.of(STATUS.of(new)) not in FINISHED and not NODE_NAME.of(SPEC.of(old))
-        and bool(NODE_NAME.of(SPEC.of(new))) and _has_same_uid(old, new)
-    )
-
-
-def evictions(notices):
-    """Return the leading notices of pods on nodes that are each changed and then deleted.
-
-    The pods have not finished, and are on the same node before and after the change.
-
-    Parameters
-    ----------
-    notices : iterable of Notice
-        Of pods.
-
-    Returns
-    -------
-    list of (Notice, Notice)
-        The change and the deletion of each pod.
-    """
-    cdef list out = []
-    cdef Notice notice, change = None
-    cdef object old, deleted
-    for notice in notices:
-        if change is None:
-            if notice._old is None or notice._new is None:
-                break
-            change = notice
-            continue
-        if notice._new is not None:
-            break
-        if not (_keeps_binding(change) or _is_update_on_node(change.old, change.known)):
-            break
-        old, deleted = change.likeness, notice.likeness
-        # A tombstone has no metadata.
-        if type(deleted) is not type(old) or not _has_same_uid(deleted, old):
-            break
-        out.append((change, notice))
-        change = None
-    return out
-
-
 def end_at_once(ClusterState state not None, pods, known, bint is_controlled):
     """Whether evictions would delete pods at once, and no controller would react.
 
@@ -519,156 +391,6 @@ cpdef bint has_dependencies(pod) except -1:
     """Whether controllers may have work when a pod changes or goes: it has owners, volumes or claims."""
     spec = SPEC.of(pod)
     return bool(OWNER_REFERENCES.of(METADATA.of(pod)) or VOLUMES.of(spec) or RESOURCE_CLAIMS.of(spec))
-
-
-def preemptions(ClusterState state not None, notices, written):
-    """Return the leading notices by preemptor, if they report what was written, and nothing else.
-
-    Parameters
-    ----------
-    state : ClusterState
-    notices : iterable of Notice
-        Of pods.
-    written : sequence of WatchEvent
-        What `ObjectMap.preempt` has written.
-
-    Returns
-    -------
-    list of (list of (Notice or None, Notice), Notice)
-        For each preemptor the change, if there is one, and the deletion of each victim, and its own change.
-        Empty where there are other notices, or a victim is in the cache.
-    """
-    cdef list out = [], gone = []
-    cdef Notice notice, change = None
-    cdef WatchEvent event
-    reported = iter(notices)
-    for event in written:
-        notice = next(reported, None)
-        if notice is None:
-            return []
-        if event.type == "DELETED":
-            if notice._new is not None or notice._old is not event and notice._old is not event._object \
-                    or state._known(_likeness(event)) >= 0:
-                return []
-            gone.append((change, notice))
-            change = None
-        elif notice._old is None or notice._new is not event and notice._new is not event._object:
-            return []
-        elif event._make is not None:
-            change = notice
-        else:
-            out.append((gone, notice))
-            gone = []
-    return out
-
-
-cdef bint _keeps_binding(Notice change) except -1:
-    """Whether a pod has been bound, has not finished, and is only changed in conditions: as events tell that
-    hold it."""
-    cdef WatchEvent event
-    if type(change._new) is not WatchEvent or type(change._old) is not WatchEvent:
-        return False
-    event = change._old
-    if not event.is_binding or (<WatchEvent>change._new)._previous is not event:
-        return False
-    return PHASE.of(STATUS.of(event.subject())) not in FINISHED
-
-
-cdef bint _is_update_on_node(object old, object new) except -1:
-    """Whether a pod is on one node before and after a change, and has not finished."""
-    cdef object node = NODE_NAME.of(SPEC.of(old))
-    if not node or PHASE.of(STATUS.of(old)) in FINISHED:
-        return False
-    return new is old or (
-        NODE_NAME.of(SPEC.of(new)) == node and _has_same_uid(old, new)
-        and PHASE.of(STATUS.of(new)) not in FINISHED
-    )
-
-
-cdef bint _has_same_uid(object pod, object other) except -1:
-    """Whether two objects have one UID."""
-    return UID.of(METADATA.of(pod)) == UID.of(METADATA.of(other))
-
-
-def confirm_pods(ClusterState state not None, pods):
-    """Add pods that the scheduler of this cache has bound, as the informer reports them.
-
-    A pod that has only been bound since it was assumed keeps its class, so that its spec is not read again;
-    if an event of the store says so, its object is made when it is read. A pod that is in the cache and not
-    assumed is ignored.
-
-    Parameters
-    ----------
-    state : ClusterState
-    pods : iterable of (Pod or WatchEvent)
-        As they are reported, with spec.nodeName set; or the event that makes the reported pod.
-
-    Raises
-    ------
-    CacheError
-        A pod has no UID. The pods before it have been added.
-    """
-    cdef int32_t number
-    for held in pods:
-        number = state._known(_likeness(held))
-        if number < 0:
-            state.add_pod(made(held))
-        elif state.ledger.state_of(number) == ASSUMED:
-            _confirm_assumed(state, number, held)
-
-
-cdef int _confirm_assumed(ClusterState state, int32_t number, object held) except -1:
-    """Add an assumed pod as it is reported, by itself or by the event that makes it."""
-    if type(held) is WatchEvent:
-        if _only_binds(state, number, <WatchEvent>held):
-            return state._confirm(number, (<WatchEvent>held).kept())
-    pod = made(held)
-    if is_only_bound(state.ledger.model_of(number), pod):
-        state.classes.remember(pod, state.ledger.class_of(number))
-        if state.journal.depth == 0 and state._is_confirmed_by(number, pod):
-            return state._confirm(number, pod)
-    state.add_pod(pod)
-
-
-def confirm_bindings(ClusterState state not None, notices):
-    """Confirm the leading assumed pods that notices report as bound where they were assumed, and otherwise
-    unchanged.
-
-    Parameters
-    ----------
-    state : ClusterState
-    notices : iterable of Notice
-        Of pods.
-
-    Returns
-    -------
-    int
-        The number of leading notices of that kind.
-    """
-    cdef Notice notice
-    cdef int32_t number, count = 0
-    for notice in notices:
-        if type(notice._new) is not WatchEvent or not _reports_binding(notice):
-            break
-        number = state._known(_likeness(notice._new))
-        if number < 0 or state.ledger.state_of(number) != ASSUMED \
-                or not _only_binds(state, number, <WatchEvent>notice._new):
-            break
-        state._confirm(number, notice._new)
-        count += 1
-    return count
-
-
-cdef bint _only_binds(ClusterState state, int32_t number, WatchEvent event) except -1:
-    """Whether an event only binds the assumed pod with a number to the node where it is, and the pod can be
-    confirmed in place (see `ClusterState._is_confirmed_by`)."""
-    cdef Ledger ledger = state.ledger
-    if not event.is_binding or state.journal.depth or event.before() is not ledger.objects[number] \
-            and not is_only_bound(ledger.model_of(number), event.before()):
-        return False
-    if not state.table.has_ports(ledger.row_of(number), state.classes.shape(ledger.class_of(number)).ports):
-        return False
-    return event._argument == state._node_of(number)
 
 
 # ---- pods of a template by their ordinals

@@ -108,6 +108,7 @@ class Run:
             if controllers is not None:
                 controllers.control.has_new_claims = False
             scheduler.volumes.settle()
+            self.resume(scheduler.cache.clock())  # of pods that were deleted while they waited on Permit
             queue.activate([info.pod for info in queue.inactive()])
             self._try_all()
             self._retry_groups()

@@ -240,6 +240,13 @@ def test_a_group_that_failed_beside_a_deleted_waiting_pod_is_tried_again() -> No
     assert sorted(on_nodes(one.scheduler)) == ["p2", "p3", "p4"]
 
 
+def test_a_deleted_waiting_pod_is_not_evicted_by_the_next_run() -> None:
+    one = with_waiting_pod([2])
+    one.delete(pick=0)
+    one.create(group="g", count=3, priority=5, gated=0)
+    assert dict(one.scheduler.run().evicted) == {}
+
+
 def test_a_waiting_pod_that_is_preempted_returns_to_the_queue() -> None:
     one = with_waiting_pod([2])
     one.create(group="g", count=2, priority=5, gated=0)

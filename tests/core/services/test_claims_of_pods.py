@@ -56,7 +56,8 @@ class Claims:
         return replace(one, spec=POD_SPEC, status=PodStatus(resource_claim_statuses=told))
 
     def of(self, one: Pod) -> list[ResourceClaim]:
-        return [self.by_key[f"default/{each.resource_claim_name}"] for each in one.status.resource_claim_statuses]
+        told = one.status.resource_claim_statuses
+        return [self.by_key[f"default/{each.resource_claim_name}"] for each in told]
 
     def change(self, name: str, **fields: object) -> None:
         self.by_key[f"default/{name}"] = replace(self.by_key[f"default/{name}"], **fields)

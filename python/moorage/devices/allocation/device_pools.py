@@ -321,7 +321,7 @@ class DevicePool:
     @lazy_attribute
     def selects_nodes(self) -> bool:
         """Whether devices choose their nodes each."""
-        return any([one.slice.spec.per_device_node_selection for one in self.slices])
+        return bool([one for one in self.slices if one.slice.spec.per_device_node_selection])
 
     @lazy_attribute
     def is_of_node(self) -> bool:
@@ -332,12 +332,12 @@ class DevicePool:
     @lazy_attribute
     def is_last(self) -> bool:
         """Whether a device has binding conditions: such pools come after all others."""
-        return any([one.kind.is_last for one in self.slices])
+        return bool([one for one in self.slices if one.kind.is_last])
 
     @lazy_attribute
     def has_counters(self) -> bool:
         """Whether shared counters may decide about a device."""
-        return bool(self.counters or self.others) or any([one.kind.consumes for one in self.slices])
+        return bool(self.counters or self.others or [one for one in self.slices if one.kind.consumes])
 
 
 @dataclass(eq=False)
@@ -508,7 +508,9 @@ class DeviceSlices:
             if unusable:
                 pools.add(next((pool for key, pool in unusable if key not in by_pool), None))
         found = [pool for pool in pools if pool is not None]
-        return found if len(found) < 2 else sorted(found, key=lambda pool: (pool.is_last, pool.driver, pool.name))
+        if len(found) > 1:
+            found.sort(key=lambda pool: (pool.is_last, pool.driver, pool.name))
+        return found
 
     @lazy_attribute
     def _unusable(self) -> tuple[list[tuple[tuple[str, str], DevicePool]], ...]:
@@ -553,7 +555,7 @@ class DeviceSlices:
         others: list[PublishedSlice],
     ) -> DevicePool:
         """The pool of its slices for a node, of those of them with devices for it, and of other slices."""
-        if any([one.kind.repeats for one in usable]) or (len(usable) > 1 and _share_names(usable)):
+        if [one for one in usable if one.kind.repeats] or (len(usable) > 1 and _share_names(usable)):
             return DevicePool(*key, is_invalid=True)
         if not (self._features.partitionable and (key in self._counting or self._of_pool[key].consuming)):
             return DevicePool(*key, usable)

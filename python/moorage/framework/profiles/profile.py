@@ -213,7 +213,7 @@ class Profile:
         ----------
         pod : Pod
         """
-        return any([one.concerns(pod) for one in self._device_plugins])
+        return bool([one for one in self._device_plugins if one.concerns(pod)])
 
     @lazy_attribute
     def _device_plugins(self) -> list[VolumePlugin]:

@@ -3,7 +3,8 @@
 from moorage.errors import MoorageError
 
 from moorage._core.base cimport (
-    CONTAINER_STATUSES, DELETION_TIMESTAMP, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE, SPEC, STATUS, UID, Field,
+    CONTAINER_STATUSES, DELETION_TIMESTAMP, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE, SPEC, STATUS, UID,
+    Field,
 )
 
 cdef Field RESOURCE_CLAIMS = Field("resource_claims"), STATUSES = Field("resource_claim_statuses")
@@ -155,7 +156,8 @@ cdef class AlikePods:
         cdef dict keys = {}
         cdef Py_ssize_t each
         status = STATUS.of(pod)
-        if SPEC.of(pod) is not self.spec or CONTAINER_STATUSES.of(status) or INIT_CONTAINER_STATUSES.of(status):
+        if SPEC.of(pod) is not self.spec \
+                or CONTAINER_STATUSES.of(status) or INIT_CONTAINER_STATUSES.of(status):
             return False
         try:
             claims = pod_claims(pod, self.find)

@@ -1,10 +1,13 @@
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from moorage._core.base.watch_events import WatchEvent
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 
 KNOWN: str
+NEW_POD: np.dtype[np.void]
 NOT_ASSUMED: str
 PENDING: int
 

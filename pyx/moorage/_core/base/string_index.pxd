@@ -2,10 +2,12 @@ cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, uint32_t
 
+
 cdef struct IndexSlot:
     PyObject* key  # owned; NULL: the slot is free
     int32_t value
     uint32_t hash  # the lower bits of the hash of the key
+
 
 @cython.final
 cdef class StringIndex:

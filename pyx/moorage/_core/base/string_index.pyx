@@ -1,4 +1,4 @@
-"""A hash table from strings to numbers, in one array: most look-ups read one cache line and compare no text."""
+"""A hash table from strings to numbers, in one array: most look-ups read one cache line."""
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.string cimport memcpy
@@ -19,8 +19,8 @@ cdef enum:
 cdef class StringIndex:
     """Numbers by string, with linear probing; at most half of the slots are in use.
 
-    Its changes are not recorded in a journal: who makes one inside of a transaction registers the reverse. The
-    table never shrinks, so putting back what was removed takes no memory.
+    Its changes are not recorded in a journal: who makes one inside of a transaction registers the reverse.
+    The table never shrinks, so putting back what was removed takes no memory.
     """
 
     def __cinit__(self):
@@ -111,7 +111,7 @@ cdef class StringIndex:
             _prefetch(self.slots + ((<PyASCIIObject*>key).hash & (self.capacity - 1)))
 
     cdef IndexSlot* slot_for(self, str key) except NULL:
-        """Return the slot of a string, with the number -1 if it is new, valid until the table changes again."""
+        """Return the slot of a string, with number -1 if it is new; valid until the table changes again."""
         cdef IndexSlot* slot = _slot_of(self, key)
         if slot.key != NULL:
             return slot

@@ -253,7 +253,7 @@ cdef tuple split_uid(str uid):
 
 
 cdef Py_ssize_t _ordinal_of(str uid, int64_t* ordinal) noexcept:
-    """Return the length of the prefix of a UID that has the form of a replica's, and set the ordinal; else -1."""
+    """Set the ordinal of a UID that has the form of a replica's; return the length of its prefix, or -1."""
     cdef Py_ssize_t end = len(uid), at = end - 1
     cdef int64_t scale = 1
     ordinal[0] = 0

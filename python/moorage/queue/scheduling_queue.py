@@ -617,21 +617,13 @@ class SchedulingQueue:
             False for pods that stay.
         """
         with self._lock:
-            self._move_all(event, old, new, check)
-
-    def _move_all(
-        self, event: ClusterEvent, old: Any, new: Any, check: Callable[[Pod], bool] | None = None
-    ) -> bool:
-        """Do what `move_all_to_active_or_backoff_queue` does; return False where the event can have no effect
-        any more, whatever its object."""
-        listeners = self._listening(event)
-        if not (listeners or self._in_flight.has_listeners) or not self.hints.is_registered(event):
-            return False
-        moves = self._possible_moves(listeners, event, old, new)
-        if check is not None:
-            moves = [move for move in moves if check(move[0].pod)]
-        self._sweep(moves, event, old, new)
-        return True
+            listeners = self._listening(event)
+            if not (listeners or self._in_flight.has_listeners) or not self.hints.is_registered(event):
+                return
+            moves = self._possible_moves(listeners, event, old, new)
+            if check is not None:
+                moves = [move for move in moves if check(move[0].pod)]
+            self._sweep(moves, event, old, new)
 
     def _possible_moves(
         self, listeners: Listeners, event: ClusterEvent, old: Any, new: Any
@@ -699,13 +691,11 @@ class SchedulingQueue:
             self._places.units.regroup(keys)
 
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
-        """Call `move_all_to_active_or_backoff_queue` for the same event of several new objects, in order, which
-        are read as long as the event can have an effect."""
+        """Move pods as for one event after the other; `news` are read while the event can have an effect."""
         with self._lock:
-            if self.may_react(event):
-                for new in news:
-                    if not self._move_all(event, None, new):
-                        break
+            left = iter(news)
+            while self.may_react(event) and (new := next(left, None)) is not None:
+                self.move_all_to_active_or_backoff_queue(event, None, new)
 
     def record_evictions(self, evictions: Iterable[tuple[Notice[Pod], Notice[Pod]]]) -> None:
         """Record the changes and deletions of pods for the pods in flight, where no pod is unschedulable."""

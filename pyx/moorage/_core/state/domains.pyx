@@ -253,7 +253,8 @@ cdef class Domains:
         attributes = min(attribute_sets, key=self._count_classes)
         pointers = Buffer(Journal(), sizeof(void*))
         out = Matched(key, matches, attributes, all_pods, _buffer(self, self.rows), pointers)
-        found = {each for attribute in attributes for each in self.classes_of.get(attribute, ()) if matches(each)}
+        possible = [self.classes_of.get(attribute, ()) for attribute in attributes]
+        found = {each for classes in possible for each in classes if matches(each)}
         if found:  # else no pod counts, and the ledger need not be read
             matching = np.zeros(self.n_classes, dtype=np.uint8)
             for pod_class in found:

@@ -283,6 +283,26 @@ def test_a_plugin_that_signs_takes_part() -> None:
     assert outcomes(one, *pods) == [("d", False), ("c", True), ("b", True)]
 
 
+class ByName(Broken):
+    """Signs the name of a pod."""
+
+    def sign_pod(self, pod: Pod) -> Any:
+        return {"name": pod.name}
+
+
+@pytest.mark.parametrize("plugin", [None, Broken(), ByName()])
+def test_routes_tell_where_signatures_differ(plugin: Any) -> None:
+    """Also of pods that have all objects in common but their metadata."""
+    one = scheduler() if plugin is None else with_plugin(plugin)[0]
+    first = large("p")
+    alike = replace(first, metadata=replace(first.metadata, name="q", uid="q"))
+    larger = pod("r", requests={"cpu": 2})
+    batch = one.context.batch_of([first, alike, larger])
+    bits = [batch.route(at) & Route.SIGNATURE for at in range(3)]
+    differ = [a != b for a, b in itertools.pairwise(bits)]
+    assert differ == [isinstance(plugin, ByName), True]
+
+
 def test_a_plugin_that_fails_on_the_last_node_does_not_make_it_full() -> None:
     plugin = Broken()
     one, pods = with_plugin(plugin)

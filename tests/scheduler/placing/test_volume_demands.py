@@ -464,3 +464,11 @@ def test_which_rows_meet_a_demand(
     if demand.rows == 4:
         with pytest.raises(IndexError):
             demand.is_met_by(np.array([4], dtype=np.int32))
+
+
+def test_volumes_are_counted_as_their_pods_are_bound() -> None:
+    others = [csi_node("a", d=2), *map(with_capacity, claimed("c", volume("c", ("d", "h"))))]
+    one = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p", volumes=(uses(claim="c"),))], others=others))
+    one.run()
+    in_use = one.handle.derived(VolumesInUse.of)
+    assert (in_use.claims, in_use.attached.pods_with) == ({"default/c": 1}, {("d", "h"): {0: 1}})

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, Self, TypeVar, final
 
 from .watch_events import Notice, WatchEvent
 
@@ -46,6 +46,6 @@ class IndexedObjects(Generic[_T]):
 
 @final
 class Reader:
-    def __init__(
-        self, find: Callable[[str], Any], contents: IndexedObjects[Any], assumed: dict[str, Any] | None = None
-    ) -> None: ...
+    def __new__(
+        cls, find: Callable[[str], Any], contents: IndexedObjects[Any], assumed: dict[str, Any] | None = None
+    ) -> Self: ...

@@ -1,5 +1,5 @@
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Self
 
 from moorage._core.base.indexed_objects import Reader
 from moorage.objects.model.pod import Pod
@@ -7,13 +7,13 @@ from moorage.objects.model.pod import Pod
 MANY_USERS: int
 
 class BoundClaims:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         readers: tuple[Reader, Reader, Reader, Reader],
         names: tuple[str, str, tuple[str, ...]],
         in_use: Any,
         batch: Any,
         counts: bool,
-    ) -> None: ...
+    ) -> Self: ...
     def describe(self, pod: Pod) -> tuple[Hashable, ...] | None: ...
     def take(self, at: int) -> list[tuple[int, int, int]] | None: ...

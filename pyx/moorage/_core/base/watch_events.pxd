@@ -39,4 +39,5 @@ cdef str _key(object obj)
 cdef str _key_of(object held)
 cdef object _likeness(object held)
 cdef object _uid(object held)
+cdef bint is_of_conditions(Notice change) except -1
 cdef Notice _notice(object old, object new)

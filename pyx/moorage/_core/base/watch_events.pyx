@@ -753,6 +753,13 @@ cdef object _likeness(object held):
     return (<WatchEvent>held).subject() if type(held) is WatchEvent else held
 
 
+cdef bint is_of_conditions(Notice change) except -1:
+    """Whether a bound pod is changed in conditions alone, as the events tell that hold it."""
+    if type(change._new) is not WatchEvent or type(change._old) is not WatchEvent:
+        return False
+    return (<WatchEvent>change._old).is_binding and (<WatchEvent>change._new)._previous is change._old
+
+
 cdef object _uid(object held):
     """Return the UID of an object that is held by itself or by an event."""
     return UID.of(METADATA.of(_likeness(held)))

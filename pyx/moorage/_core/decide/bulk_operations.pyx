@@ -10,7 +10,7 @@ from moorage._core.base cimport (
     ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, VOLUMES,
     Field, Notice, WatchEvent, made,
 )
-from moorage._core.base.watch_events cimport _likeness
+from moorage._core.base.watch_events cimport _likeness, is_of_conditions
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, PodState, Replicas,
     prefetch, replicas_of,
@@ -397,16 +397,13 @@ def evictions(notices):
     """
     cdef list out = []
     cdef Notice notice, change = None
-    cdef object old, deleted
     for notice in notices:
         if change is None:
             if notice._old is None or notice._new is None:
                 break
             change = notice
             continue
-        if notice._new is not None:
-            break
-        if not (_keeps_binding(change) or _is_update_on_node(change.old, change.known)):
+        if notice._new is not None or not _is_update_on_node(change):
             break
         old, deleted = change.likeness, notice.likeness
         # A tombstone has no metadata.
@@ -436,8 +433,7 @@ def end_at_once(ClusterState state not None, pods, known, bint is_controlled):
         False for pods that are assumed, terminating or unknown, or have finalizers.
     """
     cdef int32_t number
-    for held, latest in zip(pods, known, strict=True):
-        pod = _likeness(held)
+    for pod, latest in zip([_likeness(held) for held in pods], known, strict=True):
         number, meta = state._known(pod), METADATA.of(pod)
         if latest is None or number >= 0 and state.ledger.state_of(number) == ASSUMED:
             return False
@@ -498,27 +494,16 @@ def preemptions(ClusterState state not None, notices, written):
     return out
 
 
-cdef bint _keeps_binding(Notice change) except -1:
-    """Whether a pod has been bound, has not finished, and is only changed in conditions: as events tell that
-    hold it."""
-    cdef WatchEvent event
-    if type(change._new) is not WatchEvent or type(change._old) is not WatchEvent:
-        return False
-    event = change._old
-    if not event.is_binding or (<WatchEvent>change._new)._previous is not event:
-        return False
-    return PHASE.of(STATUS.of(event.subject())) not in FINISHED
-
-
-cdef bint _is_update_on_node(object old, object new) except -1:
+cdef bint _is_update_on_node(Notice change) except -1:
     """Whether a pod is on one node before and after a change, and has not finished."""
-    cdef object node = NODE_NAME.of(SPEC.of(old))
+    if is_of_conditions(change):
+        return PHASE.of(STATUS.of(change.likeness)) not in FINISHED
+    old, new = change.old, change.known
+    node = NODE_NAME.of(SPEC.of(old))
     if not node or PHASE.of(STATUS.of(old)) in FINISHED:
         return False
-    return new is old or (
-        NODE_NAME.of(SPEC.of(new)) == node and _has_same_uid(old, new)
-        and PHASE.of(STATUS.of(new)) not in FINISHED
-    )
+    return new is old or (NODE_NAME.of(SPEC.of(new)) == node and _has_same_uid(old, new)
+                          and PHASE.of(STATUS.of(new)) not in FINISHED)
 
 
 cdef bint _has_same_uid(object pod, object other) except -1:
@@ -772,7 +757,6 @@ def remove_added(ClusterState state not None, pods):
     ----------
     state : ClusterState
     pods : iterable of (Pod or WatchEvent)
-        Each pod, or the event that makes it.
 
     Returns
     -------

@@ -104,6 +104,7 @@ def test_the_copy_of_an_informer() -> None:
         "count": lambda: one.count("name", "p"),
         "by_index": lambda: one.by_index("name", "p"),
         "select": lambda: one.select("name", ["p"], lambda pod: True),
+        "likenesses_by_index": lambda: one.likenesses_by_index("name", "p"),
         "items_by_index": lambda: one.items_by_index("name", "p"),
         "list_index_func_values": lambda: one.list_index_func_values("name"),
         "save": one.save,

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from moorage._core.base.resources import PodGates
 from moorage._core.base.watch_events import WatchEvent
@@ -21,6 +21,7 @@ from .node_info import Follower, NodeInfo, NodeInfoMap
 from .node_tree import KNOWN
 from .snapshot import CacheDump, dump
 
+H = TypeVar("H", bound=Pod | WatchEvent[Pod])
 CLEAN_ASSUMED_PERIOD = 1.0
 NEVER = float("inf")
 BINDING = "Couldn't expire cache for pod %s/%s. Binding is still in progress."
@@ -268,7 +269,7 @@ class SchedulerCache(ClusterCache):
         with self.lock:
             confirm_pods(self.state, pods)
 
-    def remove_added(self, pods: Sequence[Pod | WatchEvent[Pod]]) -> list[Pod | WatchEvent[Pod]]:
+    def remove_added(self, pods: Sequence[H]) -> list[H]:
         """Remove those of some pods that have been added.
 
         Parameters

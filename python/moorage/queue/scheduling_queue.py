@@ -321,9 +321,7 @@ class SchedulingQueue:
         with self._lock:
             known, nominated, flying = self._places.infos, self.nominator.nodes, self._in_flight
             uids = [pod.metadata.uid for pod in pods]
-            if not (known.keys().isdisjoint(uids) and nominated.keys().isdisjoint(uids)):
-                return True
-            return any(map(flying.__contains__, uids))
+            return any(uid in known or uid in nominated or uid in flying for uid in uids)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods to the active queue, regardless of hints and backoff.

@@ -1,10 +1,13 @@
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from moorage._core.base.watch_events import WatchEvent
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
+
+_H = TypeVar("_H", bound=Pod | WatchEvent[Pod])
 
 KNOWN: str
 NEW_POD: np.dtype[np.void]
@@ -25,9 +28,7 @@ def end_at_once(
     is_controlled: bool,
 ) -> bool: ...
 def has_dependencies(pod: Pod) -> bool: ...
-def remove_added(
-    state: ClusterState, pods: Iterable[Pod | WatchEvent[Pod]]
-) -> list[Pod | WatchEvent[Pod]]: ...
+def remove_added(state: ClusterState, pods: Iterable[_H]) -> list[_H]: ...
 def forget_template(state: ClusterState, template: Pod, first: int, pods: int) -> None: ...
 def finish_template(state: ClusterState, template: Pod, first: int, pods: int, deadline: float) -> None: ...
 def confirm_template(state: ClusterState, template: Pod, first: int, pods: int) -> None: ...

@@ -147,6 +147,14 @@ def methods(kind: type) -> list[str]:
     return [name for name in dir(kind) if not name.startswith("_") or name in ("__len__", "__getitem__")]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _frozen() -> Iterator[None]:
+    """Collections of children leave out the objects of earlier tests, whose memory they would copy."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
     return instances()

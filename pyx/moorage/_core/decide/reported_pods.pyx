@@ -1,4 +1,4 @@
-"""What notices report about pods on nodes, entered into the cache in one step: bindings, evictions, preemptions."""
+"""What notices report about pods on nodes, entered into the cache in one step: bindings and evictions."""
 
 from libc.stdint cimport int32_t
 

@@ -134,8 +134,11 @@ def not_terminating(pods):
 
 cdef BoundPods pods_with_numbers(ClusterState state, list numbers):
     """The pods with some numbers."""
-    cdef Ledger ledger = state.ledger
+    cdef Ledger ledger
     cdef int32_t number
+    if not numbers:
+        return BoundPods([], [])
+    ledger = state.ledger
     return BoundPods(
         [ledger.object_of(number) if ledger.record(number).origin else ledger.objects[number]
          for number in numbers],

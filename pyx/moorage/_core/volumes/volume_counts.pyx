@@ -99,7 +99,10 @@ cdef class VolumeCounts:
 
     cdef object _look_up(self, str key):
         """The volume that is counted for a claim; None if none is."""
-        cdef object claim = self.claims.read(key), volume, source
+        cdef object claim, volume, source
+        if self.claims is None:
+            raise RuntimeError("read_by was not called")
+        claim = self.claims.read(key)
         if claim is None:
             return None
         name = VOLUME_NAME.of(CLAIM_SPEC.of(claim))

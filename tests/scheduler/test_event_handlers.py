@@ -35,16 +35,16 @@ def one(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     scheduler.sync()
     assert scheduler.queue.pop(timeout=0) is not None
     SEEN.clear()
-    move = SchedulingQueue._move_all
+    move = SchedulingQueue.move_all_to_active_or_backoff_queue
 
-    def see(self: SchedulingQueue, event: Any, old: Any, new: Any, check: Any = None) -> bool:
+    def see(self: SchedulingQueue, event: Any, old: Any, new: Any, check: Any = None) -> None:
         SEEN.append((event.label, old.name if old else "", new.name if new else "", check is not None))
-        return move(self, event, old, new, check)
+        move(self, event, old, new, check)
 
     def see_run(self: SchedulingQueue, event: Any, notices: Any) -> int:
         return 0  # so that each is passed by itself
 
-    monkeypatch.setattr(SchedulingQueue, "_move_all", see)
+    monkeypatch.setattr(SchedulingQueue, "move_all_to_active_or_backoff_queue", see)
     monkeypatch.setattr(SchedulingQueue, "record_run", see_run)
     return scheduler
 

@@ -193,8 +193,7 @@ class Run:
     def _next(self) -> list[QueuedPodInfo]:
         """Return the pods to try when the active queue is empty.
 
-        They are pods that the binding of others has moved, else pods that were moved while pods were being
-        bound, else preemptors.
+        They are pods that bindings of others have moved, else those moved during a binding, else preemptors.
         """
         while True:
             self.resume(self.scheduler.cache.clock())  # pods that were preempted while waiting on Permit

@@ -25,9 +25,11 @@ from moorage._core.base.resources import PodGates
 from moorage._core.base.sets import PortSets, TaintSets
 from moorage._core.base.symbols import Symbols
 from moorage._core.base.watch_events import WatchEvent
+from moorage._core.preempt.bound_pods import BoundPods
 from moorage._core.state.pod_class import PodClasses, Shape
 from moorage.errors import InputError, MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.handle import AlikeEvents
 from moorage.framework.plugin.interface import PermitPlugin, ReservePlugin
 from moorage.framework.plugin.status import Code, Status
 from moorage.objects.model.meta import Object
@@ -81,8 +83,10 @@ def test_a_fork_decides_as_the_original_would_in_many_steps(seed: int) -> None:
 FIXED = (
     str, int, float, bytes, Enum, type, type(None), ModuleType, BuiltinFunctionType, Object, PodGates,
 )  # fmt: skip
-SHARED = Symbols, PortSets, TaintSets, PodClasses, Shape, OrderedMap, WatchEvent
-"""Append-only tables; keys of the values of indexes, which are copied before they change; events."""
+SHARED = (
+    Symbols, PortSets, TaintSets, PodClasses, Shape, OrderedMap, WatchEvent, AlikeEvents, BoundPods,
+)  # fmt: skip
+"""Append-only tables; keys of the values of indexes, which are copied before they change; events, and victims."""
 
 
 def reachable(root: object) -> dict[int, object]:

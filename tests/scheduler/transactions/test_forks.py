@@ -86,7 +86,7 @@ FIXED = (
 SHARED = (
     Symbols, PortSets, TaintSets, PodClasses, Shape, OrderedMap, WatchEvent, AlikeEvents, BoundPods,
 )  # fmt: skip
-"""Append-only tables; keys of the values of indexes, which are copied before they change; events, and victims."""
+"""Append-only tables; keys of the values of indexes, which are copied before they change; events, victims."""
 
 
 def reachable(root: object) -> dict[int, object]:

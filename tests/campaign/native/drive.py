@@ -31,7 +31,7 @@ from moorage.objects.model.pod import (
     WeightedPodAffinityTerm,
 )
 from moorage.plugins.registry import default_profile
-from tests.core.make import ZONE, node, pod, port
+from tests.core.make import ZONE, container, node, pod, port
 from tests.core.placing import place_run
 
 NODES = [f"n{number}" for number in range(8)]
@@ -43,7 +43,7 @@ WEB = LabelSelector(match_labels={"app": "web"})
 
 
 def variants() -> list[Pod]:
-    """Pods: small, with a host port, spread, with affinity, with anti-affinity, and of another resource."""
+    """Pods: small, with an image, a host port, spread, with (anti-)affinity, and of another resource."""
     spread = TopologySpreadConstraint(
         max_skew=1, topology_key=ZONE, when_unsatisfiable="DoNotSchedule", label_selector=WEB
     )
@@ -51,7 +51,7 @@ def variants() -> list[Pod]:
     preferred = PodAffinity(preferred=(WeightedPodAffinityTerm(weight=3, pod_affinity_term=term),))
     host = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "db"}), topology_key=ZONE)
     return [
-        pod("p", requests={"cpu": "250m", "memory": 1 << 20}),
+        pod("p", containers=(container(requests={"cpu": "250m", "memory": 1 << 20}, image="i:1"),)),
         pod("p", ports=[port(80)], labels={"app": "web"}),
         pod("p", requests={"cpu": 1}, labels={"app": "web"}, topology_spread_constraints=(spread,)),
         pod("p", labels={"app": "web"}, affinity=Affinity(pod_affinity=preferred)),
@@ -64,7 +64,7 @@ def node_states() -> list[Node]:
     taint = Taint(key="a", value="1", effect="NoSchedule")
     shapes: list[dict[str, Any]] = [
         {},
-        {"taints": [taint], "images": [(["i:1"], 5)], "cpu": 2},
+        {"taints": [taint], "images": [(["i:1"], 900 << 20)], "cpu": 2},
         {"unschedulable": True, "memory": 1 << 58, "example.com/gpu": 2},
     ]
     return [

@@ -14,10 +14,11 @@ from tests.core.placing import enter, place_many, place_run
 from tests.core.twins.state_check import check, check_columns
 from tests.core.twins.state_twin import StateTwin
 
-from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.decider import TieBreak, count_verdicts
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.node import Taint
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import Container
 from moorage.plugins.registry import default_profile
 
 
@@ -310,3 +311,98 @@ def test_a_rollback_that_skips_pending_changes_taints_nodes_again() -> None:
     state.view.refresh()
     state.rollback(mark)
     assert place_run(placer, pod_class, 1).tolist() == []
+
+
+# ---- what others have read of a view that a rollback restores --------------------------------------------
+
+
+class Kept:
+    """A state, a placer that keeps candidates, and one that scans; of pods with image i."""
+
+    def __init__(self, *nodes: Node) -> None:
+        self.state = ClusterState()
+        for one in nodes:
+            self.state.set_node(one)
+        plan = default_profile().compile(self.state)
+        self.placers = [Placer(self.state, plan, TieBreak.FIRST, 100) for _ in range(2)]
+        self.placers[1].decider.keeps_candidates = False
+        spec = {"containers": (Container(name="c", image="i:1"),)}
+        self.pod_class = self.state.classes.intern(pod("p", requests={"cpu": 1}, **spec))
+
+    def placed(self, placer: Placer, pods: int) -> list[int]:
+        """The rows of pods in a transaction that is rolled back."""
+        mark = self.state.begin()
+        try:
+            placer.decider.start = 0
+            return place_run(placer, self.pod_class, pods).tolist()
+        finally:
+            self.state.rollback(mark)
+
+    def same(self, pods: int = 5) -> list[int]:
+        kept, scanned = (self.placed(placer, pods) for placer in self.placers)
+        assert kept == scanned
+        return kept
+
+    def rejections(self) -> dict[int, int]:
+        """The kept numbers of nodes by verdict, read in a transaction that changes nothing."""
+        mark = self.state.begin()
+        try:
+            found = self.placers[0].decider.rejections(self.pod_class)
+            assert found == count_verdicts(self.placers[1].search.verdicts(self.pod_class)[1])
+        finally:
+            self.state.rollback(mark)
+        return found
+
+
+def zoned(lost: bool) -> Kept:
+    """Nodes of two zones; with `lost` the view has fallen behind the log."""
+    one = Kept(*(node(name, zone=zone, pods=2) for name, zone in zip("abcde", "xxyyy", strict=True)))
+    one.state.view.refresh()
+    if lost:
+        one.state.add_pod(stamp := pod("stamp", on="a", requests={"cpu": 1}))
+        for _ in range(one.state.log.capacity):
+            one.state.update_pod(stamp, stamp)
+    return one
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_candidates_follow_the_order_of_a_refresh_that_was_undone(lost: bool) -> None:
+    """A node that moves to another zone is listed elsewhere only after another one was removed."""
+    one = zoned(lost)
+    outer = one.state.begin()
+    one.state.set_node(node("d", zone="y", pods=0))
+    one.state.remove_node("e")
+    before = one.same()
+    one.state.set_node(node("a", zone="y", pods=2))
+    one.state.set_node(node("b", zone="x", pods=2, unschedulable=True))
+    assert one.same() != before
+    one.state.rollback(outer)
+    one.same()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_rejections_follow_the_order_of_a_refresh_that_was_undone(lost: bool) -> None:
+    one = zoned(lost)
+    one.state.begin()
+    one.state.set_node(node("b", zone="x", unschedulable=True))
+    one.state.set_node(node("d", zone="y", pods=0))
+    one.state.remove_node("e")
+    before = one.rejections()
+    one.state.set_node(node("a", zone="y", pods=2))
+    assert one.rejections() == before
+    one.state.set_node(node("b", zone="x"))
+    assert one.rejections() != before
+
+
+def test_candidates_follow_image_counts_of_a_refresh_that_was_undone() -> None:
+    """An entry that several transactions have read: its row copies the counts of the next refresh."""
+    image = {"images": [(["i:1"], 900 << 20)]}
+    one = Kept(*(node(name, **image) for name in "ab"), *(node(name) for name in "cdefgh"))
+    one.state.view.refresh()
+    one.same(40)
+    one.state.add_pod(pod("q", on="a", requests={"cpu": 2}))
+    for _ in range(3):  # the entry of a is read, and is not logged again: the pod is placed on b
+        assert one.same(1) == [one.state.table.find_row("b")]
+    for name in "cdef":
+        one.state.set_node(node(name, cpu=1, **image))
+    one.same(40)

@@ -12,6 +12,7 @@ cpdef enum Kind:
 
 cdef class ChangeLog:
     cdef ChangeLog clone(self, Journal journal)
+    cdef void lose(self) noexcept
     cdef int repeat(self, int64_t mark) except -1
     cpdef list rows_since(self, int64_t cursor, Kind least=?, Kind most=?)
     cdef readonly int64_t head, capacity

@@ -56,12 +56,16 @@ cdef class ChangeLog:
         out.head = self.head
         return out
 
+    cdef void lose(self) noexcept:
+        """Lose all entries, so that every consumer rebuilds itself."""
+        self.head += self.capacity + 1
+
     cdef int repeat(self, int64_t mark) except -1:
         """Append the entries after the sequence number `mark` again, because their changes were undone."""
         cdef int64_t at, head = self.head, mask = self.capacity - 1
         cdef int32_t id, most = -1
         if self.lost(mark) or 2 * (head - mark) > self.capacity:
-            self.head += self.capacity + 1  # every consumer rebuilds
+            self.lose()
             return 0
         for at in range(mark, head):
             most = max(most, self.id[at & mask])

@@ -154,10 +154,7 @@ cdef class ClusterState:
         self.log.repeat(head)
         if self.domains.cursor == head:  # the counters are as they were at `head`
             self.domains.cursor = self.log.head
-        if self.view.cursor == head and not self.view.n_settled:
-            self.view.refresh()
-        elif self.journal.depth == 0:
-            self.view.skip_since(head)
+        self.view.follow_rollback(head)
 
     def atomically(self, operation, *arguments):
         """Run an operation in a transaction that is rolled back if the operation raises.

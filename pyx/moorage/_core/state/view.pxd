@@ -17,6 +17,7 @@ cdef class View:
     cdef Buffer order, names, position, shown, seen_epoch
     cdef list columns_memory
     cdef bint is_scanned
+    cdef bint was_undone  # a refresh was undone by the rollback that is going on
     cdef public bint freezes_counts
     cdef mr_columns columns
     cdef mr_ledger ledger
@@ -30,7 +31,7 @@ cdef class View:
 
     cpdef int refresh(self) except -1
     cdef int settle(self) except -1
-    cdef int skip_since(self, int64_t mark) except -1
+    cdef int follow_rollback(self, int64_t mark) except -1
     cdef int show_only(self, const int32_t[::1] rows) except -1
     cpdef int follow_usage(self) except -1
     cdef int scan_columns(self) noexcept nogil

@@ -102,7 +102,7 @@ cdef class View:
             _reorder(self)
         if self.settled_epoch != self.images.epoch:
             for at in range(self.n_settled):
-                _freeze_if_listed(self, (<int32_t*>self.settled.data)[at])
+                _freeze_settled(self, (<int32_t*>self.settled.data)[at])
         self.n_settled = 0
         if lost:
             for row in range(self.table.used):
@@ -113,7 +113,7 @@ cdef class View:
                     _follow_row(self, log.id[at & last], <Kind>log.kind[at & last])
         for at in range(self.table.used if lost else head - self.cursor):
             _has_shown(self, at if lost else log.id[(self.cursor + at) & last])
-        self.cursor = head
+        self.cursor = log.head
         if static_changed or order_changed:
             self.static_version += 1
         if static_changed or self.scanned < 0:
@@ -147,16 +147,30 @@ cdef class View:
                 shown[0] = (<int64_t*>self.table.generation.data)[row]
             self.cursor += 1
 
-    cdef int skip_since(self, int64_t mark) except -1:
-        """Skip the entries after `mark`, whose changes were undone; append earlier pending entries again."""
+    cdef int follow_rollback(self, int64_t mark) except -1:
+        """Follow a rollback to `mark`: skip the entries after it, whose changes were undone.
+
+        Other consumers may have read earlier entries by a refresh that was undone, such as the order of the list.
+        The next refresh may find something else, so the entries that are pending again are logged again.
+        """
         cdef ChangeLog log = self.table.log
         cdef int64_t at
-        if log.head == mark or self.cursor > mark or log.lost(self.cursor):
+        cdef bint was_undone = self.was_undone
+        self.was_undone = False
+        if self.cursor == mark and not self.n_settled:
+            return self.refresh()
+        if self.cursor > mark or not (was_undone or log.head != mark and self.journal.depth == 0):
+            return 0
+        if log.lost(self.cursor):
+            if was_undone:
+                log.lose()
             return 0
         pending = dict.fromkeys([
             (log.kind[at & (log.capacity - 1)], log.id[at & (log.capacity - 1)])
             for at in range(self.cursor, mark)
         ])
+        if self.journal.depth:
+            self.journal.on_undo(partial(self._restore, self.cursor, self.size, False, False, self.n_settled))
         self.cursor = log.head
         if self.scanned > mark:  # the columns have followed what was undone
             self.table.fill_ledger(0, &self.ledger)
@@ -171,6 +185,7 @@ cdef class View:
         self.cursor = cursor
         self.size = size
         self.n_settled = n_settled
+        self.was_undone = True
         self.static_version += static_changed
         if order_changed:
             self.scanned = -1
@@ -452,6 +467,13 @@ cdef int _freeze_if_listed(View view, int32_t row) except -1:
             view.seen_epoch.touch(row)
             view.seen.touch_items(row)
         _freeze_counts(view, row)
+
+
+cdef int _freeze_settled(View view, int32_t row) except -1:
+    """Call `_freeze_if_listed` for a settled row. Others may have read its entry: changed counts are logged."""
+    if _is_stale(view, row):
+        _freeze_if_listed(view, row)
+        view.table.log.append(LOG_ROW, row)
 
 
 cdef int _has_shown(View view, int32_t row) except -1:

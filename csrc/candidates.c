@@ -387,6 +387,22 @@ int mr_candidates_build(mr_candidates *c, const mr_changes *changes, int32_t *la
     return parallel;
 }
 
+#ifdef MR_DEBUG
+void mr_candidates_check(const mr_candidates *c)
+{
+    int32_t key[MR_KEY];
+    for (int32_t at = 0; at < c->n; at++) {
+        const int32_t row = c->search.order[at];
+        const int fits_alone = !c->search.nominated || !c->search.nominated[row];
+        MR_DEBUG_EQUAL(c->totals[at], fits_alone ? mr_local_lane(&c->search, &c->local, row) : 0, "total of a node");
+        if (!c->totals[at] || !c->key.size) continue;
+        key_of(c, row, key);
+        for (int32_t i = 0; i < c->key.size; i++)
+            MR_DEBUG_EQUAL(c->keys[c->bucket[at] * MR_KEY + i], key[i], "key of a bucket");
+    }
+}
+#endif
+
 void mr_candidates_refresh(mr_candidates *c, int32_t position)
 {
     MR_DEBUG_BELOW(position, c->n, "position of candidates");

@@ -195,6 +195,13 @@ void mr_candidates_lower(mr_candidates *candidates, int32_t position, int16_t to
  * several threads took part. */
 int mr_candidates_build(mr_candidates *candidates, const mr_changes *changes, int32_t *lanes, uint8_t *seen);
 
+#ifdef MR_DEBUG
+/* Asserts that the cached evaluation of every position is what an evaluation yields now. */
+void mr_candidates_check(const mr_candidates *candidates);
+#else
+#define mr_candidates_check(candidates) ((void)(candidates))
+#endif
+
 /* Evaluates a position again, whose row or nominated pods have changed. */
 void mr_candidates_refresh(mr_candidates *candidates, int32_t position);
 

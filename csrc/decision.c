@@ -418,6 +418,7 @@ MR_INLINED void decide(mr_candidates *c, int32_t stride, int32_t start, int32_t 
 MR_DISPATCHED void mr_candidates_decide(mr_candidates *c, int32_t start, int32_t wanted, int heap, uint8_t *seen,
                                         mr_decision *decision)
 {
+    mr_candidates_check(c);
     if (c->stride == 1) decide(c, 1, start, wanted, heap, seen, decision);
     else decide(c, c->stride, start, wanted, heap, seen, decision);
 }

@@ -2,11 +2,20 @@
 
 from libc.stdint cimport int32_t, uint8_t
 
+from tests.core.make import pod
+from tests.core.placing import place_run
+
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
+from moorage.plugins.registry import default_profile
+
 from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.change_log cimport LOG_ROW
 from moorage._core.base.debug cimport MR_DEBUG_BUILD
 from moorage._core.base.int_lists cimport IntLists
 from moorage._core.csrc cimport mr_candidates, mr_candidates_refresh, mr_counter, mr_counter_add
+from moorage._core.decide.class_state cimport ClassState
+from moorage._core.decide.decider cimport Decider
 from moorage._core.state.cluster_state cimport ClusterState
 
 
@@ -88,6 +97,18 @@ def refresh_a_position_beyond_the_candidates(ClusterState state not None):
     cdef mr_candidates candidates
     candidates.n = 2
     mr_candidates_refresh(&candidates, 2)
+
+
+def decide_among_candidates_that_did_not_follow(ClusterState state not None):
+    cdef Decider decider
+    cdef ClassState class_state
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST, 100)
+    pod_class = state.classes.intern(pod("p"))
+    place_run(placer, pod_class, 2)
+    decider = placer.decider
+    class_state = decider.states.get(pod_class, 0, 0)
+    class_state.candidates.c.cursor = state.log.head
+    place_run(placer, pod_class, 1)
 
 
 def refresh_after_an_unlogged_change(ClusterState state not None):

@@ -36,6 +36,7 @@ MESSAGES = {
     "follow_a_row_beyond_the_table": "row of a placed pod 2 is not in [0, 2)",
     "count_in_a_domain_beyond_all": "domain of a counter 3 is not in [0, 3)",
     "refresh_a_position_beyond_the_candidates": "position of candidates 2 is not in [0, 2)",
+    "decide_among_candidates_that_did_not_follow": "total of a node",
     "refresh_after_an_unlogged_change": "row 0 changed without an entry in the change log after entry 4",
     "commit_an_unlogged_change": "row 1 changed without an entry in the change log after entry 4",
 }

@@ -129,7 +129,7 @@ def run_suite(python: str, wheel: Path, tree: Path) -> str:
     """Run the tests of a tree over the files of a wheel; returns the last line that pytest prints."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tree / "python")
-    inside = environment(python, tree / ".venv", [*requirements(), f"{wheel}[test,bench]"])
+    inside = environment(python, tree / ".venv", [*requirements(), f"{wheel}[lint,bench]"])
     subprocess.run([str(inside), *PIP, "uninstall", "-y", "moorage"], check=True)
     (folder,) = (tree / ".venv/lib").glob("python3*/site-packages")
     (folder / "moorage.pth").write_text(f"{tree / 'python'}\n")

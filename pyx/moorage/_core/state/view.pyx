@@ -150,8 +150,8 @@ cdef class View:
     cdef int follow_rollback(self, int64_t mark) except -1:
         """Follow a rollback to `mark`: skip the entries after it, whose changes were undone.
 
-        Other consumers may have read earlier entries by a refresh that was undone, such as the order of the list.
-        The next refresh may find something else, so the entries that are pending again are logged again.
+        Other consumers may have read earlier entries by a refresh that was undone, such as the order of the
+        list. The next refresh may find something else, so the entries that are pending again are logged again.
         """
         cdef ChangeLog log = self.table.log
         cdef int64_t at
@@ -470,7 +470,7 @@ cdef int _freeze_if_listed(View view, int32_t row) except -1:
 
 
 cdef int _freeze_settled(View view, int32_t row) except -1:
-    """Call `_freeze_if_listed` for a settled row. Others may have read its entry: changed counts are logged."""
+    """Call `_freeze_if_listed` for a settled row, and log changed counts: others may have read its entry."""
     if _is_stale(view, row):
         _freeze_if_listed(view, row)
         view.table.log.append(LOG_ROW, row)

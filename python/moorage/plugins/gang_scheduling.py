@@ -49,8 +49,9 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         key = group_of(pod)
         if key is None:
             return None
-        if self._read != self._groups.version:
-            self._read, self._complete = self._groups.version, set()
+        version = self._groups.version
+        if self._read != version:
+            self._read, self._complete = version, set()
         if key in self._complete:
             return None
         status = self._why_incomplete(key)

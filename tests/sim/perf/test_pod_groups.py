@@ -9,6 +9,7 @@ import pytest
 
 from moorage.objects.model.node import Node
 from moorage.sim.perf.ops import OPS, CreatePodGroups, Wait, WorkloadFailedError, WorkloadStuckError
+from moorage.sim.perf.pods import GONE
 from tests.sim.perf.make import NODE, nodes, placements, run_ops, workload
 
 GROUP = """\
@@ -166,6 +167,7 @@ def test_groups_are_evicted_pod_by_pod_or_whole(
         preemptors,
         victims,
     )
+    assert sum(one.count(GONE) for one in run.operations.runs) == victims
     assert run.meter.pods == 2
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from moorage._core.base.watch_events import keys_of
@@ -84,6 +85,7 @@ class Operations:
         self.window: Window | None = None
         self.init_pods = self.ticks = self.preemptors = self.victims = self.failures = 0
         self.placed: list[tuple[PodRun, int]] = []
+        self._evicted: list[Collection[str]] = []  # in the current batch
         self.on_placed: Callable[[PodRun, int], None] | None = None
         self._run, self._is_over = run, is_over
         self._read = cache(read_template)
@@ -181,6 +183,8 @@ class Operations:
             limit = min(limit, room)
         self.placed = []
         self._has_tried = run.try_batch(max(1, limit))
+        self.note_gone(chain.from_iterable(self._evicted))
+        self._evicted.clear()
         if self.on_placed is not None:
             for pod_run, number in self.placed:
                 if pod_run.state[number] >= 0:
@@ -294,7 +298,8 @@ class Operations:
             self.preemptors += nominates
 
     def note_evictions(self, keys: Collection[str]) -> None:
-        """Note that pods were evicted.
+        """Note that pods were evicted; this is counted after the batch, as it is no work of the
+        scheduler.
 
         Parameters
         ----------
@@ -302,7 +307,7 @@ class Operations:
             ``namespace/name`` of the pods.
         """
         self.victims += len(keys)
-        self.note_gone(keys)
+        self._evicted.append(keys)
 
     def note_gone(self, keys: Iterable[str]) -> None:
         """Note that pods are gone.

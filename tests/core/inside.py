@@ -17,7 +17,7 @@ from tests.house.source import ROOT
 from moorage._core.base.change_log import ChangeLog, Kind
 from moorage._core.state.cluster_state import ClusterState
 
-OBJECTS = r"dict|list|object|(?!Py_)[A-Z]\w+"
+OBJECTS = r"dict|list|object|set|(?!Py_)[A-Z]\w+"
 POD_FIELDS = ("row", "before", "after", "pod_class", "origin", "ordinal")
 POD = np.dtype(
     [

@@ -229,7 +229,9 @@ class DeviceDemands:
         if claims is None:
             return None
         cache, allocated, at = self._state.claim_cache, batch.allocated, batch.at
-        asking, selectors = list[AskingClaim](), list[NodeSelector]()
+        # A call such as `list[str]()` takes longer than all else that is done for a simple claim.
+        asking: list[AskingClaim] = []
+        selectors: list[NodeSelector] = []
         for claim in claims:
             key = claim.key
             if (leader := allocated.get(key)) is not None:
@@ -471,7 +473,8 @@ class DeviceDemands:
     ) -> AllocationResult | None:
         """The allocation of a claim without configurations, if it takes whole devices of slices of its node
         alone. Results for devices in equal columns differ in driver and pool."""
-        view, known, results = taken.view, self._results, list[DeviceRequestAllocationResult]()
+        view, known = taken.view, self._results
+        results: list[DeviceRequestAllocationResult] = []
         columns = view.like or view
         for at, number, several in taken.found[0][1]:
             pool, asked = view.pool_of(number), (requests[at].likeness, columns, number)

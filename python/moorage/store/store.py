@@ -267,28 +267,32 @@ class ObjectStore:
                 for obj in new[stored:]:  # from the first without a name, or that cannot be stored
                     self._create(obj, now)
 
-    def names_of_new(self, objects: Sequence[Object]) -> tuple[str, ...]:
+    def names_of_new(self, objects: Sequence[Object], keeps: bool = True) -> tuple[str, ...]:
         """Return the names that objects get if they are created next, one after the other.
 
         Parameters
         ----------
         objects : sequence of Object
             Of one kind, with a name or `generateName`.
+        keeps : bool, optional
+            Whether objects keep names that they have.
 
         Returns
         -------
         tuple of str
         """
+        if not objects:
+            return ()
         names, taken = list[str](), set[str]()
         with self._lock:
-            version = self._tables.version
-            for at, obj in enumerate(objects, version):
-                meta, name = obj.metadata, obj.metadata.name
-                key = _key(name, meta.namespace)
+            held = self._tables[type(objects[0])].objects
+            for at, obj in enumerate(objects, self._tables.version):
+                meta = obj.metadata
+                name, namespace = meta.name if keeps else "", meta.namespace
+                key = f"{namespace}/{name}" if namespace else name
                 if not name:
-                    held = self._tables[type(obj)].objects
                     for name in generated_names(meta.generate_name, str(at)):
-                        key = _key(name, meta.namespace)
+                        key = f"{namespace}/{name}" if namespace else name
                         if key not in held and key not in taken:
                             break
                 taken.add(key)

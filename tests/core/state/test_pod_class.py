@@ -152,9 +152,9 @@ VARIED = {
 
 
 def all_of(shape: Shape) -> dict[str, Any]:
-    """What can be read of a shape, apart from its number and those of its terms."""
+    """What can be read of a shape, apart from its number, those of its terms and that in its key."""
     read = {name: getattr(shape, name) for name in dir(shape) if name[0] != "_" and name not in NUMBERED}
-    return read | {"terms": [[term.key for term in of] for of in shape.terms]}
+    return read | {"terms": [[term.key for term in of] for of in shape.terms], "key": shape.key[:2]}
 
 
 @pytest.mark.parametrize("spec", [VARIED, {"affinity": pinned("n1")}, {"affinity": terms("zone")}], ids=str)

@@ -260,6 +260,7 @@ def test_rollback_restores_everything(before: Any, undone: Any, later: Any) -> N
 def test_transactions_nest(before: Any, outer: Any, inner: Any, keep_inner: bool, last: Any) -> None:
     state = ClusterState()
     carry_out(state, before)
+    state.mark()  # the view reads what is pending, as at the beginning of every outer transaction
     held = dump(state)
     outer_mark = state.begin()
     carry_out(state, outer)

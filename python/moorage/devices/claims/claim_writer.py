@@ -250,11 +250,10 @@ class ClaimWriter:
             Nothing is written.
         """
         store = cast(ObjectStore, self._client)
-        new = [replace(one, metadata=replace(one.metadata, name="", uid="")) for one in claims]
-        names = store.names_of_new(new)
+        names = store.names_of_new(claims, keeps=False)
         named = [
-            replace(one, metadata=replace(one.metadata, name=name))
-            for one, name in zip(new, names, strict=True)
+            replace(one, metadata=replace(one.metadata, name=name, uid=""))
+            for one, name in zip(claims, names, strict=True)
         ]
         store.create_many(named)
         return named

@@ -168,7 +168,8 @@ class PlacedClaims:
     ) -> dict[str, ResourceClaim]:
         """Return the claims of a pod, by key, as they are to be written after those of earlier pods. That for
         extended resources is to be created. A claim that has changed since the pod was placed is refused."""
-        out, user = dict[str, ResourceClaim](), of_pod(pod)
+        user = of_pod(pod)
+        out: dict[str, ResourceClaim] = {}
         for claim, allocation in self._allocated(placed):
             key = claim.key
             claim = earlier.get(key, claim)

@@ -14,6 +14,8 @@ cdef class NodeTable:
     cdef list row_buffers, rows, wide, others, other_pointers, labels, free_rows
     cdef Buffer name, taint_set, port_set, generation, row_of, label_pointers
     cdef readonly int32_t ledgers, used
+    # What nodes have or had: "cpu" and the like, and other resources by their id.
+    cdef set provided
     cdef dict checked
     cdef int64_t checked_until
 

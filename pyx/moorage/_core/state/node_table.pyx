@@ -121,6 +121,7 @@ cdef class NodeTable:
         self.ledgers = ledgers
         self.taint_sets = TaintSets()
         self.port_sets = PortSets(symbols)
+        self.provided = set()
         self.objects = []
         self.free_rows = []
         self.resource_names = Symbols()
@@ -149,6 +150,7 @@ cdef class NodeTable:
         out.port_sets = self.port_sets
         out.resource_names = self.resource_names
         out.label_keys = self.label_keys
+        out.provided = set(self.provided)
         out.objects = list(self.objects)
         out.free_rows = list(self.free_rows)
         _reserve(out, (<Buffer>self.name).capacity)
@@ -397,6 +399,7 @@ cdef class NodeTable:
         for resource, column in enumerate(self.others[which]):
             (<Buffer>column).touch(row)
             (<int64_t*>(<Buffer>column).data)[2 * row] = allocatable.get(resource, 0)
+        self.provided.update([one for one, amount in allocatable.items() if amount])
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
@@ -630,7 +633,7 @@ cdef class NodeTable:
         """
         cdef int32_t other = self.resource_names.find(resource) - 1, row
         cdef const int64_t* pairs
-        if not 0 <= other < self.other_columns():
+        if other not in self.provided or not 0 <= other < self.other_columns():
             return False
         pairs = <const int64_t*>(<Buffer>self.others[0][other]).data
         for row in range(self.used):

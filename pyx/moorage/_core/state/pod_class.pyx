@@ -67,7 +67,7 @@ cdef class Shape:
     id : int
         Index in `PodClasses.shapes`, set when the shape is interned.
     key : tuple
-        Equal for equal shapes.
+        Equal for equal shapes: the namespace, requests besides cpu and memory, and the number of all the rest.
     carried : tuple of int
         The pod affinity terms, as indices in `PodClasses.terms`; set when the shape is interned.
     terms : tuple of four tuples of PodTerm
@@ -106,23 +106,24 @@ cdef class Shape:
         self.priority = self.c.priority = spec.priority or 0
         self.may_preempt = spec.preemption_policy != "Never"
         self.ledger = 0 if classes.ledger_of is None else classes.ledger_of(pod)
-        requests = self._read_requests(pod, classes)
+        amounts, others = self._read_requests(pod, classes)
         self._read_tolerations(spec, classes.gates.comparison_operators)
         self.features = required_features(spec)
         self.c.flags |= feature_flags(self.features)
         self._read_ports(spec, classes.symbols)
         images = self._read_images(spec, classes.images)
         preferred = self._read_node_affinity(spec, classes)
-        self.key = (
-            self.namespace, requests, self.tolerations, self.ports, images, self.c.image_containers,
+        rest = (
+            amounts, self.tolerations, self.ports, images, self.c.image_containers,
             self.node_affinity, self.has_node_affinity, preferred, self.has_preferred, self.preferred_error,
             self.is_pinned, self.node_names, tuple([tuple([term.key for term in of]) for of in self.terms]),
             self.terms_error, self.declares_affinity, _required_errors(spec), _uncompiled(spec), self.ledger,
             self.features,
         )
+        self.key = self.namespace, others, classes.rests.setdefault(rest, len(classes.rests))
 
     def _read_requests(self, pod, PodClasses classes):
-        """Compile the requests; return their part of the key."""
+        """Compile the requests; return those of cpu and memory, and the others, as parts of the key."""
         cdef mr_request* out
         cdef Py_ssize_t at
         pod_level, pod_resizes = classes.gates.pod_level_resources, classes.gates.pod_level_resizing
@@ -154,7 +155,7 @@ cdef class Shape:
         for at, (name, value, need, score) in enumerate(others):
             out[at].resource = classes.resources.intern(name) - 1
             out[at].value, out[at].need, out[at].score = value, need, score
-        return self.c.need_cpu, self.c.need_memory, self.requests, scored, self.nonzero_requests, others
+        return (self.c.need_cpu, self.c.need_memory, self.requests, scored, self.nonzero_requests), others
 
     def _read_tolerations(self, spec, compares):
         """Read the tolerations; `compares` tells whether the operators Lt and Gt are enabled."""
@@ -306,9 +307,8 @@ cdef class Shape:
 
 cdef tuple _key_without(Shape shape, frozenset names):
     """The key of a shape without its requests for some resources besides cpu and memory."""
-    cdef tuple requests = shape.key[1], others = requests[5]
-    return shape.key[0], (*requests[:5], tuple([one for one in others if one[0] not in names])), \
-        *shape.key[2:]
+    namespace, others, rest = shape.key
+    return namespace, tuple([one for one in others if one[0] not in names]), rest
 
 
 cdef Shape _without(Shape shape, frozenset names, tuple key, PodClasses classes):
@@ -327,7 +327,7 @@ cdef Shape _without(Shape shape, frozenset names, tuple key, PodClasses classes)
 
 cdef Shape _in_namespace(Shape shape, str namespace, PodClasses classes):
     """A copy of a shape without pod affinity terms, of pods in another namespace."""
-    cdef Shape out = _copy(shape, (namespace, *shape.key[1:]), classes)
+    cdef Shape out = _copy(shape, (namespace, shape.key[1], shape.key[2]), classes)
     out.namespace = namespace
     return out
 
@@ -503,7 +503,7 @@ cdef class PodClasses:
         self.label_keys = label_keys
         self.images = images
         self.lock = threading.RLock()
-        self.shape_ids = {}
+        self.shape_ids, self.rests = {}, {}
         self.class_ids = {}
         self.memo, self.anywhere = {}, {}
         self.number = next(NUMBERS)

@@ -71,3 +71,10 @@ def test_the_names_of_new_objects_are_known_before() -> None:
             store.create_many(there)
             names = store.names_of_new(new)
             assert names == tuple(store.create(one).name for one in new)
+
+
+def test_objects_may_get_other_names_than_they_have() -> None:
+    store, new = ObjectStore(), [pod("", generate_name="a-") for _ in range(2)]
+    names = store.names_of_new([pod("x", generate_name="a-") for _ in new], keeps=False)
+    assert names == store.names_of_new(new)
+    assert store.names_of_new([]) == ()

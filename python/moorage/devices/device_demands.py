@@ -229,7 +229,6 @@ class DeviceDemands:
         if claims is None:
             return None
         cache, allocated, at = self._state.claim_cache, batch.allocated, batch.at
-        # A call such as `list[str]()` takes longer than all else that is done for a simple claim.
         asking: list[AskingClaim] = []
         selectors: list[NodeSelector] = []
         for claim in claims:
@@ -258,13 +257,12 @@ class DeviceDemands:
                 return None
             claims.append(claim)
             asking.append(asked)
-        if not asking:
-            batch.claiming[at] = claims, asking, mappings
-            return DeviceNeeds(None, tuple(selectors))
-        demand = self.demand_of(asking, most_steps)
-        if demand is None:
+        demand = self.demand_of(asking, most_steps) if asking else None
+        if asking and demand is None:
             return None
         batch.claiming[at] = claims, asking, mappings
+        if demand is None:
+            return DeviceNeeds(None, tuple(selectors))
         batch.leader = at
         if extended is None and len(asking) == len(claims):
             batch.alike = AlikePods(pod, asking, cache.find, cache.is_pending, batch)

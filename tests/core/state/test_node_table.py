@@ -53,8 +53,10 @@ def test_whether_a_node_has_some_of_a_resource() -> None:
     assert not one.table.has_allocatable("example.com/unknown")
     one.set_node(node("b", **{GPU: 2}))
     assert one.table.has_allocatable(GPU)
+    fork = one.fork()
     one.remove_node("b")
     assert not one.table.has_allocatable(GPU)
+    assert fork.table.has_allocatable(GPU)
 
 
 def test_columns_are_int64_copies_that_cannot_be_written() -> None:

@@ -27,7 +27,7 @@ cdef class PodClasses:
     cdef int64_t number  # differs between all objects of a process
     cdef readonly Symbols symbols, resources, label_keys, images
     cdef dict shape_ids, class_ids, memo, term_ids, label_sets
-    cdef dict rests  # the number of what else a shape has than a namespace and requests besides cpu and memory
+    cdef dict rests  # the number of the last part of `Shape.key`
     cdef dict anywhere  # the shape of a spec in the namespace where it was read last
     cdef dict terms_by_label  # label: the numbers of the terms of whose labels it is one, ascending
     cdef SpecMemo recent  # namespace, resizes, parts, class and shape of the last pod of a template

@@ -67,7 +67,8 @@ cdef class Shape:
     id : int
         Index in `PodClasses.shapes`, set when the shape is interned.
     key : tuple
-        Equal for equal shapes: the namespace, requests besides cpu and memory, and the number of all the rest.
+        Equal for equal shapes of one `PodClasses`: the namespace, the requests besides cpu and memory, and
+        the number of all the rest.
     carried : tuple of int
         The pod affinity terms, as indices in `PodClasses.terms`; set when the shape is interned.
     terms : tuple of four tuples of PodTerm

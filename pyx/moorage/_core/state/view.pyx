@@ -151,7 +151,7 @@ cdef class View:
         """Follow a rollback to `mark`: skip the entries after it, whose changes were undone.
 
         Other consumers may have read earlier entries by a refresh that was undone, such as the order of the
-        list. The next refresh may find something else, so the entries that are pending again are logged again.
+        list. The next refresh may find something else, so entries that are pending again are logged again.
         """
         cdef ChangeLog log = self.table.log
         cdef int64_t at

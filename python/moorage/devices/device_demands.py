@@ -244,25 +244,24 @@ class DeviceDemands:
                 if not self._takes_allocated(claim, allocation, pod, batch, selectors):
                     return None
                 continue
-            asked = self.asking(claim)
-            if asked is None:
+            if (asked := self.asking(claim)) is None:
                 return None
             asking.append(asked)
             allocated[key] = at
         mappings: Mappings = ()
         if extended is not None:
             claim, mappings = extended
-            asked = self.asking(claim)
-            if asked is None:
+            if (asked := self.asking(claim)) is None:
                 return None
             claims.append(claim)
             asking.append(asked)
-        demand = self.demand_of(asking, most_steps) if asking else None
-        if asking and demand is None:
+        if not asking:
+            batch.claiming[at] = claims, asking, mappings
+            return DeviceNeeds(None, tuple(selectors))
+        demand = self.demand_of(asking, most_steps)
+        if demand is None:
             return None
         batch.claiming[at] = claims, asking, mappings
-        if demand is None:
-            return DeviceNeeds(None, tuple(selectors))
         batch.leader = at
         if extended is None and len(asking) == len(claims):
             batch.alike = AlikePods(pod, asking, cache.find, cache.is_pending, batch)

@@ -288,11 +288,11 @@ class ObjectStore:
             held = self._tables[type(objects[0])].objects
             for at, obj in enumerate(objects, self._tables.version):
                 meta = obj.metadata
-                name, namespace = meta.name if keeps else "", meta.namespace
-                key = f"{namespace}/{name}" if namespace else name
+                name = meta.name if keeps else ""
+                key = _key(name, meta.namespace)
                 if not name:
                     for name in generated_names(meta.generate_name, str(at)):
-                        key = f"{namespace}/{name}" if namespace else name
+                        key = _key(name, meta.namespace)
                         if key not in held and key not in taken:
                             break
                 taken.add(key)

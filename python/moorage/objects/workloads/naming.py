@@ -87,9 +87,7 @@ def generated_names(base: str, seed: str) -> Iterator[str]:
     number = _hash(seed.encode())
     while True:
         number %= _SPACE
-        rest, start = divmod(number, len(_PAIRS))
-        last, middle = divmod(rest, len(_PAIRS))
-        yield base[:_MAX_BASE] + _PAIRS[start] + _PAIRS[middle] + _ALPHABET[last]  # five letters
+        yield base[:_MAX_BASE] + _letters(number, _SUFFIX_LENGTH)
         number += _STEP
 
 

@@ -298,8 +298,9 @@ class Operations:
             self.preemptors += nominates
 
     def note_evictions(self, keys: Collection[str]) -> None:
-        """Note that pods were evicted; this is counted after the batch, as it is no work of the
-        scheduler.
+        """Note that pods were evicted.
+
+        They are marked as gone after the batch, whose time is measured: this is no work of the scheduler.
 
         Parameters
         ----------

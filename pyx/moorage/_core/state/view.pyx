@@ -113,7 +113,7 @@ cdef class View:
                     _follow_row(self, log.id[at & last], <Kind>log.kind[at & last])
         for at in range(self.table.used if lost else head - self.cursor):
             _has_shown(self, at if lost else log.id[(self.cursor + at) & last])
-        self.cursor = log.head
+        self.cursor = log.head  # what the refresh has logged itself is in the view already
         if static_changed or order_changed:
             self.static_version += 1
         if static_changed or self.scanned < 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from moorage.scheduler import Profile
 
 GPU, FPGA = "example.com/gpu", "example.com/fpga"
 Make = Callable[..., Path]
+NULL_BYTE = "embedded null byte" if sys.version_info < (3, 13) else "lstat: embedded null character in path"
+"""What the interpreter says of such a path."""
 
 
 @pytest.fixture
@@ -103,6 +106,7 @@ def test_no_library(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
+        ("a\0b", rf"a\x00b: not a path: {NULL_BYTE}"),
         ("x" * 300, f"{'x' * 300}: not a path: File name too long"),
         ("a/" * 3000, f"{'a/' * 3000}: not a path: File name too long"),
         ("", "'': no such file"),
@@ -112,11 +116,6 @@ def test_no_path(path: str, text: str) -> None:
     with pytest.raises(InputError) as caught:
         load_native_plugin(path)
     assert str(caught.value) == text
-
-
-def test_a_path_with_a_null() -> None:
-    with pytest.raises(InputError, match=r"^a\\x00b: not a path: .*embedded null"):
-        load_native_plugin("a\0b")
 
 
 def test_a_circle_of_links(tmp_path: Path) -> None:

@@ -95,6 +95,13 @@ JSON: dict[str, tuple[bytes, str]] = {
         b'{"kind": "Pod", "x": ' + b"[" * DEEP + b"]" * DEEP + b"}",
         "f.json: nested too deeply",
     ),
+    "nested deeply beside a null": (
+        b'{"kind": "Pod", "metadata": {"labels": null}, "x": ' + b"[" * 900 + b"]" * 900 + b"}",
+        # CPython 3.12 and later have a larger limit for calls in C.
+        "f.json: nested too deeply"
+        if sys.version_info < (3, 12)
+        else 'f.json: Pod (document 1): unknown field "x"',
+    ),
     "cut off deeply": (b"[" * DEEP, "f.json: nested too deeply"),
     "lists in lists": (b'{"kind":"List","items":[' * DEEP + b"]}" * DEEP, "f.json: nested too deeply"),
     "audit log": (
@@ -127,13 +134,6 @@ def test_bad_json(name: str, tmp_path: Path) -> None:
     file = tmp_path / "f.json"
     file.write_bytes(data)
     assert refusal(file) == expected
-
-
-def test_nested_deeply_beside_a_null(tmp_path: Path) -> None:
-    """Which depth is too much for a copy without nulls depends on the interpreter."""
-    file = tmp_path / "f.json"
-    file.write_bytes(b'{"kind": "Pod", "metadata": {"labels": null}, "x": ' + b"[" * 900 + b"]" * 900 + b"}")
-    assert refusal(file) in ("f.json: nested too deeply", 'f.json: Pod (document 1): unknown field "x"')
 
 
 def test_missing_file(tmp_path: Path) -> None:
@@ -183,8 +183,8 @@ def test_names_that_are_no_files(tmp_path: Path) -> None:
         load("")
     assert refusal(tmp_path / ("a" * 300)).endswith("a: cannot be read: File name too long")
     assert refusal(tmp_path / ("a/" * 2500)).endswith("a: cannot be read: File name too long")
-    assert ": cannot be read: " in (text := refusal(tmp_path / "a\0b"))
-    assert "embedded null" in text  # "byte" or "character", by the interpreter
+    null = "embedded null byte" if sys.version_info < (3, 13) else "open: embedded null character in path"
+    assert refusal(tmp_path / "a\0b").endswith(f"b: cannot be read: {null}")
 
 
 def test_a_device_is_no_file() -> None:

@@ -84,9 +84,9 @@ def world(
     bound: list[dict[str, Any]], limits: list[dict[str, int]], attached: list[tuple[str, str]]
 ) -> Cluster:
     nodes = [node(name, zone="yz"[at % 2], labels={"host": name}) for at, name in enumerate(NODES)]
-    # One claim of the host port per node: ports are a set, so of two pods the order of a binding and an eviction decides.
-    first = {at % 4: at for at in reversed(range(len(bound))) if bound[at]["ports"]}
-    bound = [{**one, "ports": one["ports"] if first.get(at % 4) == at else ()} for at, one in enumerate(bound)]
+    # A node's ports are a set: if two of its pods had one, the order of a binding and an eviction would decide.
+    with_port = {at % 4: at for at in reversed(range(len(bound))) if bound[at]["ports"]}
+    bound = [one if with_port.get(at % 4) == at else {**one, "ports": ()} for at, one in enumerate(bound)]
     there = [pod(f"b{at}", on=NODES[at % 4], **one) for at, one in enumerate(bound)]
     csi_nodes = [csi_node(name, **some) for name, some in zip(NODES, limits, strict=True)]
     attachments = [attachment(f"{name}-{on}", "d0", on, name) for name, on in attached]

@@ -84,7 +84,7 @@ def world(
     bound: list[dict[str, Any]], limits: list[dict[str, int]], attached: list[tuple[str, str]]
 ) -> Cluster:
     nodes = [node(name, zone="yz"[at % 2], labels={"host": name}) for at, name in enumerate(NODES)]
-    # A node's ports are a set: if two of its pods had one, the order of a binding and an eviction would decide.
+    # The ports of a node are a set: of two pods with one, the order of binding and eviction would decide.
     with_port = {at % 4: at for at in reversed(range(len(bound))) if bound[at]["ports"]}
     bound = [one if with_port.get(at % 4) == at else {**one, "ports": ()} for at, one in enumerate(bound)]
     there = [pod(f"b{at}", on=NODES[at % 4], **one) for at, one in enumerate(bound)]

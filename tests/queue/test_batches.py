@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from moorage.framework.plugin.events import NODE, NODE_ADD, POD, ActionType, on
 from moorage.objects import Node, Pod
+from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from tests.core.make import node
-from tests.queue.make import Clock, fail, make_queue, names, places, queued, rejecting, saying
+from tests.queue.make import Clock, fail, gating, make_queue, names, places, queued, rejecting, saying
 
 ADDED = on(NODE, ActionType.ADD, saying(True))
 
@@ -58,6 +60,41 @@ def test_rejected_pods_return_as_one_by_one() -> None:
     (bulk, at), (single, _) = returned(True), returned(False)
     assert bulk == single
     assert at == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "taken"),
+    [({}, 3), ({"pop_from_backoff": False}, 4), ({"max_backoff": 0.0}, 0)],
+    ids=["popped from backoff", "not popped from backoff", "no backoff"],
+)
+def test_rejected_pods_of_groups_return_as_one_by_one(settings: dict[str, Any], taken: int) -> None:
+    """Up to the first that PreEnqueue may keep out; events do not matter. `taken` pods return at once."""
+
+    def returned(in_bulk: bool) -> tuple[object, int]:
+        clock, gated = Clock(), set[str]()
+        gate = gating("Gate", lambda one: one.name in gated)
+        gate.in_core = True
+        queue = make_queue(gate, clock=clock, groups_pods=True, **settings)
+        incoming = queue.count_incoming()
+        for name in "abcd":
+            queue.add(queued(name, scheduling_group=PodSchedulingGroup("g")))
+        infos = queue.pop_batch(9)
+        gated.add("d")
+        queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
+        clock.advance(10)
+        plugins = frozenset({"R", "P"}), frozenset({"P"})
+        at = queue.add_rejected(infos, [info.pod for info in infos], [plugins] * 4, 0) if in_bulk else 0
+        for info in infos[at:]:
+            info.unschedulable_plugins, info.pending_plugins = plugins
+            queue.add_unschedulable_if_not_present(info)
+        numbers = [(info.order, queue.backoff_until(info)) for info in infos]
+        members = {unit: set(found) for unit, found in queue._places.units.members.items()}
+        seen = places(queue), [state(info) for info in infos], numbers, members, incoming
+        return (seen, queue.in_flight_events()), at
+
+    (bulk, at), (single, _) = returned(True), returned(False)
+    assert bulk == single
+    assert at == taken
 
 
 def test_a_rejected_pod_is_left_to_the_caller_while_pods_are_nominated() -> None:

@@ -53,6 +53,19 @@ def test_a_clock_that_raises() -> None:
     assert isinstance(caught.value.__cause__, OSError)
 
 
+def test_a_clock_that_fails_as_pods_come_costs_one_of_them() -> None:
+    clock = Broken(OSError("no battery"))
+    scheduler = Scheduler(clock=clock)
+    for name in "abcd":
+        scheduler.client.create(pod(name))
+    clock.left = 4  # two for each pod
+    with pytest.raises(ClockError):
+        scheduler.sync()
+    clock.left = 1 << 30
+    scheduler.sync()
+    assert [info.pod.name for info in scheduler.queue.pending_pods().active] == ["a", "b", "d"]
+
+
 def core(clock: Any) -> Scheduler:
     """Pods that the core places in one go, one that fits nowhere, and some that others must go for."""
     low = [pod(f"low{at}", "ab"[at % 2], requests={"cpu": "1"}) for at in range(4)]

@@ -24,7 +24,7 @@ from moorage._core.services.queued_pods import (
 )
 from moorage._core.services.unschedulable_pods import UnschedulablePods
 from moorage._core.state.pod_class import PodClasses
-from moorage.framework import PodNominator, PreEnqueuePlugin
+from moorage.framework import PodNominator, PreEnqueuePlugin, Status
 from moorage.framework.plugin.events import (
     POP_FROM_BACKOFF,
     UNSCHEDULABLE_POD_ADD,
@@ -172,7 +172,9 @@ class Units:
         return sorted(members.values(), key=lambda info: info.order)
 
 
-def gate_rule(plugins: Iterable[PreEnqueuePlugin]) -> tuple[list[str], list[Sized]] | None:
+def gate_rule(
+    plugins: Iterable[PreEnqueuePlugin],
+) -> tuple[list[str], list[Sized], list[Callable[[Pod], Status | None]]] | None:
     """Return what PreEnqueue reads, for `Entrance`.
 
     Parameters
@@ -181,17 +183,20 @@ def gate_rule(plugins: Iterable[PreEnqueuePlugin]) -> tuple[list[str], list[Size
 
     Returns
     -------
-    tuple of lists of str and of containers, or None
-        None if one of the plugins has to be called.
+    tuple of lists of str, of containers and of callables, or None
+        None if one of the plugins is not the library's, whose calls are observed.
     """
-    fields, held = list[str](), list[Sized]()
+    fields, held, asked = list[str](), list[Sized](), list[Callable[[Pod], Status | None]]()
     for plugin in plugins:
         gates = getattr(plugin.pre_enqueue, "gates_only_with", None)
-        if gates is None:
+        if gates is not None:
+            fields += gates[0]
+            held += [getattr(plugin, attribute) for attribute in gates[1]]
+        elif plugin.in_core:
+            asked.append(plugin.pre_enqueue)
+        else:
             return None
-        fields += gates[0]
-        held += [getattr(plugin, attribute) for attribute in gates[1]]
-    return fields, held
+    return fields, held, asked
 
 
 class Places:
@@ -363,7 +368,8 @@ class Places:
         return infos, Place.BACKOFF
 
     def add_new(self, infos: Iterator[QueuedPodInfo], label: str) -> bool:
-        """Add new pods, one after the other.
+        """Add new pods, one after the other; where groups are tried together, up to the first that is gated,
+        as the next pod may help it.
 
         Parameters
         ----------
@@ -378,22 +384,22 @@ class Places:
             Whether a pod is now in the active queue that was not.
         """
         self.changes += 1
-        moved = False
+        moved, enter = False, self.units.enter if self.units.is_on else None
         while True:
-            if self.units.is_on:
-                info = next(infos, None)
-            else:
-                before = self.active.size
-                added, info = self._entrance.admit(infos, self.infos, self.active, self._numbers, self.now)
-                moved |= added
-                if self.incoming is not None and added:
-                    self.incoming["active", label] += self.active.size - before
+            before = self.active.size
+            added, info = self._entrance.admit(infos, self.infos, self.active, self._numbers, self.now, enter)
+            moved |= added
+            if self.incoming is not None and added:
+                self.incoming["active", label] += self.active.size - before
             if info is None:
                 return moved
             known = self.infos.get(info.uid)
             if known is not None:
                 self.leave(known)
-            moved |= self.to_active(info, label)
+            entered = self.to_active(info, label)
+            moved |= entered
+            if enter is not None and not entered:
+                return moved
 
     def rejected_beside(self, obj: Any) -> list[QueuedPodInfo]:
         """Return the unschedulable pods that are tried together with a new pod, or with those of a group.
@@ -480,16 +486,26 @@ class Places:
         first: int,
         label: str,
     ) -> int:
-        """Add rejected pods that no event has helped to the unschedulable ones; see `InFlight.reject`. While
-        there are nominations, each pod is left to the caller, who ends its own."""
+        """Add rejected pods that no event has helped to the unschedulable ones, or to the backoff queue; see
+        `InFlight.reject`. While there are nominations, each pod is left to the caller, who ends its own."""
         if self.nominator:
             return first
         self.changes += 1
         end = in_flight.reject(
-            infos, latest, rejectors, first, self.infos, self.unschedulable, self._numbers, self.now
+            infos,
+            latest,
+            rejectors,
+            first,
+            self.infos,
+            self.unschedulable,
+            self.backoff,
+            self._entrance if self.pop_from_backoff else None,
+            self.units.enter,
+            self._numbers,
+            self.now,
         )
-        if self.incoming is not None and end > first:
-            self.incoming["unschedulable", label] += end - first
+        for info in infos[first:end] if self.incoming is not None else ():
+            self.incoming["unschedulable" if info.unit is None else "backoff", label] += 1
         return end
 
     def requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:

@@ -253,7 +253,7 @@ class SchedulingQueue:
             self.add_infos([QueuedPodInfo(pod, self._places.now())])
 
     def add_infos(self, infos: Iterable[QueuedPodInfo]) -> None:
-        """Add new pods with given entries, one after the other.
+        """Add new pods with given entries, one after the other; see `Places.add_new`.
 
         Parameters
         ----------
@@ -570,21 +570,20 @@ class SchedulingQueue:
             Index of the first pod that was not returned.
         """
         with self._lock:
-            places, flying = self._places, self._in_flight
-            return places.reject(flying, infos, latest, rejectors, first, SCHEDULE_ATTEMPT_FAILURE)
+            flying, label = self._in_flight, SCHEDULE_ATTEMPT_FAILURE
+            end = self._places.reject(flying, infos, latest, rejectors, first, label)
+            self._wake()  # pods of groups back off
+            return end
 
     def _requeue_failed(self, info: QueuedPodInfo) -> None:
         """Count the failed attempt of a pod, and move the pod to the place that the events since its pop
         select."""
-        now = self._places.now()
+        info.timestamp, info.until, info.was_flushed = self._places.now(), 0, False
         if info.rejectors:
             info.unschedulable_count += 1
             info.consecutive_errors_count = 0
         else:
             info.consecutive_errors_count += 1
-        info.timestamp = now
-        info.until = 0
-        info.was_flushed = False
         if self._places.requeue(info, self._strategy_after_attempt(info), SCHEDULE_ATTEMPT_FAILURE):
             self._wake()
 

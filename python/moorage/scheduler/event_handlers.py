@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from operator import length_hint
 from typing import Any, NamedTuple
 
 from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage._core.decide.reported_pods import add_reported, confirm_reported, evictions, preemptions
 from moorage._core.services.queued_pods import CreationClock
 from moorage.cache import SchedulerCache
-from moorage.errors import CacheError
+from moorage.errors import CacheError, ClockError
 from moorage.framework import FrameworkHandle
 from moorage.framework.plugin.events import (
     ASSIGNED_POD,
@@ -310,10 +311,11 @@ class PodHandler:
         )
 
     def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Add the leading new pods without a node to the queue; return their number."""
-        ages, ours = self.ages, None
+        """Add the leading new pods without a node to the queue; return their number. Where groups are tried
+        together, up to the first that is gated, and none while an addition may help other pods."""
+        queue, ours = self.queue, None
         pods: list[Pod] = []
-        if ages is None or self.queue.groups_pods:
+        if queue.groups_pods and queue.may_react(UNSCHEDULABLE_POD_ADD):
             return 0
         for notice in notices:
             if not notice.is_addition:  # asked first: the state of a bound pod is made when it is read
@@ -325,9 +327,19 @@ class PodHandler:
                 break
             ours = new.spec.scheduler_name
             pods.append(new)
-        if pods:
-            self.queue.add_infos(map(ages.entry, pods))  # lazily: each pod may advance the clock
-        return len(pods)
+        left = iter(pods)
+        try:
+            queue.add_infos(map(self._entry, left))  # lazily: each pod may advance the clock
+        except ClockError:
+            return len(pods) - length_hint(left) - 1
+        added = len(pods) - length_hint(left)
+        if queue.groups_pods and added:  # the others are not gated, and wait for no event
+            queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, pods[added - 1])
+        return added
+
+    def _entry(self, pod: Pod) -> QueuedPodInfo:
+        """Return the queue entry of a new pod."""
+        return QueuedPodInfo(pod, self.queue.now()) if self.ages is None else self.ages.entry(pod)
 
     def _on_new_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods on nodes to the cache; return their number."""
@@ -459,10 +471,7 @@ class PodHandler:
         elif not self.is_ours(obj):
             self.others[obj.key] = obj
         else:
-            if self.ages is None:
-                self.queue.add(obj)
-            else:
-                self.queue.add_infos([self.ages.entry(obj)])
+            self.queue.add_infos(map(self._entry, (obj,)))
             if self.queue.groups_pods:  # without groups no plugin registers the event (gate GangScheduling)
                 self.queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, obj)
 

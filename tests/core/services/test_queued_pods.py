@@ -22,6 +22,7 @@ from moorage._core.services.queued_pods import (
     PriorityLanes,
     QueuedPodInfo,
 )
+from moorage.framework import Code, Status
 from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects.model.pod import PodSchedulingGate, PodStatus
 from moorage.scheduler.queueing import seconds
@@ -167,7 +168,9 @@ def admit(
 ) -> tuple[bool, str | None, list[str]]:
     """Whether pods were added, the name of the first that was not, and the names of the pods in the queue."""
     lanes, there = PriorityLanes(), {} if waiting is None else waiting
-    added, info = entrance.admit(iter(infos), there, lanes, count(7), lambda: 2.5)
+    grouped: list[QueuedPodInfo] = []
+    added, info = entrance.admit(iter(infos), there, lanes, count(7), lambda: 2.5, grouped.append)
+    assert grouped == list(lanes)
     for number, other in enumerate(lanes):
         assert (other.place, other.order, other.initial_attempt_timestamp) == (Place.ACTIVE, 7 + number, 2.5)
         assert there[other.pod.metadata.uid] is other
@@ -176,7 +179,8 @@ def admit(
 
 def test_pods_enter_up_to_the_first_that_may_not() -> None:
     held: set[str] = set()
-    rules = {"": (("scheduling_gates",), (held,)), "other": None}
+    asked: dict[str, Status] = {}
+    rules = {"": (("scheduling_gates",), (held,), (lambda pod: asked.get(pod.name),)), "other": None}
     nominated: dict[str, str] = {}
     entrance = Entrance(rules, nominated)
     a, b = entry("a"), entry("b")
@@ -193,6 +197,9 @@ def test_pods_enter_up_to_the_first_that_may_not() -> None:
     assert admit(entrance, a) == (False, "a", [])
     assert admit(entrance, unknown) == (True, None, ["u"])
     held.clear()
+    asked["b"] = Status(Code.UNSCHEDULABLE)
+    assert admit(entrance, a, b) == (True, "b", ["a"])
+    asked.clear()
     nominated["x"] = "m"
     assert admit(entrance, a) == (False, "a", [])
 

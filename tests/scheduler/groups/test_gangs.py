@@ -29,6 +29,7 @@ from moorage.objects.model.pod import Pod, PodSchedulingGate
 from moorage.objects.model.pod_group import GODEL, GROUP_ANNOTATION, PodGroup, PodGroupSpec
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler, explain_in_turn
+from moorage.scheduler.event_handlers import PodHandler
 from moorage.scheduler.groups.group_attempt import WAITS_FOR_MEMBERS
 
 PYTHON = make(mo.ReservePlugin, "R", reserve=None, unreserve=None)
@@ -44,6 +45,26 @@ WAYS = pytest.mark.parametrize("python", [False, True], ids=["core", "python"])
 def made(python: bool, *objects: Any, **rest: Any) -> Scheduler:
     """With a plugin in Python, pods go through their binding cycles one by one."""
     return world(*objects, **(python_settings() if python else {}), **rest)
+
+
+def test_new_members_enter_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the first that is gated; while one waits, each by itself, as it may help that one."""
+    one, singly, on_add = world(gang("g", 2), gang("h", 2), clock=Clock()), list[str](), PodHandler.on_add
+
+    def see(self: PodHandler, obj: Pod, is_in_initial_list: bool) -> None:
+        singly.append(obj.name)
+        on_add(self, obj, is_in_initial_list)
+
+    monkeypatch.setattr(PodHandler, "on_add", see)
+    store_of(one).create_many([*members("g", 3), pod("alone")])
+    one.sync()
+    assert singly == []
+    store_of(one).create_many([*members("g2", 1), *members("h", 2)])
+    one.sync()
+    assert singly == ["h-0", "h-1"]
+    waiting = one.queue.pending_pods()
+    assert [info.pod.name for info in waiting.gated] == ["g2-0"]
+    assert [info.pod.name for info in waiting.active] == ["g-0", "g-1", "g-2", "alone", "h-0", "h-1"]
 
 
 @WAYS

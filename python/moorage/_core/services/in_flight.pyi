@@ -5,7 +5,8 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.base.watch_events import Notice
-from moorage._core.services.queued_pods import Place, QueuedPodInfo
+from moorage._core.services.backoff_queue import BackoffQueue
+from moorage._core.services.queued_pods import Entrance, Place, QueuedPodInfo
 from moorage._core.services.unschedulable_pods import UnschedulablePods
 from moorage.framework import ClusterEvent
 from moorage.objects import Pod
@@ -55,6 +56,9 @@ class InFlight:
         first: int,
         waiting: dict[str, QueuedPodInfo],
         unschedulable: UnschedulablePods,
+        backoff: BackoffQueue,
+        entrance: Entrance | None,
+        enter: Callable[[QueuedPodInfo], None],
         numbers: Iterator[int],
         now: Callable[[], float],
     ) -> int: ...

@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from enum import Enum
 from typing import Any, Protocol, Self
 
+from moorage.framework import Status
 from moorage.objects import Pod, UnitKey
 
 class Place(Enum):
@@ -85,7 +86,9 @@ class _Queue(Protocol):
 class Entrance:
     def __init__(
         self,
-        rules: Mapping[str, tuple[Sequence[str], Sequence[Sized]] | None],
+        rules: Mapping[
+            str, tuple[Sequence[str], Sequence[Sized], Sequence[Callable[[Pod], Status | None]]] | None
+        ],
         nominated: dict[str, str],
     ) -> None: ...
     def passes(self, pod: Pod) -> bool: ...
@@ -96,6 +99,7 @@ class Entrance:
         queue: _Queue,
         numbers: Iterator[int],
         now: Callable[[], float],
+        enter: Callable[[QueuedPodInfo], None] | None,
     ) -> tuple[bool, QueuedPodInfo | None]: ...
 
 class Lane: ...

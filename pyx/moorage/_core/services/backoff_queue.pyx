@@ -37,10 +37,6 @@ cdef class BackoffQueue:
         The pods that were rejected, and those that failed with an error.
     """
 
-    cdef readonly dict heaps
-    cdef readonly KeyedHeap rejected, failed
-    cdef object initial, maximum, window, rank  # times in microseconds
-
     def __cinit__(self, double initial, double maximum, bint in_windows, rank not None):
         self.initial, self.maximum = microseconds(initial), microseconds(maximum)
         self.window = SECOND if in_windows else 1
@@ -67,18 +63,19 @@ cdef class BackoffQueue:
         int
             Microseconds; 0 for a pod without backoff.
         """
-        cdef int64_t count
         if info is None:
             raise TypeError("a pod is None")
-        if info.until:
-            return info.until
-        count = info.consecutive_errors_count or info.unschedulable_count
+        if not info.until:
+            info.until = self.end_of(info.timestamp, info.consecutive_errors_count or info.unschedulable_count)
+        return info.until
+
+    cdef object end_of(self, double timestamp, int64_t count):
+        """Return when the backoff after so many failures, the last one at a time in seconds, ends."""
         if count == 0 or self.maximum == 0:
             return 0
         shift = count - 1
         backoff = self.maximum if self.initial > self.maximum >> shift else self.initial << shift
-        info.until = self.rounded(microseconds(info.timestamp) + backoff)
-        return info.until
+        return self.rounded(microseconds(timestamp) + backoff)
 
     cdef object rounded(self, object at):
         """Return a time in microseconds, rounded down to the ordering window."""
@@ -100,13 +97,15 @@ cdef class BackoffQueue:
         until = self.until(info)
         return until != 0 and until >= self.rounded(microseconds(now))
 
-    def add(self, QueuedPodInfo info not None):
+    cpdef add(self, QueuedPodInfo info):
         """Add a pod to the heap of its `place`.
 
         Parameters
         ----------
         info : QueuedPodInfo
         """
+        if info is None:
+            raise TypeError("a pod is None")
         cdef KeyedHeap heap = self.heaps[info.place]
         heap.add((self.until(info), *self.rank(info)), info)
 

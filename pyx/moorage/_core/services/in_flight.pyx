@@ -8,12 +8,13 @@ import numpy as np
 from libc.stdint cimport int64_t
 
 from moorage._core.base cimport STATUS, Field, Notice
-from moorage._core.services.queued_pods cimport QueuedPodInfo
+from moorage._core.services.backoff_queue cimport BackoffQueue
+from moorage._core.services.queued_pods cimport Entrance, QueuedPodInfo
 from moorage._core.services.unschedulable_pods cimport UnschedulablePods
 from moorage._core.services.queued_pods import Place, copies_of
 
 cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
-cdef object UNSCHEDULABLE = Place.UNSCHEDULABLE
+cdef object UNSCHEDULABLE = Place.UNSCHEDULABLE, BACKOFF = Place.BACKOFF
 
 
 cdef class Numbers:
@@ -345,11 +346,14 @@ cdef class InFlight:
         Py_ssize_t first,
         dict waiting not None,
         UnschedulablePods unschedulable not None,
+        BackoffQueue backoff not None,
+        Entrance entrance,
+        enter not None,
         numbers not None,
         now not None,
     ):
-        """End the attempts of rejected pods that no event since their pop concerns: they become
-        unschedulable.
+        """End the attempts of rejected pods: those that no event since their pop concerns become
+        unschedulable, and those of groups, which need no event, back off.
 
         Parameters
         ----------
@@ -363,6 +367,11 @@ cdef class InFlight:
         waiting : dict of str to QueuedPodInfo
             All waiting pods by UID, to which they are added.
         unschedulable : UnschedulablePods
+        backoff : BackoffQueue
+        entrance : Entrance or None
+            Tells which pods PreEnqueue passes; None where it is not run before the backoff.
+        enter : callable
+            Adds a pod to its group.
         numbers : iterator of int
             Numbers the entries.
         now : callable
@@ -371,13 +380,15 @@ cdef class InFlight:
         Returns
         -------
         int
-            Index of the first pod that needs a closer look: it has changed, belongs to a group, is nominated
-            or was not rejected, or there were events.
+            Index of the first pod that needs a closer look: it has changed, is nominated or was not rejected,
+            there were events, or it may not back off.
         """
         cdef QueuedPodInfo info
-        cdef int64_t end = self.dropped + len(self.log), n = 0
+        cdef int64_t end = self.dropped + len(self.log), cursor = -1, n = 0
         cdef Py_ssize_t at = first
         cdef tuple plugins
+        cdef int64_t until = 0
+        cdef double time
         if first < 0 or not len(infos) == len(latest) == len(rejectors):
             raise ValueError("a state and rejectors of each pod are wanted, and a pod to begin with")
         try:
@@ -387,27 +398,42 @@ cdef class InFlight:
                     raise TypeError("a pod is None, or has other than two sets of rejectors")
                 uid = info.uid
                 if (
-                    info.cursor != end or self.pods.get(uid) is not info or latest[at] is not info.pod
-                    or info.unit is not None or uid in waiting or not (plugins[0] or plugins[1])
+                    self.pods.get(uid) is not info or latest[at] is not info.pod or uid in waiting
+                    or (info.unit is None and info.cursor != end) or not (plugins[0] or plugins[1])
                     or NOMINATED_NODE_NAME.of(STATUS.of(info.pod))
                 ):
                     break
-                info.timestamp = now()
+                time, until = now(), 0
+                if info.unit is not None:
+                    until = backoff.end_of(time, info.unschedulable_count + 1)
+                    if until == 0 or not (entrance is None or entrance.passes(info.pod)):
+                        break
+                info.timestamp = time
                 info.unschedulable_plugins, info.pending_plugins = plugins[0], plugins[1]
-                info.gating_plugin, info.was_flushed, info.until = "", False, 0
+                info.gating_plugin, info.was_flushed, info.until = "", False, until
                 info.unschedulable_count += 1
                 info.consecutive_errors_count = 0
-                info.order, info.place = next(numbers), UNSCHEDULABLE
+                info.order = next(numbers)
                 waiting[uid] = info
-                unschedulable.add(info)
+                if info.unit is None:
+                    info.place = UNSCHEDULABLE
+                    unschedulable.add(info)
+                else:
+                    info.place = BACKOFF
+                    enter(info)
+                    backoff.add(info)
                 del self.pods[uid]
+                if info.cursor != cursor:
+                    if n:
+                        self._count(cursor, -n)
+                    cursor, n = info.cursor, 0
                 n += 1
                 at += 1
         finally:
             if n:
-                self._count(end, -n)
-                if len(self.log) > self.first:
-                    self._drop()
+                self._count(cursor, -n)
+            if len(self.log) > self.first:
+                self._drop()
         return at
 
     cdef int _drop(self) except -1:

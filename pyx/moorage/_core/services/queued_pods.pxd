@@ -25,3 +25,12 @@ cdef class KeyedHeap:
     cpdef remove(self, str uid)
     cpdef tuple peek(self)
     cpdef QueuedPodInfo pop(self)
+
+
+cdef class Entrance:
+    cdef dict rules, nominated
+    cdef object name, fields, held, asked  # the rule of the last scheduler name
+    cdef bint is_known
+
+    cpdef bint passes(self, pod) except -1
+    cdef bint is_nominated(self, pod) except -1

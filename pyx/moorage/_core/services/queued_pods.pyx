@@ -17,6 +17,7 @@ cdef enum:
     SPARE = 32  # so many removed pods stay in a lane or a heap of any size
 
 cdef frozenset NO_PLUGINS = frozenset()
+cdef tuple NO_RULE = ((), (), ())
 cdef Field PRIORITY = Field("priority"), SCHEDULER_NAME = Field("scheduler_name")
 cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
 cdef Field CREATION_TIMESTAMP = Field("creation_timestamp")
@@ -700,20 +701,16 @@ cdef class Entrance:
     Parameters
     ----------
     rules : dict
-        By scheduler name, whether PreEnqueue may reject a pod: a tuple of names of fields of spec, and a
-        tuple of containers, all of which are empty for a pod that passes; None where it is not known. A pod
-        of a name that is not here passes.
+        By scheduler name, whether PreEnqueue may reject a pod: names of fields of spec, and containers, all
+        of which are empty for a pod that passes, and functions that return None for it; None where it is not
+        known. A pod of a name that is not here passes.
     nominated : dict
         The nominations of all pods, by UID.
     """
 
-    cdef dict rules, nominated
-    cdef object name, fields, held  # the rule of the last scheduler name
-    cdef bint is_known
-
     def __init__(self, dict rules not None, dict nominated not None):
         self.rules = {
-            name: rule and (tuple([Field(field) for field in rule[0]]), tuple(rule[1]))
+            name: rule and (tuple([Field(field) for field in rule[0]]), tuple(rule[1]), tuple(rule[2]))
             for name, rule in rules.items()
         }
         self.nominated = nominated
@@ -734,9 +731,9 @@ cdef class Entrance:
         spec = SPEC.of(pod)
         name = SCHEDULER_NAME.of(spec)
         if name is not self.name:
-            rule = self.rules.get(name, ((), ()))
+            rule = self.rules.get(name, NO_RULE)
             self.name, self.is_known = name, rule is not None
-            self.fields, self.held = rule or ((), ())
+            self.fields, self.held, self.asked = rule or NO_RULE
         if not self.is_known:
             return False
         for field in <tuple>self.fields:
@@ -745,13 +742,16 @@ cdef class Entrance:
         for container in <tuple>self.held:
             if container:
                 return False
+        for ask in <tuple>self.asked:
+            if ask(pod) is not None:
+                return False
         return True
 
     cdef bint is_nominated(self, pod) except -1:
         """Whether a pod, or any other one, is nominated."""
         return bool(self.nominated) or bool(NOMINATED_NODE_NAME.of(STATUS.of(pod)))
 
-    def admit(self, infos, dict waiting not None, queue not None, numbers not None, now not None):
+    def admit(self, infos, dict waiting not None, queue not None, numbers not None, now not None, enter):
         """Add new pods to the active queue, up to the first that may not enter it.
 
         Parameters
@@ -765,6 +765,8 @@ cdef class Entrance:
             Numbers the entries.
         now : callable
             Returns seconds.
+        enter : callable or None
+            Adds each pod to its group; None where groups are ignored.
 
         Returns
         -------
@@ -784,6 +786,8 @@ cdef class Entrance:
                 info.first_ready = (<CreationClock>now).now if type(now) is CreationClock else now()
             info.gating_plugin, info.order, info.place = "", next(numbers), IN_ACTIVE
             waiting[uid] = info
+            if enter is not None:
+                enter(info)
             if type(queue) is PriorityLanes:
                 (<PriorityLanes>queue).add(info)
             else:

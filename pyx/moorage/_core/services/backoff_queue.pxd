@@ -1,0 +1,14 @@
+from libc.stdint cimport int64_t
+
+from moorage._core.services.queued_pods cimport KeyedHeap, QueuedPodInfo
+
+
+cdef class BackoffQueue:
+    cdef readonly dict heaps
+    cdef readonly KeyedHeap rejected, failed
+    cdef object initial, maximum, window, rank  # times in microseconds
+
+    cpdef object until(self, QueuedPodInfo info)
+    cdef object end_of(self, double timestamp, int64_t count)
+    cdef object rounded(self, object at)
+    cpdef add(self, QueuedPodInfo info)

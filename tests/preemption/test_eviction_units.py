@@ -27,6 +27,7 @@ from tests.preemption.world import (
 from tests.scheduler.groups.gang_kit import GATES, gang
 
 from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.group_index import PodGroups
 from moorage.objects import group_of
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import (
@@ -149,6 +150,25 @@ def test_seen_by_a_group_other_pods_have_their_group_s_priority(priority: int | 
     handle = one.handle
     assert Units(handle, for_group=True).unit_of(key) == (expected, None)
     assert Units(handle).unit_of(key) == (None, None)
+
+
+def test_seen_by_a_group_priorities_follow_the_groups() -> None:
+    one = world(member("m"), groups=[group(priority=7, mode=SINGLE), group("h", 8, mode=SINGLE)])
+    keys = [("default", name) for name in ("g", "h", "none")]
+
+    def seen() -> list[tuple[int | None, Any]]:
+        units = Units(one.handle, for_group=True)
+        return [units.unit_of(key) for key in keys]
+
+    assert seen() == seen() == [(7, None), (8, None), (None, None)]
+    held = one.client.get(PodGroup, "g", "default")
+    one.client.update(replace(held, spec=replace(held.spec, priority=5)))
+    one.client.delete(PodGroup, "h", "default")
+    one.client.create(group("none", 3, mode=SINGLE))
+    one.sync()
+    assert seen() == [(5, None), (None, None), (3, None)]
+    one.handle.shared(PodGroups)._changes[0].forget()
+    assert seen() == [(5, None), (None, None), (3, None)]
 
 
 def test_a_group_comes_back_whole_or_not_at_all() -> None:

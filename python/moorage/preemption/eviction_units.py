@@ -168,6 +168,7 @@ class Units:
         self._groups = groups_of(handle)
         whole = Whole() if self._groups is None else self._groups.whole_for(for_group)
         self._whole, self._evicted_with = whole.priority, whole.evicted_with
+        self._priorities = {} if self._groups is None or not for_group else self._groups.priorities()
         self._pods: dict[UnitKey, dict[str, Pod]] = {}
         self._made: dict[UnitKey, Unit] = {}
 
@@ -222,8 +223,10 @@ class Units:
         whole = self._evicted_with.get(key)
         if whole is not None:
             return self._whole[whole], whole
-        group = self._groups.get(key) if self._groups is not None and self._for_group else None
-        return None if group is None or group.is_v1alpha2 else group.spec.priority or 0, None
+        if self._groups is None or not self._for_group:
+            return None, None
+        known = self._priorities
+        return known[key] if key in known else self._groups.priority_of(key), None
 
     def whole(self, key: UnitKey, here: Sequence[Pod]) -> tuple[Pod, ...]:
         """Return the pods of a group that are only evicted together.

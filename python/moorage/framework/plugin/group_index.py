@@ -61,22 +61,24 @@ class GroupTree:
         None where no object has the key.
     children : tuple of GroupTree
         The groups of a composite group, the oldest first.
+    leaves : tuple of UnitKey
+        The keys of the pod groups, in order.
     """
 
     key: UnitKey
     group: AnyGroup | None
     children: tuple[GroupTree, ...] = ()
+    leaves: tuple[UnitKey, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        below = chain.from_iterable(child.leaves for child in self.children)
+        object.__setattr__(self, "leaves", tuple(below) if is_composite(self.key) else (self.key,))
 
     def __iter__(self) -> Iterator[GroupTree]:
         """Iterate over the tree, each group before those in it."""
         yield self
         for child in self.children:
             yield from child
-
-    @property
-    def leaves(self) -> list[UnitKey]:
-        """The keys of the pod groups, in order."""
-        return [tree.key for tree in self if not is_composite(tree.key)]
 
     @property
     def minimum(self) -> int:
@@ -123,6 +125,8 @@ class PodGroups:
         self._changes = self._groups.follow(), self._composites.follow()
         self._for_pods = self._for_groups = Whole()
         self._lowest = math.inf
+        self._priorities: dict[UnitKey, int | None] = {}  # of pod groups, as of the change `_priorities_read`
+        self._priorities_read = 0
         self._read = self._trees_read = -1, -1
         self._complete: dict[UnitKey, bool] = {}  # as of the change `_completed` of pods and `_trees_read`
         self._completed = -1
@@ -314,6 +318,35 @@ class PodGroups:
         """
         self._refresh()
         return self._for_groups if group else self._for_pods
+
+    def priorities(self) -> dict[UnitKey, int | None]:
+        """Return what is known by `priority_of`, of the groups that have not changed since."""
+        log = self._changes[0]
+        if self._priorities_read != log.head:
+            changed, self._priorities_read = log.since(self._priorities_read), log.head
+            if changed is None:
+                self._priorities.clear()
+            for key in changed or ():
+                namespace, _, name = key.partition("/")
+                self._priorities.pop((namespace, name), None)
+        return self._priorities
+
+    def priority_of(self, key: UnitKey) -> int | None:
+        """Return the priority with which a group evicts pods of a pod group.
+
+        Parameters
+        ----------
+        key : UnitKey
+            Of a pod group.
+
+        Returns
+        -------
+        int or None
+            None for that of each pod itself.
+        """
+        group, known = self.get(key), self.priorities()
+        known[key] = None if group is None or group.is_v1alpha2 else group.spec.priority or 0
+        return known[key]
 
     @property
     def lowest_priority(self) -> float:

@@ -374,7 +374,7 @@ def test_the_index_of_trees() -> None:
     assert groups.ancestors(g) == [d, c]
     assert [groups.root(key) for key in (g, h, i, d, c)] == [c, c, i, c, c]
     assert groups.root(("default", "none")) is None
-    assert groups.tree(c).leaves == [g, h]
+    assert groups.tree(c).leaves == (g, h)
     assert sorted(groups.leaves(c)) == [g, h]
     assert [one.key for one in groups.tree(c)] == [c, d, g, h]
     assert groups.leaves(i) == [i]

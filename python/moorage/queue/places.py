@@ -504,8 +504,9 @@ class Places:
             self._numbers,
             self.now,
         )
-        for info in infos[first:end] if self.incoming is not None else ():
-            self.incoming["unschedulable" if info.unit is None else "backoff", label] += 1
+        if self.incoming is not None:
+            for info in infos[first:end]:
+                self.incoming["unschedulable" if info.unit is None else "backoff", label] += 1
         return end
 
     def requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:

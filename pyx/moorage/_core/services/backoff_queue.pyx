@@ -66,7 +66,8 @@ cdef class BackoffQueue:
         if info is None:
             raise TypeError("a pod is None")
         if not info.until:
-            info.until = self.end_of(info.timestamp, info.consecutive_errors_count or info.unschedulable_count)
+            count = info.consecutive_errors_count or info.unschedulable_count
+            info.until = self.end_of(info.timestamp, count)
         return info.until
 
     cdef object end_of(self, double timestamp, int64_t count):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -162,7 +162,8 @@ class DeviceDemands:
         self._numbers = {}
         self._results = {}
         self._cluster, self._nodes = cluster, nodes
-        features, pools, numbers = self._state.features, _Pools(), dict[Hashable, int]()
+        features, pools = self._state.features, _Pools()
+        numbers: dict[Hashable, int] = {}
         used: list[DeviceView] = []
         view_of = [-1] * (int(nodes.rows.max(initial=-1)) + 1)
         for row, info in zip(nodes.rows.tolist(), nodes, strict=True):
@@ -195,9 +196,7 @@ class DeviceDemands:
         if changed is None:
             views.load(cache.in_use())
         elif changed:
-            in_use = cache.in_use()
-            for device in changed:
-                views.set_state(device, device in in_use.devices, in_use.consumed.get(device))
+            views.load_some(changed, cache.in_use())
 
     def needs_of(
         self,
@@ -249,8 +248,10 @@ class DeviceDemands:
             asking.append(asked)
             allocated[key] = at
         mappings: Mappings = ()
+        extended_of: Callable[[Pod], ResourceClaim | None] | None = None
         if extended is not None:
             claim, mappings = extended
+            extended_of = partial(self._state.new_extended_claim, spec=claim.spec)
             if (asked := self.asking(claim)) is None:
                 return None
             claims.append(claim)
@@ -263,8 +264,8 @@ class DeviceDemands:
             return None
         batch.claiming[at] = claims, asking, mappings
         batch.leader = at
-        if extended is None and len(asking) == len(claims):
-            batch.alike = AlikePods(pod, asking, cache.find, cache.is_pending, batch)
+        if len(asking) == len(claims):
+            batch.alike = AlikePods(pod, asking, cache.find, cache.is_pending, batch, extended_of, mappings)
         return DeviceNeeds(demand, tuple(selectors))
 
     def _claims_of(self, pod: Pod) -> list[ResourceClaim] | None:

@@ -12,13 +12,19 @@ from moorage.devices.claims.claim_consumers import ClaimConsumers
 from moorage.devices.claims.node_resources import devices_by_name
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
-from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim
+from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim, ResourceClaimSpec
 from moorage.objects.model.resource_slices import Device, DeviceTaintRule, ResourceSlice
 from moorage.store import InformerFactory
 
 from .device_counts import DeviceCounts
 from .device_demands import DeviceDemands
-from .extended_resources import ExtendedRequests, ExtendedRequestsOfPods, classes_by_resource
+from .extended_resources import (
+    ExtendedRequests,
+    ExtendedRequestsOfPods,
+    classes_by_resource,
+    find_claim,
+    new_claim,
+)
 from .features import Features
 from .selector_cache import SelectorCache
 
@@ -160,6 +166,11 @@ class DeviceState:
         """Return what a pod requests of extended resources; None if it names no resource of a class."""
         requests = self.requests_of_pods()
         return None if requests is None else requests.of(pod)
+
+    def new_extended_claim(self, pod: Pod, spec: ResourceClaimSpec) -> ResourceClaim | None:
+        """Return a claim with a spec for the extended resources of a pod, or None if the pod has one."""
+        written = self.claim_cache.extended_claims(pod)
+        return None if written and find_claim(pod, written) is not None else new_claim(pod, spec)
 
     def requests_of_pods(self) -> ExtendedRequestsOfPods | None:
         """Return what finds the extended resources that pods request, until a class changes; None without

@@ -170,12 +170,10 @@ class DynamicResources(
         no score reads these resources; else None."""
         if requests.spec is None or known.scored is None or not known.scored.isdisjoint(requests.resources):
             return None
-        written = known.devices.claim_cache.extended_claims(pod)
-        if written and find_claim(pod, written) is not None:
-            return None
         if not are_everywhere(known.table, requests):
             return None
-        return new_claim(pod, requests.spec), requests.mappings
+        claim = known.devices.new_extended_claim(pod, requests.spec)
+        return None if claim is None else (claim, requests.mappings)
 
     def _refuses_rules(self) -> bool:
         """Whether there are taint rules, with which kube-scheduler v1.36.2 panics."""

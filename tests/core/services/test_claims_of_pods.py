@@ -11,9 +11,11 @@ from tests.devices.make import claim, request
 
 from moorage._core.services.claims_of_pods import AlikePods
 from moorage.devices.device_demands import AskingClaim
+from moorage.devices.extended_resources import new_claim
 from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.objects.model.meta import OwnerReference
 from moorage.objects.model.pod import (
+    ContainerExtendedResourceRequest,
     ContainerStatus,
     Pod,
     PodResourceClaim,
@@ -23,6 +25,7 @@ from moorage.objects.model.pod import (
 from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim, ResourceClaimStatus
 
 SPEC = claim("x", [request()]).spec
+POD_SPEC_WITHOUT_CLAIMS = pod("p").spec
 POD_SPEC = replace(
     pod("p").spec,
     resource_claims=tuple([PodResourceClaim(name=use, resource_claim_template_name="t") for use in "ab"]),
@@ -126,3 +129,22 @@ def test_a_pod_without_one_of_the_claims_is_not_alike() -> None:
     second = claims.add("q")
     told = (PodResourceClaimStatus("a", "q-a"), PodResourceClaimStatus("b", None))
     assert is_unknown(claims, replace(second, status=PodStatus(resource_claim_statuses=told)))
+
+
+def test_a_claim_for_extended_resources_is_made_for_each_alike_pod() -> None:
+    batch, mappings = VolumesOfBatch(), (ContainerExtendedResourceRequest("c", "e.com/gpu", "r"),)
+    first, second, served = (replace(pod(name), spec=POD_SPEC_WITHOUT_CLAIMS) for name in "pqr")
+
+    def made_for(one: Pod) -> ResourceClaim | None:
+        return None if one is served else new_claim(one, SPEC)
+
+    asking = [AskingClaim(new_claim(first, SPEC), Shape)]  # type: ignore[arg-type]
+    alike = AlikePods(first, asking, {}.get, set().__contains__, batch, made_for, mappings)
+    assert alike.note(second, 7)
+    claim_of_second = new_claim(second, SPEC)
+    noted = AskingClaim(claim_of_second, Shape)  # type: ignore[arg-type]
+    assert batch.claiming[7] == ([claim_of_second], [noted], mappings)
+    assert batch.allocated == {}, "no other pod can name the claim"
+    assert batch.leader == 7
+    assert not alike.note(served, 8), "it has a claim already"
+    assert 8 not in batch.claiming

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 from moorage.devices.device_demands import AskingClaim
+from moorage.devices.extended_resources import Mappings
 from moorage.errors import MoorageError
 from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.objects.model.pod import Pod
@@ -25,5 +26,7 @@ class AlikePods:
         find: Callable[[str], ResourceClaim | None],
         is_pending: Callable[[str], bool],
         batch: VolumesOfBatch,
+        extended: Callable[[Pod], ResourceClaim | None] | None = None,
+        mappings: Mappings = (),
     ) -> None: ...
     def note(self, pod: Pod, at: int) -> bool: ...

@@ -114,29 +114,35 @@ def is_owned_by_group(claim, group):
 
 cdef class AlikePods:
     """Notes the pods of a batch whose claims ask for the same as those of the pod before: the pods share a
-    spec, and all their claims are to be allocated.
+    spec, and all their claims are to be allocated. Pods of one spec ask for the same extended resources.
 
     Parameters
     ----------
     pod : Pod
-        The first of them, which asks for no extended resource of a device class.
+        The first of them.
     asking : list of AskingClaim
-        Its claims.
+        Its claims, and that for extended resources.
     find : callable
         Returns the claim of a key, or None.
     is_pending : callable
         Whether an allocation of a claim is in flight, by UID.
     batch : VolumesOfBatch
+    extended : callable, optional
+        Returns the claim to be created for the extended resources of a pod, or None if it has one.
+    mappings : tuple of ContainerExtendedResourceRequest, optional
+        Of that claim.
     """
 
-    cdef object spec, make, find, is_pending, batch
+    cdef object spec, make, find, is_pending, batch, extended
+    cdef tuple mappings
     cdef list shapes
     cdef dict allocated, claiming
 
-    def __init__(self, pod, list asking not None, find, is_pending, batch):
+    def __init__(self, pod, list asking not None, find, is_pending, batch, extended=None, tuple mappings=()):
         self.spec, self.make, self.shapes = SPEC.of(pod), type(asking[0]), [one.shape for one in asking]
         self.find, self.is_pending, self.batch = find, is_pending, batch
         self.allocated, self.claiming = batch.allocated, batch.claiming
+        self.extended, self.mappings = extended, mappings
 
     def note(self, pod, at):
         """Note a pod that is alike, as `DeviceDemands.needs_of` does.
@@ -163,7 +169,7 @@ cdef class AlikePods:
             claims = pod_claims(pod, self.find)
         except ClaimError:
             return False
-        if len(claims) != len(self.shapes):
+        if len(claims) + (self.extended is not None) != len(self.shapes):
             return False
         for each, claim in enumerate(claims):
             meta, shape = CLAIM_METADATA.of(claim), self.shapes[each]
@@ -173,8 +179,14 @@ cdef class AlikePods:
                 return False
             keys[key] = at
             asking.append(self.make(claim, shape))
+        if self.extended is not None:
+            claim = self.extended(pod)
+            if claim is None:
+                return False
+            claims.append(claim)
+            asking.append(self.make(claim, self.shapes[len(self.shapes) - 1]))
         self.allocated.update(keys)
-        self.claiming[at] = claims, asking, ()
+        self.claiming[at] = claims, asking, self.mappings
         self.batch.leader = at
         return True
 

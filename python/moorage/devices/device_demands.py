@@ -248,10 +248,8 @@ class DeviceDemands:
             asking.append(asked)
             allocated[key] = at
         mappings: Mappings = ()
-        extended_of: Callable[[Pod], ResourceClaim | None] | None = None
         if extended is not None:
             claim, mappings = extended
-            extended_of = partial(self._state.new_extended_claim, spec=claim.spec)
             if (asked := self.asking(claim)) is None:
                 return None
             claims.append(claim)
@@ -265,7 +263,8 @@ class DeviceDemands:
         batch.claiming[at] = claims, asking, mappings
         batch.leader = at
         if len(asking) == len(claims):
-            batch.alike = AlikePods(pod, asking, cache.find, cache.is_pending, batch, extended_of, mappings)
+            made = None if extended is None else partial(self._state.new_extended_claim, spec=extended[0].spec)
+            batch.alike = AlikePods(pod, asking, cache.find, cache.is_pending, batch, made, mappings)
         return DeviceNeeds(demand, tuple(selectors))
 
     def _claims_of(self, pod: Pod) -> list[ResourceClaim] | None:

@@ -263,8 +263,7 @@ class DeviceDemands:
         batch.claiming[at] = claims, asking, mappings
         batch.leader = at
         if len(asking) == len(claims):
-            new = self._state.new_extended_claim
-            made = None if extended is None else partial(new, spec=extended[0].spec)
+            made = extended and partial(self._state.new_extended_claim, spec=claims[-1].spec)
             batch.alike = AlikePods(pod, asking, cache.find, cache.is_pending, batch, made, mappings)
         return DeviceNeeds(demand, tuple(selectors))
 

@@ -162,7 +162,8 @@ class DeviceDemands:
         self._numbers = {}
         self._results = {}
         self._cluster, self._nodes = cluster, nodes
-        features, pools, numbers = self._state.features, _Pools(), dict[Hashable, int]()
+        features, pools = self._state.features, _Pools()
+        numbers: dict[Hashable, int] = {}
         used: list[DeviceView] = []
         view_of = [-1] * (int(nodes.rows.max(initial=-1)) + 1)
         for row, info in zip(nodes.rows.tolist(), nodes, strict=True):
@@ -195,9 +196,7 @@ class DeviceDemands:
         if changed is None:
             views.load(cache.in_use())
         elif changed:
-            in_use = cache.in_use()
-            for device in changed:
-                views.set_state(device, device in in_use.devices, in_use.consumed.get(device))
+            views.load_some(changed, cache.in_use())
 
     def needs_of(
         self,

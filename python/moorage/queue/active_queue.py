@@ -157,7 +157,7 @@ class SortedHeap:
         -------
         list of QueuedPodInfo
         """
-        infos = list[QueuedPodInfo]()
+        infos: list[QueuedPodInfo] = []
         while self.size and len(infos) < limit and self._heap.peek()[1].unit is None:
             infos += self.pop_many(1)
         return infos

@@ -358,7 +358,8 @@ class Places:
         self.changes += 1
         if self.active.size:
             return self.active.pop_alike(limit, self.units.members), ACTIVE
-        infos, rejected = list[QueuedPodInfo](), self.backoff.rejected
+        infos: list[QueuedPodInfo] = []
+        rejected = self.backoff.rejected
         while self.pop_from_backoff and rejected.entries and len(infos) < limit:
             if rejected.peek()[1].unit is not None:
                 break

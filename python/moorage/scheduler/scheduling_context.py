@@ -192,7 +192,7 @@ class SchedulingContext:
     def _delegated(self) -> frozenset[str]:
         """The extended resources that device classes provide."""
         found = [engine.profile.delegated_resources() for engine in self.rotation.engines]
-        return found[0] if len(found) == 1 else frozenset[str]().union(*found)
+        return found[0] if len(found) == 1 else frozenset().union(*found)
 
     @lazy_attribute
     def volume_classes(self) -> VolumeClasses:

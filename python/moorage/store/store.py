@@ -283,7 +283,8 @@ class ObjectStore:
         """
         if not objects:
             return ()
-        names, taken = list[str](), set[str]()
+        names: list[str] = []
+        taken: set[str] = set()
         with self._lock:
             held = self._tables[type(objects[0])].objects
             for at, obj in enumerate(objects, self._tables.version):

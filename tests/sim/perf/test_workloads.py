@@ -10,6 +10,7 @@ import pytest
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Namespace, Node, Pod
+from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.scheduler import Failure, Scheduler
 from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.placing.schedule_pods import schedule_by_template
@@ -161,6 +162,23 @@ def test_pods_with_claims_of_templates_use_what_is_left(tmp_path: Path) -> None:
         report = run_workload(workload(tmp_path, *ops, asking, files=files), timer=timer())
         assert report.status.startswith(status)
         assert report.unschedulable == count - 3
+
+
+def test_many_equal_pods_with_extended_resources_get_claims_of_their_own(tmp_path: Path) -> None:
+    served = CLASS + "\nspec: {extendedResourceName: e.com/gpu}"
+    asking = POD.replace("cpu: 100m, memory: 500Mi", "e.com/gpu: 1")
+    run = run_ops(
+        tmp_path,
+        *(nodes(2), DRIVER | {"maxClaimsPerNode": measured_run.MANY}),
+        {"opcode": "createAny", "templatePath": "class.yaml"},
+        pods(measured_run.MANY + 1, namespace="n"),
+        files={"class.yaml": served, "pod.yaml": asking},
+        case={"featureGates": {"DynamicResourceAllocation": True, "DRAExtendedResource": True}},
+    )
+    claims = run.scheduler.client.list(ResourceClaim)[0]
+    users = {f"n/{one.status.reserved_for[0].name}" for one in claims}
+    assert users == placements(run).keys()
+    assert len(users) == len(claims) == measured_run.MANY + 1
 
 
 def conditions(pods: int = 2) -> list[dict[str, Any]]:

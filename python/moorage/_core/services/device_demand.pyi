@@ -1,10 +1,9 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.base.quantity import Quantity
 from moorage._core.decide.terms import NodeDevices
 from moorage._core.services.device_search import Wanted
 from moorage._core.services.device_view import DeviceView
@@ -31,7 +30,7 @@ class DeviceViews:
     def rows(self) -> int: ...
     def view_at(self, row: int) -> DeviceView | None: ...
     def load(self, allocated: AllocatedDevices) -> None: ...
-    def set_state(self, device: DeviceId, used: bool, shares: Mapping[str, Quantity] | None) -> None: ...
+    def load_some(self, devices: Iterable[DeviceId], allocated: AllocatedDevices) -> None: ...
 
 class SharedDevices(NodeDevices):
     def __init__(self, views: DeviceViews) -> None: ...

@@ -481,7 +481,8 @@ class DeviceSlices:
         -------
         DeviceView
         """
-        pools, kinds = self.pools_of(node), list[Hashable]()
+        pools = self.pools_of(node)
+        kinds: list[Hashable] = []
         for pool in pools:
             if pool.has_counters:  # these may depend on names
                 return DeviceView(pools, node, self._features, is_order_free)

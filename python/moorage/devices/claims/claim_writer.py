@@ -328,7 +328,7 @@ class ClaimWriter:
             Nothing is written.
         """
         store = cast(ObjectStore, self._client)
-        changed = list[Pod]()
+        changed: list[Pod] = []
         for pod, claim, mappings in told:
             status = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.name)
             changed.append(_with_extended_claim(store.get(Pod, pod.name, pod.namespace), status))

@@ -61,7 +61,8 @@ def take_devices(
     -------
     dict of int to PlacedPod
     """
-    taken, out = demands.take(), dict[int, PlacedPod]()
+    taken = demands.take()
+    out: dict[int, PlacedPod] = {}
     for at, node in placed.items():
         claims, asking, mappings = claiming[at]
         out[at] = PlacedPod(node, claims, asking, taken.pop(at, None), mappings)
@@ -96,7 +97,8 @@ class PlacedClaims:
         dict of int to str
             By index, why claims could not be written. Reservations and devices are given back.
         """
-        demands, refused = self._devices.demands, dict[int, str]()
+        demands = self._devices.demands
+        refused: dict[int, str] = {}
         for at in self._write_together(pods):
             pod, placed = pods[at]
             try:
@@ -111,8 +113,10 @@ class PlacedClaims:
     def _write_together(self, pods: Sequence[tuple[Pod, PlacedPod]]) -> Sequence[int]:
         """Write the claims of pods as one write, if the client is an ObjectStore; return the indexes of pods
         whose claims are left: each by itself tells why."""
-        client, left, claims = self._handle.client, list[int](), dict[str, ResourceClaim]()
-        extended = dict[int, ResourceClaim]()
+        client = self._handle.client
+        left: list[int] = []
+        claims: dict[str, ResourceClaim] = {}
+        extended: dict[int, ResourceClaim] = {}
         if not isinstance(client, ObjectStore):
             return range(len(pods))
         for at, (pod, placed) in enumerate(pods):
@@ -135,7 +139,7 @@ class PlacedClaims:
     ) -> list[int]:
         """Create claims for extended resources, by index of the pod, and tell the pods; return the indexes
         of pods whose claims are left."""
-        left = list[int]()
+        left: list[int] = []
         try:
             created = dict(zip(claims, self._writer.create_many([*claims.values()]), strict=True))
         except ApiError:
@@ -187,7 +191,8 @@ class PlacedClaims:
 
     def _write(self, pod: Pod, placed: PlacedPod) -> None:
         """Write the claims of one pod; an error takes back the reservations."""
-        written, client = list[ResourceClaim](), self._handle.client
+        client = self._handle.client
+        written: list[ResourceClaim] = []
         try:
             for claim, allocation in self._allocated(placed):
                 if claim.name == IN_MEMORY:

@@ -471,7 +471,7 @@ def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
         A general update if no such property has changed.
     """
     resource = ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD
-    events = list[ClusterEvent]()
+    events: list[ClusterEvent] = []
     if old is not new:
         events = [_event(resource, action) for action, changed in _POD_CHANGES if changed(old, new)]
     return events or [_event(resource, ActionType.UPDATE)]

@@ -223,7 +223,7 @@ class Profile:
     def delegated_resources(self) -> frozenset[str]:
         """Return the extended resources that plugins provide on nodes without them."""
         found = list(filter(None, [one.delegated_resources() for one in self.volume_plugins]))
-        return found[0] if len(found) == 1 else frozenset[str]().union(*found)
+        return found[0] if len(found) == 1 else frozenset().union(*found)
 
     def volume_needs(
         self,

@@ -344,7 +344,7 @@ def evictions_of(preemptions: Iterable[tuple[Pod | AnyGroup, str, Sequence[Pod]]
     -------
     dict of str to Eviction
     """
-    evicted = dict[str, Eviction]()
+    evicted: dict[str, Eviction] = {}
     for preemptor, node, victims in preemptions:
         by, names = preemptor.key, [name or node for name in nodes_of(victims)]
         made = {name: Eviction(name, by) for name in dict.fromkeys(names)}

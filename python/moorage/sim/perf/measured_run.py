@@ -160,7 +160,8 @@ class MeasuredRun(VirtualRun):
             return end
         if self._template_at < at:
             runs = [pod_run for pod_run, _ in self._runs()]
-            many = {one for one in set(runs) if len(one) >= MANY and one.has_replicas}
+            long = (one for one in set(runs) if len(one) >= MANY and one.has_replicas)
+            many = {one for one in long if not self._asks_devices(one.template)}
             may_begin = (number for number in range(at, len(infos)) if runs[number] in many) if many else ()
             fresh = (number for number in may_begin if runs[number].is_fresh(infos[number].pod))
             self._template_at = next(iter(fresh), len(infos))
@@ -170,6 +171,8 @@ class MeasuredRun(VirtualRun):
         """The end of the run of pods from `at` on that equal their template and have consecutive indices."""
         runs = self._runs()
         pod_run, first = runs[at]
+        if self._asks_devices(pod_run.template):
+            return at
         for stop in range(at, end):
             known_run, number = runs[stop]
             if known_run is not pod_run or number != first + stop - at:
@@ -177,6 +180,10 @@ class MeasuredRun(VirtualRun):
             if not pod_run.is_fresh(infos[stop].pod):
                 return stop
         return end
+
+    def _asks_devices(self, template: Pod) -> bool:
+        """Whether pods get claims of their own, for extended resources that device classes provide."""
+        return self.scheduler.context.engine_of(template).profile.asks_devices(template)
 
     def _by_template(self, result: ScheduleResult, infos: Sequence[QueuedPodInfo], at: int, stop: int) -> int:
         """Place equal pods by their template; returns the number of attempts."""

@@ -130,7 +130,7 @@ class AssumeCache(Generic[T]):
         int
             Their number.
         """
-        received = list[T]()
+        received: list[T] = []
         for notice in notices:
             if notice.is_deletion:
                 break

@@ -69,17 +69,18 @@ cdef class DeviceViews:
         """
         return self.views[self.view_of[row]] if 0 <= row < self.rows and self.view_of[row] >= 0 else None
 
-    def set_state(self, device, bint used, shares):
-        """Set the state of a device in all views; see `DeviceView.set_state`.
+    def load_some(self, devices, allocated):
+        """Set the state of some devices.
 
         Parameters
         ----------
-        device : (str, str, str)
-        used : bool
-        shares : mapping of str to Quantity or None
+        devices : iterable of (str, str, str)
+        allocated : AllocatedDevices
         """
-        _set_state(self, device, used, shares)
-        self.note(device)
+        consumed, used = allocated.consumed, allocated.devices
+        for device in devices:
+            _set_state(self, device, device in used, consumed.get(device) if consumed else None)
+            self.note(device)
 
     def load(self, allocated):
         """Set the state of all devices.

@@ -63,6 +63,7 @@ bench-schedulers: tools
 SANITIZED := build/sanitize
 # Both runtimes export __sanitizer_set_report_path, so libubsan's log_path sets the path of libasan alone: ASan writes its
 # files, UBSan writes to stderr. --capture=sys leaves stderr open, or a stop in a worker loses what UBSan has said.
+# ONLY=tests/core runs a part.
 sanitize: tools
 	MOORAGE_SANITIZE=1 $(PY) setup.py --quiet build --build-lib $(SANITIZED)/lib --build-temp $(SANITIZED)/temp
 	rm -f $(SANITIZED)/report.*
@@ -72,7 +73,7 @@ sanitize: tools
 		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/$(SANITIZED)/report \
 		UBSAN_OPTIONS=print_stacktrace=1; \
 	$(PY) -c 'import moorage; assert "$(SANITIZED)" in moorage.__file__, moorage.__file__' && \
-	$(PY) -m pytest -n auto -q -p no:benchmark --capture=sys || { cat $(SANITIZED)/report.* 2> /dev/null; exit 1; }
+	$(PY) -m pytest -n auto -q -p no:benchmark --capture=sys $(ONLY) || { cat $(SANITIZED)/report.* 2> /dev/null; exit 1; }
 
 # Races of threads, in a build with ThreadSanitizer. CPython itself is not built with it, but its locks are seen, the
 # GIL among them. Processes that tests fork start threads, hence die_after_fork.

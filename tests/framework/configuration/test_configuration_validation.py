@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -156,6 +157,11 @@ def profiles_sorting(*sorters: list[str] | None, args: list[Any] | None = None) 
             "profiles",
         ),
         (
+            profiles_sorting([], [], args=[None, {"b": [{"d": 1, "c": 2}], "a": {}}]),
+            'profiles[1].pluginConfig.args: Invalid value: {"a":{},"b":[{"c":2,"d":1}]}: queueSort must be '
+            "the same for all profiles",
+        ),
+        (
             profiles_sorting(["A"], None),
             'profiles[1].plugins.queueSort: Invalid value: {"Enabled":null,"Disabled":null}: must be the '
             "same for "
@@ -165,6 +171,12 @@ def profiles_sorting(*sorters: list[str] | None, args: list[Any] | None = None) 
 )
 def test_queue_sort(value: Json, message: str) -> None:
     assert refusal(value) == message
+
+
+def test_arguments_in_json_keep_their_order() -> None:
+    value = HEADER | profiles_sorting(["A"], ["A"], args=[{"x": 1, "y": 2}, {"y": 2, "x": 1}])
+    with pytest.raises(ConfigurationError, match=r'Invalid value: \{"y":2,"x":1\}: '):
+        load_configuration(json.dumps(value).encode(), IN_TREE)
 
 
 ARGS = "profiles[0].pluginConfig[0].args"

@@ -11,7 +11,7 @@ from . import args as plugin_args
 from . import types
 from .durations import SECOND, format_nanoseconds
 from .field_errors import aggregate, duplicate, forbidden, go_json, invalid, quote, required, unsupported
-from .go_structs import go_fields, write
+from .go_structs import go_fields, members, write
 
 Gates = Mapping[str, bool]
 Errors = Iterator[str]
@@ -144,19 +144,27 @@ def _common_queue_sort(profiles: Sequence[types.KubeSchedulerProfile]) -> Errors
         path = "profiles[0].plugins.queueSort.Enabled"
         yield invalid(path, len(enabled), "only one queue sort plugin can be enabled")
     name = enabled[0].name if enabled else ""
-    args = None
+    args = _written(None)
     for config in profiles[0].plugin_config or ():
         if name and config.name == name:
-            args = config.args
+            args = _written(config.args)
     for i, profile in enumerate(profiles[1:], 1):
         other = _go_plugin_set(_queue_sort(profile))
         if other != _go_plugin_set(first):
             yield invalid(f"profiles[{i}].plugins.queueSort", other, "must be the same for all profiles")
         for config in profile.plugin_config or ():
-            if config.name == name and config.args != args:
-                value = write(config.args) if isinstance(config.args, types.Typed) else config.args
-                text = f"Invalid value: {go_json(value)}: queueSort must be the same for all profiles"
+            if config.name == name and (other_args := _written(config.args)) != args:
+                text = f"Invalid value: {other_args}: queueSort must be the same for all profiles"
                 yield f"profiles[{i}].pluginConfig.args: {text}"
+
+
+def _written(args: Any) -> str:
+    """Arguments of a plugin as JSON, with the members in the order that Go has them."""
+    if isinstance(args, types.Typed):
+        return go_json(write(args))
+    if isinstance(args, Mapping):
+        return f"{{{','.join(f'{go_json(name)}:{_written(one)}' for name, one in members(args))}}}"
+    return f"[{','.join(map(_written, args))}]" if isinstance(args, list) else go_json(args)
 
 
 def _extenders(extenders: Sequence[types.Extender]) -> Errors:

@@ -27,6 +27,7 @@ from moorage._core.state.pod_class import PodClasses
 from moorage.framework import PodNominator, PreEnqueuePlugin, Status
 from moorage.framework.plugin.events import (
     POP_FROM_BACKOFF,
+    SCHEDULE_ATTEMPT_FAILURE,
     UNSCHEDULABLE_POD_ADD,
     UNSCHEDULABLE_POD_UPDATE,
 )
@@ -368,9 +369,8 @@ class Places:
             self.incoming["active", POP_FROM_BACKOFF] += len(infos)
         return infos, Place.BACKOFF
 
-    def add_new(self, infos: Iterator[QueuedPodInfo], label: str) -> bool:
-        """Add new pods, one after the other; where groups are tried together, up to the first that is gated,
-        as the next pod may help it.
+    def add_new(self, infos: Iterator[QueuedPodInfo], label: str, until_gated: bool = False) -> bool:
+        """Add new pods, one after the other.
 
         Parameters
         ----------
@@ -378,6 +378,8 @@ class Places:
             Each replaces the entry of its UID, if there is one.
         label : str
             Label of the event.
+        until_gated : bool, optional
+            Whether to end after the first pod that PreEnqueue gates, before the next one is taken.
 
         Returns
         -------
@@ -399,7 +401,7 @@ class Places:
                 self.leave(known)
             entered = self.to_active(info, label)
             moved |= entered
-            if enter is not None and not entered:
+            if until_gated and not entered:
                 return moved
 
     def rejected_beside(self, obj: Any) -> list[QueuedPodInfo]:
@@ -485,7 +487,6 @@ class Places:
         latest: list[Pod | None],
         rejectors: Sequence[tuple[frozenset[str], frozenset[str]]],
         first: int,
-        label: str,
     ) -> int:
         """Add rejected pods that no event has helped to the unschedulable ones, or to the backoff queue; see
         `InFlight.reject`. While there are nominations, each pod is left to the caller, who ends its own."""
@@ -507,7 +508,8 @@ class Places:
         )
         if self.incoming is not None:
             for info in infos[first:end]:
-                self.incoming["unschedulable" if info.unit is None else "backoff", label] += 1
+                place = "unschedulable" if info.unit is None else "backoff"
+                self.incoming[place, SCHEDULE_ATTEMPT_FAILURE] += 1
         return end
 
     def requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:

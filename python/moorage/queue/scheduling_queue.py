@@ -252,16 +252,18 @@ class SchedulingQueue:
         with self._lock:  # `run_periodic` replaces the time under this lock
             self.add_infos([QueuedPodInfo(pod, self._places.now())])
 
-    def add_infos(self, infos: Iterable[QueuedPodInfo]) -> None:
-        """Add new pods with given entries, one after the other; see `Places.add_new`.
+    def add_infos(self, infos: Iterable[QueuedPodInfo], until_gated: bool = False) -> None:
+        """Add new pods with given entries, one after the other.
 
         Parameters
         ----------
         infos : iterable of QueuedPodInfo
             Each replaces the entry of its UID, if there is one.
+        until_gated : bool, optional
+            Whether to end after the first pod that PreEnqueue gates, before the next one is taken.
         """
         with self._lock:
-            if self._places.add_new(iter(infos), UNSCHEDULABLE_POD_ADD.label):
+            if self._places.add_new(iter(infos), UNSCHEDULABLE_POD_ADD.label, until_gated):
                 self._wake()
 
     def update(self, old: Pod, new: Pod) -> None:
@@ -570,8 +572,7 @@ class SchedulingQueue:
             Index of the first pod that was not returned.
         """
         with self._lock:
-            flying, label = self._in_flight, SCHEDULE_ATTEMPT_FAILURE
-            end = self._places.reject(flying, infos, latest, rejectors, first, label)
+            end = self._places.reject(self._in_flight, infos, latest, rejectors, first)
             self._wake()  # pods of groups back off
             return end
 

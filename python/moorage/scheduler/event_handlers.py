@@ -329,7 +329,8 @@ class PodHandler:
             pods.append(new)
         left = iter(pods)
         try:
-            queue.add_infos(map(self._entry, left))  # lazily: each pod may advance the clock
+            # Lazily: each pod may advance the clock. Of groups, the next pod may help one that is gated.
+            queue.add_infos(map(self._entry, left), queue.groups_pods)
         except ClockError:
             return len(pods) - length_hint(left) - 1
         added = len(pods) - length_hint(left)

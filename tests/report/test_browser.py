@@ -47,6 +47,7 @@ def browser() -> Iterator[Any]:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+    driver.set_script_timeout(300)  # axe takes half a minute for 5,000 nodes on a busy machine
     try:
         yield driver
     finally:

@@ -187,7 +187,9 @@ def gate_rule(
     tuple of lists of str, of containers and of callables, or None
         None if one of the plugins is not the library's, whose calls are observed.
     """
-    fields, held, asked = list[str](), list[Sized](), list[Callable[[Pod], Status | None]]()
+    fields: list[str] = []
+    held: list[Sized] = []
+    asked: list[Callable[[Pod], Status | None]] = []
     for plugin in plugins:
         gates = getattr(plugin.pre_enqueue, "gates_only_with", None)
         if gates is not None:

@@ -196,7 +196,7 @@ class PodHandler:
         self.queue = queue
         self.is_ours = is_ours
         self.indexer: Indexer[Pod] = Indexer({})
-        self.ages = ages
+        self.ages, self._entry = ages, self._entry_of_now if ages is None else ages.entry
         self.others: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
         self.before_deletion: dict[str, Return] = {}
@@ -338,9 +338,9 @@ class PodHandler:
             queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, pods[added - 1])
         return added
 
-    def _entry(self, pod: Pod) -> QueuedPodInfo:
-        """Return the queue entry of a new pod."""
-        return QueuedPodInfo(pod, self.queue.now()) if self.ages is None else self.ages.entry(pod)
+    def _entry_of_now(self, pod: Pod) -> QueuedPodInfo:
+        """Return the queue entry of a new pod, by the time of the queue."""
+        return QueuedPodInfo(pod, self.queue.now())
 
     def _on_new_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods on nodes to the cache; return their number."""

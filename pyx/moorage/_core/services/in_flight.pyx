@@ -36,6 +36,30 @@ cdef class Numbers:
         return self.last
 
 
+cdef int _note_rejection(QueuedPodInfo info, tuple plugins, double time, int64_t until) except -1:
+    """Note that plugins rejected a pod at a time in seconds, and until when it backs off in microseconds."""
+    info.timestamp, info.until = time, until
+    info.unschedulable_plugins, info.pending_plugins = plugins[0], plugins[1]
+    info.gating_plugin, info.was_flushed = "", False
+    info.unschedulable_count += 1
+    info.consecutive_errors_count = 0
+    return 0
+
+
+cdef int _enter_place(
+    QueuedPodInfo info, UnschedulablePods unschedulable, BackoffQueue backoff, enter
+) except -1:
+    """Add a rejected pod to the unschedulable pods; one of a group to its group and the backoff queue."""
+    if info.unit is None:
+        info.place = UNSCHEDULABLE
+        unschedulable.add(info)
+    else:
+        info.place = BACKOFF
+        enter(info)
+        backoff.add(info)
+    return 0
+
+
 cdef class InFlight:
     """Pods in flight by UID, in the order in which they were popped, and the events since the first pop.
 
@@ -384,10 +408,9 @@ cdef class InFlight:
             there were events, or it may not back off.
         """
         cdef QueuedPodInfo info
-        cdef int64_t end = self.dropped + len(self.log), cursor = -1, n = 0
+        cdef int64_t end = self.dropped + len(self.log), n = 0, until
         cdef Py_ssize_t at = first
         cdef tuple plugins
-        cdef int64_t until = 0
         cdef double time
         if first < 0 or not len(infos) == len(latest) == len(rejectors):
             raise ValueError("a state and rejectors of each pod are wanted, and a pod to begin with")
@@ -396,45 +419,38 @@ cdef class InFlight:
                 info, plugins = infos[at], tuple(rejectors[at])
                 if info is None or len(plugins) != 2:
                     raise TypeError("a pod is None, or has other than two sets of rejectors")
-                uid = info.uid
-                if (
-                    self.pods.get(uid) is not info or latest[at] is not info.pod or uid in waiting
-                    or (info.unit is None and info.cursor != end) or not (plugins[0] or plugins[1])
-                    or NOMINATED_NODE_NAME.of(STATUS.of(info.pod))
-                ):
+                if info.uid in waiting or not self._is_rejected(info, latest[at], plugins, end):
                     break
                 time, until = now(), 0
                 if info.unit is not None:
                     until = backoff.end_of(time, info.unschedulable_count + 1)
                     if until == 0 or not (entrance is None or entrance.passes(info.pod)):
                         break
-                info.timestamp = time
-                info.unschedulable_plugins, info.pending_plugins = plugins[0], plugins[1]
-                info.gating_plugin, info.was_flushed, info.until = "", False, until
-                info.unschedulable_count += 1
-                info.consecutive_errors_count = 0
+                _note_rejection(info, plugins, time, until)
                 info.order = next(numbers)
-                waiting[uid] = info
-                if info.unit is None:
-                    info.place = UNSCHEDULABLE
-                    unschedulable.add(info)
+                waiting[info.uid] = info
+                _enter_place(info, unschedulable, backoff, enter)
+                del self.pods[info.uid]
+                if info.cursor == end:
+                    n += 1
                 else:
-                    info.place = BACKOFF
-                    enter(info)
-                    backoff.add(info)
-                del self.pods[uid]
-                if info.cursor != cursor:
-                    if n:
-                        self._count(cursor, -n)
-                    cursor, n = info.cursor, 0
-                n += 1
+                    self._count(info.cursor, -1)
                 at += 1
         finally:
             if n:
-                self._count(cursor, -n)
+                self._count(end, -n)
             if len(self.log) > self.first:
                 self._drop()
         return at
+
+    cdef bint _is_rejected(self, QueuedPodInfo info, latest, tuple plugins, int64_t end) except -1:
+        """Whether plugins rejected a pod that is as it was popped and not nominated, and that no event since
+        then concerns; pods of groups need no event."""
+        if self.pods.get(info.uid) is not info or latest is not info.pod:
+            return False
+        if info.unit is None and info.cursor != end:
+            return False
+        return bool(plugins[0] or plugins[1]) and not NOMINATED_NODE_NAME.of(STATUS.of(info.pod))
 
     cdef int _drop(self) except -1:
         """Drop the events before the first that a pod in flight needs."""

@@ -284,12 +284,14 @@ class Twin:
             self.sweep(old, UNSCHEDULABLE_TIMEOUT, None, None)
 
     def run_periodic(self, since: int, until: int) -> None:
-        """Tick by tick; `since` is where the last one ended."""
-        for tick in range(since + 1, until + 1):
+        """Tick by tick, those at which something is due; `since` is where the last one ended."""
+        backoffs = range(since - since % 1000 + 1000, until + 1, 1000)
+        left_over = range(since - (since - self.began) % 30_000 + 30_000, until + 1, 30_000)
+        for tick in sorted({*backoffs, *left_over}):
             self.now = tick
-            if tick % 1000 == 0:
+            if tick in backoffs:
                 self.flush_backoff()
-            if (tick - self.began) % 30_000 == 0:
+            if tick in left_over:
                 self.flush_left_over()
         self.now = until
 

@@ -7,6 +7,7 @@ The operations are split over clusters, each with a seed of its own. FOLDER has 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import sys
@@ -148,6 +149,7 @@ def main() -> None:
     parser.add_argument("--operations", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    gc.set_threshold(100_000)  # most objects are those of the pods, which stay
     logging.disable()  # of pods that expire, or that are bound elsewhere
     sys.path.insert(0, options.folder)
     from native_driver import Driver  # type: ignore[import-not-found]

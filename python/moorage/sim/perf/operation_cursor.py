@@ -161,7 +161,7 @@ class Operations:
                 clock.run_due()
                 self.scheduler.queue.run_periodic(clock.now)
                 if not self._wait.is_over():
-                    if clock.exact >= self._deadline:
+                    if clock.has_come(self._deadline):
                         raise self._no_end(f"timed out after {float(self._wait.timeout):g} s")
                     self._try_batch()
                     return
@@ -173,7 +173,7 @@ class Operations:
     def _try_batch(self) -> None:
         """Try pods up to the next event."""
         run, clock = self._run, self.clock
-        limit = clock.attempts_until(self._next_event())
+        limit = min(map(clock.attempts_until, self._coming()))
         if run.until < math.inf:
             until = Fraction(run.until).limit_denominator(10**9)  # 0.3 for the float that is a little less
             room = math.floor((until - clock.exact) * clock.rate)
@@ -204,12 +204,14 @@ class Operations:
     def _has_tried_enough(self, failures: int) -> bool:
         return failures >= MOST_TRIES and failures >= MOST_TRIES * sum(run.count(FAILED) for run in self.runs)
 
+    def _coming(self) -> tuple[Fraction | float | None, ...]:
+        """Times of the next events of the workload, the queue and a binding cycle."""
+        scheduler = self.scheduler
+        return self.clock.next_event(), scheduler.queue.next_event(), scheduler.bindings.next_step()
+
     def _next_event(self) -> Fraction | None:
-        """Time of the next event of the workload, the queue or a binding cycle; None if there is none."""
-        queue, binding = self.scheduler.queue.next_event(), self.scheduler.bindings.next_step()
-        others = [Fraction(when) for when in (queue, binding) if when is not None]
-        coming = [self.clock.next_event(), *others]
-        return min((when for when in coming if when is not None), default=None)
+        """Time of the first of them; None if there is none."""
+        return min((Fraction(when) for when in self._coming() if when is not None), default=None)
 
     def is_interrupted(self) -> bool:
         """Whether an event of the workload or the queue is due."""
@@ -229,10 +231,8 @@ class Operations:
         -------
         int
         """
-        clock, queue = self.clock, self.scheduler.queue.next_event()
-        due = min(Fraction(when), Fraction(when if queue is None else queue))
-        event = clock.next_event()
-        return clock.attempts_until(due if event is None else min(due, event)) - 1
+        coming = when, self.scheduler.queue.next_event(), self.clock.next_event()
+        return min(map(self.clock.attempts_until, coming)) - 1
 
     def _no_end(self, text: str) -> WorkloadFailedError:
         waiting = self.waiting()

@@ -257,7 +257,7 @@ class CreatePods(TemplateOp, frozen=True):
         else:
             run.add(*runs)
             if not self.skip_wait_to_completion:
-                yield Wait(lambda: all(pod_run.count(NEW, FAILED, GATED) == 0 for pod_run in reversed(runs)))
+                yield Wait(lambda: not any(pod_run.has(NEW, FAILED, GATED) for pod_run in reversed(runs)))
         if self.collect_metrics:
             run.measure(None)
 
@@ -377,9 +377,9 @@ class Barrier(Op, frozen=True):
 
         def over() -> bool:
             nonlocal awaited
-            if awaited is None or not awaited.count(*states):
+            if awaited is None or not awaited.has(*states):
                 chosen = run.find(self.namespaces, self.label_selector)
-                awaited = next((pod_run for pod_run in chosen if pod_run.count(*states)), None)
+                awaited = next((pod_run for pod_run in chosen if pod_run.has(*states)), None)
             return awaited is None
 
         return (Wait(over),)

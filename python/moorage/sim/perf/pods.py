@@ -122,8 +122,12 @@ class PodRun:
         """
         return labels.items() <= self.template.metadata.labels.items()
 
-    def count(self, *states: int) -> int:
-        return sum(int(np.count_nonzero(self.state == state)) for state in states)
+    def count(self, state: int) -> int:
+        return int(np.count_nonzero(self.state == state))
+
+    def has(self, *states: int) -> bool:
+        """Whether pods of the run are in one of some states."""
+        return any((self.state == state).any() for state in states)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,20 +96,24 @@ class AttemptClock(VirtualClock):
         self._ticks += count * self._per_attempt
         self.now = self._ticks / self._per_second
 
-    def attempts_until(self, when: Fraction | None) -> int:
+    def attempts_until(self, when: Fraction | float | None) -> int:
         """Return the number of attempts that begin before a time.
 
         Parameters
         ----------
-        when : Fraction or None
-            Seconds since the start; None for no limit.
+        when : Fraction or float or None
+            Seconds since the start, exact; None for no limit.
 
         Returns
         -------
         int
             At least 1 for a future time.
         """
-        return FAR if when is None else math.ceil((when - self.exact) * self.rate)
+        if when is None:
+            return FAR
+        ticks, per_second = when.as_integer_ratio()
+        passed = self._ticks * per_second - ticks * self._per_second
+        return -(passed // (self._per_attempt * per_second))
 
     def next_event(self) -> Fraction | None:
         """Return the time of the next event; None if there is none."""

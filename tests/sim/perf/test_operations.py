@@ -112,14 +112,14 @@ def test_updated_objects_are_made_before_the_first_update(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[tuple[Fraction, str]] = []
-    make, runs = ObjectTemplate.make, list[MeasuredRun]()
+    complete, runs = ObjectTemplate.complete, list[MeasuredRun]()
 
     def noted(self: ObjectTemplate, index: int, *rest: Any, **named: Any) -> Object:
-        obj = make(self, index, *rest, **named)
+        obj = complete(self, index, *rest, **named)
         made.append((runs[0].clock.exact, obj.name))
         return obj
 
-    monkeypatch.setattr(ObjectTemplate, "make", noted)
+    monkeypatch.setattr(ObjectTemplate, "complete", noted)
     files = {"named.yaml": POD.replace("generateName: pod-", "name: 'pod-{{.Index}}'")}
     create = pods(2, namespace="n", podTemplatePath="named.yaml")
     update = {"opcode": "updateAny", "templatePath": "named.yaml", "count": 2, "namespace": "n"}

@@ -57,7 +57,18 @@ class GoTemplate:
 
     source: str
     fields: frozenset[str]
-    _body: _Part
+    _parts: tuple[tuple[_Part, frozenset[str]], ...]
+
+    def pieces(self, arguments: Mapping[str, Any]) -> list[tuple[str, frozenset[str]]]:
+        """Execute the template, whose text is returned in pieces; see `render`.
+
+        Returns
+        -------
+        list of (str, frozenset of str)
+            The text of each action or of what is between two, and the names of the arguments that it reads.
+        """
+        scope: _Scope = ChainMap({".": dict(arguments), "$": dict(arguments)})
+        return [(part(scope), fields) for part, fields in self._parts]
 
     def render(self, arguments: Mapping[str, Any]) -> str:
         """Execute the template.
@@ -77,7 +88,7 @@ class GoTemplate:
         InputError
             A value is missing or has a type that a function does not accept; names the line.
         """
-        return self._body(ChainMap({".": dict(arguments), "$": dict(arguments)}))
+        return "".join([text for text, _ in self.pieces(arguments)])
 
 
 def parse(text: str, source: str) -> GoTemplate:
@@ -100,8 +111,8 @@ def parse(text: str, source: str) -> GoTemplate:
         The text is not a template or uses an unsupported feature; names the line.
     """
     parser = _Parser(text, source)
-    body = parser.block(())
-    return GoTemplate(source, frozenset(parser.fields), body)
+    parts = tuple(parser.parts(()))
+    return GoTemplate(source, frozenset(parser.fields), parts)
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str, int]]:
@@ -121,6 +132,10 @@ def _pieces(text: str) -> Iterator[tuple[str, str, int]]:
     yield text[start:].lstrip() if trim else text[start:], "", 0
 
 
+def _constant(text: str) -> _Part:
+    return lambda scope: text
+
+
 class _Parser:
     """Parses blocks of parts; each part is a function from scope to text."""
 
@@ -134,12 +149,12 @@ class _Parser:
     def error(self, message: object, line: int) -> InputError:
         return InputError(str(message), source=f"{self.source}:{line}")
 
-    def block(self, ends: tuple[str, ...]) -> _Part:
-        """Parse up to one of the keywords `ends`, or to the end of the file; sets `end` to the action."""
-        parts: list[_Part] = []
+    def parts(self, ends: tuple[str, ...]) -> Iterator[tuple[_Part, frozenset[str]]]:
+        """Parse up to one of the keywords `ends`, or to the end of the file; sets `end` to the action. Yield
+        the parts with the names of the arguments that they read."""
         for before, action, line in self.pieces:
             if before:
-                parts.append(lambda scope, before=before: before)  # type: ignore[misc]
+                yield _constant(before), frozenset()
             if not action and not line:
                 if ends:
                     raise self.error(f"there is no end of the block of line {self.line}", self.line)
@@ -149,7 +164,14 @@ class _Parser:
                 self.end = action
                 break
             if not action.startswith("/*"):
-                parts.append(self._action(word, action, line))
+                others, self.fields = self.fields, set()
+                part = self._action(word, action, line)
+                yield part, frozenset(self.fields)
+                self.fields |= others
+
+    def block(self, ends: tuple[str, ...]) -> _Part:
+        """Parse up to one of the keywords `ends`."""
+        parts = [part for part, _ in self.parts(ends)]
         return lambda scope: "".join([part(scope) for part in parts])
 
     def _action(self, word: str, action: str, line: int) -> _Part:
@@ -180,7 +202,7 @@ class _Parser:
     def _block(self, word: str, rest: str, line: int) -> _Part:
         condition = _Tokens(self, rest, line).whole_pipeline()
         body = self.block(("else", "end"))
-        otherwise: _Part = lambda scope: ""  # noqa: E731
+        otherwise = _constant("")
         if self.end != "end":
             after = self.end.removeprefix("else").strip()
             if after:  # else if: a nested block with the same end

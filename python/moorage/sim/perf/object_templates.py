@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -19,9 +20,12 @@ from moorage.objects.read.yaml_reader import read_yaml
 from moorage.objects.workloads.naming import Names
 from moorage.store.kinds import struct_named
 
+from .filled_objects import MARK, MOST_NUMBERS, NUMBER, Fill, filler
 from .go_template import GoTemplate, parse
 
 CLASSES = priority_classes(())
+MOST_TEXTS = 64
+"""Texts of a template whose objects are filled in; those of others are read one by one."""
 BASE_POD = parse(
     """\
 kind: Pod
@@ -53,6 +57,9 @@ class ObjectTemplate:
         self.text = text
         self.arguments = {**params, "Count": count}
         self.by_index = "Index" in text.fields
+        self._fillers: dict[
+            tuple[str | bool, ...], Fill | None
+        ] = {}  # by text with marks, and `_read`'s others
 
     def make(self, index: int, kind: str = "", namespace: str = "", name: str = "") -> Object:
         """Render and decode the object of an index, without defaults.
@@ -80,26 +87,7 @@ class ObjectTemplate:
         NotBuiltError
             Scheduling does not read objects of this kind.
         """
-        source = self.text.source
-        text = self.text.render({**self.arguments, "Index": index})
-        documents = list(read_yaml(text, source))
-        if len(documents) != 1 or not isinstance(documents[0], dict):
-            raise InputError("not one object", source=source)
-        document = documents[0]
-        object_kind = document.get("kind") or kind
-        if not isinstance(object_kind, str) or not object_kind:
-            raise InputError("no kind", source=source)
-        if kind and object_kind != kind:
-            raise InputError(f"a {object_kind}, not a {kind}", source=source, path="kind")
-        if not is_known(object_kind, str(document.get("apiVersion") or "")):
-            raise NotBuiltError(f"objects of kind {object_kind}")
-        with located(source=source):
-            obj = decode_kind(fold_case(document, struct_named(object_kind)), object_kind)
-            changes = {"namespace": namespace} if object_kind not in CLUSTER_SCOPED and namespace else {}
-            changes |= {"name": name, "generate_name": ""} if name else {}
-            obj = replace(obj, metadata=replace(obj.metadata, **changes))
-            validate(obj)
-        return obj
+        return self._object(index, kind, namespace, name)
 
     def pod(self, index: int, namespace: str) -> Pod:
         """Return the pod of an index with the API server's defaults.
@@ -117,7 +105,9 @@ class ObjectTemplate:
         -------
         Pod
         """
-        return _with_defaults(self.make(index, "Pod", namespace))
+        pod = self._object(index, "Pod", namespace, has_defaults=True)
+        assert isinstance(pod, Pod)
+        return pod
 
     def complete(self, index: int, namespace: str) -> Object:
         """Return the object of an index; a pod as `pod` does, any other without defaults.
@@ -133,8 +123,61 @@ class ObjectTemplate:
         -------
         Object
         """
-        obj = self.make(index, namespace=namespace)
-        return _with_defaults(obj) if isinstance(obj, Pod) else obj
+        return self._object(index, "", namespace, has_defaults=True)
+
+    def _object(
+        self, index: int, kind: str, namespace: str, name: str = "", *, has_defaults: bool = False
+    ) -> Object:
+        """The object of an index; decoded only if no other of the same text was."""
+        pieces = self.text.pieces({**self.arguments, "Index": index})
+        numbers = [text for text, fields in pieces if "Index" in fields and NUMBER.fullmatch(text)]
+        fill = None
+        if 0 < len(numbers) <= MOST_NUMBERS:
+            marks = [f"{MARK}{at}" for at in range(len(numbers))]
+            others = iter(marks)
+            marked = [
+                next(others) if "Index" in fields and NUMBER.fullmatch(text) else text
+                for text, fields in pieces
+            ]
+            target = "".join(marked), kind, namespace, name, has_defaults
+            if target not in self._fillers and len(self._fillers) < MOST_TEXTS:
+                self._fillers[target] = self._filler(marks, *target)
+            fill = self._fillers.get(target)
+        if fill is None:
+            return self._read("".join([text for text, _ in pieces]), kind, namespace, name, has_defaults)
+        filled: Object = fill(dict(zip(marks, numbers, strict=True)))
+        return filled
+
+    def _filler(self, marks: list[str], text: str, *target: Any) -> Fill | None:
+        """What fills numbers into the object of a text with marks; None if it cannot be read."""
+        if re.findall(f"{MARK}[0-9]", text) != marks:
+            return None
+        try:
+            return filler(self._read(text, *target), marks)
+        except (InputError, NotBuiltError):
+            return None  # reading the text without marks names the error
+
+    def _read(self, text: str, kind: str, namespace: str, name: str, has_defaults: bool) -> Object:
+        """Read the object of a rendered text."""
+        source = self.text.source
+        documents = list(read_yaml(text, source))
+        if len(documents) != 1 or not isinstance(documents[0], dict):
+            raise InputError("not one object", source=source)
+        document = documents[0]
+        object_kind = document.get("kind") or kind
+        if not isinstance(object_kind, str) or not object_kind:
+            raise InputError("no kind", source=source)
+        if kind and object_kind != kind:
+            raise InputError(f"a {object_kind}, not a {kind}", source=source, path="kind")
+        if not is_known(object_kind, str(document.get("apiVersion") or "")):
+            raise NotBuiltError(f"objects of kind {object_kind}")
+        with located(source=source):
+            obj = decode_kind(fold_case(document, struct_named(object_kind)), object_kind)
+            changes = {"namespace": namespace} if object_kind not in CLUSTER_SCOPED and namespace else {}
+            changes |= {"name": name, "generate_name": ""} if name else {}
+            obj = replace(obj, metadata=replace(obj.metadata, **changes))
+            validate(obj)
+        return _with_defaults(obj) if has_defaults and isinstance(obj, Pod) else obj
 
 
 def _with_defaults(pod: Object) -> Pod:

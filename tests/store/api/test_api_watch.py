@@ -144,17 +144,24 @@ def test_an_informer_lists_again_after_its_watch_has_failed(
     client: ApiClient, store: ObjectStore, server: WireServer, refusal: tuple[int, str, str]
 ) -> None:
     informer = Informer(client, Pod)
-    store.create(pod("a"))
+
+    def has(name: str) -> bool:
+        return [one.name for one in informer.indexer.values()] == [name]
+
+    def run_until(name: str) -> None:
+        while not has(name):
+            seen = client.arrivals.count
+            informer.run_once()
+            assert has(name) or client.arrivals.wait(seen, LIMIT) != seen
+
     informer.run_once()
+    store.create(pod("a"))
+    run_until("a")  # the stream is open, so that it can be cut
     server.faults.append(answers(*refusal))
     server.cut()
     store.delete(Pod, "a", "default")
     store.create(pod("b"))
-    while [one.name for one in informer.indexer.values()] != ["b"]:
-        seen = client.arrivals.count
-        informer.run_once()
-        if [one.name for one in informer.indexer.values()] != ["b"]:
-            assert client.arrivals.wait(seen, LIMIT) != seen
+    run_until("b")
     assert any("sendInitialEvents" in query for query in requests(server)[1:])
 
 

@@ -121,6 +121,23 @@ CASES: list[tuple[str, Pod, Any, Any, bool | None]] = [
         False,
     ),
     ("NodeResourcesFit", requesting(cpu="1"), requesting("q", cpu="2"), requesting("q", cpu="1"), False),
+    *(  # in whole units, of which 64 bits do not hold the largest: those count as none
+        (
+            "NodeResourcesFit",
+            requesting(**wanted),
+            requesting("q", "n", **was),
+            requesting("q", "n", **now),
+            worth,
+        )
+        for wanted, was, now, worth in (
+            ({"cpu": "1"}, {"cpu": "9e15"}, {"cpu": "18e15"}, True),
+            ({"cpu": "18e15"}, {"cpu": "2"}, {"cpu": "1"}, True),
+            ({"memory": "1"}, {"memory": "1500m"}, {"memory": "1200m"}, False),
+            ({"memory": "1"}, {"memory": "1500m"}, {"memory": "1"}, True),
+            ({"unknown": "1"}, {"unknown": "2"}, {"unknown": "1"}, False),
+            ({GPU: "1"}, {GPU: "2"}, {GPU: "1"}, True),
+        )
+    ),
     ("NodeResourcesFit", requesting(cpu="2"), requesting(cpu="2"), requesting(cpu="1"), True),
     ("NodeResourcesFit", requesting(cpu="4", memory="8Gi"), None, node(), True),
     ("NodeResourcesFit", requesting(cpu="5"), None, node(), False),

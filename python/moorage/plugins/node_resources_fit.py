@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
-from moorage._core.base.quantity import parse_milli, parse_value, wrap_int64
+from moorage._core.base.quantity import Quantity, parse_milli, parse_value, wrap_int64
 from moorage._core.base.resources import ZERO, is_counted, pod_requests
 from moorage._core.decide.decider import most_allocated
 from moorage._core.state.cluster_state import ClusterState
@@ -18,6 +18,7 @@ from moorage.objects import AnyGroup, Node, Pod
 from moorage.objects.model.resource_claims import DeviceClass
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
+PLAIN = ("cpu", "memory")
 
 
 class NodeResourcesFit(
@@ -140,9 +141,13 @@ class NodeResourcesFit(
             return queue_if(is_live(old))
         return queue_if(is_same_pod(pod, new) or (new.spec.node_name and self._frees(pod, old, new)))
 
-    def _frees(self, pod: Pod, old: Pod, new: Pod) -> bool:
+    @staticmethod
+    def _frees(pod: Pod, old: Pod, new: Pod) -> bool:
+        """Whether a resource that a pod requests is requested less; in whole units, as the cache counts."""
         was, now = pod_requests(old), pod_requests(new)
-        return any(now.get(name, ZERO) < was.get(name, ZERO) for name in _wanted(self.shape_of(pod)))
+        requests = pod_requests(pod, resizes=False)
+        wanted = (name for name in requests if requests[name] != ZERO and (name in PLAIN or is_counted(name)))
+        return any(_whole_units(name, now) < _whole_units(name, was) for name in wanted)
 
     @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
@@ -215,6 +220,12 @@ def _wanted(shape: Shape) -> dict[str, int]:
     return {
         name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount
     } | shape.other_requests
+
+
+def _whole_units(name: str, requests: Mapping[str, Quantity]) -> int:
+    """The request of a resource as kube-scheduler counts it; 0 if 64 bits do not hold it."""
+    amount = requests.get(name, ZERO)
+    return max(0, amount.milli_value() if name == "cpu" else amount.value())
 
 
 def _allocatable(node: Node, names: Iterable[str]) -> dict[str, int]:

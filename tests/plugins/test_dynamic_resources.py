@@ -156,3 +156,20 @@ def test_a_claim_is_looked_at_for_its_own_pods_alone(monkeypatch: pytest.MonkeyP
     one.client.create(claim("c3", [request()]))
     assert list(one.run().placements) == ["default/p3"]
     assert set(asked) == {"p3"}
+
+
+@pytest.mark.parametrize(("timeout", "ends"), [("10s", True), ("0", True), ("2s", False)])
+def test_a_search_ends_in_time_as_upstreams_would(timeout: str, ends: bool) -> None:
+    """No 21 of 40 devices are of one of two models, which takes 2,097,153 steps to find out."""
+    devices = [device(f"d{at:02}", {"model": f"m{at % 2}"}) for at in range(40)]
+    wanted = claim("c", [request(count=21)], [{"matchAttribute": f"{DRIVER}/model"}])
+    world = [device_class("gpu"), resource_slice("a", devices), wanted]
+    arguments = {"name": "DynamicResources", "args": {"filterTimeout": timeout}}
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config = kind | {"profiles": [{"schedulerName": "default-scheduler", "pluginConfig": [arguments]}]}
+    one = Scheduler(mo.Cluster(nodes=[node("a")], pods=[asking("p", "c")], others=world), config=config)
+    (text,) = one.run().unschedulable.values()
+    if ends:
+        assert "1 cannot allocate all claims" in str(text)
+    else:
+        assert "node a: timed out trying to allocate devices" in str(text)

@@ -23,7 +23,7 @@ from tests.conformance.replay import replay
 from tests.live.servers.build import MissingGoError, go_version
 
 from .configuring import configurations, configured
-from .crossing import DRA, FULL, GANG, SAMPLED, Json, crossed, scenarios
+from .crossing import DRA, FULL, GANG, SAMPLED, Json, crossed, scenarios, without_growing_requests
 from .decisions import build, upstream
 from .normal import normal, outcome
 from .queueing import waiting
@@ -89,9 +89,9 @@ def bred(folder: Path, seed: int, count: int) -> Iterator[list[Json]]:
     """Scenarios of each kind."""
     full, dra, sampled, gang = (scenarios(folder, one) for one in (FULL, DRA, SAMPLED, GANG))
     for parents, others in ((full, ()), (dra, ()), (sampled, full), (gang, full)):
-        yield list(crossed(parents, seed, count, others))
+        yield list(map(without_growing_requests, crossed(parents, seed, count, others)))
     for parents in (full, dra):
-        yield list(waiting(parents, seed, count))
+        yield list(map(without_growing_requests, waiting(parents, seed, count)))
     yield list(configured(configurations(folder), seed, count))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -35,6 +36,8 @@ SPEC = (
     *("containers", "priority", "preemptionPolicy", "resources", "hostNetwork", "volumes"),
 )
 """Fields of pods that are taken from others."""
+_SMALL = re.compile(r"\d{1,9}m?|\d{1,5}[KMG]i")
+"""Quantities that Go keeps as 64-bit integers."""
 
 
 def scenarios(folder: Path, families: Iterable[str]) -> list[Json]:
@@ -90,6 +93,28 @@ def crossed(parents: list[Json], seed: int, count: int, others: Sequence[Json] =
         else:
             _cross_pods(child, donors, rate, random)
         yield child
+
+
+def without_growing_requests(scenario: Json) -> Json:
+    """Drop the overhead that v1.36.2 adds to a request of the pod again and again (docs/decisions.md).
+
+    Parameters
+    ----------
+    scenario : dict
+        Is changed.
+
+    Returns
+    -------
+    dict
+        The scenario.
+    """
+    for pod in _objects(scenario, "Pod"):
+        spec = pod.get("spec") or {}
+        requests = (spec.get("resources") or {}).get("requests") or {}
+        grows = {name for name, amount in requests.items() if not _SMALL.fullmatch(str(amount))}
+        if grows & (spec.get("overhead") or {}).keys():
+            spec["overhead"] = {name: each for name, each in spec["overhead"].items() if name not in grows}
+    return scenario
 
 
 def _each_pod_once(steps: Iterable[Json]) -> Iterator[Json]:

@@ -16,7 +16,15 @@ from tests.conformance.extenders import served
 from tests.conformance.modes import Mode
 from tests.conformance.replay import replay
 from tests.conformance.upstream.configuring import configurations, configured
-from tests.conformance.upstream.crossing import DRA, FULL, GANG, SAMPLED, crossed, scenarios
+from tests.conformance.upstream.crossing import (
+    DRA,
+    FULL,
+    GANG,
+    SAMPLED,
+    crossed,
+    scenarios,
+    without_growing_requests,
+)
 from tests.conformance.upstream.normal import SCHEME, normal, outcome
 from tests.conformance.upstream.queueing import waiting
 from tests.house.source import ROOT
@@ -39,6 +47,17 @@ def test_every_way_comes_to_the_same_decisions(families: tuple[str, ...], how: M
     with served(json.dumps(bred(families, 1)).encode()) as text:
         for scenario in json.loads(text):
             assert list(replay(scenario, how)) == list(replay(scenario, Mode()))
+
+
+@pytest.mark.parametrize(
+    ("request_of_pod", "kept"),
+    [("1", True), ("512Mi", True), ("99999Gi", True), ("1.5Gi", False), ("1Ei", False), ("64Ti", False)],
+)
+def test_overhead_that_upstream_adds_again_is_left_out(request_of_pod: str, kept: bool) -> None:
+    spec = {"resources": {"requests": {"memory": request_of_pod}}, "overhead": {"cpu": "1", "memory": "1"}}
+    made: dict[str, Any] = {"objects": [{"kind": "Pod", "spec": spec}], "steps": []}
+    without_growing_requests(made)
+    assert made["objects"][0]["spec"]["overhead"] == {"cpu": "1"} | ({"memory": "1"} if kept else {})
 
 
 @pytest.mark.parametrize("families", [FULL, DRA], ids=["full", "dra"])

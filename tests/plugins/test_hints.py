@@ -121,7 +121,7 @@ CASES: list[tuple[str, Pod, Any, Any, bool | None]] = [
         False,
     ),
     ("NodeResourcesFit", requesting(cpu="1"), requesting("q", cpu="2"), requesting("q", cpu="1"), False),
-    *(  # in whole units, of which 64 bits do not hold the largest: those count as none
+    *(  # as Go's Value and MilliValue have amounts: rounded up, and otherwise where 64 bits do not hold them
         (
             "NodeResourcesFit",
             requesting(**wanted),

@@ -18,7 +18,6 @@ from moorage.objects import AnyGroup, Node, Pod
 from moorage.objects.model.resource_claims import DeviceClass
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
-PLAIN = ("cpu", "memory")
 
 
 class NodeResourcesFit(
@@ -143,11 +142,14 @@ class NodeResourcesFit(
 
     @staticmethod
     def _frees(pod: Pod, old: Pod, new: Pod) -> bool:
-        """Whether a resource that a pod requests is requested less; in whole units, as the cache counts."""
+        """Whether another pod requests less than before of a resource that a pod requests (kube-scheduler
+        v1.36, isSchedulableAfterPodScaleDown)."""
         was, now = pod_requests(old), pod_requests(new)
-        requests = pod_requests(pod, resizes=False)
-        wanted = (name for name in requests if requests[name] != ZERO and (name in PLAIN or is_counted(name)))
-        return any(_whole_units(name, now) < _whole_units(name, was) for name in wanted)
+        return any(
+            _counted_amount(name, now) < _counted_amount(name, was)
+            for name, amount in pod_requests(pod, resizes=False).items()
+            if amount != ZERO and (name in ("cpu", "memory") or is_counted(name))
+        )
 
     @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
@@ -222,8 +224,9 @@ def _wanted(shape: Shape) -> dict[str, int]:
     } | shape.other_requests
 
 
-def _whole_units(name: str, requests: Mapping[str, Quantity]) -> int:
-    """The request of a resource as kube-scheduler counts it; 0 if 64 bits do not hold it."""
+def _counted_amount(name: str, requests: Mapping[str, Quantity]) -> int:
+    """The request of a resource as kube-scheduler counts it (Resource.SetMaxResource): rounded up, cpu to
+    thousandths, others to integers; amounts that 64 bits do not hold as `Quantity.value` has them."""
     amount = requests.get(name, ZERO)
     return max(0, amount.milli_value() if name == "cpu" else amount.value())
 

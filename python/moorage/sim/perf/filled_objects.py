@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,8 +12,8 @@ from msgspec.structs import replace
 MARK = "98765432"
 """Begins what stands for a number; one more digit says for which."""
 MOST_NUMBERS = 10
-NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-"""No longer than a mark: a name that may have a mark may have a number."""
+# No longer than a mark: a name that may have a mark may have a number.
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 # YAML reads these as strings, whatever the numbers are.
 _TEXT = re.compile(rf"[A-Za-z][A-Za-z0-9./-]*?(?:-{MARK}[0-9])+")
 
@@ -23,6 +23,32 @@ Fill = Callable[[Mapping[str, str]], Any]
 
 class _UnfillableError(Exception):
     """A mark is where a number may change more than a string."""
+
+
+def marked(pieces: Iterable[tuple[str, bool]]) -> tuple[str, dict[str, str]]:
+    """Return a text with marks in place of the numbers that differ from object to object.
+
+    Parameters
+    ----------
+    pieces : iterable of (str, bool)
+        The text in pieces, and whether a piece differs from object to object.
+
+    Returns
+    -------
+    text : str
+    numbers : dict of str to str
+        The number of each mark, in the order of the text; empty if there are more than `MOST_NUMBERS`.
+    """
+    numbers: dict[str, str] = {}
+    text = []
+    for piece, differs in pieces:
+        if differs and _NUMBER.fullmatch(piece):
+            mark = f"{MARK}{len(numbers)}"
+            numbers[mark] = piece
+            text.append(mark)
+        else:
+            text.append(piece)
+    return "".join(text), numbers if len(numbers) <= MOST_NUMBERS else {}
 
 
 def filler(value: Any, marks: Collection[str]) -> Fill | None:

@@ -60,12 +60,23 @@ class GoTemplate:
     _parts: tuple[tuple[_Part, frozenset[str]], ...]
 
     def pieces(self, arguments: Mapping[str, Any]) -> list[tuple[str, frozenset[str]]]:
-        """Execute the template, whose text is returned in pieces; see `render`.
+        """Execute the template, and return the text in pieces.
+
+        Parameters
+        ----------
+        arguments : mapping
+            As for `render`.
 
         Returns
         -------
         list of (str, frozenset of str)
-            The text of each action or of what is between two, and the names of the arguments that it reads.
+            The text of each action, and of what stands between two, with the names of the arguments that the
+            action reads.
+
+        Raises
+        ------
+        InputError
+            As for `render`.
         """
         scope: _Scope = ChainMap({".": dict(arguments), "$": dict(arguments)})
         return [(part(scope), fields) for part, fields in self._parts]
@@ -166,8 +177,9 @@ class _Parser:
             if not action.startswith("/*"):
                 others, self.fields = self.fields, set()
                 part = self._action(word, action, line)
-                yield part, frozenset(self.fields)
+                read = frozenset(self.fields)
                 self.fields |= others
+                yield part, read
 
     def block(self, ends: tuple[str, ...]) -> _Part:
         """Parse up to one of the keywords `ends`."""

@@ -205,12 +205,12 @@ class Operations:
         return failures >= MOST_TRIES and failures >= MOST_TRIES * sum(run.count(FAILED) for run in self.runs)
 
     def _coming(self) -> tuple[Fraction | float | None, ...]:
-        """Times of the next events of the workload, the queue and a binding cycle."""
+        """Times of the next events of the workload, the queue and a binding cycle; None where none comes."""
         scheduler = self.scheduler
         return self.clock.next_event(), scheduler.queue.next_event(), scheduler.bindings.next_step()
 
     def _next_event(self) -> Fraction | None:
-        """Time of the first of them; None if there is none."""
+        """Time of the first of the coming events; None if there is none."""
         return min((Fraction(when) for when in self._coming() if when is not None), default=None)
 
     def is_interrupted(self) -> bool:

@@ -126,7 +126,17 @@ class PodRun:
         return int(np.count_nonzero(self.state == state))
 
     def has(self, *states: int) -> bool:
-        """Whether pods of the run are in one of some states."""
+        """Whether pods of the run are in one of some states.
+
+        Parameters
+        ----------
+        *states : int
+            `NEW`, `FAILED`, `GATED`, `GONE`, or the row of a node.
+
+        Returns
+        -------
+        bool
+        """
         return any((self.state == state).any() for state in states)
 
 

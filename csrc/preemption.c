@@ -128,6 +128,7 @@ void mr_walk_begin(mr_walk *walk, const mr_outcomes *o, int64_t offset, int32_t 
     const int32_t n = o->potentials;
     int64_t wanted = (int64_t)n * percentage / 100;
     int32_t skip = (int32_t)(offset % n), w = 0, here;
+    if (skip < 0) skip += n;
     if (wanted < least) wanted = least;
     walk->wanted = percentage < 0 || wanted > n ? n : (int32_t)wanted;
     while (skip >= (here = mr_bits(o->potential[w]))) {

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -126,3 +127,19 @@ def test_the_core_is_asked() -> None:
     one = full(victim("v", cpu=4), nodes=[node("a")])
     with patch.object(Evaluator, "find_candidates", side_effect=AssertionError):
         assert one.context.schedule_one(preemptor()).evicts
+
+
+@pytest.mark.parametrize("offset", [-6, -1, 0, 2, 7])
+def test_an_offset_counts_modulo_the_potential_nodes(offset: int) -> None:
+    plugin = default_preemption.DefaultPreemption(
+        {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1}
+    )
+    profile = Profile(
+        tuple(plugin if each.name == plugin.name else each for each in default_profile().plugins)
+    )
+    nodes = [node(name) for name in "abcde"]
+    one = full(*(victim(f"v{name}", on=name, cpu=4) for name in "abcde"), nodes=nodes, profile=profile)
+    handles(one)[0].preemption_offset = lambda pod, potential: offset
+    decision = one.context.schedule_one(preemptor())
+    assert decision.nominating is not None
+    assert decision.nominating.nominated_node_name == "abcde"[offset % 5]

@@ -47,7 +47,8 @@ cdef class DeviceView:
         Whether the counters of a pool depend on its own devices alone. As upstream, pools of one name share
         what the first of them had available when it was asked first in a cycle.
     like : DeviceView, optional
-        A view that was made without another, and has the same `DeviceSlices.layout_key`.
+        A view that was made without another, of pools with the same kinds of slices, chosen devices and
+        number of names (see `DeviceSlices.new_view`).
 
     Attributes
     ----------

@@ -258,6 +258,21 @@ def test_recorded_bindings_have_no_effect() -> None:
         (lambda t: t.scale(1, "deploy/no", 1), {}, "event at 1 s: scale deployment/default/no: "),
         (lambda t: t.create(1, node("a")), {}, "event at 1 s: create node/a: "),
         (lambda t: t.patch(1, "node/a", {"spec": 1}), {}, "event at 1 s: patch node/a: "),
+        (
+            lambda t: t.patch(1, "node/a", {"spec": {"taint": []}}),
+            {},
+            'patch node/a: unknown field "spec.taint"',
+        ),
+        (
+            lambda t: t.patch(1, "node/a", {"spec": {"taints": [{"key": "k", "effect": "Foo"}]}}),
+            {},
+            "Node a: event at 1 s: patch node/a.spec.taints[0].effect: must be one of ",
+        ),
+        (
+            lambda t: t.patch(1, "node/a", {"status": {"allocatable": {"cpu": "1"}}}),
+            {},
+            "event at 1 s: patch node/a.status: a patch does not change the status",
+        ),
         (lambda t: None, {"on_failure": "x"}, 'on_failure: must be retry or drop, not "x"'),
         (lambda t: None, {"clock": 1}, "clock: is virtual in a replay"),
         (lambda t: None, {"until": -1}, "until: must be a number of seconds from 0 on"),

@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located
-from moorage.objects import AnyGroup, Node, Object, Pod
+from moorage.objects import AnyGroup, Node, Object, ObjectMeta, Pod, validate
+from moorage.objects.validate.field_validation import FieldValidation
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure, Scheduler
 from moorage.sim.autoscaling import Autoscaler
@@ -372,10 +373,7 @@ class Replayer(VirtualRun):
         return _pod(template.pod, key, number, timestamp(int(self._since + now)))
 
     def _error(self, at: int, message: str) -> InputError:
-        event = self.timeline.event(self.cursor.index(at))
-        return InputError(
-            message, obj=f"event at {event.time:g} s", path=f"{event.verb.name.lower()} {event.subject}"
-        )
+        return InputError(message, path=_told(self.timeline.event(self.cursor.index(at))))
 
     def _queue_up(self, pods: Sequence[Pod]) -> None:
         """Write new pods to the store, so that those without a node wait in the queue."""
@@ -414,8 +412,7 @@ class Replayer(VirtualRun):
             It cannot be applied.
         """
         verb, subject, argument = event.verb, event.subject, cast(Any, event.argument)
-        where = f"event at {event.time:g} s"
-        with located(ApiError, obj=where, path=_told(event)):
+        with located(ApiError, path=_told(event)):
             if verb is Verb.CREATE:
                 self._last_join = event.time
                 name = subject.rpartition("/")[2]
@@ -423,14 +420,23 @@ class Replayer(VirtualRun):
             elif verb is Verb.DELETE:
                 self._delete(subject)
             elif verb is Verb.PATCH:
-                struct, namespace, name = parse_reference(subject)
-                self.store.patch(struct, name, namespace, argument)
+                self._patch(subject, argument)
             elif verb is Verb.MEASURE:
                 self.recorder.measures.append((event.time, subject))
             else:
                 self._change(verb, subject, argument)
         self.scheduler.sync()
         self._cause = End.CONTROLLER
+
+    def _patch(self, subject: str, patch: dict[str, Any]) -> None:
+        """Change an object by a merge patch; the fields are checked as those of a file."""
+        struct, namespace, name = parse_reference(subject)
+        if "status" in patch:
+            raise InputError("a patch does not change the status", path="status")
+        any_of_kind = struct()
+        FieldValidation("strict").check(patch, any_of_kind.kind, any_of_kind.api_version, "", ObjectMeta())
+        with self.store.all_or_nothing():
+            validate(self.store.patch(struct, name, namespace, patch))
 
     def _change(self, verb: Verb, subject: str, argument: Any) -> None:
         """Make a change of the cluster by the scheduler's method of the name."""
@@ -671,7 +677,7 @@ def _descending_priority(ahead: PodsAhead, at: int) -> int:
 
 def _told(event: Event) -> str:
     """Return an event as errors name it."""
-    return f"{event.verb.name.lower()} {event.subject}"
+    return f"event at {event.time:g} s: {event.verb.name.lower()} {event.subject}"
 
 
 def _pod(template: Pod, key: str, number: int, created: str) -> Pod:

@@ -89,3 +89,17 @@ def test_bad_input_is_one_line(
     assert output.out == ""
     assert text in output.err
     assert output.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ("  measures: [none]\n", 'sweep.yaml: cell default/openb/none/1: measures.none: no measure "none"'),
+        ("  changes: {}\n", "sweep.yaml: spec.changes: must not be empty"),
+        ("  replay: {tieBreak: zzz}\n", "sweep.yaml: spec.replay.tieBreak: "),
+    ],
+)
+def test_errors_name_the_file(file: str, more: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(file).write_text(SWEEP + more)
+    assert main(["sweep", file, *DATA]) == 2
+    assert text in capsys.readouterr().err

@@ -10,7 +10,8 @@ from concurrent.futures import Executor, Future, as_completed
 from pathlib import Path
 from typing import Any
 
-from moorage.errors import InputError
+from moorage.errors import InputError, located
+from moorage.objects.read.files import source_name
 from moorage.sim.timeline import Timeline
 
 from .executors import RayExecutor, make_executor
@@ -63,22 +64,23 @@ def sweep(
         The sweep is wrong, or a cell fails; the results of the others are kept.
     """
     base = data or (Path(grid).parent if isinstance(grid, str | Path) else Path())
-    read = read_sweep(grid) if isinstance(grid, str | Path) else grid
     if histories and folder is None:
         raise InputError("histories need a folder")
-    cells = cells_of(read if isinstance(read, Sweep) else decode_sweep(dict(read)), base)
-    kept = _Kept(None if folder is None else Path(folder), histories)
-    results = {at: found for at, cell in enumerate(cells) if (found := kept.read(cell)) is not None}
-    missing = [at for at in range(len(cells)) if at not in results]
-    if missing:
-        owned = make_executor(executor, workers) if isinstance(executor, str) else None
-        runner = owned or executor
-        assert isinstance(runner, Executor)
-        try:
-            _run(runner, cells, missing, results, kept, progress)
-        finally:
-            if owned is not None:
-                owned.shutdown(cancel_futures=True)
+    with located(source=source_name(str(grid)) if isinstance(grid, str | Path) else ""):
+        read = read_sweep(grid) if isinstance(grid, str | Path) else grid
+        cells = cells_of(read if isinstance(read, Sweep) else decode_sweep(dict(read)), base)
+        kept = _Kept(None if folder is None else Path(folder), histories)
+        results = {at: found for at, cell in enumerate(cells) if (found := kept.read(cell)) is not None}
+        missing = [at for at in range(len(cells)) if at not in results]
+        if missing:
+            owned = make_executor(executor, workers) if isinstance(executor, str) else None
+            runner = owned or executor
+            assert isinstance(runner, Executor)
+            try:
+                _run(runner, cells, missing, results, kept, progress)
+            finally:
+                if owned is not None:
+                    owned.shutdown(cancel_futures=True)
     return SweepResult(cells, [results[at] for at in range(len(cells))])
 
 

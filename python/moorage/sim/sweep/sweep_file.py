@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -20,6 +20,7 @@ from moorage.objects.read.yaml_reader import read_yaml
 from moorage.sim.strict_documents import decode_document
 
 API_VERSION, KIND = "sweep.moorage.dev/v1", "Sweep"
+Seed = Annotated[int, msgspec.Meta(ge=0)]
 
 
 def _default(value: Any) -> Any:
@@ -51,7 +52,7 @@ class TimelineSource(_Strict, frozen=True):
 class Seeds(_Strict, frozen=True):
     """Consecutive seeds."""
 
-    first: int = 0
+    first: Seed = 0
     count: int = 1
 
 
@@ -59,8 +60,8 @@ class ReplayOptions(_Strict, frozen=True):
     """How timelines are replayed; see `replay` and `Scheduler`."""
 
     until: str | float | None = None
-    on_failure: str = "retry"
-    tie_break: str = "go-heap"
+    on_failure: Literal["retry", "drop"] = "retry"
+    tie_break: Literal["go-heap", "first", "random"] = "go-heap"
 
 
 class Spec(_Strict, frozen=True):
@@ -73,6 +74,7 @@ class Spec(_Strict, frozen=True):
         KubeSchedulerConfigurations: paths, or documents in place. ``$seed`` stands for the seed of the cell,
         ``$typicalPods`` for the typical pods of the timeline (`typical_pods`).
     seeds : list of int or Seeds
+        Different ones, from 0 on.
     changes : dict of str to list of dict
         Events of a scenario (``kind: Scenario``) that are added to the timeline.
     measures : list of str or dict
@@ -82,7 +84,7 @@ class Spec(_Strict, frozen=True):
 
     timelines: dict[str, TimelineSource]
     configurations: dict[str, str | dict[str, Any]] = _default({"default": {}})
-    seeds: list[int] | Seeds = _default([0])
+    seeds: list[Seed] | Seeds = _default([0])
     changes: dict[str, list[dict[str, Any]]] = _default({"none": []})
     measures: list[str | dict[str, dict[str, Any]]] = _default(["summary"])
     replay: ReplayOptions = ReplayOptions()
@@ -185,7 +187,7 @@ def cells_of(sweep: Sweep, folder: Path) -> list[Cell]:
     Raises
     ------
     InputError
-        An axis is empty, or a file cannot be read.
+        An axis is empty, a seed is there twice, or a file cannot be read.
     """
     return list(_cells(sweep.spec, folder))
 
@@ -202,6 +204,8 @@ def _cells(spec: Spec, folder: Path) -> Iterator[Cell]:
     for name, axis in axes.items():
         if not axis:
             raise InputError("must not be empty", path=f"spec.{name}")
+    if len(set(seeds)) < len(seeds):  # they would count as independent replays
+        raise InputError("must differ from each other", path="spec.seeds")
     configurations = {name: _configuration(value, folder) for name, value in spec.configurations.items()}
     timelines = {name: _absolute(source, folder) for name, source in spec.timelines.items()}
     digests = {name: [_digest(path) for path in source.files] for name, source in timelines.items()}

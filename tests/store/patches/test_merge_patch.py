@@ -73,6 +73,17 @@ STRATEGIC: list[tuple[Any, Any, Any]] = [
             ]
         },
     ),
+    (
+        {"resourceClaims": [{"name": "a", "resourceClaimName": "x"}, {"name": "b"}]},
+        {"resourceClaims": [{"name": "a", "$retainKeys": ["name", "t"], "t": "y"}]},
+        {"resourceClaims": [{"name": "a", "t": "y"}, {"name": "b"}]},
+    ),
+    (
+        {"resourceClaimStatuses": [{"name": "a"}]},
+        {"resourceClaimStatuses": [{"name": "b"}]},
+        {"resourceClaimStatuses": [{"name": "a"}, {"name": "b"}]},
+    ),
+    ({"s": {"a": 1, "b": 2}}, {"s": {"$retainKeys": ["b"], "a": None}}, {"s": {"b": 2}}),
     ({"finalizers": ["a", "b"]}, {"finalizers": ["c", "a"]}, {"finalizers": ["a", "b", "c"]}),
     ({"finalizers": ["a", "b"]}, {"$deleteFromPrimitiveList/finalizers": ["a", "c"]}, {"finalizers": ["b"]}),
     ({}, {"$deleteFromPrimitiveList/finalizers": ["a"]}, {"finalizers": []}),
@@ -98,7 +109,8 @@ def test_strategic_merge(value: Any, patch: Any, result: Any) -> None:
             "s.conditions[1]: map does not contain declared merge key",
         ),
         ({"conditions": ["A"]}, "conditions[0]: map does not contain declared merge key: type"),
-        ({"conditions": [{"type": "A", "$retainKeys": []}]}, "conditions[0].$retainKeys: unknown directive"),
+        ({"$retainKeys": "a"}, "$retainKeys: unknown directive"),
+        ({"conditions": [{"type": "A", "$retainKeys": []}]}, "conditions[0].$retainKeys: must name"),
     ],
 )
 def test_strategic_refusals(patch: Any, text: str) -> None:

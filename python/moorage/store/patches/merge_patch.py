@@ -17,6 +17,8 @@ _KEYS = {
     "ownerReferences": "uid",
     "ports": "containerPort",
     "reservedFor": "uid",
+    "resourceClaimStatuses": "name",
+    "resourceClaims": "name",
     "schedulingGates": "name",
     "topologySpreadConstraints": "topologyKey",
     "volumes": "name",
@@ -25,6 +27,7 @@ _KEYS = {
 _SETS = frozenset({"finalizers"})
 """Lists of strings that are merged."""
 _REMOVE = "$deleteFromPrimitiveList/"
+_RETAIN = "$retainKeys"
 _DELETED = object()
 
 
@@ -77,8 +80,9 @@ def merge_difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]
 def strategic_merge(value: Json, patch: Json, path: str = "") -> Json:
     """Apply a strategic merge patch: a merge patch that merges the items of some lists by a key.
 
-    The supported directives are ``$patch: delete`` in an item of such a list and
-    ``$deleteFromPrimitiveList/finalizers``.
+    The supported directives are ``$patch: delete`` in an item of such a list,
+    ``$deleteFromPrimitiveList/finalizers``, and ``$retainKeys`` in a map, which removes all fields but those
+    that it names.
 
     Parameters
     ----------
@@ -98,6 +102,12 @@ def strategic_merge(value: Json, patch: Json, path: str = "") -> Json:
     if not isinstance(patch, dict):
         return patch
     merged = dict(value) if isinstance(value, dict) else {}
+    if isinstance(retained := patch.get(_RETAIN), list):
+        patch = {key: item for key, item in patch.items() if key != _RETAIN}
+        given = {key for key, item in patch.items() if item is not None and not key.startswith(_REMOVE)}
+        if not given <= set(map(str, retained)):
+            raise InputError("must name all fields of the patch", path=f"{path}.{_RETAIN}".lstrip("."))
+        merged = {key: item for key, item in merged.items() if key in retained}
     for key, item in patch.items():
         at = f"{path}.{key}" if path else key
         name = key.removeprefix(_REMOVE)

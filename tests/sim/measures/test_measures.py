@@ -204,6 +204,14 @@ def test_nodes_without_a_price_are_an_error() -> None:
     )
 
 
+def test_the_mean_cost_begins_with_the_first_node() -> None:
+    timeline = mo.Timeline()
+    timeline.create(3600, small().timeline.cluster.nodes[0])
+    timeline.measure(7200, "end")
+    found = evaluate(mo.replay(timeline), {"cost": {"prices": {}, "default": 1}})["cost"]
+    assert found.numbers == pytest.approx({"cost": 1, "cost_per_hour": 1})
+
+
 @pytest.mark.parametrize(
     ("request_", "message"),
     [

@@ -11,7 +11,7 @@ from moorage.objects import Node
 from moorage.sim.replay import History
 from moorage.tables import Table
 
-from .measurement import Measurement, measure
+from .measurement import Measurement, means, measure
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 HOUR = 3600
@@ -60,7 +60,5 @@ def cost(
     _, (times, _, rate) = history.node_levels(price_of)
     spent = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(times)) / HOUR])[: len(times)]
     total = float(spent[-1] + rate[-1] * (history.end - times[-1]) / HOUR) if len(times) else 0.0
-    hours = history.end / HOUR
-    mean = total / hours if hours else float(sum(rate[-1:]))
     table = Table({"time": times, "cost_per_hour": rate, "cost": spent})
-    return Measurement({"cost": total, "cost_per_hour": mean}, table)
+    return Measurement({"cost": total, "cost_per_hour": means(table, history.end)["cost_per_hour"]}, table)

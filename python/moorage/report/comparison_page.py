@@ -8,8 +8,6 @@ from typing import Any
 
 from .page import Bar, Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
 
-LESS_IS_BETTER = ("without a node", "evicted")
-
 
 def comparison_page(document: Mapping[str, Any]) -> Page:
     """Return the page of runs side by side.

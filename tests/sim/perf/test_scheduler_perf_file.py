@@ -87,6 +87,33 @@ def test_thresholds(tmp_path: Path, threshold: Any, expected: float | None) -> N
     assert workload(tmp_path, threshold=threshold).threshold == expected
 
 
+@pytest.mark.parametrize(
+    ("of_case", "of_workload", "expected"),
+    [
+        ("x_seconds", None, None),
+        ("x_seconds", "SchedulingThroughput", 5),
+        ("SchedulingThroughput", "x_seconds", None),
+    ],
+)
+def test_a_threshold_of_another_metric_is_no_rate(
+    tmp_path: Path, of_case: str, of_workload: str | None, expected: float | None
+) -> None:
+    text = f"""
+- name: C
+  defaultThresholdMetricSelector: {{name: {of_case}, dataBucket: Perc99, expectLower: true}}
+  workloadTemplate: [{{opcode: createNodes, count: 1}}]
+  workloads:
+  - name: w
+    threshold: 5
+"""
+    if of_workload:
+        text += f"    thresholdMetricSelector: {{name: {of_workload}, dataBucket: Average}}\n"
+    path = tmp_path / "perf.yaml"
+    path.write_text(text)
+    (one,) = read_workloads(str(path))
+    assert one.threshold == expected
+
+
 def test_keys_may_differ_in_case_as_in_go(tmp_path: Path) -> None:
     assert workload(tmp_path, {"OpCode": "sleep", "opcode": "sleep", "Duration": "1s"}).ops[0] == Sleep(
         opcode="sleep", duration="1s"
@@ -108,6 +135,10 @@ def test_keys_may_differ_in_case_as_in_go(tmp_path: Path) -> None:
         (
             pods(1, collectMetrics=True, skipWaitToCompletion=True),
             "[0].collectMetrics: cannot be combined with skipWaitToCompletion",
+        ),
+        (
+            pods(1, steadyState=True, skipWaitToCompletion=True),
+            "[0].steadyState: cannot be combined with skipWaitToCompletion",
         ),
         (pods(1, duration="1 hour"), "[0].duration: time: unknown unit"),
         ({"opcode": "sleep"}, "[0].duration: required"),

@@ -229,6 +229,8 @@ class CreatePods(TemplateOp, frozen=True):
     def check(self) -> None:
         if self.collect_metrics and self.skip_wait_to_completion:
             raise InputError("cannot be combined with skipWaitToCompletion", path="collectMetrics")
+        if self.steady_state and self.skip_wait_to_completion:
+            raise InputError("cannot be combined with skipWaitToCompletion", path="steadyState")
         if self.persistent_volume_claim_template_path and not self.persistent_volume_template_path:
             raise InputError(
                 "required beside persistentVolumeClaimTemplatePath", path="persistentVolumeTemplatePath"

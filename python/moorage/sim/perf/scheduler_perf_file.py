@@ -29,16 +29,30 @@ GATES_OF_V1_37 = frozenset({"CompositePodGroup"})
 """Gates whose objects are read anyway; they have no other effect."""
 
 
+class _MetricSelector(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The metric that a threshold is about."""
+
+    name: str = THROUGHPUT
+    labels: dict[str, str] = {}
+    data_bucket: str = ""
+    expect_lower: bool = False
+
+
 class _Workload(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
     name: str
     params: dict[str, str | int | float | bool] = {}
     labels: tuple[str, ...] = ()
     threshold: float | dict[str, float] = 0.0
-    threshold_metric_selector: Any = None
+    threshold_metric_selector: _MetricSelector | None = None
     feature_gates: dict[str, bool] = {}
 
 
 class _Case(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A case.
+
+    The collected metrics and the rates of API clients have no effect in virtual time.
+    """
+
     name: str
     workload_template: tuple[dict[str, Any], ...]
     workloads: tuple[_Workload, ...]
@@ -47,7 +61,7 @@ class _Case(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=T
     scheduler_config_path: str = ""
     default_pod_template_path: str = ""
     labels: tuple[str, ...] = ()
-    default_threshold_metric_selector: Any = None
+    default_threshold_metric_selector: _MetricSelector = _MetricSelector()
     scheduler_api_client_qps: float = msgspec.field(default=0.0, name="schedulerApiClientQPS")
     scheduler_api_client_burst: int = 0
 
@@ -61,7 +75,7 @@ class Workload:
     source : str
         Path of the file, for errors; template paths are relative to it.
     threshold : float or None
-        Upstream's minimum in pods per second.
+        Upstream's minimum in pods per second; None where the threshold is about another metric.
     feature_gates : dict of str to bool
         Gates of the case and the workload, without those of the scheduling queue.
     ops : tuple of Op
@@ -164,11 +178,14 @@ def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
     with located(source=source, obj=f"{case.name}/{workload.name}"):
         ops = _operations(case.workload_template, _Params(workload.params))
     threshold = workload.threshold
+    selector = workload.threshold_metric_selector or case.default_threshold_metric_selector
+    if isinstance(threshold, dict):
+        threshold = threshold.get(THROUGHPUT, 0.0)
     ready = Workload(
         source=source,
         case=case.name,
         name=workload.name,
-        threshold=(threshold.get(THROUGHPUT) if isinstance(threshold, dict) else threshold) or None,
+        threshold=(threshold or None) if selector.name == THROUGHPUT else None,
         feature_gates=_gates(case.feature_gates | workload.feature_gates),
         ops=ops,
         scheduler_config=Path(source).parent / case.scheduler_config_path

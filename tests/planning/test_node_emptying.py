@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector, ObjectMeta, OwnerReference
+from moorage.objects.model.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
 from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodSchedulingGate, Toleration
+from moorage.objects.model.pod import Pod, PodSchedulingGate, PodStatus, Toleration
 from moorage.objects.model.policy import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
@@ -178,6 +178,42 @@ def test_a_pod_that_cannot_leave_is_a_proof(bound: Pod, others: list[Any], reaso
         ("default/p", "a", reason, True)
     ]
     assert plan.proof == f"default/p cannot leave a: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("policy", "healthy", "phase", "status"),
+    [
+        (None, 1, "Running", "found"),
+        (None, 0, "Running", "impossible"),
+        ("IfHealthyBudget", 0, "Running", "impossible"),
+        ("AlwaysAllow", 0, "Running", "found"),
+        (None, 0, "Pending", "found"),
+    ],
+)
+def test_a_pod_that_is_not_ready(policy: str | None, healthy: int, phase: str, status: str) -> None:
+    sick, keep = web("p", "a", labels={"app": "web"}), budget(0)
+    state = PodStatus(phase=phase, conditions=(Condition(type="Ready", status="False"),))
+    sick = replace(sick, status=state)
+    counts = PodDisruptionBudgetStatus(desired_healthy=1, current_healthy=healthy)
+    spec = replace(keep.spec, unhealthy_pod_eviction_policy=policy)
+    one = scheduler([node("a"), node("b")], [sick], [replace(keep, spec=spec, status=counts)])
+    assert one.drain_plan(["a"]).status == status
+    assert bool(one.drain("a").deleted) is (status == "found")
+
+
+def test_a_pod_that_is_being_deleted_need_not_move() -> None:
+    leaving = web("w0", "a", 3)
+    meta = replace(leaving.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    pods = [replace(leaving, metadata=meta), web("w1", "b", 3)]
+    one = scheduler([node("a"), node("b")], pods)
+    for plan in (one.drain_plan(["a"]), one.drain_plan(1)):
+        assert (plan.status, plan.nodes, plan.moves) == ("found", ("a",), ())
+
+
+def test_an_overcommitted_node_is_no_proof() -> None:
+    pods = [web("w0", "a", 3), web("w1", "a", 3)]
+    plan = scheduler([node("a"), node("b")], pods).drain_plan(1)
+    assert (plan.status, plan.nodes, plan.moves) == ("found", ("b",), ())
 
 
 def test_too_few_resources_are_a_proof() -> None:

@@ -263,12 +263,10 @@ def _lack_on_largest(scheduler: Scheduler, rows: list[int], count: int) -> str:
     """Return a proof that the pods that must be somewhere do not fit on all but `count` nodes, or ""."""
     table, left = scheduler.table, len(rows) - count
     names = ("cpu", "memory", *(name for name in table.resources if name not in ("cpu", "memory")))
-    room = {
-        name: int(np.sort(table.column("allocatable", name)[rows])[-left or len(rows) :].sum())
-        for name in names
-    }
-    if left == 0:
-        room = dict.fromkeys(names, 0)
+    room = {}
+    for name in names:  # a node that is overcommitted may keep its pods
+        most = np.maximum(table.column("allocatable", name)[rows], table.column("requested", name)[rows])
+        room[name] = int(np.sort(most)[-left or len(rows) :].sum())
     short = [name for name in names if int(table.column("requested", name)[rows].sum()) > room[name]]
     if not short:
         return ""

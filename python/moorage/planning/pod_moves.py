@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from moorage.objects import PodDisruptionBudget
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
-from moorage.objects.workloads.disruption import BudgetSelectors
+from moorage.objects.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
 from moorage.store import ObjectStore
 
 from .node_verdicts import node_verdicts
@@ -73,18 +73,20 @@ class Blocker(Struct, frozen=True):
 
 
 def stays(pod: Pod) -> bool:
-    """Whether a pod goes with its node: it is of a DaemonSet, or static.
+    """Whether a pod goes with its node: it is of a DaemonSet, static, or being deleted.
 
     Parameters
     ----------
     pod : Pod
     """
     owner = pod.metadata.controller()
-    return MIRROR in pod.metadata.annotations or (owner is not None and owner.kind == "DaemonSet")
+    is_static = MIRROR in pod.metadata.annotations
+    is_daemon = owner is not None and owner.kind == "DaemonSet"
+    return is_static or is_daemon or pod.metadata.deletion_timestamp is not None
 
 
 def pods_to_move(scheduler: Scheduler, node: str) -> list[Pod]:
-    """Return the pods on a node but those of DaemonSets and static ones.
+    """Return the pods on a node but those that go with it (see `stays`).
 
     Parameters
     ----------
@@ -159,11 +161,12 @@ class Mover:
         """
         if pod.metadata.controller() is None and not self._force:
             return UNMANAGED
-        budgets = self._budgets.of(pod)
+        budgets = [] if ignores_budgets(pod) else self._budgets.of(pod)
         if len(budgets) > 1:
             return SEVERAL
-        if budgets and budgets[0].status.disruptions_allowed <= 0:
-            return NO_DISRUPTION.format(budgets[0].name)
+        for budget in budgets:
+            if budget.status.disruptions_allowed <= 0 and needs_disruption(pod, budget):
+                return NO_DISRUPTION.format(budget.name)
         why = reason_not_scheduled(self._scheduler, as_template(pod))
         return f"not scheduled again: {why}" if why else ""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from moorage.objects import LabelSelectorMatcher, Pod, PodDisruptionBudget
+from moorage.objects import Pod, PodDisruptionBudget
+from moorage.objects.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
 
 from .errors import InvalidObjectError, TooManyRequestsError
 from .protocol import ObjectClient
 
-_FREE = frozenset({"Succeeded", "Failed"})
 _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 _REFUSED = (
     "Cannot evict pod as it would violate the pod's disruption budget. "
@@ -20,7 +20,8 @@ _REFUSED = (
 def evict_pod(client: ObjectClient, pod: Pod) -> None:
     """Evict a pod: its disruption budget, if it has one, allows one disruption less then.
 
-    A pod that has finished, has no node or is being deleted is deleted without regard to budgets.
+    Some pods are deleted without regard to budgets (`ignores_budgets`), and some take no disruption of their
+    budget as they are not ready (`needs_disruption`).
 
     Parameters
     ----------
@@ -38,23 +39,19 @@ def evict_pod(client: ObjectClient, pod: Pod) -> None:
         The pod has several budgets.
     """
     current = client.get(Pod, pod.name, pod.namespace)
-    is_free = current.status.phase in _FREE or current.metadata.deletion_timestamp is not None
-    if not is_free and current.spec.node_name:
+    if not ignores_budgets(current):
         _use_budget(client, current)
     client.delete(Pod, pod.name, pod.namespace, uid=current.metadata.uid)
 
 
 def _use_budget(client: ObjectClient, pod: Pod) -> None:
     """Take one disruption from the budget of a pod."""
-    labels = pod.metadata.labels
-    budgets = [
-        budget
-        for budget in client.list(PodDisruptionBudget, pod.namespace)[0]
-        if LabelSelectorMatcher(budget.spec.selector).matches(labels)
-    ]
+    budgets = BudgetSelectors(client.list(PodDisruptionBudget, pod.namespace)[0]).of(pod)
     if len(budgets) > 1:
         raise InvalidObjectError(_SEVERAL)
     for budget in budgets:
+        if not needs_disruption(pod, budget):
+            continue
         status = budget.status
         if status.disruptions_allowed <= 0:
             healthy = status.desired_healthy, status.current_healthy

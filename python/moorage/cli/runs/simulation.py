@@ -324,7 +324,10 @@ class Preparation:
         deleted = {name.removeprefix(POD) for name in made.deleted if name.startswith(POD)}
         for pod in before:
             owner = pod.metadata.controller()
-            if pod.key in deleted and pod.spec.node_name and (owner is None or owner.kind != "DaemonSet"):
+            should_run = pod.metadata.deletion_timestamp is None and (
+                owner is None or owner.kind != "DaemonSet"
+            )
+            if pod.key in deleted and pod.spec.node_name and should_run:
                 self.evicted[pod.key] = Evicted(pod, f"{change.text} took it from node {pod.spec.node_name}")
         self.kept |= {
             name.removeprefix(POD): f"{change.text}: {why}" for name, why in made.unfinished.items()

@@ -6,8 +6,11 @@ from typing import Annotated
 
 from moorage.errors import InputError
 
-from .field_rules import int_or_percent
+from .field_rules import int_or_percent, one_of
 from .meta import Int32, LabelSelector, Object, Struct
+
+ALWAYS_ALLOW = "AlwaysAllow"
+_POLICIES = ("IfHealthyBudget", ALWAYS_ALLOW)
 
 
 class PodDisruptionBudgetSpec(Struct, frozen=True):
@@ -16,6 +19,7 @@ class PodDisruptionBudgetSpec(Struct, frozen=True):
     min_available: Annotated[Int32 | str | None, int_or_percent()] = None
     max_unavailable: Annotated[Int32 | str | None, int_or_percent()] = None
     selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: Annotated[str | None, one_of(*_POLICIES)] = None
 
     def check(self) -> None:
         if self.min_available is not None and self.max_unavailable is not None:

@@ -12,10 +12,15 @@ from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.field_rules import percent
 from moorage.objects.model.meta import Int32, Object
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus
+from moorage.objects.model.policy import (
+    ALWAYS_ALLOW,
+    NO_STATUS,
+    PodDisruptionBudget,
+    PodDisruptionBudgetStatus,
+)
 from moorage.objects.model.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
 
-from .ownership import is_healthy, refers_to
+from .ownership import is_active, is_healthy, refers_to
 
 Scalable: TypeAlias = Deployment | ReplicaSet | ReplicationController | StatefulSet
 SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet)
@@ -50,6 +55,48 @@ class BudgetSelectors:
             for budget, matcher in self._budgets
             if budget.namespace == pod.namespace and matcher.matches(pod.metadata.labels)
         ]
+
+
+def ignores_budgets(pod: Pod) -> bool:
+    """Whether an eviction asks no budget: the pod has finished, is being deleted, has no node, or is pending
+    (kubernetes v1.36, pkg/registry/core/pod/storage/eviction.go).
+
+    A pod on a node is pending if it is reported as not ready as well: a simulated one has no kubelet, which
+    would set its phase.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
+    is_pending = pod.status.phase == "Pending" and not is_healthy(pod)
+    return is_pending or not is_active(pod) or not pod.spec.node_name
+
+
+def needs_disruption(pod: Pod, budget: PodDisruptionBudget) -> bool:
+    """Whether an eviction takes one of the disruptions that a budget allows (kubernetes v1.36, eviction.go).
+
+    A pod that is not ready takes none with the policy AlwaysAllow, nor where the budget has as many healthy
+    pods as it needs.
+
+    Parameters
+    ----------
+    pod : Pod
+    budget : PodDisruptionBudget
+        Selects the pod.
+
+    Returns
+    -------
+    bool
+    """
+    if is_healthy(pod):
+        return True
+    status = budget.status
+    is_whole = status.current_healthy >= status.desired_healthy > 0
+    return budget.spec.unhealthy_pod_eviction_policy != ALWAYS_ALLOW and not is_whole
 
 
 def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisruptionBudgetStatus:

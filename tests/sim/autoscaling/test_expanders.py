@@ -80,6 +80,17 @@ def test_price_prefers_larger_nodes_in_larger_clusters() -> None:
     assert chosen(resolved(expander="price"), ALL, 500) == "large"
 
 
+def test_gpus_count_where_a_template_has_only_what_can_be_allocated() -> None:
+    amounts, given = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}, Timeline()
+    bare, full = group("bare", price=1.0), group("full", price=1.0)
+    bare["template"]["status"] = {"allocatable": amounts}
+    full["template"]["status"] = {"allocatable": amounts, "capacity": amounts}
+    given.autoscale(spec(bare, full))
+    assert given.autoscaler is not None
+    options = [Option(one, 1, [pod("p", "1", "4Gi")]) for one in given.autoscaler.node_groups]
+    assert len({_price_score(resolved(), option, 3) for option in options}) == 1
+
+
 def test_priority() -> None:
     given = resolved(expander="priority", priorities={5: ["small", "^nothing$"], 10: ["tal"], 20: ["^all$"]})
     assert chosen(given, ALL) == "tall"

@@ -11,6 +11,7 @@ import numpy as np
 
 from moorage._core.base.resources import pod_requests
 from moorage.objects import Node, Pod, parse_milli, parse_value
+from moorage.objects.model.meta import Resources
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, NodeGroup
 
 GIB = 1 << 30
@@ -91,7 +92,7 @@ def _price_score(spec: AutoscalerSpec, option: Option, cluster: int) -> float:
     cpu = capacity(node)[0] / 1000
     unfitness = max(preferred / cpu, cpu / preferred) if cpu else math.inf
     suppressed = (unfitness - 1.0) * (1.0 - math.tanh((option.nodes - 1) / 15.0)) + 1.0
-    if any(node.status.capacity.get(name, "0") != "0" for name in GPUS):
+    if any(_amounts(node).get(name, "0") != "0" for name in GPUS):
         suppressed = GPU_UNFITNESS
     return suppressed * (nodes + stabilization) / (pods + stabilization)
 
@@ -111,6 +112,11 @@ def _priority(spec: AutoscalerSpec, options: list[Option], cluster: int) -> list
     return best
 
 
+def _amounts(node: Node) -> Resources:
+    """The capacity of a node; what can be allocated where a template names none."""
+    return node.status.capacity or node.status.allocatable
+
+
 def capacity(node: Node) -> tuple[int, int]:
     """Return the millicores and the bytes of memory of a node.
 
@@ -122,7 +128,7 @@ def capacity(node: Node) -> tuple[int, int]:
     -------
     (int, int)
     """
-    has = node.status.capacity or node.status.allocatable
+    has = _amounts(node)
     return parse_milli(has.get("cpu", "0")), parse_value(has.get("memory", "0"))
 
 

@@ -473,11 +473,12 @@ class Replayer(VirtualRun):
         """
         self._cause = End.NODE
         scheduler = self.scheduler
-        kept = scheduler.drain(name, force=True).unfinished
-        if kept:
-            scheduler.uncordon(name)
-        else:
+        done = scheduler.drain(name, force=True)
+        kept = done.unfinished
+        if not kept:
             scheduler.remove_nodes(name)
+        elif done.changed:  # it was not cordoned before
+            scheduler.uncordon(name)
         scheduler.sync()
         self._cause = End.CONTROLLER
         return not kept

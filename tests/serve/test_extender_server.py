@@ -21,7 +21,7 @@ from tests.scheduler.make import scheduler_with
 
 from moorage.cli import main
 from moorage.errors import ExtenderError
-from moorage.framework import Code, FilterPlugin, Status
+from moorage.framework import Code, FilterPlugin, PreFilterPlugin, PreFilterResult, Status
 from moorage.framework.configuration import build_extenders
 from moorage.framework.plugin.extender import Victims
 from moorage.objects import Cluster, Node, Pod, Taint, encode_object
@@ -205,6 +205,31 @@ def test_plugins_in_python_answer() -> None:
     body = json.dumps({"Pod": document(waiting()), "NodeNames": ["a", "d"]}).encode()
     found = json.loads(ExtenderService(scheduler).answer("filter", body)[1])
     assert (found["NodeNames"], found["FailedNodes"]) == (["a"], {"d": "not d"})
+
+
+class OnlyA(PreFilterPlugin):
+    """Allows one node."""
+
+    name = "OnlyA"
+
+    def pre_filter(self, state: Any, pod: Pod, nodes: Any) -> Any:
+        return PreFilterResult(frozenset({"a"}))
+
+
+def test_preemption_is_for_the_nodes_that_pre_filter_allows() -> None:
+    scheduler = scheduler_with(OnlyA(), nodes=nodes())
+    victims = {name: {"Pods": [], "NumPDBViolations": 0} for name in "ad"}
+    body = {"Pod": document(waiting()), "NodeNameToMetaVictims": victims}
+    found = json.loads(ExtenderService(scheduler).answer("preempt", json.dumps(body).encode())[1])
+    assert list(found["NodeNameToMetaVictims"]) == ["a"]
+
+
+def test_a_node_of_which_only_pods_are_left(scheduler: Scheduler) -> None:
+    scheduler.client.create(pod("left", on="gone"))
+    scheduler.sync()
+    args = {"PodName": "waiting", "PodNamespace": "default", "Node": "gone"}
+    found = json.loads(ExtenderService(scheduler).answer("bind", json.dumps(args).encode())[1])
+    assert found["Error"] == 'node "gone" is not known to the extender'
 
 
 def test_a_pod_that_pre_filter_rejects(scheduler: Scheduler) -> None:

@@ -191,7 +191,8 @@ class ExtenderService:
         engine.take_turn()
         for node, (uids, violated) in offered.items() if ran.rejection is None else ():
             info = engine.cache.node_info(node)
-            if info is None or info.node is None:
+            is_allowed = ran.node_names is None or node in ran.node_names
+            if info is None or info.node is None or not is_allowed:
                 continue
             attempt = Attempt(PreemptHandle(engine.handle), state.clone(), pod, info.clone())
             here = {one.metadata.uid: one for one in info.pods}
@@ -219,7 +220,8 @@ class ExtenderService:
             if not value:
                 raise RequestError(400, f"ExtenderBindingArgs: {field} is empty")
         scheduler = self.scheduler
-        if scheduler.cache.node_info(args.node) is None:
+        info = scheduler.cache.node_info(args.node)
+        if info is None or info.node is None:
             raise RequestError(400, f'node "{args.node}" is not known to the extender')
         try:
             pod = scheduler.client.get(Pod, args.pod_name, args.pod_namespace)

@@ -17,6 +17,7 @@ from moorage.objects.model.workload import (
     ReplicationController,
     StatefulSet,
 )
+from moorage.objects.read.decode import decode_object
 
 
 def fill(obj: Any) -> Any:
@@ -282,6 +283,11 @@ def test_job(spec: dict[str, Any], completions: int | None, parallelism: int) ->
     assert isinstance(filled, Job)
     assert (filled.spec.completions, filled.spec.parallelism) == (completions, parallelism)
     assert filled.spec.completion_mode == "NonIndexed"
+
+
+def test_a_volume_is_kept_when_its_claim_goes() -> None:
+    volume = decode_object({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}})
+    assert fill(volume).spec.persistent_volume_reclaim_policy == "Retain"
 
 
 def test_defaults_twice_are_defaults() -> None:

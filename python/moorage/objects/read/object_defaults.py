@@ -42,7 +42,7 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimSpec,
     ResourceClaimTemplate,
 )
-from moorage.objects.model.storage import StorageClass
+from moorage.objects.model.storage import PersistentVolume, StorageClass
 from moorage.objects.model.workload import (
     ControllerRevision,
     DaemonSet,
@@ -518,6 +518,12 @@ def _default_storage_class(storage_class: StorageClass, classes: PriorityClasses
     return replace(storage_class, reclaim_policy=policy, volume_binding_mode=mode)
 
 
+def _default_volume(volume: PersistentVolume, classes: PriorityClasses) -> PersistentVolume:
+    """Default to keep a volume that its claim releases (v1.36, SetDefaults_PersistentVolume)."""
+    policy = volume.spec.persistent_volume_reclaim_policy or "Retain"
+    return _with(volume, spec=_with(volume.spec, persistent_volume_reclaim_policy=policy))
+
+
 def _default_claim(claim: ResourceClaim, classes: PriorityClasses) -> ResourceClaim:
     return _with(claim, spec=_default_claim_spec(claim.spec))
 
@@ -572,6 +578,7 @@ _DEFAULTS: dict[type[Object], Any] = {
     LeaderWorkerSet: _default_groups,
     Job: _default_job,
     StorageClass: _default_storage_class,
+    PersistentVolume: _default_volume,
     ResourceClaim: _default_claim,
     ResourceClaimTemplate: _default_claim_template,
 }

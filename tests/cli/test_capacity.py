@@ -70,6 +70,10 @@ def test_rounds_and_their_limit(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     ]
 
 
+def test_the_namespace_is_that_of_the_template_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lines(capsys, *COMMAND, "-n", "kube-system")[1].startswith("kube-system/small-pod ")
+
+
 def test_nodes_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     out = lines(capsys, *COMMAND, "--exclude-nodes", " biggernode-3i745,")
     assert out[1] == "default/small-pod  1      6         1"

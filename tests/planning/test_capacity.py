@@ -28,6 +28,7 @@ from moorage.objects.model.pod import (
     Volume,
 )
 from moorage.objects.model.storage import StorageClass
+from moorage.objects.read.decode import decode_object
 from moorage.scheduler import Scheduler
 from tests.core.make import ZONE, node, pinned, pod, port
 
@@ -152,23 +153,61 @@ def test_the_room_of_nominated_pods_is_kept() -> None:
     assert one.capacity(template).count == one_by_one(one, template)[0].total() == 1
 
 
-def test_each_replica_may_have_a_claim_of_its_own() -> None:
+def with_volume(storage_class: str) -> Pod:
     claim = PersistentVolumeClaimSpec(
-        storage_class_name="fast",
+        storage_class_name=storage_class,
         access_modes=("ReadWriteOnce",),
         resources=ResourceRequirements(requests={"storage": "1Gi"}),
     )
     source = EphemeralVolumeSource(volume_claim_template=PersistentVolumeClaimTemplate(spec=claim))
+    return pod("web", requests={"cpu": 1}, volumes=(Volume(name="data", ephemeral=source),))
+
+
+def with_local_volumes() -> Scheduler:
+    """Return a scheduler with a volume whose phase no controller has set yet."""
+    local = StorageClass(
+        metadata=ObjectMeta(name="local"),
+        provisioner="kubernetes.io/no-provisioner",
+        volume_binding_mode="WaitForFirstConsumer",
+    )
+    volume = decode_object(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "v"},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "local",
+                "hostPath": {"path": "/v"},
+            },
+        }
+    )
+    return scheduler(node("a"), others=[local, volume])
+
+
+def test_each_replica_may_have_a_claim_of_its_own() -> None:
     fast = StorageClass(
         metadata=ObjectMeta(name="fast"),
         provisioner="example.com",
         volume_binding_mode="WaitForFirstConsumer",
     )
     one = scheduler(node("a"), others=[fast])
-    template = pod("web", requests={"cpu": 1}, volumes=(Volume(name="data", ephemeral=source),))
-    found = one.capacity(template)
+    found = one.capacity(with_volume("fast"))
     assert (found.count, found.templates[0].nodes) == (4, {"a": 4})
     assert one.client.list(Pod)[0] == []
+    assert one.nodes_needed((with_volume("fast"), 4), like="a").nodes == 0
+
+
+def test_static_volumes_are_taken_and_the_reasons_are_those_of_the_message() -> None:
+    one = with_local_volumes()
+    found = one.capacity(with_volume("local"))
+    assert found.count == 1
+    assert [each.reasons for each in found.binding] == [found.reasons]
+    assert [one.nodes_needed((with_volume("local"), n), like="a").status for n in (1, 2)] == [
+        "found",
+        "not found",
+    ]
 
 
 # ---- several templates -------------------------------------------------------------------------------------

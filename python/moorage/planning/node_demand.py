@@ -125,6 +125,7 @@ def nodes_needed(scheduler: Scheduler, workload: Workload, like: Likes, most: in
     if most < 0:
         raise InputError(f"max {most}: a whole number from 0 on")
     with scheduler.transaction():
+        scheduler.volumes.settle()
         stored = store_with_claims(scheduler, pods)
         found = _Search(scheduler, without_evictions(stored), templates, most).plan()
     return found if not skipped else NodesNeeded(**{**found.__dict__, "skipped": skipped})

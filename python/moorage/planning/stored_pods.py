@@ -1,4 +1,4 @@
-"""Pods that are stored for a question, since their claims for devices are written when they are bound."""
+"""Pods that are asked about, with their claims for volumes and devices as controllers make them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from moorage.controllers.resource_claims import ResourceClaimController
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.resource_claims import ResourceClaimTemplate
+from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.store import AlreadyExistsError, NotFoundError
 
 if TYPE_CHECKING:
@@ -32,8 +34,24 @@ def asks_devices(scheduler: Scheduler, pod: Pod) -> bool:
     return bool(pod.spec.resource_claims) or scheduler.context.engine_of(pod).profile.asks_devices(pod)
 
 
+def has_ephemeral(pod: Pod) -> bool:
+    """Whether a pod has ephemeral volumes, each of which has a claim of its own.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
+    return any(volume.ephemeral is not None for volume in pod.spec.volumes)
+
+
 def store_with_claims(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
-    """Store the pods among some that ask for devices, and make their claims as a controller does.
+    """Make the claims of the ephemeral volumes and devices of pods as controllers do.
+
+    Pods with such claims are stored, since the claims are written when the pods are bound.
 
     Parameters
     ----------
@@ -48,19 +66,36 @@ def store_with_claims(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
         In the same order, as they are in the store; the others unchanged.
     """
     client, out = scheduler.client, list(pods)
-    asking = [at for at, pod in enumerate(out) if asks_devices(scheduler, pod)]
+    asking = [at for at, pod in enumerate(out) if has_ephemeral(pod) or asks_devices(scheduler, pod)]
     if not asking:
         return out
     for at in asking:
         with suppress(AlreadyExistsError):
             client.create(out[at])
-    controller = _controller(scheduler)
-    controller.make_claims([client.get(Pod, out[at].name, out[at].namespace) for at in asking])
+    made = [client.get(Pod, out[at].name, out[at].namespace) for at in asking]
+    _make_ephemeral_claims(scheduler, made)
+    _controller(scheduler).make_claims(made)
     scheduler.sync()
+    if any(has_ephemeral(pod) for pod in made):
+        scheduler.volumes.settle()
     for at in asking:
         stored = client.get(Pod, out[at].name, out[at].namespace)
         out[at] = replace(stored, spec=out[at].spec)
     return out
+
+
+def _make_ephemeral_claims(scheduler: Scheduler, pods: Sequence[Pod]) -> None:
+    """Make the claims of ephemeral volumes, in place of those of earlier pods of the same names."""
+    client = scheduler.client
+    for claim in ephemeral_claims(pods):
+        try:
+            client.create(claim)
+        except AlreadyExistsError:
+            old = client.get(PersistentVolumeClaim, claim.name, claim.namespace).metadata.controller()
+            new = claim.metadata.controller()
+            if old and new and (old.kind, old.name) == (new.kind, new.name) and old.uid != new.uid:
+                client.delete(PersistentVolumeClaim, claim.name, claim.namespace)
+                client.create(claim)
 
 
 def _controller(scheduler: Scheduler) -> ResourceClaimController:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +16,14 @@ from moorage._core.decide.copies import account_copies, filters_rows_alone
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.errors import InputError
 from moorage.objects.model.pod import Pod, PodStatus
-from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.explain.claim_explanations import PodClaims
 from moorage.scheduler.explain.device_blockers import lacking_requests
 from moorage.scheduler.placing.schedule_pods import MOST, replica
-from moorage.store import ObjectStore
 from moorage.tables import Table, Tabular
 
 from .node_verdicts import node_verdicts
-from .stored_pods import reason_not_scheduled, store_with_claims
+from .stored_pods import has_ephemeral, reason_not_scheduled, store_with_claims
 from .templates import as_template
 
 if TYPE_CHECKING:
@@ -238,6 +236,7 @@ def capacity(scheduler: Scheduler, template: Shares, most: int | None, label: st
     skipped = [reason_not_scheduled(scheduler, replace(pod, status=PodStatus())) for pod, _ in given]
     every = [_Replicas(pod.key, _unused_names(pod, at), share) for at, (pod, share) in enumerate(given)]
     with scheduler.transaction():
+        scheduler.volumes.settle()
         if len(every) == 1:
             failed, rounds, failure = _place_one_kind(scheduler, every[0], most)
         else:
@@ -284,7 +283,7 @@ def _place_one_kind(
     limit = MOST if most is None else min(most * one.share, MOST)
     _fill(scheduler, one, limit)
     failure, n = None, 1 if one.placed else FIRST_TRY
-    if one.template.spec.resource_claims:
+    if _makes_claims(one.template):
         n = FIRST_TRY_WITH_CLAIMS
     while failure is None and one.placed < limit:
         failure = _place(scheduler, one, min(n, limit - one.placed))
@@ -329,9 +328,7 @@ def _copies(
 
 def _place(scheduler: Scheduler, one: _Replicas, n: int) -> Failure | None:
     """Place up to `n` replicas by the engine; return why the next one fits nowhere, if one does not."""
-    if any(volume.ephemeral is not None for volume in one.template.spec.volumes):
-        _create_claims(scheduler, one, n)
-    if one.template.spec.resource_claims:
+    if _makes_claims(one.template):
         store_with_claims(scheduler, _replicas(one, n))
     result = scheduler.schedule_by_template(one.template, n, one.placed)
     rows = result.rows[result.rows >= 0]
@@ -339,10 +336,9 @@ def _place(scheduler: Scheduler, one: _Replicas, n: int) -> Failure | None:
     return result.failure
 
 
-def _create_claims(scheduler: Scheduler, one: _Replicas, n: int) -> None:
-    """Create the claims of the ephemeral volumes of the next replicas, as a controller does."""
-    cast(ObjectStore, scheduler.client).create_many(ephemeral_claims(_replicas(one, n)))
-    scheduler.sync()
+def _makes_claims(template: Pod) -> bool:
+    """Whether each replica has claims of its own."""
+    return has_ephemeral(template) or bool(template.spec.resource_claims)
 
 
 def _replicas(one: _Replicas, n: int) -> list[Pod]:
@@ -381,7 +377,7 @@ def _take_back(one: _Replicas, placed: int) -> None:
 
 def _next(scheduler: Scheduler, one: _Replicas) -> Pod:
     """Return the next replica, with its claims."""
-    if not one.template.spec.resource_claims:
+    if not _makes_claims(one.template):
         return one.template
     return store_with_claims(scheduler, _replicas(one, 1))[0]
 

@@ -75,7 +75,8 @@ def capacity(
     if compatible and output in ("csv", "markdown", "html"):
         raise click.UsageError(f"cluster-capacity has no -o {output}")
     settings = scheduler_settings(options)
-    read = [_template(text, options["validate"]) for text in templates]
+    namespace = options["namespace"] or "default"
+    read = [_template(text, options["validate"], namespace) for text in templates]
     chosen = [(pod, share) for pod, share, _ in read]
     with Stages("reading", "counting") as stage:
         cluster = _without(load_input(options), exclude_nodes)
@@ -97,7 +98,7 @@ def capacity(
         write_capacity(output, found, verbose, scheduler)
 
 
-def _template(text: str, validate: ValidationMode) -> tuple[Pod, int, list[Object]]:
+def _template(text: str, validate: ValidationMode, namespace: str) -> tuple[Pod, int, list[Object]]:
     """Read the template of ``FILE`` or ``FILE=N``, with its share and the templates of its claims."""
     from moorage.objects import load
     from moorage.objects.model.resource_claims import ResourceClaimTemplate
@@ -106,7 +107,7 @@ def _template(text: str, validate: ValidationMode) -> tuple[Pod, int, list[Objec
     file, share = (found[1], int(found[2])) if found else (text, 1)
     if not share:
         raise InputError("a round has at least one replica of each", source="--pod", obj=text)
-    read = load(file, validate=validate)
+    read = load(file, validate=validate, namespace=namespace)
     pods = read.pods
     owners = {pod.metadata.controller() or pod.key for pod in pods}
     if len(owners) != 1:

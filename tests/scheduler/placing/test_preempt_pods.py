@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -203,3 +204,20 @@ def test_it_is_the_choice_of_post_filter(world: World) -> None:
         )
     )
     assert placed == expected
+
+
+@pytest.mark.parametrize("end", [Preemption.commit, Preemption.undo])
+def test_it_ends_with_the_transaction_around_it(end: Any) -> None:
+    one = scheduler(*LOW)
+    before, stored = dump(one.cache.state), one.client.list(Pod)[0]
+    with one.transaction():
+        done = one.preempt_pods([high("h1", 4)])
+    with pytest.raises(MoorageError, match="kept or taken back already"):
+        end(done)
+    assert dump(one.cache.state) == before
+    assert one.client.list(Pod)[0] == stored
+    free: list[bool] = []
+    thread = threading.Thread(target=lambda: free.append(one.cache.lock.acquire(blocking=False)))
+    thread.start()
+    thread.join()
+    assert free == [True]

@@ -144,10 +144,13 @@ class Preemption:
         context.sync()
 
     def _end(self) -> None:
-        """Mark the transaction as ended. Raises MoorageError if it has ended before."""
-        if not self._is_open:
+        """Mark the transaction as ended. Raises MoorageError if it, or one around it, has ended before."""
+        is_open, self._is_open = self._is_open, False
+        if is_open and all(one is not self._transaction for one in self._context.cache.transactions):
+            self._stack.close()  # the one around it has undone the changes; the lock is still held
+            is_open = False
+        if not is_open:
             raise MoorageError(ENDED)
-        self._is_open = False
 
     def __enter__(self) -> Self:
         return self

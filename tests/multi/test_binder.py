@@ -177,6 +177,15 @@ def test_a_victim_must_be_on_the_node() -> None:
     assert world.binder.bind([gone])[0].reason == "victim default/x is not on node a"
 
 
+def test_a_victim_that_was_made_again_is_gone() -> None:
+    world = full()
+    placements = [world.placement("q", "b"), world.placement("p", "a", "x", "y")]
+    old = world.store.delete(Pod, "x", "default")
+    world.store.create(replace(old, metadata=replace(old.metadata, uid="again", resource_version="")))
+    outcomes = world.binder.bind(placements)
+    assert [outcome.reason for outcome in outcomes] == ["Insufficient cpu", ""]
+
+
 def test_victims_must_not_be_better_protected_than_they_were() -> None:
     world = World(asking("x", "4", labels={"app": "x"}), asking("p", "4", 9))
     world.bind("x", "a")

@@ -45,7 +45,7 @@ from moorage.scheduler.cycle.opportunistic_batching import Batching
 from moorage.scheduler.cycle.placement_check import check
 from moorage.scheduler.volume_controllers import ExternalController
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
-from moorage.store.errors import ApiError, NotFoundError, conflict
+from moorage.store.errors import ApiError, ConflictError, NotFoundError, conflict
 from moorage.store.informers.handler_functions import HandlerFunctions
 
 
@@ -443,7 +443,7 @@ class Binder:
         preemptors = [item for item in admitted if item.placement.victims]
         for item in preemptors:
             for victim in item.placement.victims:
-                with suppress(NotFoundError):  # the victim was deleted before
+                with suppress(NotFoundError, ConflictError):  # deleted before, or made again
                     self.client.delete(Pod, victim.name, victim.namespace, uid=victim.metadata.uid)
         if not preemptors:
             return self._bind_all(admitted)

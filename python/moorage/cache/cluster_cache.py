@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, Self
 
@@ -82,12 +82,35 @@ class Transaction:
         """Undo or release the saved states of the participants, in the order of their enlistment, and drop
         them."""
         states, self._saved = self._saved, []
-        for participant, saved in states:
-            (participant.release if self.committed else participant.undo)(saved)
+        end_each(states, "release" if self.committed else "undo")
 
     def commit(self) -> None:
         """Keep the changes of the transaction at its end."""
         self.committed = True
+
+
+def end_each(states: Iterable[tuple[object, object]], method: str) -> None:
+    """Pass saved states to the participants that saved them: to all, even if some raise.
+
+    Parameters
+    ----------
+    states : iterable of (Enlisted, object)
+        The participants, with what their `save` returned.
+    method : {'undo', 'release'}
+
+    Raises
+    ------
+    BaseException
+        The first exception that a participant raised, after all were called.
+    """
+    failure: BaseException | None = None
+    for participant, saved in states:
+        try:
+            getattr(participant, method)(saved)
+        except BaseException as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
 
 
 class ClusterCache:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from moorage.cache.cluster_cache import end_each
 from moorage.errors import MoorageError
 from moorage.framework import FrameworkHandle
 from moorage.store import ObjectStore
@@ -66,8 +67,7 @@ class Shared:
         for now, before in zip(self._scheduler.handle.made(), made, strict=True):
             now.clear()
             now.update(before)
-        for part, state in parts:
-            part.undo(state)
+        end_each(parts, "undo")
         for engine, volume_engine in engines:
             engine.volume_engine = volume_engine
 
@@ -207,8 +207,7 @@ class Records:
         mark, parts = cast(Any, saved)
         self._scheduler.bindings.stop()  # first, to end the writes of threads
         cast(ObjectStore, self._scheduler.client).undo(mark)  # before informers, so that watches rewind
-        for part, state in parts:
-            part.undo(state)
+        end_each(parts, "undo")
 
     def release(self, saved: object) -> None:
         """Drop the state of `save` without restoring it.

@@ -241,6 +241,22 @@ def test_a_plugin_that_can_takes_part() -> None:
     assert plugin.reserved == ["p"]
 
 
+def test_an_undo_that_raises_keeps_no_other_from_its_own() -> None:
+    class Fails(Keeping):
+        name = "Fails"
+
+        def undo(self, saved: list[str]) -> None:
+            raise ValueError("undone by halves")
+
+    plugin = Keeping()
+    profile = profile_with(Fails(), plugin)
+    one = Scheduler(mo.Cluster(nodes=[node("a")], pods=[pod("p")]), profile=profile)
+    with pytest.raises(ValueError, match="undone by halves"), one.transaction():
+        one.run()
+    assert plugin.reserved == []
+    assert not one.cache.transactions
+
+
 def test_a_plugin_that_only_saves_takes_no_part() -> None:
     """Something else of it may have that name."""
     plugin: Any = make(mo.PostBindPlugin, "Archive", post_bind=None, save=AssertionError("not for this"))

@@ -62,10 +62,13 @@ class Transaction:
     ----------
     committed : bool
         Whether `commit` has been called.
+    is_over : bool
+        Whether it has ended, possibly with the transaction around it.
     """
 
-    def __init__(self) -> None:
-        self.committed = False
+    def __init__(self, mark: tuple[int, int, int]) -> None:
+        self.mark = mark  # of the state
+        self.committed = self.is_over = False
         self._saved: list[tuple[Enlisted, object]] = []
 
     def enlist(self, participant: Enlisted) -> None:
@@ -81,6 +84,7 @@ class Transaction:
     def end(self) -> None:
         """Undo or release the saved states of the participants, in the order of their enlistment, and drop
         them."""
+        self.is_over = True
         states, self._saved = self._saved, []
         end_each(states, "release" if self.committed else "undo")
 
@@ -164,15 +168,16 @@ class ClusterCache:
     def transaction(self) -> Iterator[Transaction]:
         """Return a context manager that undoes the changes of its block unless the block commits.
 
-        An exception undoes the changes in any case. Transactions nest. The lock is held throughout.
+        An exception undoes the changes in any case. Transactions nest: one that is still open when the one
+        around it ends is undone first. The lock is held throughout.
 
         Yields
         ------
         Transaction
         """
         with self.lock:
-            transaction, outer = Transaction(), len(self.transactions)
-            depth, mark = self.state.journal.depth, self.state.mark()
+            outer, depth, mark = len(self.transactions), self.state.journal.depth, self.state.mark()
+            transaction = Transaction(mark)
             # Bound now: there may be no memory later.
             commit, rollback = self.state.commit, self.state.rollback
             try:
@@ -185,12 +190,18 @@ class ClusterCache:
                 transaction.committed = False
                 raise
             finally:
-                try:
-                    if self.state.journal.depth > depth:  # else an exception occurred before it began
-                        (commit if transaction.committed else rollback)(mark)
-                finally:
-                    del self.transactions[outer:]
-                    transaction.end()
+                if not transaction.is_over:
+                    try:
+                        while len(self.transactions) > outer + 1:
+                            inner = self.transactions.pop()
+                            rollback(inner.mark)
+                            inner.committed = False
+                            inner.end()
+                        if self.state.journal.depth > depth:  # else an exception occurred before it began
+                            (commit if transaction.committed else rollback)(mark)
+                    finally:
+                        del self.transactions[outer:]
+                        transaction.end()
 
     def enlist(self, participant: Enlisted) -> None:
         """Add a participant, which has not changed since they began, to all open transactions.

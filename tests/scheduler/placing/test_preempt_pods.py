@@ -207,13 +207,23 @@ def test_it_is_the_choice_of_post_filter(world: World) -> None:
 
 
 @pytest.mark.parametrize("end", [Preemption.commit, Preemption.undo])
-def test_it_ends_with_the_transaction_around_it(end: Any) -> None:
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_it_ends_with_the_transaction_around_it(end: Any, is_kept: bool) -> None:
     one = scheduler(*LOW)
     before, stored = dump(one.cache.state), one.client.list(Pod)[0]
-    with one.transaction():
+    with one.transaction() as transaction:
         done = one.preempt_pods([high("h1", 4)])
-    with pytest.raises(MoorageError, match="kept or taken back already"):
-        end(done)
+        if is_kept:
+            transaction.commit()
+    assert dump(one.cache.state) == before
+    with one.transaction():
+        one.cache.assume_pod(pod("later", on="b"))
+        with one.transaction():
+            within = dump(one.cache.state)
+            with pytest.raises(MoorageError, match="kept or taken back already"):
+                end(done)
+            assert dump(one.cache.state) == within
+            assert len(one.cache.transactions) == 2
     assert dump(one.cache.state) == before
     assert one.client.list(Pod)[0] == stored
     free: list[bool] = []

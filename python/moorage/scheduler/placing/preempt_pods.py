@@ -146,10 +146,9 @@ class Preemption:
     def _end(self) -> None:
         """Mark the transaction as ended. Raises MoorageError if it, or one around it, has ended before."""
         is_open, self._is_open = self._is_open, False
-        if is_open and all(one is not self._transaction for one in self._context.cache.transactions):
-            self._stack.close()  # the one around it has undone the changes; the lock is still held
-            is_open = False
-        if not is_open:
+        if self._transaction.is_over:
+            self._stack.close()  # lets go of the lock
+        if not is_open or self._transaction.is_over:
             raise MoorageError(ENDED)
 
     def __enter__(self) -> Self:

@@ -14,7 +14,7 @@ from moorage.scheduler.changes.selection import select_nodes
 from moorage.tables import Table, Tabular
 from moorage.tables.table import rows_of
 
-from .pod_moves import Blocker, Move, Mover, stays
+from .pod_moves import Blocker, Move, Mover, must_move
 from .relaxation import checked_needs
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def _lack_on_largest(scheduler: Scheduler, rows: list[int], count: int) -> str:
     needs: Counter[str] = Counter()
     for row in rows:
         for pod in scheduler.cache.state.pods_of(row):
-            if not stays(pod):
+            if must_move(pod):
                 needs.update(checked_needs(scheduler, pod))
     for name in short:
         if needs[name] > room[name]:

@@ -73,20 +73,28 @@ class Blocker(Struct, frozen=True):
 
 
 def stays(pod: Pod) -> bool:
-    """Whether a pod goes with its node: it is of a DaemonSet, static, or being deleted.
+    """Whether a pod goes with its node: it is of a DaemonSet, or static.
 
     Parameters
     ----------
     pod : Pod
     """
     owner = pod.metadata.controller()
-    is_static = MIRROR in pod.metadata.annotations
-    is_daemon = owner is not None and owner.kind == "DaemonSet"
-    return is_static or is_daemon or pod.metadata.deletion_timestamp is not None
+    return MIRROR in pod.metadata.annotations or (owner is not None and owner.kind == "DaemonSet")
+
+
+def must_move(pod: Pod) -> bool:
+    """Whether a pod has to run elsewhere when its node goes: it does not stay, and is not being deleted.
+
+    Parameters
+    ----------
+    pod : Pod
+    """
+    return not stays(pod) and pod.metadata.deletion_timestamp is None
 
 
 def pods_to_move(scheduler: Scheduler, node: str) -> list[Pod]:
-    """Return the pods on a node but those that go with it (see `stays`).
+    """Return the pods on a node that have to leave it (see `must_move`).
 
     Parameters
     ----------
@@ -99,7 +107,7 @@ def pods_to_move(scheduler: Scheduler, node: str) -> list[Pod]:
     """
     state = scheduler.cache.state
     row = state.find_row(node)
-    return [] if row is None else [pod for pod in state.pods_of(row) if not stays(pod)]
+    return [] if row is None else [pod for pod in state.pods_of(row) if must_move(pod)]
 
 
 class Mover:

@@ -192,16 +192,25 @@ class ClusterCache:
             finally:
                 if not transaction.is_over:
                     try:
-                        while len(self.transactions) > outer + 1:
-                            inner = self.transactions.pop()
-                            rollback(inner.mark)
-                            inner.committed = False
-                            inner.end()
-                        if self.state.journal.depth > depth:  # else an exception occurred before it began
-                            (commit if transaction.committed else rollback)(mark)
+                        if len(self.transactions) > outer + 1:
+                            self._undo_from(outer + 1)
                     finally:
-                        del self.transactions[outer:]
-                        transaction.end()
+                        try:
+                            if self.state.journal.depth > depth:  # else an exception occurred before it began
+                                (commit if transaction.committed else rollback)(mark)
+                        finally:
+                            del self.transactions[outer:]
+                            transaction.end()
+
+    def _undo_from(self, first: int) -> None:
+        """Undo the open transactions from an index on, the innermost first."""
+        while len(self.transactions) > first:
+            inner = self.transactions.pop()
+            inner.committed = False
+            try:
+                self.state.rollback(inner.mark)
+            finally:
+                inner.end()
 
     def enlist(self, participant: Enlisted) -> None:
         """Add a participant, which has not changed since they began, to all open transactions.

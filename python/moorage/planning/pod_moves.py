@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from moorage.objects import PodDisruptionBudget
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
+from moorage.scheduler.changes.drain import set_unschedulable
 from moorage.store import ObjectStore
 
 from .node_verdicts import node_verdicts
@@ -151,10 +151,7 @@ class Mover:
         ----------
         nodes : iterable of str
         """
-        for name in nodes:
-            node = self._store.get(Node, name)
-            if not node.spec.unschedulable:
-                self._store.update(replace(node, spec=replace(node.spec, unschedulable=True)))
+        set_unschedulable(self._store, [self._store.get(Node, name) for name in nodes], True)
         self._scheduler.sync()
 
     def reason_to_stay(self, pod: Pod) -> str:

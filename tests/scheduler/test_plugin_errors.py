@@ -53,6 +53,25 @@ def test_an_exception_is_reported_once_and_counted(caplog: pytest.LogCaptureFixt
     assert one.plugin_errors == {("Bad", "ValueError"): 12, ("Bad", "KeyError"): 12}
 
 
+@pytest.mark.parametrize(
+    ("base", "method"),
+    [
+        (mo.PreEnqueuePlugin, "pre_enqueue"),
+        (mo.FilterPlugin, "filter"),
+        (mo.ReservePlugin, "reserve"),
+        (mo.PermitPlugin, "permit"),
+    ],
+)
+def test_an_answer_without_form_fails_its_pod_alone(base: type[Plugin], method: str) -> None:
+    def answer(*asked: Any) -> Any:
+        first = any(isinstance(each, Pod) and each.name == "p0" for each in asked)
+        return mo.Status(mo.Code.UNSCHEDULABLE, None) if first else None  # type: ignore[arg-type]
+
+    one = scheduler_with(make(base, "Bad", **{method: answer}), pods=pods(2))
+    assert one.run().placements.keys() == {"default/p1"}
+    assert one.plugin_errors.keys() == {("Bad", "TypeError")}
+
+
 def test_a_search_that_ends_with_an_error_has_evaluated_no_node() -> None:
     one = scheduler_with(make(mo.FilterPlugin, "Bad", filter=ERROR), pods=pods(1))
     decision = one.context.schedule_one(one.pods.pending["default/p0"])

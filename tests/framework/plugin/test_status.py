@@ -114,7 +114,7 @@ def test_an_error_around_a_status_has_its_error_as_cause() -> None:
     assert error_status("running", Status(Code.ERROR, err=err)) == as_status(err)
 
 
-@pytest.mark.parametrize("texts", [["a"], "text", (1,)])
+@pytest.mark.parametrize("texts", [["a"], "text", (1,), None])
 def test_texts_of_another_type(texts: Any) -> None:
     with pytest.raises(TypeError, match="the texts of a Status are a tuple of str"):
         Status(Code.UNSCHEDULABLE, texts)

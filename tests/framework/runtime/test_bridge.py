@@ -89,6 +89,12 @@ def test_answers_in_words_of_its_own() -> None:
     assert in_words(2).filter(CycleState(), pod("p"), node_info()) == status(UNRESOLVABLE, "y", "z")
 
 
+def test_words_of_another_type() -> None:
+    plugin = in_words(0, 1, 0, words=(None, "no"))
+    with pytest.raises(StatusError, match='plugin "F" answered str, not a Status'):
+        bridge(plugin).filter(plugin, ROWS)
+
+
 def test_words_of_one_block_after_the_other() -> None:
     said = iter([("x", "y"), ("y", "z")])
 

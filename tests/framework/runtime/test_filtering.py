@@ -63,6 +63,12 @@ def test_merging_of_pre_filter_results() -> None:
     assert not names().all_nodes()
 
 
+@pytest.mark.parametrize("names", ["a", 5, ["a"], {1}])
+def test_node_names_of_another_type(names: Any) -> None:
+    with pytest.raises(TypeError, match="the node_names of a PreFilterResult are a frozenset of str"):
+        PreFilterResult(names)
+
+
 def test_narrowed_nodes_intersect() -> None:
     ran, _ = run(pre_filter("Y", names("a", "b")), pre_filter("N", None), pre_filter("X", names("b", "c")))
     assert (ran.node_names, ran.plugins) == ({"b"}, ("X", "Y"))

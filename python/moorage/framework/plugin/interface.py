@@ -207,9 +207,22 @@ class QueueSortPlugin(Plugin, point="queueSort"):
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
-    """The only nodes to search; all nodes where `node_names` is None."""
+    """The only nodes to search; all nodes where `node_names` is None.
+
+    Raises
+    ------
+    TypeError
+        `node_names` is no set of str.
+    """
 
     node_names: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        names = self.node_names
+        if names is None:
+            return
+        if not isinstance(names, (frozenset, set)) or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"the node_names of a PreFilterResult are a frozenset of str, not {names!r}")
 
     def all_nodes(self) -> bool:
         """Whether all nodes are searched."""

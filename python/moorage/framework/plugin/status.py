@@ -62,7 +62,7 @@ class Status:
 
     def __post_init__(self) -> None:
         texts = self.texts
-        if texts and not (isinstance(texts, tuple) and all(isinstance(text, str) for text in texts)):
+        if texts != () and not (isinstance(texts, tuple) and all(isinstance(text, str) for text in texts)):
             raise TypeError(f'the texts of a Status are a tuple of str, as in ("text",), not {texts!r}')
 
     @property

@@ -16,7 +16,7 @@ from moorage.framework.plugin.interface import FilterPlugin, Plugin, ScorePlugin
 from moorage.framework.plugin.status import Answers, Code, Status, error_status, read_answers
 from moorage.objects import Pod
 
-from .call import StatusError, answer_of, ask_status
+from .call import StatusError, answer_of
 from .filtering import filter_status
 from .runtime import Framework
 from .scoring import normalized_scores, raw_scores
@@ -283,7 +283,7 @@ class Bridge:
     def _filter_each(self, plugin: FilterPlugin, rows: Rows) -> Answers:
         nodes, statuses = self.framework.nodes(rows), list[Status | None]()
         for at in range(len(rows)):
-            answer = ask_status(plugin, self._pod, plugin.filter, self._state, self._pod, nodes.node_info(at))
+            answer = answer_of(plugin, self._pod, plugin.filter, self._state, self._pod, nodes.node_info(at))
             status = filter_status(plugin, answer)
             if status is not None and not status.is_rejected:
                 raise StatusError(status)

@@ -11,7 +11,7 @@ from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.objects import Pod
 
-from .call import StatusError, answer_of, ask, wrong_answer
+from .call import StatusError, answer_of, ask, to_status, wrong_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +115,22 @@ def nothing_left(plugins: Sequence[str]) -> Status:
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node(s) didn't satisfy {who}",))
 
 
-def filter_status(plugin: interface.FilterPlugin, status: Status | None) -> Status | None:
+def filter_status(plugin: interface.FilterPlugin, answer: object) -> Status | None:
     """Return the status with which the runtime reports the result of a Filter plugin.
 
     Parameters
     ----------
     plugin : FilterPlugin
         The plugin.
-    status : Status or None
-        The status that the plugin returned.
+    answer : object
+        What the plugin returned for a node.
 
     Returns
     -------
     Status or None
-        None for Success; a rejection with the plugin's name; an Error for any other code.
+        None for Success; a rejection with the plugin's name; an Error for any other code or type.
     """
+    status = None if answer is None else to_status(plugin, answer)
     if status is None or status.is_success:
         return None
     if not status.is_rejected:

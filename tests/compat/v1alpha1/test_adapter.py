@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.compat.v1alpha1.world import Log, plugin, wait
 from tests.core.make import pod
+from tests.scheduler.make import scheduler_with
 
 from moorage.compat.v1alpha1 import (
     Code,
@@ -142,6 +143,39 @@ def test_the_plugins_of_a_cycle_share_one_context_and_cycles_do_not() -> None:
     first.reserve(other, POD, "a")
     assert contexts[0] is contexts[1] is contexts[2]
     assert contexts[3] is not contexts[0]
+
+
+class Counting:
+    def __init__(self, reserved: int = 0) -> None:
+        self.reserved = reserved
+
+    def Name(self) -> str:
+        return "Counting"
+
+    def Reserve(self, pc: Any, pod: Any, node_name: str) -> None:
+        self.reserved += 1
+
+    def save(self) -> int:
+        return self.reserved
+
+    def undo(self, saved: int) -> None:
+        self.reserved = saved
+
+    def clone(self) -> Counting:
+        return Counting(self.reserved)
+
+
+def test_its_plugin_takes_part_in_transactions_and_forks() -> None:
+    counting = Counting()
+    one = scheduler_with(adapt(counting), pods=[POD])
+    with one.transaction():
+        one.run()
+        assert counting.reserved == 1
+    assert counting.reserved == 0
+    fork = one.fork()
+    fork.run()
+    adapted: Any = fork.profile.plugins[-1]
+    assert (counting.reserved, adapted.plugin.reserved) == (0, 1)
 
 
 def test_what_has_no_name_is_no_plugin() -> None:

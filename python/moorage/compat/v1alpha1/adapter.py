@@ -189,12 +189,21 @@ def today_status(status: Any) -> Any:
 
 
 class _Adapted(today.Plugin):
-    """A current plugin over one of v1alpha1. Setting `handle` also sets the handle of the latter."""
+    """A current plugin over one of v1alpha1, with those of `save`, `undo` and `clone` that the latter has.
+    Setting `handle` also sets the handle of the latter."""
+
+    save: Callable[[], Any]
+    undo: Callable[[Any], object]
+    clone: Callable[[], today.Plugin]
 
     def __init__(self, plugin: Any, handle: ProfileHandle) -> None:
         self.adapted_handle = handle
         super().__init__(None, handle.today)
         self.plugin = plugin
+        if hasattr(plugin, "save") and hasattr(plugin, "undo"):
+            self.save, self.undo = plugin.save, plugin.undo
+        if hasattr(plugin, "clone"):
+            self.clone = lambda: adapt(plugin.clone())
 
     @property
     def handle(self) -> TodaysHandle | None:
@@ -261,7 +270,7 @@ def adapt(plugin: Plugin, handle: ProfileHandle | None = None) -> today.Plugin:
     the plugin. Codes are converted; the CycleState of a cycle holds the PluginContext of its plugins. As in
     v1alpha1, any failure at Reserve is an Error, after which no plugin is unreserved; Unreserve runs in the
     order of the plugins; and a pod for which several plugins returned Wait waits for the shortest timeout, or
-    for one Allow.
+    for one Allow. Methods `save`, `undo` and `clone` of the plugin are called as those of a current plugin.
 
     Parameters
     ----------

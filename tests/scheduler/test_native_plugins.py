@@ -21,7 +21,6 @@ from tests.house.source import ROOT
 from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
-from moorage.errors import InputError
 from moorage.framework.plugin.interface import Plugin
 from moorage.framework.profiles.native_library import load_native_plugin
 from moorage.objects.model.pod import Pod, PodStatus
@@ -153,12 +152,13 @@ def test_a_run_that_fails_half_way_is_the_same_as_one_by_one(load: Load) -> None
     assert set(one.run().placements.values()) == {"a"}
 
 
-def test_one_belongs_to_one_scheduler(load: Load) -> None:
+def test_several_schedulers_share_one(load: Load) -> None:
     plugin = load(FILTER="by_pool")
-    one = scheduler_with(plugin)
-    with pytest.raises(InputError, match=r'^plugin "Probe" keeps state and belongs to another scheduler'):
-        scheduler_with(plugin)
-    assert one.profile.plugins[-1] is plugin
+    one = scheduler_with(plugin, nodes=pools(a="bad", b="good"), pods=[pod("p")])
+    other = scheduler_with(plugin, nodes=pools(c="good", d="bad"), pods=[pod("q")])
+    forks = [one.fork(), other.fork()]
+    placed = [each.run().placements for each in (one, other, *forks)]
+    assert placed == [{"default/p": "b"}, {"default/q": "c"}] * 2
 
 
 # ---- runs --------------------------------------------------------------------------------------------------

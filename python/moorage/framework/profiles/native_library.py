@@ -47,7 +47,8 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
     Parameters
     ----------
     path : path
-        Path of the library. A plugin belongs to one scheduler; load it again for another one.
+        Path of the library. Schedulers that use the same plugin share its `state`; where it must not be
+        shared, load the library once for each.
     symbol : str
         Name of the global ``struct moorage_plugin``.
 

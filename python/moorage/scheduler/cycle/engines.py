@@ -19,7 +19,6 @@ from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import Plugin
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.profiles.build_profiles import check_profiles, make_profiles
-from moorage.framework.profiles.native_library import LoadedPlugin
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
 from moorage.plugins.registry import IN_TREE, all_plugins
@@ -311,7 +310,7 @@ def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
         cloned: Plugin = plugin.clone()
         cloned.handle = None
         return cloned
-    if isinstance(plugin, LoadedPlugin) or not vars(plugin).keys() <= OWN_ATTRIBUTES:
+    if not vars(plugin).keys() <= OWN_ATTRIBUTES:
         raise InputError(
             f'plugin "{plugin.name}" keeps state and belongs to another scheduler already: '
             f"make an instance for each scheduler, or give it a method clone()"

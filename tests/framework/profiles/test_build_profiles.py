@@ -123,6 +123,27 @@ def test_order_and_weights() -> None:
     assert made.weights == {"Scores": 3, "Both": 1}
 
 
+def test_weights_of_plugins_that_do_not_score_here() -> None:
+    point = {"disabled": [{"name": "Scores"}]}
+    given = profile("Both", "Scores")
+    given["plugins"]["score"] = point
+    given["plugins"]["multiPoint"]["enabled"][-1]["weight"] = 3
+    assert built(given)[0].weight_overrides == {"Both": 1}
+
+
+@pytest.mark.parametrize(
+    ("weights", "text"),
+    [
+        ({"weight_overrides": {"x": 5}}, '^ScorePlugin "x" does not exist$'),
+        ({"weight_overrides": {"Filters": 5}}, '^plugin "Filters" does not extend ScorePlugin plugin$'),
+        ({"placement_weights": {"x": 1}}, '^PlacementScorePlugin "x" does not exist$'),
+    ],
+)
+def test_weights_of_other_plugins(weights: Any, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        Profile((Both(), Filters()), **weights)
+
+
 def test_a_plugin_registered_under_another_name_has_no_weight() -> None:
     assert refusal(profile("Alias")).endswith('score plugin "Original" is not configured with weight')
 

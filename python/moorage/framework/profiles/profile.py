@@ -65,7 +65,8 @@ class Profile:
     Raises
     ------
     InputError
-        A plugin has no name, is unknown at a point, does not extend it, or is listed twice.
+        A plugin has no name, is unknown at a point, does not extend it, or is listed twice; or there is a
+        weight of a plugin that the profile does not have, or that does not score.
     ValueError
         `balanced_allocation` is unknown.
 
@@ -114,6 +115,11 @@ class Profile:
         if unknown:
             raise InputError(f"unknown extension point {min(unknown)}")
         _ = self._lists  # raises for an invalid list
+        by_name = {plugin.name: plugin for plugin in self.plugins}
+        for point, weights in ("score", self.weight_overrides), ("placementScore", self.placement_weights):
+            for name in weights:
+                if why := extension_error(by_name.get(name), name, point, ()):
+                    raise InputError(why)
 
     @lazy_attribute
     def _lists(self) -> dict[str, list[Any]]:
@@ -189,7 +195,13 @@ class Profile:
         points = self.points and {
             point: [other for other in names if other != name] for point, names in self.points.items()
         }
-        return replace(self, plugins=[p for p in self.plugins if p.name != name], points=points)
+        return replace(
+            self,
+            plugins=[p for p in self.plugins if p.name != name],
+            weight_overrides={key: n for key, n in self.weight_overrides.items() if key != name},
+            placement_weights={key: n for key, n in self.placement_weights.items() if key != name},
+            points=points,
+        )
 
     @lazy_attribute
     def reads_volumes(self) -> bool:

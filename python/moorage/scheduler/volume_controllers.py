@@ -114,7 +114,7 @@ class SimulatedController:
         self._work()
 
     def settle(self) -> None:
-        """Bind the claims that can be bound; without claims this does nothing.
+        """Bind the claims that can be bound, and reclaim the volumes of claims that are gone.
 
         The time advances by the controller's sync period: only its periodic resync finds a new volume for a
         waiting claim.
@@ -122,13 +122,13 @@ class SimulatedController:
         self.wait(SYNC_PERIOD)
 
     def _work(self) -> None:
-        """Run the controllers and process their events, if there are claims."""
+        """Run the controllers and process their events, if there are claims, or volumes that had one."""
         if self._resource_claims.settle():
             self._sync()
-        if not self._client.list(PersistentVolumeClaim)[0]:
-            return
-        self._at_work().settle()
-        self._sync()
+        volumes: list[PersistentVolume] = self._client.list(PersistentVolume)[0]
+        if self._client.list(PersistentVolumeClaim)[0] or any(one.spec.claim_ref for one in volumes):
+            self._at_work().settle()
+            self._sync()
 
     def _at_work(self) -> PersistentVolumeController:
         """Return the controller; make a new one if the storage classes name other provisioners than

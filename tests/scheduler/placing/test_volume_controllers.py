@@ -12,7 +12,7 @@ from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.volume.make import ZONE, claim, storage_class, uses
 
 from moorage import Scheduler
-from moorage.objects import Cluster
+from moorage.objects import Cluster, build_cluster
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import (
@@ -158,6 +158,32 @@ def test_no_claims_no_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     one = scheduler([pod("p"), pod("q", volumes=(uses(csi="d"),))], AT_ONCE, disk("v"))
     assert set(one.run().placements) == {"default/p", "default/q"}
     assert one.client.get(PersistentVolume, "v").status.phase == "Available"
+
+
+def test_volumes_of_the_last_claims_are_reclaimed() -> None:
+    claims = [waiting("c", "made"), waiting("d")]
+    pods = [asking("p", "c"), asking("q", "d")]
+    one = Scheduler(build_cluster([*NODES, *pods, MADE, LATE, disk("v", on="z1"), *claims]))
+    one.run()
+    assert len(bound(one)) == 2
+    one.delete("pod/p", "pod/q", "pvc/c", "pvc/d")
+    one.run()
+    held = one.client.list(PersistentVolume)[0]
+    assert [(each.name, each.status.phase) for each in held] == [("v", "Released")]
+
+
+def test_a_claim_that_is_applied_again_does_not_get_the_released_volume() -> None:
+    held = waiting("c", "by-hand")
+    manifest = replace(held, metadata=replace(held.metadata, uid=""))
+    one = Scheduler(build_cluster([*NODES, BY_HAND, disk("v", its_class="by-hand"), manifest]))
+    one.run()
+    assert bound(one) == {"c": "v"}
+    one.delete("pvc/c")
+    one.run()
+    one.apply(manifest)
+    one.run()
+    assert bound(one) == {}
+    assert one.client.get(PersistentVolume, "v").status.phase == "Released"
 
 
 def test_a_claim_that_is_never_bound_takes_no_time() -> None:

@@ -18,7 +18,7 @@ from moorage.objects.read.origins import Origin
 from moorage.objects.read.overlay import replace_object
 from moorage.store import NotFoundError, ObjectClient
 
-from .change import Change, full_name
+from .change import Change, create, full_name
 
 
 def apply(client: ObjectClient, what: Object | str | Path | Iterable[Object | str | Path]) -> Change:
@@ -47,7 +47,7 @@ def apply(client: ObjectClient, what: Object | str | Path | Iterable[Object | st
             if isinstance(obj, Pod) and is_new(obj):
                 admission = admission or admission_of(client)
                 obj = admission.admit(obj)
-            created.append(full_name(client.create(obj)))
+            created.append(create(client, obj))
             continue
         new = replace_object(current, obj)
         kept = current.metadata

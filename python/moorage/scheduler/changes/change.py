@@ -7,6 +7,8 @@ from typing import Any
 from msgspec import Struct, structs
 
 from moorage.objects import Object
+from moorage.objects.workloads.ownership import has_made_up_uid
+from moorage.store import ObjectClient
 from moorage.tables import Table, Tabular
 
 
@@ -76,3 +78,18 @@ def full_name(obj: Object) -> str:
     obj : Object
     """
     return f"{obj.kind} {obj.key}"
+
+
+def create(client: ObjectClient, obj: Object) -> str:
+    """Create an object with defaults, and return its full name.
+
+    A UID that was made up for it is left to the store: a former object of its name may have had that one.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    obj : Object
+    """
+    if has_made_up_uid(obj):
+        obj = structs.replace(obj, metadata=structs.replace(obj.metadata, uid=""))
+    return full_name(client.create(obj))

@@ -16,7 +16,7 @@ from moorage.objects.read.object_defaults import defaults
 from moorage.objects.validate.validate_object import validate
 from moorage.store import NotFoundError, ObjectClient
 
-from .change import Change, full_name
+from .change import Change, create, full_name
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -58,7 +58,7 @@ def add_nodes(client: ObjectClient, count: int, like: Node, zone: str, is_templa
         name = next(names)
         for obj in (_copy(like, name, zone), *(_part_for(part, like.name, name) for part in parts)):
             validate(obj)
-            created.append(full_name(client.create(defaults([obj])[0])))
+            created.append(create(client, defaults([obj])[0]))
     return Change(created=tuple(created))
 
 

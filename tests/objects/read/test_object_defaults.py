@@ -89,6 +89,18 @@ def test_requests_default_to_limits(containers: str) -> None:
     assert items[1].resources.limits == {"cpu": "2", "memory": "1Gi"}
 
 
+def test_resources_are_rounded_up_to_thousandths() -> None:
+    exact = {"cpu": "1500m", "memory": "1.5Gi", "example.com/huge": "2E", "example.com/few": 1e3}
+    fine = {"cpu": "500u", "memory": 0.0001, "example.com/nano": "1000001n", "example.com/exponent": "1e-4"}
+    fine_up = {"cpu": "1m", "memory": "1m", "example.com/nano": "2m", "example.com/exponent": "1e-3"}
+    for given, kept in ((exact, exact), (fine, fine_up)):
+        resources = {"limits": given, "requests": given}
+        filled = fill(pod("p", container(resources=resources) | {"resources": resources, "overhead": given}))
+        of_container, of_pod = filled.spec.containers[0].resources, filled.spec.resources
+        for found in (of_container.limits, of_container.requests, of_pod.requests, filled.spec.overhead):
+            assert found == kept
+
+
 def test_protocol() -> None:
     ports = [{"containerPort": 1}, {"containerPort": 2, "protocol": "UDP"}]
     filled = fill(pod("p", container(ports=ports)))

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from moorage._core.base.fields import SpecMemo
+from moorage._core.base.quantity import Quantity, parse
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct
+from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Resources, Struct
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.other_workloads import CloneSet, DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import (
@@ -72,6 +73,7 @@ _NO_STATUS = PodStatus()
 _PENDING = PodStatus(phase="Pending")
 _TOLERATION_SECONDS = 300
 _OVERCOMMITTABLE = frozenset({"cpu", "memory"})
+_MICRO, _MEGA = Quantity("1u"), Quantity("1M")
 
 _REVISIONED = ("StatefulSet", "DaemonSet", "CloneSet")
 _WITH_TEMPLATE = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job)
@@ -233,10 +235,10 @@ def _with(struct: S, **fields: Any) -> S:
 def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool) -> PodSpec:
     """Set the defaults of a pod spec.
 
-    Requests default to limits, host ports to container ports under ``hostNetwork``, the protocol to TCP
-    (kubernetes v1.36, SetDefaults_Pod). The priority is that of the priority class (admission plugin
-    Priority). With `tolerate`, the pod tolerates nodes that are not ready or unreachable for 300 s (admission
-    plugin DefaultTolerationSeconds).
+    Resources are rounded up to thousandths (kubernetes v1.36, SetDefaults_ResourceList). Requests default to
+    limits, host ports to container ports under ``hostNetwork``, the protocol to TCP (SetDefaults_Pod). The
+    priority is that of the priority class (admission plugin Priority). With `tolerate`, the pod tolerates
+    nodes that are not ready or unreachable for 300 s (admission plugin DefaultTolerationSeconds).
 
     Parameters
     ----------
@@ -255,6 +257,8 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool)
     containers = tuple([_default_container(item, spec.host_network) for item in spec.containers])
     init_containers = tuple([_default_container(item, spec.host_network) for item in spec.init_containers])
     resources, grace_period = spec.resources, spec.termination_grace_period_seconds
+    if resources is not None:
+        resources = _rounded_up(resources)
     if resources is not None and resources.limits:
         resources = _pod_level_requests(resources, containers, init_containers)
     return _with(
@@ -263,6 +267,7 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool)
         containers=containers,
         init_containers=init_containers,
         resources=resources,
+        overhead=_in_thousandths(spec.overhead),
         scheduler_name=spec.scheduler_name or "default-scheduler",
         restart_policy=spec.restart_policy or "Always",
         termination_grace_period_seconds=30 if grace_period is None else grace_period,
@@ -305,14 +310,36 @@ def _require_priority(spec: PodSpec | PodGroupSpec | CompositePodGroupSpec, path
 
 def _default_container(container: Container, host_network: bool) -> Container:
     changes: dict[str, Any] = {}
-    resources = container.resources
+    resources = changes["resources"] = _rounded_up(container.resources)
     if resources.limits and not resources.limits.keys() <= resources.requests.keys():
         # Requests first, then the limits of resources without a request.
         requests = resources.requests | resources.limits | resources.requests
         changes["resources"] = replace(resources, requests=requests)
     if any(not port.protocol or (host_network and not port.host_port) for port in container.ports):
         changes["ports"] = tuple(_default_port(port, host_network) for port in container.ports)
-    return replace(container, **changes) if changes else container
+    return _with(container, **changes)
+
+
+def _rounded_up(resources: ResourceRequirements) -> ResourceRequirements:
+    return _with(
+        resources,
+        requests=_in_thousandths(resources.requests),
+        limits=_in_thousandths(resources.limits),
+    )
+
+
+def _in_thousandths(resources: Resources) -> Resources:
+    """Round quantities up to thousandths, in which the API server keeps them."""
+    finer: Resources = {}
+    for name, raw in resources.items():
+        text = str(raw)
+        if text.isalnum() and text[-1] not in "nu":
+            continue  # neither a fraction nor a negative exponent
+        quantity = parse(raw)
+        rounded = quantity * _MICRO * _MEGA  # products are rounded up to 10**-9
+        if rounded != quantity:
+            finer[name] = str(rounded)
+    return resources | finer if finer else resources
 
 
 def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:

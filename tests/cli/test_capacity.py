@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -106,6 +107,139 @@ def test_a_gated_template_is_told(capsys: pytest.CaptureFixture[str], tmp_path: 
     ]
 
 
+# ---- the workload of a file, and the objects on which it depends -------------------------------------------
+
+CLUSTER = """
+{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "20"}}}
+---
+{apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: n1},
+  spec: {drivers: [{name: csi.x, nodeID: n1, allocatable: {count: 2}}]}}
+---
+{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: csi}, provisioner: csi.x,
+  volumeBindingMode: WaitForFirstConsumer}
+"""
+SPEC = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+LABELS = {"matchLabels": {"app": "web"}}
+TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": SPEC}
+CLAIM = {
+    "accessModes": ["ReadWriteOnce"],
+    "storageClassName": "csi",
+    "resources": {"requests": {"storage": "1Gi"}},
+}
+
+
+def made(kind: str, version: str = "v1", **parts: Any) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "web"}, **parts}
+
+
+def workload(kind: str, version: str = "apps/v1", **spec: Any) -> dict[str, Any]:
+    return made(kind, version, spec={"selector": LABELS, "template": TEMPLATE, **spec})
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    return {"template": {**TEMPLATE, "spec": {**SPEC, "restartPolicy": "Never"}}, **spec}
+
+
+def counted(
+    capsys: pytest.CaptureFixture[str], at: Path, *objects: dict[str, Any], cluster: list[Any] | None = None
+) -> tuple[int, str]:
+    """How many fit in `CLUSTER` with more objects, and what is said against the next one."""
+    (at / "cluster.yaml").write_text(CLUSTER + "".join(f"---\n{json.dumps(one)}\n" for one in cluster or []))
+    (at / "pod.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    command = ["capacity", "-f", str(at / "cluster.yaml"), "--pod", str(at / "pod.json"), "-o", "json"]
+    found = json.loads("\n".join(lines(capsys, *command)))
+    return found["count"], found["next"]["message"]
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        workload("Deployment", replicas=0),
+        workload("Deployment", replicas=9, paused=True),
+        workload("ReplicaSet", replicas=0),
+        made("Job", "batch/v1", spec=job(suspend=True)),
+        made("Job", "batch/v1", spec=job(), status={"completionTime": "2026-01-01T00:00:00Z"}),
+        made("CronJob", "batch/v1", spec={"schedule": "@daily", "jobTemplate": {"spec": job(parallelism=0)}}),
+    ],
+)
+def test_the_template_counts_whatever_the_replicas_are(
+    obj: dict[str, Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert counted(capsys, tmp_path, obj)[0] == 4
+
+
+def test_each_replica_of_a_stateful_set_has_volumes_of_its_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    claims = [{"metadata": {"name": "data"}, "spec": CLAIM}]
+    count, message = counted(capsys, tmp_path, workload("StatefulSet", volumeClaimTemplates=claims))
+    assert (count, "1 node(s) exceed max volume count." in message) == (2, True)
+
+
+def test_the_other_objects_of_the_file_are_applied(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "web"}}
+    pod = made(
+        "Pod", spec={**SPEC, "volumes": [volume], "priorityClassName": "web", "runtimeClassName": "web"}
+    )
+    others = [
+        made("PersistentVolumeClaim", spec=CLAIM),
+        made("PriorityClass", "scheduling.k8s.io/v1", value=7),
+        made("RuntimeClass", "node.k8s.io/v1", handler="h", overhead={"podFixed": {"cpu": "1"}}),
+    ]
+    assert counted(capsys, tmp_path, pod, *others)[0] == 2
+    assert counted(capsys, tmp_path, pod, cluster=others)[0] == 2
+    assert counted(capsys, tmp_path, pod) == (
+        0,
+        'pods "web" is forbidden: no PriorityClass with name web was found',
+    )
+
+
+def test_policies_of_the_namespace_count(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pod = made("Pod", spec={"containers": [{"name": "c"}]})
+    limits = {"type": "Container", "default": {"cpu": "500m"}}
+    limit_range = made("LimitRange", spec={"limits": [limits]})
+    assert counted(capsys, tmp_path, pod, cluster=[limit_range])[0] == 8
+    quota = made("ResourceQuota", spec={"hard": {"requests.cpu": "1600m"}})
+    running = made("Pod", spec={**SPEC, "nodeName": "n1"}) | {"metadata": {"name": "running"}}
+    assert counted(capsys, tmp_path, pod, cluster=[limit_range, quota, running]) == (
+        1,
+        'pods "web" is forbidden: exceeded quota: web, requested: requests.cpu=500m, '
+        "used: requests.cpu=1500m, limited: requests.cpu=1600m",
+    )
+
+
+@pytest.mark.parametrize(
+    ("objects", "message"),
+    [
+        ([workload("DaemonSet")], ": DaemonSet default/web: it has a pod for each node, and no replicas to "),
+        ([made("ConfigMap")], "one pod or workload is needed; there are 0; left out: ConfigMap"),
+        (
+            [
+                made(
+                    "LeaderWorkerSet",
+                    "leaderworkerset.x-k8s.io/v1",
+                    spec={"leaderWorkerTemplate": {"size": 2, "workerTemplate": TEMPLATE}},
+                )
+            ],
+            "LeaderWorkerSet default/web: its pods have 2 templates: give each of them as a pod",
+        ),
+        (
+            [made("CronJob", "batch/v1", spec={"jobTemplate": {"spec": {"parallelism": "x"}}})],
+            "CronJob web: spec.jobTemplate.spec.parallelism: expected integer, got string",
+        ),
+    ],
+)
+def test_what_is_no_template(
+    objects: list[Any], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "pod.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    assert main(["capacity", *DUMP, "--pod", str(file)]) == 2
+    assert message in capsys.readouterr().err
+
+
 # ---- as cluster-capacity -----------------------------------------------------------------------------------
 
 
@@ -129,7 +263,8 @@ def test_compatible_verbose(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_compatible_limit_and_scalars(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "gpu.yaml"
-    file.write_text(Path(POD).read_text() + "        nvidia.com/gpu: 1\n        ephemeral-storage: 1Ki\n")
+    gpu = "        nvidia.com/gpu: 1\n"
+    file.write_text(f"{Path(POD).read_text()}{gpu}        ephemeral-storage: 1Ki\n      limits:\n{gpu}")
     command = ["capacity", *DUMP, "--podspec", str(file), "--compatible", "cluster-capacity", "--verbose"]
     out = lines(capsys, *command)
     assert out[3] == "\t- ScalarResources: map[ephemeral-storage:1024 nvidia.com/gpu:1]"

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, MoorageError
 from moorage.objects import Cluster
+from moorage.objects.model.admission_policies import ResourceQuota, ResourceQuotaSpec
 from moorage.objects.model.meta import LabelSelector, ObjectMeta
 from moorage.objects.model.node import Taint
 from moorage.objects.model.pod import (
@@ -208,6 +209,31 @@ def test_static_volumes_are_taken_and_the_reasons_are_those_of_the_message() -> 
         "found",
         "not found",
     ]
+
+
+def quota(**hard: Any) -> ResourceQuota:
+    meta = ObjectMeta(name="q", namespace="default")
+    return ResourceQuota(metadata=meta, spec=ResourceQuotaSpec(hard=hard))
+
+
+@pytest.mark.parametrize("ports", [[], [port(80)]])  # all at once, and by the engine
+def test_a_quota_bounds_the_count(ports: Any) -> None:
+    one = scheduler(*[node(f"n{at}") for at in range(9)], others=[quota(pods="5")])
+    template = pod("web", requests={"cpu": 1}, ports=ports)
+    found = one.capacity(template)
+    assert (found.count, found.failed, found.failure, found.binding) == (5, "default/web", None, ())
+    assert found.message.endswith("exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=5")
+    assert found.headline() == f"default/web: 5; default/web is refused: {found.message}"
+    assert found.to_dict()["next"] == {"template": "default/web", "message": found.message, "reasons": {}}
+    assert one.capacity(template, max=5).failed == ""
+    assert scheduler(node("a"), others=[quota(pods="99")]).capacity(template).failure is not None
+
+
+def test_templates_share_a_quota() -> None:
+    one = scheduler(node("a"), node("b"), others=[quota(pods="5")])
+    found = one.capacity([(pod("web", requests={"cpu": 1}), 2), pod("db", requests={"cpu": 1})])
+    assert ([each.count for each in found.templates], found.rounds) == ([2, 1], 1)
+    assert (found.failed, found.message.startswith('pods "db" is forbidden')) == ("default/db", True)
 
 
 # ---- several templates -------------------------------------------------------------------------------------

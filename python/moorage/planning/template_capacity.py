@@ -14,7 +14,9 @@ from msgspec.structs import replace
 
 from moorage._core.decide.copies import account_copies, filters_rows_alone
 from moorage._core.decide.pod_batch import PodBatch
+from moorage.controllers.workloads.store_control import admission_of
 from moorage.errors import InputError
+from moorage.objects.admission.admission import Admission, RefusedError
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.explain.claim_explanations import PodClaims
@@ -35,6 +37,8 @@ FIRST_TRY = 256
 """Replicas that are tried in the first call; twice as many in each that follows."""
 FIRST_TRY_WITH_CLAIMS = 16
 """Replicas with claims are stored before they are tried."""
+Stop = Failure | str
+"""Why the next replica is not placed: it fits nowhere, or what admission says against it."""
 Shares = Pod | Sequence[Pod | tuple[Pod, int]]
 """A template, or several: each alone (share 1) or with its number of replicas in a round."""
 
@@ -107,10 +111,13 @@ class Capacity(Tabular):
         Complete rounds, in each of which every template has its share. For one template of share 1: the
         count.
     failed : str
-        ``namespace/name`` of the template of which the next replica fits nowhere; "" where `max` ended the
-        count.
+        ``namespace/name`` of the template of which the next replica fits nowhere, or is refused; "" where
+        `max` ended the count.
     failure : Failure or None
         Why it fits nowhere. `nominated_node` is set where pods would be evicted for it.
+    refusal : str
+        Why the API server would refuse it, in its words: for a quota that is used up, say. "" where it would
+        not.
     label : str
         Label key of `binding`.
     binding : tuple of Binding
@@ -123,6 +130,7 @@ class Capacity(Tabular):
     failure: Failure | None
     label: str
     binding: tuple[Binding, ...]
+    refusal: str = ""
 
     @property
     def count(self) -> int:
@@ -131,8 +139,8 @@ class Capacity(Tabular):
 
     @property
     def message(self) -> str:
-        """FitError text of the next replica; "" where `max` ended the count."""
-        return self.failure.message if self.failure else ""
+        """FitError text of the next replica, or `refusal`; "" where `max` ended the count."""
+        return self.failure.message if self.failure else self.refusal
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -141,10 +149,11 @@ class Capacity(Tabular):
 
     def headline(self) -> str:
         """Return counts and the reason in one line."""
-        counts = ", ".join(f"{each.name}: {each.count}" for each in self.templates)
-        end = (
-            f"{self.failed} fits nowhere: {self.failure.search_message}" if self.failure else "limit reached"
-        )
+        counts, end = ", ".join(f"{each.name}: {each.count}" for each in self.templates), "limit reached"
+        if self.failure:
+            end = f"{self.failed} fits nowhere: {self.failure.search_message}"
+        elif self.refusal:
+            end = f"{self.failed} is refused: {self.refusal}"
         return f"{counts}; {end}"
 
     def table(self, limit: int | None = None) -> Table:
@@ -178,19 +187,33 @@ class Capacity(Tabular):
         ]
         stop = {"template": self.failed, "message": self.message, "reasons": self.reasons}
         counts = {"count": self.count, "rounds": self.rounds, "templates": templates}
-        return counts | ({"next": stop} if self.failure else {}) | {"label": self.label, "binding": binding}
+        return counts | ({"next": stop} if self.failed else {}) | {"label": self.label, "binding": binding}
 
 
 @dataclass
 class _Replicas:
-    """The replicas of one template that have been placed so far."""
+    """The replicas of one template that have been admitted and placed so far."""
 
     name: str
     template: Pod
     share: int
+    admission: Admission
+    admitted: int = 0
+    refusal: str = ""
     placed: int = 0
     rows: list[npt.NDArray[np.int32]] = field(default_factory=list)
     copies: list[npt.NDArray[np.int32]] = field(default_factory=list)
+
+    def admit(self, n: int) -> int:
+        """Admit replicas up to `n` in all, and return how many of these are; the template is as admitted."""
+        while self.admitted < n and not self.refusal:
+            try:
+                self.template = self.admission.admit(self.template)
+            except RefusedError as error:
+                self.refusal = str(error)
+            else:  # where admission has nothing more to do, all are as the first
+                self.admitted = self.admitted + 1 if self.admission.concerns(self.template) else MOST
+        return min(n, self.admitted)
 
     def add(self, rows: npt.NDArray[np.int32], copies: npt.NDArray[np.int32]) -> None:
         """Add replicas: how many on each row."""
@@ -234,13 +257,18 @@ def capacity(scheduler: Scheduler, template: Shares, most: int | None, label: st
         raise InputError(f"max {most}: 0 to {MOST}")
     scheduler.sync()
     skipped = [reason_not_scheduled(scheduler, replace(pod, status=PodStatus())) for pod, _ in given]
-    every = [_Replicas(pod.key, _unused_names(pod, at), share) for at, (pod, share) in enumerate(given)]
     with scheduler.transaction():
+        admission = admission_of(scheduler.client)
+        every = [
+            _Replicas(pod.key, _unused_names(pod, at), share, admission)
+            for at, (pod, share) in enumerate(given)
+        ]
         scheduler.volumes.settle()
         if len(every) == 1:
-            failed, rounds, failure = _place_one_kind(scheduler, every[0], most)
+            failed, rounds, stop = _place_one_kind(scheduler, every[0], most)
         else:
-            failed, rounds, failure = _place_rounds(scheduler, every, most)
+            failed, rounds, stop = _place_rounds(scheduler, every, most)
+        failure, refusal = (None, stop) if isinstance(stop, str) else (stop, "")
         binding = () if failure is None else _binding(scheduler, _next(scheduler, failed), label)
         names = scheduler.table.names
     counted = tuple(
@@ -249,7 +277,7 @@ def capacity(scheduler: Scheduler, template: Shares, most: int | None, label: st
             for each, why in zip(every, skipped, strict=True)
         ]
     )
-    return Capacity(counted, rounds, failed.name if failure else "", failure, label, binding)
+    return Capacity(counted, rounds, "" if stop is None else failed.name, failure, label, binding, refusal)
 
 
 def _with_shares(template: Shares) -> list[tuple[Pod, int]]:
@@ -278,27 +306,29 @@ def _unused_names(pod: Pod, number: int) -> Pod:
 
 def _place_one_kind(
     scheduler: Scheduler, one: _Replicas, most: int | None
-) -> tuple[_Replicas, int, Failure | None]:
-    """Place replicas of one template, up to a failure."""
+) -> tuple[_Replicas, int, Stop | None]:
+    """Place replicas of one template, up to the first that is not placed."""
     limit = MOST if most is None else min(most * one.share, MOST)
     _fill(scheduler, one, limit)
-    failure, n = None, 1 if one.placed else FIRST_TRY
+    stop, n = None, 1 if one.placed else FIRST_TRY
     if _makes_claims(one.template):
         n = FIRST_TRY_WITH_CLAIMS
-    while failure is None and one.placed < limit:
-        failure = _place(scheduler, one, min(n, limit - one.placed))
+    while stop is None and one.placed < limit:
+        stop = _place(scheduler, one, min(n, limit - one.placed))
         n *= 2
-    return one, one.placed // one.share, failure
+    return one, one.placed // one.share, stop
 
 
 def _fill(scheduler: Scheduler, one: _Replicas, limit: int) -> None:
     """Count all replicas that fit at once, where what fits on a node does not depend on other nodes, so that
     the order of placements does not matter.
 
-    Nothing is done where more than `limit` fit. The engine places what this leaves out: the rule here is that
-    of NodeResourcesFit with all its resources.
+    Nothing is done where more fit than `limit`, or than are admitted. The engine places what this leaves out:
+    the rule here is that of NodeResourcesFit with all its resources.
     """
     context, state = scheduler.context, scheduler.cache.state
+    if not one.admit(1):
+        return
     with scheduler.cache.lock:
         engine = context.engine_for(one.template)
         batch = PodBatch.of_template(state, one.template, 1, 0, context.routes)
@@ -309,7 +339,8 @@ def _fill(scheduler: Scheduler, one: _Replicas, limit: int) -> None:
         rows, verdicts = engine.search.verdicts(*target)
         rows = rows[verdicts == 0]
         copies = _copies(scheduler, rows, state.classes.shape_of(target[0]).needs)
-        if 0 < copies.sum(dtype=np.int64) <= limit:
+        total = int(copies.sum(dtype=np.int64))
+        if 0 < total <= limit and one.admit(total) == total:
             account_copies(state, batch, rows, copies)
             one.add(rows, copies)
 
@@ -326,14 +357,18 @@ def _copies(
     return np.maximum(copies, 0).astype(np.int32)
 
 
-def _place(scheduler: Scheduler, one: _Replicas, n: int) -> Failure | None:
-    """Place up to `n` replicas by the engine; return why the next one fits nowhere, if one does not."""
-    if _makes_claims(one.template):
-        store_with_claims(scheduler, _replicas(one, n))
-    result = scheduler.schedule_by_template(one.template, n, one.placed)
-    rows = result.rows[result.rows >= 0]
-    one.add(rows, np.ones(len(rows), dtype=np.int32))
-    return result.failure
+def _place(scheduler: Scheduler, one: _Replicas, n: int) -> Stop | None:
+    """Place up to `n` replicas by the engine; return why the next one is not placed, if one is not."""
+    admitted = one.admit(one.placed + n) - one.placed
+    if admitted:
+        if _makes_claims(one.template):
+            store_with_claims(scheduler, _replicas(one, admitted))
+        result = scheduler.schedule_by_template(one.template, admitted, one.placed)
+        rows = result.rows[result.rows >= 0]
+        one.add(rows, np.ones(len(rows), dtype=np.int32))
+        if result.failure is not None:
+            return result.failure
+    return one.refusal if admitted < n else None
 
 
 def _makes_claims(template: Pod) -> bool:
@@ -351,16 +386,16 @@ def _replicas(one: _Replicas, n: int) -> list[Pod]:
 
 def _place_rounds(
     scheduler: Scheduler, every: list[_Replicas], most: int | None
-) -> tuple[_Replicas, int, Failure | None]:
+) -> tuple[_Replicas, int, Stop | None]:
     """Place rounds of all templates, up to the first that is not complete, which does not count."""
     rounds = 0
     while most is None or rounds < most:
         for one in every:
-            failure = _place(scheduler, one, one.share)
-            if failure is not None:
+            stop = _place(scheduler, one, one.share)
+            if stop is not None:
                 for each in every:
                     _take_back(each, rounds * each.share)
-                return one, rounds, failure
+                return one, rounds, stop
         rounds += 1
     return every[0], rounds, None
 

@@ -38,8 +38,9 @@ class PlanningVerbs:
         what stops the next one.
 
         Replicas are placed one after the other as `schedule_by_template` does, until one fits nowhere; then
-        they are taken back. No pod is evicted for them. Pending pods of the cluster are ignored: call `run`
-        first, for what is left after them.
+        they are taken back. They are admitted as new pods are; a refusal ends the count, as where a quota is
+        used up. No pod is evicted for them. Pending pods of the cluster are ignored: call `run` first, for
+        what is left after them.
 
         Parameters
         ----------

@@ -12,6 +12,7 @@ from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, load
+from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import Deployment
 
 
@@ -90,6 +91,12 @@ def test_status_and_node_of_a_running_pod_stay(tmp_path: Path) -> None:
     assert cluster.nodes[0].status.allocatable == {"cpu": "4"}
     assert cluster.nodes[0].metadata.labels == {"a": "b"}
     assert cluster.warnings == []
+
+
+def test_a_bound_claim_keeps_its_volume(tmp_path: Path) -> None:
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {}}
+    cluster = loaded(tmp_path, claim | {"spec": {"volumeName": "v"}}, claim)
+    assert [one.spec.volume_name for one in cluster.others if isinstance(one, PersistentVolumeClaim)] == ["v"]
 
 
 def test_a_later_status_or_node_is_told(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,8 +12,7 @@ from moorage.cli.options.inputs import input_options, load_input, scheduler_opti
 from moorage.errors import InputError
 
 if TYPE_CHECKING:
-    from moorage.objects import Cluster, Object, Pod
-    from moorage.objects.validate.field_validation import ValidationMode
+    from moorage.objects import Cluster
 
 
 @click.command(cls=ChangingCommand)
@@ -63,6 +61,9 @@ def capacity(
 ) -> None:
     """Count how many replicas of a pod fit besides the pods of a cluster, and say what stops the next one.
 
+    Each file of --pod has one pod or workload; its other objects are applied to the cluster. The next replica
+    may fit nowhere, or be refused by admission: by a ResourceQuota, say.
+
     With several --pod, rounds of all of them are placed until one is not complete. Pending pods of the
     cluster are ignored unless there is --after-run.
 
@@ -70,58 +71,36 @@ def capacity(
     """
     from moorage.cli.output.capacity_output import write_capacity
     from moorage.cli.output.cluster_capacity import write_compatible
+    from moorage.cli.runs.pod_templates import read_template
+    from moorage.objects.model.workload import PriorityClass
     from moorage.scheduler import Scheduler
 
     if compatible and output in ("csv", "markdown", "html"):
         raise click.UsageError(f"cluster-capacity has no -o {output}")
     settings = scheduler_settings(options)
     namespace = options["namespace"] or "default"
-    read = [_template(text, options["validate"], namespace) for text in templates]
-    chosen = [(pod, share) for pod, share, _ in read]
     with Stages("reading", "counting") as stage:
         cluster = _without(load_input(options), exclude_nodes)
-        cluster = _with_claim_templates(cluster, [one for *_, found in read for one in found])
+        classes = [one for one in cluster.others if isinstance(one, PriorityClass)]
+        read = [read_template(text, classes, options["validate"], namespace) for text in templates]
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
         scheduler = Scheduler(cluster, **settings)
+        for each in read:
+            scheduler.apply(each.others)
         for change in requested_changes(options):
             change.make(scheduler)
         if after_run:
             scheduler.run()
         label = {} if by is None else {"by": by}
+        chosen = [(each.pod, each.share) for each in read]
         found = scheduler.capacity(chosen, max=max_limit or None, **label)
-    print_warnings(cluster.warnings)
+    print_warnings([*cluster.warnings, *(warning for each in read for warning in each.warnings)])
     if compatible:
         write_compatible(output, found, chosen, max_limit, verbose)
     else:
         write_capacity(output, found, verbose, scheduler)
-
-
-def _template(text: str, validate: ValidationMode, namespace: str) -> tuple[Pod, int, list[Object]]:
-    """Read the template of ``FILE`` or ``FILE=N``, with its share and the templates of its claims."""
-    from moorage.objects import load
-    from moorage.objects.model.resource_claims import ResourceClaimTemplate
-
-    found = re.fullmatch("(.+)=([0-9]{1,9})", text)
-    file, share = (found[1], int(found[2])) if found else (text, 1)
-    if not share:
-        raise InputError("a round has at least one replica of each", source="--pod", obj=text)
-    read = load(file, validate=validate, namespace=namespace)
-    pods = read.pods
-    owners = {pod.metadata.controller() or pod.key for pod in pods}
-    if len(owners) != 1:
-        raise InputError(f"one pod or workload is needed; there are {len(owners)}", source="--pod", obj=file)
-    return pods[0], share, [one for one in read.others if isinstance(one, ResourceClaimTemplate)]
-
-
-def _with_claim_templates(cluster: Cluster, templates: list[Object]) -> Cluster:
-    """Return a cluster with more ResourceClaimTemplates, which replace those of their names."""
-    from dataclasses import replace
-
-    more = {(one.kind, one.key): one for one in templates}
-    kept = [one for one in cluster.others if (one.kind, one.key) not in more]
-    return replace(cluster, others=[*kept, *more.values()])
 
 
 def _without(cluster: Cluster, names: str) -> Cluster:

@@ -45,7 +45,7 @@ def _document(found: Capacity) -> dict[str, Any]:
 
 def _end(found: Capacity) -> str:
     """Return why the count has ended, in one line."""
-    if found.failure is None:
+    if not found.failed:
         return f"limit of {found.rounds} reached"
     return f"next {found.failed}: {found.message}"
 

@@ -58,7 +58,7 @@ def write_compatible(
 
 def _stop(found: Capacity, limit: int) -> tuple[str, str]:
     """Return the type and the message of the reason why the count ended."""
-    if found.failure is None:
+    if not found.failed:
         return "LimitReached", f"Maximum number of pods simulated: {limit}"
     return "Unschedulable", found.message
 

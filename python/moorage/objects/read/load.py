@@ -38,7 +38,7 @@ from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
 from .parts_reader import Parts, PartsReader
 from .snapshots import read_snapshot
-from .unknown_workloads import read_workload, warning, without_pods
+from .unknown_workloads import next_job, read_workload, warning, without_pods
 from .yaml_reader import DuplicateKey, read_yaml
 
 _PEEK = 4096
@@ -115,7 +115,7 @@ def load(
         The input is invalid; names file, object and field of the first error.
     """
     read = read_objects(*paths, validate=validate, recursive=recursive, namespace=namespace)
-    objects = _in_namespace(_emptied(read.objects), namespace)
+    objects = in_namespace(_emptied(read.objects), namespace)
     cluster = build_cluster(objects, origins=read.origins, skipped=read.skipped, check=check)
     cluster.warnings += read.warnings
     cluster.unsimulated = read.unsimulated
@@ -151,7 +151,7 @@ def load_before_and_after(
         See `load`.
     """
     read = read_objects(*paths, validate=validate, recursive=recursive, namespace=namespace)
-    objects = list(_in_namespace(read.objects, namespace))
+    objects = list(in_namespace(read.objects, namespace))
     number = sum(origin.argument == read.origins[0].argument for origin in read.origins) if objects else 0
     before = build_cluster(objects[:number], origins=read.origins[:number])
     after = build_cluster(objects, origins=read.origins, skipped=read.skipped, check=check)
@@ -160,8 +160,18 @@ def load_before_and_after(
     return before, after
 
 
-def _in_namespace(objects: Iterable[Object], namespace: str) -> Iterator[Object]:
-    """Iterate over objects, those put into a namespace that need one and name none."""
+def in_namespace(objects: Iterable[Object], namespace: str) -> Iterator[Object]:
+    """Iterate over objects, those put into a namespace that need one and name none.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+    namespace : str
+
+    Yields
+    ------
+    Object
+    """
     for obj in objects:
         if namespace != "default" and not obj.namespace and default_namespace(obj):
             obj = replace(obj, metadata=replace(obj.metadata, namespace=namespace))
@@ -180,6 +190,7 @@ def read_objects(
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
+    next_jobs: bool = False,
 ) -> ReadObjects:
     """Read the objects of files and directories as they are; see `load`.
 
@@ -190,6 +201,8 @@ def read_objects(
     recursive : bool
     namespace : str
         As for `load`.
+    next_jobs : bool
+        Whether a CronJob is read as the Job that it creates next; otherwise it is left out.
 
     Returns
     -------
@@ -201,7 +214,7 @@ def read_objects(
     InputError
         The input cannot be decoded.
     """
-    reader = _Reader(FieldValidation(validate))
+    reader = _Reader(FieldValidation(validate), next_jobs)
     for path in paths:
         reader.origins.begin_argument()
         if isinstance(path, Listed):
@@ -244,7 +257,7 @@ class ReadObjects(NamedTuple):
 class _Reader:
     """Collects the objects of all files, in reading order."""
 
-    def __init__(self, fields: FieldValidation) -> None:
+    def __init__(self, fields: FieldValidation, next_jobs: bool) -> None:
         self.objects: list[Object] = []
         self.origins = Origins()
         self.skipped: Counter[str] = Counter()
@@ -252,6 +265,7 @@ class _Reader:
         self.left_out: list[str] = []
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
         self.fields = fields
+        self._next_jobs = next_jobs
         self._source = ""
         self._parts = PartsReader(
             lambda kind, metadata, spec: fields.check_spec(spec, kind, metadata, self._source)
@@ -435,6 +449,9 @@ class _Reader:
             self._store(obj, *origin[:3])
         else:
             self.fields.check(document, kind, head.api_version, origin.source)
+            if kind == "CronJob" and self._next_jobs:
+                self._store(next_job(document), *origin[:3])
+                return []
             self.skipped[kind] += 1
             if workload := read_workload(document, kind):
                 self.unsimulated.append(workload)

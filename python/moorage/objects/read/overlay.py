@@ -11,6 +11,7 @@ from moorage.errors import InputError
 from moorage.objects.model.meta import Object, ObjectMeta
 from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import DaemonSet, Deployment, StatefulSet
 
 from .object_defaults import default_namespace
@@ -26,8 +27,9 @@ def replace_object(old: Object, new: T) -> T:
     """Return the object that replaces another one, as ``kubectl apply`` writes it.
 
     The new object counts whole; nothing is merged. What the API server sets stays: the status, the node of a
-    bound pod, and the UID, creation timestamp and resource version where the new object has none. A newer
-    reading of the same object (equal UIDs, a higher resource version) counts with its status and node.
+    bound pod, the volume of a bound claim, and the UID, creation timestamp and resource version where the new
+    object has none. A newer reading of the same object (equal UIDs, a higher resource version) counts with
+    its status and node.
 
     Parameters
     ----------
@@ -48,6 +50,8 @@ def replace_object(old: Object, new: T) -> T:
         changes["status"] = old.status  # type: ignore[attr-defined]
     if isinstance(old, Pod) and isinstance(new, Pod) and old.spec.node_name:
         changes["spec"] = replace(new.spec, node_name=old.spec.node_name)
+    if isinstance(old, PersistentVolumeClaim) and isinstance(new, PersistentVolumeClaim):
+        changes["spec"] = replace(new.spec, volume_name=old.spec.volume_name or new.spec.volume_name)
     return replace(new, **changes)
 
 

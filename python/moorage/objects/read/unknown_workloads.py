@@ -9,8 +9,9 @@ import msgspec
 
 from moorage.errors import InputError, shorten
 from moorage.objects.model.cluster import UnsimulatedWorkload
-from moorage.objects.model.meta import Object
+from moorage.objects.model.meta import Object, ObjectMeta, Struct
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.workload import Job, JobSpec
 from moorage.objects.workloads.ownership import is_active
 
 from .decode import Document, decode
@@ -55,6 +56,41 @@ def read_workload(document: Document, kind: str) -> UnsimulatedWorkload | None:
     if found.spec.replicas is None:
         return None
     return UnsimulatedWorkload(kind, found.metadata.namespace, found.metadata.name, found.spec.replicas)
+
+
+class _JobTemplate(Struct, frozen=True):
+    spec: JobSpec = JobSpec()
+
+
+class _CronJobSpec(Struct, frozen=True):
+    job_template: _JobTemplate = _JobTemplate()
+
+
+class _CronJob(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _CronJobSpec = _CronJobSpec()
+
+
+def next_job(document: Document) -> Job:
+    """Read a CronJob as the Job that it creates next, which has its name.
+
+    Parameters
+    ----------
+    document : dict or bytes
+        The CronJob as a JSON value, or its JSON text.
+
+    Returns
+    -------
+    Job
+
+    Raises
+    ------
+    InputError
+        A field has a wrong type.
+    """
+    found = decode(document, _CronJob)
+    meta = ObjectMeta(name=found.metadata.name, namespace=found.metadata.namespace)
+    return Job(metadata=meta, spec=found.spec.job_template.spec)
 
 
 def without_pods(

@@ -1,0 +1,150 @@
+"""The templates that ``moorage capacity`` counts: each is the pod of the one workload in a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+from moorage.objects import Cluster, Object, Pod
+from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
+from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
+from moorage.objects.model.workload import (
+    DaemonSet,
+    Deployment,
+    Job,
+    JobStatus,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from moorage.objects.read.cluster_builder import complete
+from moorage.objects.read.load import in_namespace, read_objects
+from moorage.objects.validate.field_validation import ValidationMode
+from moorage.objects.workloads.expand_workloads import expand_workloads
+
+OPTION = "--pod"
+_REPLICATED = (
+    *(Deployment, ReplicaSet, ReplicationController, StatefulSet),
+    *(Rollout, DeploymentConfig, LeaderWorkerSet),
+)
+_COUNTED = (Pod, Job, DaemonSet, *_REPLICATED)
+
+
+class Template(NamedTuple):
+    """What a file of ``--pod`` says.
+
+    Attributes
+    ----------
+    pod : Pod
+        With defaults; not admitted.
+    share : int
+        Replicas in a round.
+    others : list of Object
+        The other objects of the file, on which the pod may depend.
+    warnings : list of str
+    """
+
+    pod: Pod
+    share: int
+    others: list[Object]
+    warnings: list[str]
+
+
+def read_template(
+    text: str, classes: Iterable[PriorityClass], validate: ValidationMode, namespace: str
+) -> Template:
+    """Read ``FILE`` or ``FILE=N``.
+
+    Parameters
+    ----------
+    text : str
+    classes : iterable of PriorityClass
+        Those of the cluster.
+    validate : {"strict", "warn", "ignore"}
+    namespace : str
+        Of objects that name none.
+
+    Returns
+    -------
+    Template
+
+    Raises
+    ------
+    InputError
+        An object is invalid, or there is not just one pod or workload.
+    """
+    found = re.fullmatch("(.+)=([0-9]{1,9})", text)
+    file, share = (found[1], int(found[2])) if found else (text, 1)
+    if not share:
+        raise InputError("a round has at least one replica of each", source=OPTION, obj=text)
+    read = read_objects(file, validate=validate, namespace=namespace, next_jobs=True)
+    completed = complete(in_namespace(read.objects, namespace), read.origins, classes, admitted=True)
+    counted = [obj for obj in completed.objects if isinstance(obj, _COUNTED)]
+    others = [obj for obj in completed.objects if not isinstance(obj, _COUNTED)]
+    tops = _tops(counted)
+    if len(tops) != 1:
+        left_out = f"; left out: {', '.join(read.skipped)}" if read.skipped else ""
+        message = f"one pod or workload is needed; there are {len(tops)}{left_out}"
+        raise InputError(message, source=OPTION, obj=file)
+    try:
+        pod = _pod_of(tops[0])
+    except InputError as error:
+        raise error.located(source=file, obj=f"{tops[0].kind} {tops[0].key}") from None
+    return Template(pod, share, others, completed.warnings + read.warnings)
+
+
+def _tops(objects: Sequence[Object]) -> list[Object]:
+    """Return the pods and workloads that no other one controls; of those with the same controller one."""
+    listed = {(obj.kind, obj.key) for obj in objects}
+    tops: dict[object, Object] = {}
+    for obj in objects:
+        owner = obj.metadata.controller()
+        if owner is None:
+            tops[obj.kind, obj.key] = obj
+        elif (owner.kind, f"{obj.namespace}/{owner.name}") not in listed:
+            tops.setdefault(owner, obj)
+    return list(tops.values())
+
+
+def _pod_of(obj: Object) -> Pod:
+    """Return the pod that a workload would create for one replica more, however many it has now."""
+    if isinstance(obj, DaemonSet):
+        raise InputError("it has a pod for each node, and no replicas to count")
+    pods = _pods_of(obj)
+    templates = {pod.metadata.controller() for pod in pods}
+    if len(templates) != 1:
+        raise InputError(f"its pods have {len(templates)} templates: give each of them as a pod")
+    return _with_own_volumes(pods[0], obj) if isinstance(obj, StatefulSet) else pods[0]
+
+
+def _pods_of(obj: Object) -> list[Pod]:
+    """Return the pods of a workload with one replica."""
+    if isinstance(obj, Pod):
+        return [obj]
+    obj = replace(obj, metadata=replace(obj.metadata, deletion_timestamp=None))
+    if isinstance(obj, Job):
+        spec = replace(obj.spec, parallelism=1, completions=1, suspend=False)
+        obj = replace(obj, spec=spec, status=JobStatus())
+    elif isinstance(obj, Deployment):
+        obj = replace(obj, spec=replace(obj.spec, replicas=1, paused=False))
+    elif isinstance(obj, _REPLICATED):
+        obj = replace(obj, spec=replace(obj.spec, replicas=1))
+    return expand_workloads(Cluster(others=[obj])).pods
+
+
+def _with_own_volumes(pod: Pod, owner: StatefulSet) -> Pod:
+    """Return a pod whose claims by templates of its StatefulSet are ephemeral: each replica has its own."""
+    templates = {one.metadata.name: one for one in owner.spec.volume_claim_templates}
+    volumes = [_ephemeral(one.name, templates.get(one.name)) or one for one in pod.spec.volumes]
+    return replace(pod, spec=replace(pod.spec, volumes=tuple(volumes)))
+
+
+def _ephemeral(name: str, template: PersistentVolumeClaimTemplate | None) -> Volume | None:
+    if template is None:
+        return None
+    return Volume(name=name, ephemeral=EphemeralVolumeSource(volume_claim_template=template))

@@ -129,7 +129,7 @@ def evict_victims(
         )
         return
     for batch in batches:
-        rejected = _fail_in_memory(handle, batch, plugin_name)
+        rejected = fail_in_memory(handle, batch, plugin_name)
         others = batch
         if rejected:
             others = selected(batch, [victim.metadata.uid not in rejected for victim in batch])
@@ -181,8 +181,21 @@ def _preempt_postponed(
         evict_victims(handle, node_name, preemptor, victims, plugin_name)
 
 
-def _fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name: str) -> set[str]:
-    """Reject the victims that wait on Permit, and cancel those in PreBind; return the UIDs of these pods."""
+def fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name: str) -> set[str]:
+    """Reject the victims that wait on Permit, and cancel those in PreBind.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    victims : sequence of Pod
+    plugin_name : str
+        Rejects victims that wait on Permit.
+
+    Returns
+    -------
+    set of str
+        The UIDs of these pods, which must not be deleted.
+    """
     failed = set[str]()
     if handle.waiting_pods or handle.pods_in_pre_bind:
         for victim in victims:

@@ -458,6 +458,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         options, controllers = self._options, self.controllers
         if controllers is None:
             return False
+        self.context.enlist()
         if controllers.control.has_new_claims:
             controllers.control.has_new_claims = False
             self.volumes.settle()
@@ -539,6 +540,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         NotFoundError
             There is no pod of this name, and no workload with a pod.
         """
+        if self._options.owns_store:
+            self.context.enlist()
         self.volumes.settle()
         if isinstance(pod, str):
             pod = pod_named(self.client, pod)
@@ -659,7 +662,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Replica number i, from `first` on, is named ``<generateName><i>``, or ``<name>-<i>`` without a
         generateName; its UID follows from the name. The names must not be in use. Placement ends at the first
         replica that fits nowhere. If all plugins of the profile are in the core, nothing is written to the
-        store.
+        store; otherwise each replica that is placed is created and bound there.
 
         Parameters
         ----------

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import node, pod
 from tests.core.twins.preemption_world import World, worlds
+from tests.framework.make import make
 from tests.preemption.test_eviction_units import group, of
 from tests.preemption.world import budget, nominated, preemptor, victim
 from tests.scheduler.groups.gang_kit import GATES
@@ -20,6 +21,7 @@ import moorage as mo
 from moorage.errors import CacheError, MoorageError
 from moorage.objects import Cluster
 from moorage.objects.model.pod import Pod
+from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
 from moorage.scheduler.placing.preempt_pods import Preemption
@@ -100,6 +102,32 @@ def test_victims_that_only_the_cache_knows() -> None:
     assert said(one, done) == [("a", ["low-0"])]
     done.commit()
     assert {pod.name for pod in one.cache.state.pods()} == {"low-1", "h1"}
+
+
+def test_a_victim_that_waits_on_permit_is_rejected_and_stays() -> None:
+    permit = make(mo.PermitPlugin, "Permit", permit=(mo.Status(mo.Code.WAIT), 10.0))
+    nodes, low = [node("a")], pod("low", requests={"cpu": 4}, scheduler_name="waits")
+    profiles = [default_profile(), profile_with(permit, scheduler_name="waits")]
+    one = Scheduler(Cluster(nodes=nodes, pods=[low]), profiles=profiles, clock=lambda: 0.0)
+    assert one.run().waiting == {"default/low": "a"}
+    one.preempt_pods([high("h1")]).commit()
+    assert one.client.get(Pod, "low", "default").metadata.uid == low.metadata.uid
+    failed = one.advance().unschedulable
+    assert failed["default/low"].message == "waiting on permit for pod: preempted"
+    assert not one.handle.waiting_pods
+    assert one.table.requested["cpu"].tolist() == [2000]
+
+
+def test_what_is_kept_is_undone_with_the_transaction_of_the_cache_around_it() -> None:
+    one = scheduler(*LOW, nominated(high("n"), "b"))
+    before, stored = dump(one.cache.state), one.client.list(Pod)[0]
+    with one.cache.transaction():
+        one.preempt_pods([nominated(high("n"), "b"), high("h1", 4)]).commit()
+        assert len(one.client.list(Pod)[0]) < len(stored)
+    assert one.client.list(Pod)[0] == stored
+    assert one.handle.nominator.nodes == {"n": "b"}
+    one.sync()
+    assert dump(one.cache.state, before) == before
 
 
 def test_budgets_of_the_store_count() -> None:

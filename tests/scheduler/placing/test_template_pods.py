@@ -11,6 +11,7 @@ from tests.core.make import ZONE, node
 from tests.scheduler.make import profile_with
 
 from moorage import Code, FilterPlugin, Status
+from moorage.errors import CacheError
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.meta import LabelSelector, ObjectMeta
 from moorage.objects.model.pod import (
@@ -130,6 +131,36 @@ def test_plugins_outside_the_core_are_asked_about_each_pod() -> None:
     assert "1 picky" in run.failure.message
     bound = {pod.name: pod.spec.node_name for pod in one.client.list(Pod)[0]}
     assert [bound[f"web-{number}"] for number in range(24)] == placed
+
+
+def test_the_replica_that_fits_nowhere_leaves_no_trace() -> None:
+    one = scheduler(profile=profile_with(Picky()))
+    assert one.schedule_by_template(template(), 30).failure is not None
+    assert all(pod.spec.node_name for pod in one.client.list(Pod)[0])
+    assert one.pods.pending == {}
+
+
+@pytest.mark.parametrize("plugins", [(), (Picky(),)])
+@pytest.mark.parametrize("node", ["", "n1"])
+def test_a_name_that_another_pod_has(plugins: Any, node: str) -> None:
+    other = replace(template(node_name=node), metadata=ObjectMeta(name="web-1", namespace="ns", uid="other"))
+    one = scheduler(profile=profile_with(*plugins))
+    one.client.create(other)
+    one.sync()
+    before = one.client.list(Pod)[0]
+    with pytest.raises(CacheError, match=r"^pod ns/web-1 exists, so a replica can't have its name$"):
+        one.schedule_by_template(template(), 3)
+    assert one.client.list(Pod)[0] == before
+    assert len(list(one.cache.state.pods())) == bool(node)
+    assert len(one.schedule_by_template(template(), 3, first=2)) == 3
+
+
+def test_replicas_that_have_cycles_of_their_own_are_undone_with_a_transaction_of_the_cache() -> None:
+    one = scheduler(profile=profile_with(Picky()))
+    with one.cache.transaction():
+        one.schedule_by_template(template(), 2)
+        assert len(one.client.list(Pod)[0]) == 2
+    assert one.client.list(Pod)[0] == []
 
 
 def test_a_profile_whose_scoring_fails() -> None:

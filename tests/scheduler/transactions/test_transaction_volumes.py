@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.controllers.workloads.make import replicas
 from tests.core.make import node, pod
 from tests.framework.make import make
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
@@ -127,7 +128,8 @@ def begun() -> Scheduler:
     return one
 
 
-ACTIONS = [run, schedule_one, schedule, write, explain]
+THROUGH_THE_SCHEDULER = [run, schedule_one, schedule, explain]
+ACTIONS = [*THROUGH_THE_SCHEDULER, write]
 
 
 @pytest.mark.parametrize("make_world", [world, begun])
@@ -143,6 +145,30 @@ def test_a_rollback_takes_volumes_back(
     assert with_volumes(one) == before
     assert outcome(one) == outcome(twin)
     check_settled(one)
+
+
+@pytest.mark.parametrize("action", THROUGH_THE_SCHEDULER)
+def test_a_rollback_of_the_cache_alone_takes_volumes_back(action: Callable[[Scheduler], None]) -> None:
+    one = world()
+    before = with_volumes(one)
+    with one.cache.transaction():
+        action(one)
+    one.sync()
+    assert with_volumes(one) == before
+
+
+def test_a_rollback_of_the_cache_alone_takes_back_what_controllers_did() -> None:
+    spec = {"storageClassName": "at-once", "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"metadata": {"name": "disk"}, "spec": spec}
+    one = world()
+    one.client.create(replicas("StatefulSet", "db", 1, volumeClaimTemplates=[claim]))
+    one.sync()
+    before = with_volumes(one)
+    for _ in range(2):
+        with one.cache.transaction():
+            assert one.let_controllers_proceed()
+            assert with_volumes(one) != before
+        assert with_volumes(one) == before
 
 
 @pytest.mark.parametrize("commits", [False, True])

@@ -562,8 +562,9 @@ class BindingCycles:
             engine.framework.run_reserve_plugins_unreserve(started.state, assumed, started.node)
         finally:
             try:
-                engine.cache.forget_pod(assumed)
-                is_forgotten = True
+                is_forgotten = engine.cache.is_assumed_pod(assumed)  # not if `preempt_pods` has evicted it
+                if is_forgotten:
+                    engine.cache.forget_pod(assumed)
             except CacheError as error:
                 logger.error("ForgetPod failed: %s", error)
                 is_forgotten = False

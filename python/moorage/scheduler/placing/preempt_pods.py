@@ -17,6 +17,7 @@ from moorage.errors import MoorageError
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
+from moorage.preemption.actuation import fail_in_memory
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eviction_units import groups_of
 from moorage.scheduler.cycle.engine import Engine
@@ -118,23 +119,30 @@ class Preemption:
         self._stack.close()
 
     def commit(self) -> None:
-        """Keep everything. The placed pods stay assumed and lose their nomination; victims that the store has
-        are deleted there.
+        """Keep everything. The placed pods stay assumed and lose their nomination.
+
+        Victims that wait on Permit are rejected, those in PreBind are cancelled, and others that the store
+        has are deleted there.
 
         Raises
         ------
         MoorageError
-            The transaction has ended.
+            The transaction has ended, or there is one around it that cannot undo writes to the store.
         """
+        context = self._context
+        if self._is_open and len(context.cache.transactions) > 1:
+            context.enlist()
         self._end()
         victims = [victim for at in range(len(self.pods)) for victim in self.victims(at)]
         self._transaction.commit()
         self._stack.close()
-        context = self._context
         for pod, row in zip(self.pods, self.rows.tolist(), strict=True):
             if row >= 0:
                 context.handle.nominator.delete_nominated_pod_if_exists(pod)
+        rejected = fail_in_memory(context.handle, victims, DefaultPreemption.name)
         for victim in victims:
+            if victim.metadata.uid in rejected:
+                continue
             try:
                 current = context.handle.client.get(Pod, victim.name, victim.namespace)
                 if current.metadata.uid == victim.metadata.uid:

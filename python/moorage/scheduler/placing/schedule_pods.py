@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moorage._core.decide.bulk_operations import check_new
 from moorage._core.decide.pod_batch import PodBatch
+from moorage.errors import CacheError
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
@@ -134,7 +135,8 @@ def schedule_by_template(
     first : int
         Ordinal of the first replica.
     syncs : bool, optional
-        Whether the events of evictions are processed; otherwise the caller does that.
+        Whether the names are compared with those of other pods, and the events of evictions are processed;
+        otherwise the caller does both.
 
     Returns
     -------
@@ -146,12 +148,14 @@ def schedule_by_template(
     ValueError
         `n` is negative or larger than 2^31 - 1.
     CacheError
-        A replica is in the cache.
+        A replica is in the cache, or its name is in use.
     """
     if not 0 <= n <= MOST:
         raise ValueError(f"n {n}: 0 to {MOST}")
     state, engine = context.cache.state, context.engine_for(template)
     tries = engine.placer.tries(n)
+    if syncs:
+        _check_names(context, template, tries, first)
     batch = PodBatch.of_template(state, template, tries, first, context.routes)
     result = ScheduleResult(state, tries, batch)
     if tries and batch.route(0) & WHOLE_CYCLE:  # WAITS is left out: replicas do not wait for one another
@@ -172,16 +176,35 @@ def schedule_by_template(
         return result
 
 
+def _check_names(context: SchedulingContext, template: Pod, n: int, first: int) -> None:
+    """CacheError if informers know another pod of the name of a replica."""
+    meta = template.metadata
+    base = f"{meta.namespace}/{meta.generate_name or f'{meta.name}-'}"
+    keys = [f"{base}{ordinal}" for ordinal in range(first, first + n)]
+    known = context.handle.informers.informer(Pod).indexer.likenesses_of(keys)
+    if not any(known):
+        return
+    for ordinal, pod in enumerate(known, first):
+        if pod is not None and pod.metadata.uid != f"{base}#{ordinal}":
+            raise CacheError(f"pod {pod.key} exists, so a replica can't have its name")
+
+
 def _bind_each(context: SchedulingContext, batch: PodBatch, result: ScheduleResult) -> None:
     """Schedule and bind replicas of a template in cycles of their own, up to the first that fits nowhere.
-    Each replica is created in the store."""
+    Each is created in the store; the one that fits nowhere is deleted again."""
+    client = cast(ObjectClient, context.handle.client)
+    context.enlist()
     for at in range(len(batch)):
         pod = batch.pod(at)
-        if context.current(pod) is None:
-            cast(ObjectClient, context.handle.client).create(pod)
+        is_new = context.current(pod) is None
+        if is_new:
+            client.create(pod)
             context.sync()
         decision = schedule_one(context, context.current(pod) or pod)
         if decision.node is None:
             result.failures[at] = Failure.of(decision)
+            if is_new:
+                client.delete(Pod, pod.name, pod.namespace)
+                context.sync()
             break
         result.rows[at] = cast(int, context.cache.state.table.find_row(decision.node))

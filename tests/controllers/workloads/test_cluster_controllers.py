@@ -17,7 +17,7 @@ from tests.controllers.workloads.make import (
     scheduler,
     template,
 )
-from tests.objects.make import make, pod, workload
+from tests.objects.make import make, owned, pod, workload
 
 import moorage as mo
 from moorage.objects import Object, build_cluster
@@ -95,6 +95,21 @@ def test_a_job_keeps_its_parallelism_until_it_is_complete() -> None:
         each: Pod = one.client.get(Pod, name, "default")
         one.client.update(replace(each, status=replace(each.status, phase="Succeeded")))
     assert len(pods(one)) == 3
+
+
+def test_a_job_ends_with_one_failure_too_many() -> None:
+    one = scheduler(machine("n"), job("sum", 2, completions=3, backoffLimit=1))
+    for failures, running in ((1, 2), (2, 0)):
+        found = one.client.list(Pod)[0]
+        failed = next(each for each in found if each.status.phase != "Failed")
+        one.client.update(replace(failed, status=replace(failed.status, phase="Failed")))
+        assert len(pods(one)) == failures + running
+
+
+def test_a_job_of_another_controller_is_left_alone() -> None:
+    its = pod("p", metadata=owned("Job", "sum"))
+    one = scheduler(machine("n"), job("sum", 2, suspend=True, managedBy="example.com/queue"), its)
+    assert list(pods(one)) == ["p"]
 
 
 def test_finished_pods_of_a_file_count_for_their_job() -> None:

@@ -52,6 +52,15 @@ def listed(phase: str, number: int = 0, index: int | None = None, **metadata: An
         ({}, {"conditions": [{"type": "Complete", "status": "True"}]}, [], 0),
         ({}, {"conditions": [{"type": "Failed", "status": "False"}]}, [], 1),
         ({}, {"conditions": [{"type": "Suspended", "status": "True"}]}, [], 1),
+        ({"managedBy": "kubernetes.io/job-controller"}, {}, [], 1),
+        ({"managedBy": "kueue.x-k8s.io/multikueue"}, {}, [], 0),
+        ({"backoffLimit": 0}, {}, [], 1),
+        ({"backoffLimit": 0}, {}, [("Failed", 0)], 0),
+        ({"backoffLimit": 0}, {"failed": 1}, [], 0),
+        ({"backoffLimit": 1}, {"failed": 1}, [("Failed", 0)], 1),
+        ({"completions": 9, "parallelism": 9}, {}, [("Failed", at) for at in range(6)], 9),
+        ({"completions": 9, "parallelism": 9}, {}, [("Failed", at) for at in range(7)], 0),
+        ({"backoffLimit": 0, "podFailurePolicy": {"rules": []}}, {}, [("Failed", 0)], 1),
     ],
 )
 def test_how_many(
@@ -73,8 +82,25 @@ def test_labels_and_owner() -> None:
     assert item.metadata.controller().uid == "u"
 
 
-def test_terminating_pods_are_replaced() -> None:
-    assert len(run({}, listed("Running", deletionTimestamp="2024-01-01T00:00:00Z"))) == 1
+@pytest.mark.parametrize(
+    ("spec", "missing"),
+    [
+        ({}, 1),
+        ({"podReplacementPolicy": "TerminatingOrFailed"}, 1),
+        ({"podReplacementPolicy": "Failed"}, 0),
+        ({"podReplacementPolicy": "Failed", "backoffLimit": 0, "parallelism": 2, "completions": 2}, 1),
+        ({"podFailurePolicy": {"rules": []}}, 0),
+        ({"backoffLimit": 0}, 0),
+    ],
+)
+def test_terminating_pods_are_replaced(spec: dict[str, Any], missing: int) -> None:
+    assert len(run(spec, listed("Running", deletionTimestamp="2024-01-01T00:00:00Z"))) == missing
+
+
+def test_failures_that_the_status_does_not_count_are_added() -> None:
+    failed = listed("Failed", finalizers=["batch.kubernetes.io/job-tracking"])
+    assert len(run({"backoffLimit": 2}, failed, failed=1)) == 1
+    assert len(run({"backoffLimit": 1}, failed, failed=1)) == 0
 
 
 def indexes(spec: dict[str, Any], *pods: Object, **status: Any) -> list[int]:
@@ -104,6 +130,12 @@ def indexes(spec: dict[str, Any], *pods: Object, **status: Any) -> list[int]:
         ({"completions": 6, "parallelism": 3}, {}, [listed("Failed", index=0)], [0, 1, 2]),
         ({"completions": 2_000_000_000}, {"completedIndexes": "0-1999999998"}, [], [1_999_999_999]),
         ({"completions": 2}, {"completedIndexes": "0-9"}, [], []),
+        (
+            {"completions": 6, "parallelism": 3, "podReplacementPolicy": "Failed"},
+            {},
+            [listed("Running", index=1, deletionTimestamp="2024-01-01T00:00:00Z")],
+            [0, 2],
+        ),
     ],
 )
 def test_indexed(

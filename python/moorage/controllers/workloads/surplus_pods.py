@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job, ReplicaSet, ReplicationController
+from moorage.objects.workloads.missing_pods import exceeds_backoff_limit, is_left_to_others
 from moorage.objects.workloads.ownership import is_active, is_healthy
 
 from .store_control import StoreControl
@@ -36,8 +37,9 @@ def surplus_pods(control: StoreControl, obj: Object, related: Callable[[Object],
     wanted: int | None = None
     if isinstance(obj, ReplicaSet | ReplicationController):
         wanted = obj.spec.replicas
-    elif isinstance(obj, Job):
-        wanted = 0 if obj.spec.suspend else obj.spec.parallelism
+    elif isinstance(obj, Job) and not is_left_to_others(obj):
+        is_failed = exceeds_backoff_limit(obj, control.owned(obj))
+        wanted = 0 if obj.spec.suspend or is_failed else obj.spec.parallelism
     if wanted is None or control.active(obj) <= wanted:
         return []
     pods = [pod for pod in control.owned(obj) if is_active(pod)]

@@ -231,12 +231,17 @@ class ControllerRevision(Object, frozen=True):
 
 
 class JobSpec(Struct, frozen=True):
-    """Spec of a Job."""
+    """Spec of a Job; of its pod failure policy only the presence counts."""
 
     parallelism: Annotated[Int32 | None, between(0)] = None
     completions: Annotated[Int32 | None, between(0)] = None
     completion_mode: Annotated[str | None, one_of("NonIndexed", "Indexed")] = None
     suspend: bool | None = None
+    backoff_limit: Annotated[Int32 | None, between(0)] = None
+    backoff_limit_per_index: Annotated[Int32 | None, between(0)] = None
+    pod_failure_policy: Any = None
+    pod_replacement_policy: Annotated[str | None, one_of("TerminatingOrFailed", "Failed")] = None
+    managed_by: str | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 

@@ -73,6 +73,7 @@ _NO_STATUS = PodStatus()
 _PENDING = PodStatus(phase="Pending")
 _TOLERATION_SECONDS = 300
 _OVERCOMMITTABLE = frozenset({"cpu", "memory"})
+_NO_LIMIT = 2**31 - 1
 _MICRO, _MEGA = Quantity("1u"), Quantity("1M")
 
 _REVISIONED = ("StatefulSet", "DaemonSet", "CloneSet")
@@ -529,13 +530,24 @@ def _default_replication_controller(
 
 
 def _default_job(job: Job, classes: PriorityClasses) -> Job:
-    """Default to one completion and a parallelism of 1 (kubernetes v1.36, SetDefaults_Job)."""
+    """Default to one completion, a parallelism of 1 and six failures (kubernetes v1.36, SetDefaults_Job)."""
     spec = job.spec
     if spec.parallelism is None:
         spec = replace(spec, parallelism=1, completions=1 if spec.completions is None else spec.completions)
     template = _default_template(spec.template, classes, tolerate=True)
-    mode = spec.completion_mode or "NonIndexed"
-    return replace(job, spec=replace(spec, completion_mode=mode, template=template))
+    limit, policy = spec.backoff_limit, spec.pod_replacement_policy
+    if limit is None:
+        limit = 6 if spec.backoff_limit_per_index is None else _NO_LIMIT
+    if policy is None:
+        policy = "TerminatingOrFailed" if spec.pod_failure_policy is None else "Failed"
+    spec = replace(
+        spec,
+        completion_mode=spec.completion_mode or "NonIndexed",
+        backoff_limit=limit,
+        pod_replacement_policy=policy,
+        template=template,
+    )
+    return replace(job, spec=spec)
 
 
 def _default_storage_class(storage_class: StorageClass, classes: PriorityClasses) -> StorageClass:

@@ -25,7 +25,7 @@ from moorage.objects.model.workload import (
 )
 
 from .daemon_pods import daemon_tolerations, node_of, pinned_spec, should_run
-from .ownership import controller_reference, is_active, is_healthy
+from .ownership import FINISHED, controller_reference, is_active, is_healthy
 from .pod_claims import claims_of, with_claims
 from .revisions import REVISION_LABEL, Revisioned, latest_revision, mark_of, template_of
 from .stateful_pods import Revisions, by_ordinal, next_step, ordinals, revision_for
@@ -33,6 +33,9 @@ from .stateful_pods import Revisions, by_ordinal, next_step, ordinals, revision_
 _POD_PENDING = PodStatus(phase="Pending")
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _DONE = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
+_JOB_CONTROLLER = "kubernetes.io/job-controller"
+_UNCOUNTED = "batch.kubernetes.io/job-tracking"
+"""Finalizer of the pods of a Job that its status does not count yet."""
 
 
 class PodControl(Protocol):
@@ -351,18 +354,23 @@ def daemon_spec(obj: DaemonSet) -> PodSpec:
 def _create_job_pods(control: PodControl, job: Job) -> None:
     """Make the missing pods of a Job (kubernetes v1.36, Job controller).
 
-    A Job that is suspended, complete or failed starts no pods. Otherwise `parallelism` pods should be active,
-    but not more than completions are missing; without `completions`, no pod is started after the first
-    success. The number of successes is the larger of that in the status and that of the listed pods. The pods
-    of an indexed Job get the lowest indexes that are neither completed, permanently failed nor active.
+    A Job that is suspended, complete, failed or managed by another controller starts no pods. Otherwise
+    `parallelism` pods should be active, but not more than completions are missing; without `completions`, no
+    pod is started after the first success. The number of successes is the larger of that in the status and
+    that of the listed pods. The pods of an indexed Job get the lowest indexes that are neither completed,
+    permanently failed nor active. With the replacement policy Failed, pods that are being deleted count as
+    active.
     """
-    if job.spec.suspend or job.status.completion_time is not None:
+    if is_left_to_others(job) or job.spec.suspend or job.status.completion_time is not None:
         return
     if any(item.type in _DONE and item.status == "True" for item in job.status.conditions):
         return
     owned = control.owned(job)
+    if exceeds_backoff_limit(job, owned):
+        return
     adopted = control.adopt(job, job.spec.selector)
-    active = [pod for pod in owned if is_active(pod)] + adopted
+    is_counted = _is_unfinished if job.spec.pod_replacement_policy == "Failed" else is_active
+    active = [pod for pod in owned if is_counted(pod)] + adopted
     succeeded = [pod for pod in owned if pod.status.phase == "Succeeded"]
     uid = job.metadata.uid
     labels = {
@@ -383,6 +391,54 @@ def _create_job_pods(control: PodControl, job: Job) -> None:
     pod = new_pod(job, job.spec.template, base=f"{job.name}-", marks=(labels, {}))
     for _ in control.count(job, missing, "spec.parallelism"):
         control.create(job, pod)
+
+
+def is_left_to_others(job: Job) -> bool:
+    """Whether the Job controller leaves a Job to another controller, which ``managedBy`` names.
+
+    Parameters
+    ----------
+    job : Job
+
+    Returns
+    -------
+    bool
+    """
+    return job.spec.managed_by not in (None, _JOB_CONTROLLER)
+
+
+def exceeds_backoff_limit(job: Job, pods: Iterable[Pod]) -> bool:
+    """Whether more pods of a Job have failed than ``backoffLimit`` allows.
+
+    With a pod failure policy, which may ignore failures, only those in the status count.
+
+    Parameters
+    ----------
+    job : Job
+        With defaults.
+    pods : iterable of Pod
+        Its pods, in any state.
+
+    Returns
+    -------
+    bool
+    """
+    counted, failed = job.status.failed, list[Pod]()
+    if job.spec.pod_failure_policy is None:
+        failed = [pod for pod in pods if _has_failed(pod, job)]
+    uncounted = sum(_UNCOUNTED in pod.metadata.finalizers for pod in failed)
+    limit = job.spec.backoff_limit
+    return limit is not None and max(len(failed), counted + uncounted) > limit
+
+
+def _has_failed(pod: Pod, job: Job) -> bool:
+    """Whether a pod has failed; one that is deleted before it ends has, unless its phase is waited for."""
+    is_lost = _is_unfinished(pod) and not is_active(pod)
+    return pod.status.phase == "Failed" or (is_lost and job.spec.pod_replacement_policy != "Failed")
+
+
+def _is_unfinished(pod: Pod) -> bool:
+    return pod.status.phase not in FINISHED
 
 
 def _uncompleted(job: Job, listed: int) -> int:

@@ -9,6 +9,7 @@ from tests.core.make import pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.plugins.test_dynamic_resources import asking, cluster
 
+from moorage.framework.configuration import dependents_off
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
@@ -99,8 +100,9 @@ def test_binding_conditions(gate: str) -> None:
     binds = resource_slice(
         "b", [device("d0", bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["no"])]
     )
-    gates = {gate: False, "DRADeviceBindingConditions": False}
-    assert "cannot allocate all claims" in attempt(gates, claim("c", [request()]), binds)
+    gates = {gate: False}
+    found = attempt(gates | dependents_off(gates), claim("c", [request()]), binds)
+    assert "cannot allocate all claims" in found
 
 
 def test_scoring_of_a_class_with_selectors() -> None:

@@ -18,7 +18,8 @@ kube-scheduler v1.36.2. This page is made of `python/moorage/framework/configura
 
 `AllAlpha` and `AllBeta` set all gates of their stage that are not set themselves. Anything else is an
 `unrecognized feature gate`; so are GA and deprecated gates that the scheduler does not read, which
-`kube-scheduler --help` does not list.
+`kube-scheduler --help` does not list. Where a gate is on, those that it needs must be on; in the files of
+`moorage perf` it is off otherwise, unless it is set.
 """
 
 
@@ -45,7 +46,8 @@ def _reason(gate: Gate) -> str:
 
 def _row(gate: Gate) -> str:
     stage = f"{gate.stage.value}, locked" if gate.is_locked else gate.stage.value
-    return f"| {gate.name} | {stage} | {'on' if gate.default else 'off'} | {gate.reason} |\n"
+    needs = f" Needs {', '.join(gate.needs)}." if gate.needs else ""
+    return f"| {gate.name} | {stage} | {'on' if gate.default else 'off'} | {gate.reason}{needs} |\n"
 
 
 if __name__ == "__main__":

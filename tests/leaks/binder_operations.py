@@ -149,7 +149,7 @@ def binder_reserves() -> Operation:
 
 
 def _gang(pods: list[Pod]) -> tuple[Scheduler, Operation]:
-    scheduler = Scheduler(feature_gates={"GangScheduling": True})
+    scheduler = Scheduler(feature_gates={"GenericWorkload": True, "GangScheduling": True})
     for name in NODES:
         scheduler.cache.add_node(node(name))
     policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(len(pods)))

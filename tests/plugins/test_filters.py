@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import container, declaring, node, pod, port
 
+from moorage.framework.configuration import dependents_off
 from moorage.framework.plugin.interface import Code
 from moorage.objects import Cluster
 from moorage.objects.model.node import Node, Taint
@@ -96,7 +97,7 @@ def test_pods_that_need_no_declared_feature(settings: dict[str, bool]) -> None:
 
 def test_declared_features_do_not_count_without_the_gate() -> None:
     gates = {"NodeDeclaredFeatures": False}
-    assert rejection(needing(USERS), node("a"), feature_gates=gates) is None
+    assert rejection(needing(USERS), node("a"), feature_gates=gates | dependents_off(gates)) is None
 
 
 def test_a_pod_waits_until_a_node_declares_its_features() -> None:

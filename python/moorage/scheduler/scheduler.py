@@ -86,8 +86,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Changes of the default gates of v1.36. Profiles that are passed here determine their plugins
         themselves, so only these gates have an effect on them: those for reading pods (PodLevelResources,
         InPlacePodLevelResourcesVerticalScaling, TaintTolerationComparisonOperators), OpportunisticBatching,
-        GenericWorkload and GangScheduling (the pods of a `PodGroup` are scheduled together), and
-        WorkloadAwarePreemption (with those, pods are evicted for a group that fits nowhere).
+        GenericWorkload (the pods of a `PodGroup` are scheduled together), and WorkloadAwarePreemption (pods
+        are evicted for a group that fits nowhere).
     registry : Registry, optional
         Plugins that the configuration may name besides the in-tree ones; by default those that installed
         packages offer (`installed_plugins`).

@@ -67,7 +67,8 @@ def test_a_configuration_decides(capsys: pytest.CaptureFixture[str], files: Any)
 def test_a_feature_gate_decides(capsys: pytest.CaptureFixture[str], files: Any) -> None:
     arguments = files(objects("packer"), PACK)
     assert placed(capsys, arguments) == {"p": "large"}, "the pod as a whole asks for 3 cores"
-    assert placed(capsys, [*arguments, "--feature-gates", "PodLevelResources=false"]) == {"p": "small"}
+    gates = "PodLevelResources=false,InPlacePodLevelResourcesVerticalScaling=false"
+    assert placed(capsys, [*arguments, "--feature-gates", gates]) == {"p": "small"}
 
 
 def test_pods_of_other_schedulers_are_skipped(capsys: pytest.CaptureFixture[str], files: Any) -> None:

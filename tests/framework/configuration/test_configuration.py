@@ -18,6 +18,7 @@ from moorage.framework.configuration import (
     DEFAULT_GATES,
     POINTS,
     ConfigurationError,
+    dependents_off,
     effective,
     feature_gates,
     load_configuration,
@@ -113,13 +114,16 @@ def test_defaults_of_args_and_plugins_are_those_of_the_plugins() -> None:
         assert args == json.loads(json.dumps(plugin.default_args)), plugin.name
 
 
+TOPOLOGY = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
+
+
 @pytest.mark.parametrize(
     ("gates", "point", "names"),
     [
-        ({"GangScheduling": True}, "permit", ["GangScheduling"]),
-        ({"TopologyAwareWorkloadScheduling": True}, "placementGenerate", ["TopologyPlacementGenerator"]),
+        ({"GenericWorkload": True, "GangScheduling": True}, "permit", ["GangScheduling"]),
+        (TOPOLOGY, "placementGenerate", ["TopologyPlacementGenerator"]),
         (
-            {"TopologyAwareWorkloadScheduling": True},
+            TOPOLOGY,
             "placementScore",
             [{"name": "NodeResourcesFit", "weight": 1}, {"name": "PodGroupPodsCount", "weight": 1}],
         ),
@@ -132,7 +136,8 @@ def test_gates_change_the_default_plugins(gates: dict[str, bool], point: str, na
 
 
 def test_gates_take_away() -> None:
-    (found,) = come_to(configuration(), NodeDeclaredFeatures=False)["profiles"]
+    gates = {"NodeDeclaredFeatures": False}
+    (found,) = come_to(configuration(), **dependents_off(gates), **gates)["profiles"]
     assert "NodeDeclaredFeatures" not in found["plugins"]["filter"]
     gates = {"DRASchedulerFilterTimeout": False, "DRADeviceBindingConditions": False}
     (found,) = come_to(configuration(), **gates)["profiles"]
@@ -164,7 +169,7 @@ def test_wrong_gates(gates: Any, message: str) -> None:
 
 def test_gates_of_the_in_tree_plugins_are_known() -> None:
     assert {plugin.feature_gate for plugin in IN_TREE} - {""} <= DEFAULT_GATES.keys()
-    assert feature_gates({"PodLevelResources": False})["PodLevelResources"] is False
+    assert feature_gates({"OpportunisticBatching": False})["OpportunisticBatching"] is False
     assert feature_gates({"SidecarContainers": True}) == DEFAULT_GATES
 
 

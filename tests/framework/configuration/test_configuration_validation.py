@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.framework.configuration import ConfigurationError, load_configuration
+from moorage.framework.configuration import ConfigurationError, dependents_off, load_configuration
 from moorage.plugins.registry import IN_TREE
 
 Json = dict[str, Any]
@@ -260,7 +260,7 @@ def test_arguments_behind_gates() -> None:
     )
     timeouts = {"filterTimeout": "1s", "bindingTimeout": "1s"}
     gates = {"DRASchedulerFilterTimeout": False, "DRAResourceClaimDeviceStatus": False}
-    assert refusal(with_args("DynamicResources", timeouts), **gates) == (
+    assert refusal(with_args("DynamicResources", timeouts), **gates, **dependents_off(gates)) == (
         f"[{ARGS}.filterTimeout: Forbidden: DRASchedulingFilterTimeout feature gate is disabled, "
         f"{ARGS}.bindingTimeout: Forbidden: DRADeviceBindingConditions or DRAResourceClaimDeviceStatus "
         "feature "

@@ -10,7 +10,7 @@ import pytest
 from tests.house import gates_page
 from tests.house.source import ROOT
 
-from moorage.framework.configuration import DEFAULT_GATES, feature_gates
+from moorage.framework.configuration import DEFAULT_GATES, dependents_off, feature_gates
 from moorage.framework.configuration.feature_gates import GATES, Effect, Gate, Stage
 
 BUILT = sorted(name for name, gate in GATES.items() if gate.effect is Effect.BUILT and not gate.is_locked)
@@ -37,11 +37,12 @@ def test_a_gate_that_is_built_has_a_test(name: str) -> None:
     assert matches(rf'{name}"?(?:: |=){not GATES[name].default}', "tests")
 
 
-NEEDED = {"DRAWorkloadResourceClaims": {"GenericWorkload": True}}
-
-
 def other(gate: Gate) -> dict[str, bool]:
-    return {gate.name: not gate.default} | NEEDED.get(gate.name, {})
+    """The gate set, with those that it needs; those that need it are off."""
+    if gate.default:
+        return {gate.name: False} | dependents_off({gate.name: False})
+    needed = [other(GATES[name]) for name in gate.needs if not DEFAULT_GATES[name]]
+    return {name: True for one in needed for name in one} | {gate.name: True}
 
 
 @pytest.mark.parametrize("gate", GATES.values(), ids=lambda gate: gate.name)
@@ -59,10 +60,42 @@ def test_what_may_be_set(gate: Gate) -> None:
     )
 
 
-def test_a_gate_needs_another() -> None:
-    text = r"^DRAWorkloadResourceClaims is enabled, but depends on features that are disabled: "
-    with pytest.raises(ValueError, match=text + r"\[GenericWorkload\]$"):
-        feature_gates({"DRAWorkloadResourceClaims": True})
+@pytest.mark.parametrize(
+    ("gates", "texts"),
+    [
+        ({"GangScheduling": True}, ["GangScheduling [GenericWorkload]"]),
+        (
+            {"GenericWorkload": True, "WorkloadAwarePreemption": True},
+            ["WorkloadAwarePreemption [GangScheduling]"],
+        ),
+        (
+            {"NodeDeclaredFeatures": False, "PodLevelResources": False, "ContainerRestartRules": False},
+            [
+                "ExtendWebSocketsToKubelet [NodeDeclaredFeatures]",
+                "InPlacePodLevelResourcesVerticalScaling [PodLevelResources NodeDeclaredFeatures]",
+                "InPlacePodVerticalScalingInitContainers [NodeDeclaredFeatures]",
+                "RestartAllContainersOnContainerExits [ContainerRestartRules NodeDeclaredFeatures]",
+            ],
+        ),
+    ],
+)
+def test_a_gate_needs_others(gates: dict[str, bool], texts: list[str]) -> None:
+    with pytest.raises(ValueError, match="depends on") as caught:
+        feature_gates(gates)
+    told = str(caught.value).replace("is enabled, but depends on features that are disabled: ", "")
+    assert told == (texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
+
+def test_what_the_gates_need_is_off_by_choice_only() -> None:
+    """All gates at their defaults have what they need, and no gate needs a locked one."""
+    needed = [(gate, GATES[name]) for gate in GATES.values() for name in gate.needs]
+    assert not any(other.is_locked or (gate.default and not other.default) for gate, other in needed)
+    assert dependents_off({"GenericWorkload": False}) == {}
+    off = {"WindowsGracefulNodeShutdown": False, "GracefulNodeShutdownBasedOnPodPriority": False}
+    assert dependents_off({"GracefulNodeShutdown": False}) == off
+    assert dependents_off({"GracefulNodeShutdown": False, "WindowsGracefulNodeShutdown": True}) == {
+        "GracefulNodeShutdownBasedOnPodPriority": False
+    }
 
 
 def test_gates_that_are_none() -> None:
@@ -74,9 +107,9 @@ def test_gates_that_are_none() -> None:
 
 def test_all_gates_of_a_stage() -> None:
     """Those that are set themselves stay as they are set."""
-    gates = feature_gates({"AllAlpha": True, "GangScheduling": False})
+    gates = feature_gates({"AllAlpha": True, "HPAScaleToZero": False})
     alpha = {name for name, gate in GATES.items() if gate.stage is Stage.ALPHA}
-    assert {name for name in gates if gates[name] != DEFAULT_GATES[name]} == alpha - {"GangScheduling"}
+    assert {name for name in gates if gates[name] != DEFAULT_GATES[name]} == alpha - {"HPAScaleToZero"}
     assert feature_gates({"AllAlpha": False}) == DEFAULT_GATES
     gates = feature_gates({"AllBeta": True})
     assert {

@@ -16,7 +16,9 @@ def differing(version: str) -> set[str]:
 
 def test_the_newest_release_is_the_default() -> None:
     assert differing("1.36") == set()
-    assert release_gates("1.36", {"GangScheduling": True})["GangScheduling"]
+    assert release_gates("1.36", {"GenericWorkload": True})["GenericWorkload"]
+    with pytest.raises(ValueError, match="depends on features that are disabled"):
+        release_gates("1.36", {"PodLevelResources": False})
 
 
 def test_defaults_of_earlier_releases() -> None:
@@ -48,6 +50,8 @@ def test_a_gate_that_a_release_does_not_have(version: str, gate: str) -> None:
 
 
 def test_changes_on_top_of_a_release() -> None:
+    """Gates that the release does not have lack nothing."""
+    assert not release_gates("1.35", {"PodLevelResources": False})["PodLevelResources"]
     assert release_gates("1.35", {"NodeDeclaredFeatures": True})["NodeDeclaredFeatures"]
     with pytest.raises(ValueError, match="unrecognized feature gate: Nonsense"):
         release_gates("1.35", {"Nonsense": True})

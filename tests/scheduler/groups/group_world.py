@@ -28,7 +28,7 @@ from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.groups.place_group import place_group
 
 RACK = "rack"
-TOPOLOGY = {"TopologyAwareWorkloadScheduling": True}
+TOPOLOGY = dict.fromkeys(("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling"), True)
 
 
 def gang(minimum: int, key: str = "") -> PodGroup:

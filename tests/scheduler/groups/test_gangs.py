@@ -79,7 +79,7 @@ def test_a_group_that_fits_is_bound(python: bool) -> None:
 
 def test_the_minimum_holds_with_the_plugin() -> None:
     """Which its gate has; GenericWorkload alone has groups tried together, and no more."""
-    one = world(nodes(2), gang("g", 3), members("g", 3), feature_gates={"GangScheduling": True})
+    one = world(nodes(2), gang("g", 3), members("g", 3), feature_gates=GATES)
     assert not one.run().placements
     one = world(nodes(2), gang("g", 4), members("g", 3), feature_gates={"GenericWorkload": True})
     assert placed(one.run()) == ["g-0", "g-1"]

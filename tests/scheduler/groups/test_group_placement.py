@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import ZONE, node
+from tests.core.make import ZONE, node, pod
 from tests.scheduler.groups.group_world import RACK, TOPOLOGY, gang, made_up, members, racks
 from tests.scheduler.groups.test_group_batch import Groups, leftovers, place_each, place_in_batch
 
@@ -151,8 +151,7 @@ def test_where_some_pods_are_enough_a_group_has_a_cycle_of_its_own() -> None:
 def test_where_pods_may_be_evicted_a_group_has_a_cycle_of_its_own() -> None:
     scheduler = over_racks("1", "4")
     assert place_in_batch(scheduler, bound_groups(3))[1] == 0
-    low = replace(members(1, "1", 20)[0], spec=replace(members(1)[0].spec, priority=-1))
-    scheduler.schedule_pods([low])
+    scheduler.schedule_pods([pod("low", requests={"cpu": "1"}, priority=-1)])
     assert place_in_batch(scheduler, [(gang(3, RACK), members(3, "1", 30))])[1] == 1
 
 
@@ -200,8 +199,8 @@ def test_where_the_rotation_moves() -> None:
             there = [pod for row in range(scheduler.table.used) for pod in scheduler.cache.state.pods_of(row)]
             scheduler.cache.forget_pods(there[turn:])
             scheduler.context.rotation.start = 5 * turn
-            for pod in there[:turn]:
-                scheduler.cache.forget_pod(pod)
+            for one in there[:turn]:
+                scheduler.cache.forget_pod(one)
         outcomes.append([found, leftovers(scheduler)])
     assert outcomes[0] == outcomes[1]
 

@@ -74,9 +74,8 @@ def test_pods_leave_on_several_nodes_and_the_group_is_placed(python: bool) -> No
     assert notes == {"Preempted by podgroup group-p on node cluster"}
 
 
-@pytest.mark.parametrize("gates", [GATES, {"WorkloadAwarePreemption": True}])
-def test_nobody_leaves_without_the_gate(gates: dict[str, bool]) -> None:
-    one = full(nodes(4), [victim("v", cpu=4)], asking(1), members("p", 1, cpu=3), feature_gates=gates)
+def test_nobody_leaves_without_the_gate() -> None:
+    one = full(nodes(4), [victim("v", cpu=4)], asking(1), members("p", 1, cpu=3), feature_gates=GATES)
     assert not one.run().evicted
 
 

@@ -79,7 +79,7 @@ def test_members_with_a_node_leave_their_rack_alone() -> None:
 
 def test_members_in_two_racks_are_an_error() -> None:
     scheduler = bound_to_racks("1", "1", size=1)
-    scheduler.schedule_pods(members(2))
+    scheduler.schedule_pods([pod(one.name, requests={"cpu": "1"}) for one in members(2)])  # which do not wait
     result = place(scheduler, gang(1, RACK), members(1, first=2), scheduled=members(2))
     assert result.message == (
         "cannot determine domain for already scheduled pods: more than 1 domain found for pod group: r0, r1"

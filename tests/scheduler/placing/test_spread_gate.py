@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.core.make import ZONE, node, pod
 from tests.scheduler.make import Clock
 
+from moorage.framework.configuration import dependents_off
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import TopologySpreadConstraint
@@ -36,7 +37,8 @@ def test_pods_of_another_revision_do_not_count() -> None:
 
 
 def test_without_the_gate_they_count() -> None:
-    one = spreading(MatchLabelKeysInPodTopologySpread=False)
+    gates = {"MatchLabelKeysInPodTopologySpread": False}
+    one = spreading(**gates, **dependents_off(gates))
     message = one.run().unschedulable[KEY].message
     assert "1 node(s) didn't match pod topology spread constraints" in message
     asked = one.client.get(Pod, "p", "default")

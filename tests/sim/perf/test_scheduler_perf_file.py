@@ -70,13 +70,25 @@ def test_parameters_are_filled_in(tmp_path: Path) -> None:
 
 
 def test_the_workloads_gates_go_before_the_cases(tmp_path: Path) -> None:
-    case = {"featureGates": {"SchedulerAsyncAPICalls": True, "GangScheduling": True}}
+    case = {"featureGates": {"SchedulerAsyncAPICalls": True, "StorageCapacityScoring": True}}
     gates = {"SchedulerAsyncAPICalls": False, "OpportunisticBatching": True, "SchedulerQueueingHints": False}
     assert workload(tmp_path, case=case, featureGates=gates).feature_gates == {
         "SchedulerAsyncAPICalls": False,
-        "GangScheduling": True,
+        "StorageCapacityScoring": True,
         "OpportunisticBatching": True,
     }
+
+
+def test_gates_that_need_one_that_is_off_are_off(tmp_path: Path) -> None:
+    """Unless they are set."""
+    gates = workload(tmp_path, featureGates={"PodLevelResources": False}).feature_gates
+    assert gates.keys() == {
+        *("OpportunisticBatching", "PodLevelResources"),
+        "InPlacePodLevelResourcesVerticalScaling",
+    }
+    assert not any(gates.values())
+    text = "perf.yaml: Case/small: featureGates: GangScheduling is enabled, but depends on"
+    assert refusal(tmp_path, featureGates={"GangScheduling": True}).startswith(text)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ configuration as a JSON value. Errors have upstream's messages, and the stage in
 from moorage.errors import ConfigurationError as ConfigurationError
 
 from .feature_gates import DEFAULT_GATES as DEFAULT_GATES
+from .feature_gates import dependents_off as dependents_off
 from .feature_gates import feature_gates as feature_gates
 from .feature_gates import groups_pods as groups_pods
 from .feature_gates import pod_gates as pod_gates

@@ -44,6 +44,8 @@ class Gate:
         The effect of the gate, or why it has none.
     is_locked : bool
         Whether upstream refuses any value but the default.
+    needs : tuple of str
+        Gates that can be off, and must be on where this one is.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Gate:
     effect: Effect
     reason: str
     is_locked: bool = False
+    needs: tuple[str, ...] = ()
 
 
 _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
@@ -69,7 +72,7 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "DRADeviceTaints": "Taints of devices count.",
         "DRAExtendedResource": "Device classes provide extended resources.",
         "DRAPartitionableDevices": "Devices share counters, and may choose their nodes each.",
-        "DRAResourceClaimDeviceStatus": "As DRADeviceBindingConditions, which needs it.",
+        "DRAResourceClaimDeviceStatus": "As DRADeviceBindingConditions.",
         "DRASchedulerFilterTimeout": "The search for devices on a node has a limit.",
         "InPlacePodLevelResourcesVerticalScaling": "Pod-level resources in a pod's status count beside those "
         "of its spec.",
@@ -91,7 +94,7 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "DRAListTypeAttributes": "Selectors see attributes that are lists. Without it they fail for a device "
         "with such an attribute; constraints never match lists.",
         "DRANodeAllocatableResources": "What devices take of a node's own resources counts.",
-        "DRAWorkloadResourceClaims": "Pods share claims with their PodGroup. It needs GenericWorkload.",
+        "DRAWorkloadResourceClaims": "Pods share claims with their PodGroup.",
         "GangScheduling": "At least minCount pods of a pod group are placed, or none.",
         "GenericWorkload": "Pods of a PodGroup are tried together.",
         "StorageCapacityScoring": "VolumeBinding scores nodes by how full their storage would be.",
@@ -133,8 +136,8 @@ _OF_OTHERS: dict[str, dict[Stage, str]] = {
             CoordinatedLeaderElection=off DRAResourceClaimGranularStatusAuthorization
             DeclarativeValidationBeta DetectCacheInconsistency ExtendWebSocketsToKubelet
             ListFromCacheSnapshot MutablePodResourcesForSuspendedJobs
-            MutableSchedulingDirectivesForSuspendedJobs OpenAPIEnums PodTopologyLabelsAdmission
-            PortForwardWebsockets RelaxedServiceNameValidation RemoteRequestHeaderUID
+            MutableSchedulingDirectivesForSuspendedJobs OpenAPIEnums PortForwardWebsockets
+            RelaxedServiceNameValidation RemoteRequestHeaderUID
             ServiceAccountNodeAudienceRestriction SizeBasedListCostEstimate StorageVersionHash
             StrictIPCIDRValidation StructuredAuthenticationConfigurationEgressSelector
             StructuredAuthenticationConfigurationJWKSMetrics
@@ -144,6 +147,8 @@ _OF_OTHERS: dict[str, dict[Stage, str]] = {
     },
     "Only kube-apiserver reads it, which merges matchLabelKeys into a new pod's selectors. Where that was "
     "not done, the scheduler does it.": {Stage.BETA: "MatchLabelKeysInPodTopologySpreadSelectorMerge"},
+    "Only kube-apiserver reads it, which copies topology labels of the node to a pod as it is bound. Here "
+    "a binding does not.": {Stage.BETA: "PodTopologyLabelsAdmission"},
     "Only kubelet reads it.": {
         Stage.ALPHA: """CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ContainerStopSignals
             EventedPLEG ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs
@@ -188,20 +193,51 @@ _OF_OTHERS: dict[str, dict[Stage, str]] = {
 """By stage and reason, the gates; alpha gates are off, beta gates are on unless marked ``=off``."""
 
 
-_NEEDS = {"DRAWorkloadResourceClaims": "GenericWorkload"}
-"""Gates that cannot be on without another."""
+_NEEDS = {
+    "ClusterTrustBundleProjection": "ClusterTrustBundle",
+    "DRADeviceBindingConditions": "DRAResourceClaimDeviceStatus",
+    "DRADeviceTaintRules": "DRADeviceTaints",
+    "DRAResourceClaimGranularStatusAuthorization": "DRAResourceClaimDeviceStatus",
+    "DRAWorkloadResourceClaims": "GenericWorkload",
+    "ExtendWebSocketsToKubelet": "NodeDeclaredFeatures",
+    "GangScheduling": "GenericWorkload",
+    "GracefulNodeShutdownBasedOnPodPriority": "GracefulNodeShutdown",
+    "InPlacePodLevelResourcesVerticalScaling": "PodLevelResources NodeDeclaredFeatures",
+    "InPlacePodVerticalScalingInitContainers": "NodeDeclaredFeatures",
+    "MatchLabelKeysInPodTopologySpreadSelectorMerge": "MatchLabelKeysInPodTopologySpread",
+    "PodLevelResourceManagers": "PodLevelResources",
+    "ResourceHealthStatusMessage": "ResourceHealthStatus",
+    "RestartAllContainersOnContainerExits": "ContainerRestartRules NodeDeclaredFeatures",
+    "StaleControllerConsistencyDaemonSet": "AtomicFIFO",
+    "StaleControllerConsistencyJob": "AtomicFIFO",
+    "StaleControllerConsistencyReplicaSet": "AtomicFIFO",
+    "StaleControllerConsistencyStatefulSet": "AtomicFIFO",
+    "StorageVersionAPI": "APIServerIdentity",
+    "TopologyAwareWorkloadScheduling": "GenericWorkload",
+    "UnknownVersionInteroperabilityProxy": "APIServerIdentity",
+    "UserNamespacesHostNetworkSupport": "NodeDeclaredFeatures",
+    "WindowsGracefulNodeShutdown": "GracefulNodeShutdown",
+    "WorkloadAwarePreemption": "GangScheduling",
+    "WorkloadWithJob": "GenericWorkload",
+}
+"""Gates that cannot be on without others; locked ones are left out."""
 
 
 def _gates() -> Iterator[Gate]:
     for (stage, default, effect), reasons in _OF_THE_SCHEDULER.items():
         for name, reason in reasons.items():
             is_locked = stage is Stage.GA and name not in _NOT_LOCKED
-            yield Gate(name, stage, default, effect, reason, is_locked)
+            yield Gate(name, stage, default, effect, reason, is_locked, _needs(name))
     for reason, stages in _OF_OTHERS.items():
         for stage, names in stages.items():
             for word in names.split():
                 name, _, off = word.partition("=")
-                yield Gate(name, stage, stage is Stage.BETA and not off, Effect.NONE, reason)
+                default = stage is Stage.BETA and not off
+                yield Gate(name, stage, default, Effect.NONE, reason, needs=_needs(name))
+
+
+def _needs(name: str) -> tuple[str, ...]:
+    return tuple(_NEEDS.get(name, "").split())
 
 
 GATES: dict[str, Gate] = {gate.name: gate for gate in sorted(_gates(), key=lambda gate: gate.name)}
@@ -231,7 +267,7 @@ def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:
     Raises
     ------
     ValueError
-        A gate is unknown or locked, needs another that is off, or a value is not a boolean (with upstream's
+        A gate is unknown or locked, needs others that are off, or a value is not a boolean (with upstream's
         message); or a value is not built.
     """
     gates = dict(DEFAULT_GATES)
@@ -249,10 +285,36 @@ def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:
     for name, value in gates.items():
         if value != DEFAULT_GATES[name]:
             _check(name, value)
-    for name, needed in _NEEDS.items():
-        if gates[name] and not gates[needed]:
-            raise ValueError(f"{name} is enabled, but depends on features that are disabled: [{needed}]")
+    wrong = [text for gate in GATES.values() if gates[gate.name] and (text := _lacks(gate, gates))]
+    if wrong:
+        raise ValueError(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
     return gates
+
+
+def dependents_off(changes: Mapping[str, bool]) -> dict[str, bool]:
+    """Return, off, the gates that need another which changes switch off.
+
+    Parameters
+    ----------
+    changes : mapping of str to bool
+        Gates that differ from the defaults of v1.36.
+
+    Returns
+    -------
+    dict of str to bool
+        Only gates that are on by default and that the changes do not name.
+    """
+
+    def is_off(name: str) -> bool:
+        return not changes[name] if name in changes else any(map(is_off, GATES[name].needs))
+
+    return {name: False for name, on in DEFAULT_GATES.items() if on and name not in changes and is_off(name)}
+
+
+def _lacks(gate: Gate, gates: Mapping[str, bool]) -> str:
+    """Upstream's message about the gates that are off and that a gate needs; "" without such."""
+    off = " ".join(name for name in gate.needs if not gates[name])
+    return f"{gate.name} is enabled, but depends on features that are disabled: [{off}]" if off else ""
 
 
 def _check(name: str, value: bool) -> None:
@@ -265,7 +327,7 @@ def _check(name: str, value: bool) -> None:
 
 
 def groups_pods(gates: Mapping[str, bool]) -> bool:
-    """Whether a gate for pod groups is on; otherwise groups are ignored.
+    """Whether the gate for pod groups is on, which all others about them need; otherwise groups are ignored.
 
     Parameters
     ----------
@@ -276,7 +338,7 @@ def groups_pods(gates: Mapping[str, bool]) -> bool:
     -------
     bool
     """
-    return gates["GenericWorkload"] or gates["GangScheduling"]
+    return gates["GenericWorkload"]
 
 
 def pod_gates(gates: Mapping[str, bool]) -> PodGates:

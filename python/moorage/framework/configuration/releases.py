@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .feature_gates import DEFAULT_GATES, GATES, Effect, feature_gates
+from .feature_gates import DEFAULT_GATES, GATES, Effect, dependents_off, feature_gates
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,8 @@ def release_gates(version: str, changes: Mapping[str, bool] | None = None) -> di
     Returns
     -------
     dict of str to bool
-        Value by gate. A default that is not built (`not_built`) is that of v1.36.
+        Value by gate. A default that is not built (`not_built`) is that of v1.36. Gates of later releases are
+        off if they need one that is off.
 
     Raises
     ------
@@ -104,7 +105,8 @@ def release_gates(version: str, changes: Mapping[str, bool] | None = None) -> di
         if name in release.unknown or (release.gates and name in ("AllAlpha", "AllBeta")):
             raise ValueError(f"unrecognized feature gate in v{version}: {name}")
     defaults = {name: value for name, value in release.gates.items() if name not in not_built(version)}
-    return feature_gates(defaults | changes)
+    given = defaults | changes
+    return feature_gates(dependents_off(given) | given if release.gates else given)
 
 
 def not_built(version: str) -> list[str]:

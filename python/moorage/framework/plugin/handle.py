@@ -213,7 +213,7 @@ class FrameworkHandle:
     on_eviction : list of callable
         Each is called with evicted pods, the node of those that do not name theirs, and the preemptor.
     groups_pods : bool
-        Whether pods of a pod group are scheduled together (gates GenericWorkload, GangScheduling).
+        Whether pods of a pod group are scheduled together (gate GenericWorkload).
     feature_gates : mapping of str to bool
         Value by gate.
     places_groups : bool

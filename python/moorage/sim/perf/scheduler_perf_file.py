@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located
+from moorage.framework.configuration import dependents_off
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.objects.read.decode import decode
 from moorage.objects.read.files import source_name
@@ -218,11 +219,14 @@ OF_GROUPS = ("GangScheduling", "WorkloadAwarePreemption")
 def _gates(gates: dict[str, bool]) -> dict[str, bool]:
     """The feature gates of the scheduler; OpportunisticBatching is off by default.
 
-    The files about pod groups are of v1.37, where GenericWorkload includes all gates of pod groups.
+    The files about pod groups are of v1.37, where GenericWorkload includes all gates of pod groups. Gates
+    that need one which is off are off, as where upstream's tests set gates.
     """
-    gangs = dict.fromkeys(OF_GROUPS, True) if gates.get("GenericWorkload") else {}
+    has_gangs = gates.get("GenericWorkload") and gates.get("GangScheduling", True)
+    gangs = dict.fromkeys(OF_GROUPS, True) if has_gangs else {}
     others = {name: value for name, value in gates.items() if name not in QUEUE_GATES | GATES_OF_V1_37}
-    return {"OpportunisticBatching": False} | gangs | others
+    given = {"OpportunisticBatching": False} | gangs | others
+    return dependents_off(given) | given
 
 
 def _check_runnable(workload: Workload) -> None:

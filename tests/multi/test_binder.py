@@ -35,7 +35,7 @@ from moorage.objects.model.policy import (
     PodDisruptionBudgetStatus,
 )
 from moorage.scheduler import Scheduler
-from moorage.store import ConflictError
+from moorage.store import ConflictError, ForbiddenError
 
 
 def test_a_placement_that_holds_is_bound_and_confirmed() -> None:
@@ -199,6 +199,28 @@ def test_victims_must_not_be_better_protected_than_they_were() -> None:
     world.binder.sync()
     assert world.bind("p", "a", "x").reason == reason
     assert world.bind("p", "a", "x", violations=1).is_bound
+
+
+@pytest.mark.parametrize("error", [ForbiddenError("no"), OSError("no"), KeyboardInterrupt("no")])
+def test_a_victim_that_cannot_be_deleted_rejects_its_preemptor(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def delete(*asked: Any, **named: Any) -> Any:
+        raise error
+
+    world = World(asking("x", "4"), asking("p", "4", 9), asking("q"))
+    world.bind("x", "a")
+    placements = [world.placement("p", "a", "x"), world.placement("q", "b")]
+    monkeypatch.setattr(world.store, "delete", delete)
+    if isinstance(error, Exception):
+        refused, other = world.binder.bind(placements)
+        assert (refused.reason, other.is_bound) == (str(error), True)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            world.binder.bind(placements)
+        assert not world.binder.cache.is_assumed_pod(world.get("q"))
+    assert not world.binder.cache.is_assumed_pod(world.get("p"))
+    assert not world.binder.cache.is_pod_marked_to_delete(world.get("x"))
 
 
 def group_failure(world: World, *names: str) -> None:

@@ -441,21 +441,32 @@ class Binder:
     def _proceed(self, admitted: Sequence[Admitted]) -> list[Outcome]:
         """Delete victims, and bind the pods that need not wait for theirs."""
         preemptors = [item for item in admitted if item.placement.victims]
-        for item in preemptors:
-            for victim in item.placement.victims:
-                with suppress(NotFoundError, ConflictError):  # deleted before, or made again
-                    self.client.delete(Pod, victim.name, victim.namespace, uid=victim.metadata.uid)
         if not preemptors:
             return self._bind_all(admitted)
+        try:
+            failed = {item.uid: status for item in preemptors if (status := self._delete_victims(item))}
+        except BaseException:  # an interrupt
+            for item in admitted:
+                self._reject(item, fwk.Status(fwk.Code.ERROR))
+            raise
+        decided = {item.uid: self._reject(item, failed[item.uid]) for item in admitted if item.uid in failed}
         self.sync()
-        waiting = {item.uid: item for item in preemptors if self._has_victims(item)}
-        self._waiting |= waiting
-        others = [item for item in admitted if item.uid not in waiting]
-        bound_ones = iter(self._bind_all(others))
-        return [
-            Outcome(item.placement, waiting=True) if item.uid in waiting else next(bound_ones)
-            for item in admitted
-        ]
+        for item in preemptors:
+            if item.uid not in failed and self._has_victims(item):
+                self._waiting[item.uid] = item
+                decided[item.uid] = Outcome(item.placement, waiting=True)
+        bound_ones = iter(self._bind_all([item for item in admitted if item.uid not in decided]))
+        return [decided.get(item.uid) or next(bound_ones) for item in admitted]
+
+    def _delete_victims(self, admitted: Admitted) -> fwk.Status | None:
+        """Delete the victims of a pod; return an Error if one cannot be deleted."""
+        try:
+            for victim in admitted.placement.victims:
+                with suppress(NotFoundError, ConflictError):  # deleted before, or made again
+                    self.client.delete(Pod, victim.name, victim.namespace, uid=victim.metadata.uid)
+        except Exception as error:  # clients of API servers raise what they like
+            return fwk.as_status(error)
+        return None
 
     def _has_victims(self, admitted: Admitted) -> bool:
         return any(self.cache.state.has_pod(victim) for victim in admitted.placement.victims)

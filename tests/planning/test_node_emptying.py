@@ -14,17 +14,30 @@ from moorage.errors import InputError
 from moorage.objects import Cluster
 from moorage.objects.model.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
 from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodSchedulingGate, PodStatus, Toleration
+from moorage.objects.model.pod import (
+    EphemeralVolumeSource,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimTemplate,
+    Pod,
+    PodSchedulingGate,
+    PodStatus,
+    ResourceRequirements,
+    Toleration,
+    Volume,
+)
 from moorage.objects.model.policy import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
+from moorage.objects.read.decode import decode_object
+from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.planning.node_emptying import EmptyingPlan
 from moorage.scheduler import Scheduler
 from tests.core.make import node, pod
 
 GPU = "nvidia.com/gpu"
+ON_A = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}
 
 
 def web(name: str, on: str, cpu: Any = 1, **rest: Any) -> Pod:
@@ -201,6 +214,58 @@ def test_a_pod_that_is_not_ready(policy: str | None, healthy: int, phase: str, s
     assert bool(one.drain("a").deleted) is (status == "found")
 
 
+def with_volume_of_its_own(storage_class: str) -> tuple[Pod, list[Any]]:
+    """Return a pod on node a with an ephemeral volume, which no other node has."""
+    claim = PersistentVolumeClaimSpec(
+        storage_class_name=storage_class,
+        access_modes=("ReadWriteOnce",),
+        resources=ResourceRequirements(requests={"storage": "1Gi"}),
+    )
+    source = EphemeralVolumeSource(volume_claim_template=PersistentVolumeClaimTemplate(spec=claim))
+    moved = web("w", "a", volumes=(Volume(name="data", ephemeral=source),))
+    (unbound,) = ephemeral_claims([moved])
+    others = [
+        {"kind": "StorageClass", "provisioner": "csi.x", "metadata": {"name": "csi"}},
+        {
+            "kind": "StorageClass",
+            "provisioner": "kubernetes.io/no-provisioner",
+            "metadata": {"name": "local"},
+        },
+        {
+            "kind": "PersistentVolume",
+            "metadata": {"name": "v", "uid": "v"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "capacity": {"storage": "1Gi"},
+                "claimRef": {"namespace": "default", "name": "w-data", "uid": unbound.metadata.uid},
+                "local": {"path": "/v"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [ON_A]}]}},
+                "persistentVolumeReclaimPolicy": "Delete",
+                "storageClassName": storage_class,
+            },
+            "status": {"phase": "Bound"},
+        },
+    ]
+    late = {"volumeBindingMode": "WaitForFirstConsumer"}
+    bound = replace(
+        unbound,
+        metadata=replace(unbound.metadata, annotations={"pv.kubernetes.io/bind-completed": "yes"}),
+        spec=replace(claim, volume_name="v"),
+        status=replace(unbound.status, phase="Bound"),
+    )
+    return moved, [bound, *[decode_object(one | late) for one in others]]
+
+
+@pytest.mark.parametrize(("storage_class", "status"), [("csi", "found"), ("local", "not found")])
+def test_a_pod_gets_a_new_ephemeral_volume_where_it_moves(storage_class: str, status: str) -> None:
+    moved, others = with_volume_of_its_own(storage_class)
+    one = scheduler([node("a"), node("b")], [moved], others)
+    before = one.fork()
+    plan = one.drain_plan(["a"])
+    assert (plan.status, [move.target for move in plan.moves]) == (status, ["b"] if plan else [])
+    assert not before.diff(one)
+
+
 def test_a_pod_that_is_being_deleted_need_not_move() -> None:
     leaving = web("w0", "a", 3)
     meta = replace(leaving.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
@@ -224,10 +289,17 @@ def test_too_few_resources_are_a_proof() -> None:
         "cpu: 3000 requested by pods that must move, 2000 free on the other nodes",
     )
     plan = scheduler([node("a"), node("b"), node("c")], pods).drain_plan(1)
-    assert (
-        plan.proof
-        == "cpu: 9000 requested by pods that must be on a node, 8000 allocatable on the 2 largest nodes"
+    assert plan.proof == (
+        "cpu: 9000 requested by pods that must be on a node, "
+        "8000 allocatable (or requested, where that is more) on the 2 largest nodes"
     )
+
+
+def test_a_proof_counts_what_an_overcommitted_node_keeps() -> None:
+    pods = [web("w0", "a", 3), web("w1", "a", 3), web("w2", "b", 3), web("w3", "c", 3)]
+    one = scheduler([node("a"), node("b"), node("c")], pods)
+    for plan in (one.drain_plan(1), one.defragment(nodes=1)):
+        assert "cpu: 12000 requested by pods that must be on a node, 10000 allocatable (or " in plan.proof
 
 
 def test_what_greed_does_not_find_is_not_found() -> None:

@@ -85,9 +85,13 @@ def store_with_claims(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
 
 
 def _make_ephemeral_claims(scheduler: Scheduler, pods: Sequence[Pod]) -> None:
-    """Make the claims of ephemeral volumes, in place of those of earlier pods of the same names."""
+    """Make the claims of ephemeral volumes, in place of those of earlier pods of the same names.
+
+    Each gets a UID from the store: the volume of an earlier claim is not its own.
+    """
     client = scheduler.client
-    for claim in ephemeral_claims(pods):
+    for made in ephemeral_claims(pods):
+        claim = replace(made, metadata=replace(made.metadata, uid=""))
         try:
             client.create(claim)
         except AlreadyExistsError:

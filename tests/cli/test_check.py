@@ -117,6 +117,27 @@ def test_a_pod_that_is_being_deleted_should_not_run(file: Any, capsys: pytest.Ca
     assert findings(capsys, *file(*ROOM, going)) == (0, [])
 
 
+def test_a_pod_that_is_being_deleted_is_not_evicted(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*file(*ROOM), "--remove-nodes", "a"]
+    assert findings(capsys, *arguments) == (1, [("evicted", 1, True)])
+    going = pod("old", nodeName="a")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert findings(capsys, *file(*ROOM[:2], going), "--remove-nodes", "a") == (0, [])
+
+
+def test_a_budget_with_an_unknown_policy_is_refused(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = {"minAvailable": 1, "unhealthyPodEvictionPolicy": "Always"}
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep"},
+        "spec": spec,
+    }
+    assert check(*file(*ROOM, budget)) == 2
+    where = "dump.json: PodDisruptionBudget keep: spec.unhealthyPodEvictionPolicy: "
+    assert where in capsys.readouterr().err
+
+
 def test_a_workload_is_one_finding(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": pod("x")["spec"]}

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 FOUND, IMPOSSIBLE, NOT_FOUND = "found", "impossible", "not found"
 ELSEWHERE = "{}: {} requested by pods that must move, {} free on the other nodes"
-LARGEST = "{}: {} requested by pods that must be on a node, {} allocatable on the {} largest nodes"
+LARGEST = (
+    "{}: {} requested by pods that must be on a node, {} allocatable (or requested, where that is more) on "
+    "the {} largest nodes"
+)
 FREE = "{}: {} wanted on one node, {} free on all nodes together"
 SIZE = "{}: {} wanted on one node, no schedulable node has more than {}"
 

@@ -172,6 +172,8 @@ class PodHandler:
     ----------
     others : dict of str to Pod
         The pods of other schedulers without a node, by ``namespace/name``.
+    finished : dict of str to Pod
+        The finished pods on nodes, by ``namespace/name``.
     indexer : Indexer
         The informers' copy of the pods; empty before `watch`.
     cache_is_ahead : bool
@@ -198,13 +200,14 @@ class PodHandler:
         self.indexer: Indexer[Pod] = Indexer({})
         self.ages, self._entry = ages, self._entry_of_now if ages is None else ages.entry
         self.others: dict[str, Pod] = {}
+        self.finished: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
         self.before_deletion: dict[str, Return] = {}
         self.written: Sequence[WatchEvent[Pod]] = ()
 
     def save(self) -> object:
         """Return the state, for `undo`."""
-        return self.others.copy(), None if self.ages is None else self.ages.now
+        return self.others.copy(), self.finished.copy(), None if self.ages is None else self.ages.now
 
     def undo(self, saved: Any) -> None:
         """Restore the state of `save`.
@@ -214,8 +217,8 @@ class PodHandler:
         saved : object
             The result of `save`.
         """
-        others, now = saved
-        self.others = others.copy()
+        others, finished, now = saved
+        self.others, self.finished = others.copy(), finished.copy()
         if self.ages is not None:
             self.ages.now = now
 
@@ -462,6 +465,8 @@ class PodHandler:
             Whether the object existed when the handler was registered.
         """
         if obj.status.phase in FINISHED:
+            if obj.spec.node_name:
+                self.finished[obj.key] = obj
             return
         if obj.spec.node_name:
             try:
@@ -537,6 +542,7 @@ class PodHandler:
         pod = last_state(obj)
         self._prepare_deletion(pod)
         self._leave(pod)
+        self.finished.pop(pod.key, None)
         had_ended = pod.status.phase in FINISHED  # a finished pod was removed, unless the cache still has it
         was_assigned = bool(pod.spec.node_name) or isinstance(obj, DeletedFinalStateUnknown)
         if self._remove(pod, was_assigned and not had_ended) or had_ended:

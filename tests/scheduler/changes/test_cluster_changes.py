@@ -23,7 +23,7 @@ from tests.objects.make import make, pod
 import moorage as mo
 from moorage.errors import InputError
 from moorage.objects import Object, build_cluster
-from moorage.objects.model.node import Namespace, Node, Taint
+from moorage.objects.model.node import Namespace, Node, NodeSpec, Taint
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
 from moorage.objects.model.resource_slices import ResourceSlice
@@ -89,6 +89,20 @@ def test_what_is_applied_again_changes_nothing() -> None:
     one = world()
     change = one.apply(replicas("Deployment", "web", 4))
     assert (change.created, change.changed, change.deleted) == ((), (), ())
+
+
+def test_what_is_made_again_after_its_deletion_is_another_object() -> None:
+    one = scheduler(machine("n"), pod("p"))
+    one.add_nodes(1, like="n")
+
+    def uids() -> set[str]:
+        return {one.client.get(Pod, "p", "default").metadata.uid, node(one, "n-1").metadata.uid}
+
+    before = uids()
+    one.delete("pod/p", "node/n-1")
+    one.apply(pod("p"))
+    one.add_nodes(1, like="n")
+    assert before.isdisjoint(uids())
 
 
 def test_a_bound_pod_keeps_its_node_and_its_status() -> None:
@@ -206,6 +220,37 @@ def test_nodes_by_zone() -> None:
     assert one.cordon("zone in (z1)").changed == ("Node a", "Node b")
     assert one.uncordon(["b", "c"]).changed == ("Node b",)
     assert [name for name in "abc" if node(one, name).spec.unschedulable] == ["a"]
+
+
+def test_the_taint_of_a_cordoned_node_goes_with_the_cordon() -> None:
+    cordon = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+    since = replace(cordon, time_added="2026-01-01T00:00:00Z")
+    one = scheduler(machine("a"), replace(machine("b"), spec=NodeSpec(unschedulable=True, taints=(since,))))
+    one.taint("a", "k=v:NoSchedule")
+    one.cordon("a")
+    other = Taint(key="k", value="v", effect="NoSchedule")
+    assert node(one, "a").spec.taints == (other, cordon)
+    one.uncordon(["a", "b"])
+    assert node(one, "a").spec.taints == (other,)
+    assert node(one, "b").spec.taints == ()
+
+
+@pytest.mark.parametrize("leave", [lambda one: one.drain("a"), lambda one: one.remove_nodes("a")])
+def test_finished_pods_leave_with_their_node(leave: Callable[[Scheduler], mo.Change]) -> None:
+    done = pod("done", {"nodeName": "a"}, status={"phase": "Failed"})
+    one = scheduler(machine("a"), machine("b"), done)
+    with one.transaction():
+        assert "Pod default/done" in leave(one).deleted
+        assert not pods(one)
+    branch = one.fork()
+    for each in (one, branch):
+        assert "Pod default/done" in leave(each).deleted
+        assert not pods(each)
+    later = pod("later", {"nodeName": "b"})
+    one.apply(later)
+    one.client.patch(Pod, "later", "default", {"status": {"phase": "Succeeded"}}, subresource="status")
+    assert one.drain("b").deleted == ("Pod default/later",)
+    assert one.drain("b").deleted == ()
 
 
 @pytest.mark.parametrize(

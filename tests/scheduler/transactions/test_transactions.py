@@ -55,6 +55,7 @@ def everything(one: Scheduler) -> dict[str, Any]:
         "events": list(one.handle.recorder.events),
         "order": one.context.view_order(),
         "others": dict(one.pods.others),
+        "finished": dict(one.pods.finished),
     }
 
 

@@ -18,7 +18,7 @@ from tests.queue.make import Clock
 from tests.queue.twin import assert_same_places
 from tests.scheduler.cycle.plain_filter import host_ports, refusal
 from tests.scheduler.make import profile_with
-from tests.scheduler.whole.whole_twin import OURS, Followed
+from tests.scheduler.whole.whole_twin import FINISHED, OURS, Followed
 from tests.scheduler.whole.whole_world import (
     APPS,
     KINDS,
@@ -386,6 +386,10 @@ class WholeMachine(RuleBasedStateMachine):
         self.twin.check_nominations(self.scheduler)
         others = {one.key for one in self.twin.pods.values() if one.spec.scheduler_name not in OURS}
         assert self.scheduler.pods.others.keys() <= others
+        ended = {
+            one.key for one in self.twin.pods.values() if one.status.phase in FINISHED and one.spec.node_name
+        }
+        assert self.scheduler.pods.finished.keys() == ended
 
 
 TestWholeMachine = WholeMachine.TestCase

@@ -73,8 +73,11 @@ class ClusterChanges:
         scheduler.sync()
 
     def _pods_on(self, node: str) -> list[Pod]:
-        info = self._scheduler().cache.node_info(node)
-        return [] if info is None else info.pods
+        """Return the pods on a node, and the finished ones, which the cache does not have."""
+        scheduler = self._scheduler()
+        info, finished = scheduler.cache.node_info(node), scheduler.pods.finished.values()
+        pods = [] if info is None else info.pods
+        return pods + [pod for pod in finished if pod.spec.node_name == node]
 
     # ---- objects -------------------------------------------------------------------------------------------
 

@@ -8,17 +8,20 @@ from msgspec.structs import replace
 
 from moorage.objects import Node, Pod, PodDisruptionBudget
 from moorage.objects.workloads.ownership import FINISHED
+from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.store import ApiError, NotFoundError, ObjectClient, evict_pod
 
 from .change import DAEMON, MIRROR, Change, full_name
 
+_TAINT = UNSCHEDULABLE.key, UNSCHEDULABLE.effect
 _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 NO_CONTROLLER = "no controller would make it again"
 LOCAL_DATA = "has local data (emptyDir)"
 
 
 def set_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool) -> tuple[str, ...]:
-    """Cordon or uncordon nodes.
+    """Cordon or uncordon nodes. The taint of a cordoned node comes and goes with it, as the node lifecycle
+    controller has it (kubernetes v1.36, node_lifecycle_controller.go doNoScheduleTaintingPass).
 
     Parameters
     ----------
@@ -35,7 +38,9 @@ def set_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool) 
     changed = []
     for node in nodes:
         if node.spec.unschedulable != value:
-            client.update(replace(node, spec=replace(node.spec, unschedulable=value)))
+            kept = [one for one in node.spec.taints if (one.key, one.effect) != _TAINT]
+            taints = (*kept, UNSCHEDULABLE) if value else tuple(kept)
+            client.update(replace(node, spec=replace(node.spec, unschedulable=value, taints=taints)))
             changed.append(full_name(node))
     return tuple(changed)
 

@@ -13,12 +13,12 @@ from moorage._core.base.selectors import NodeSelectorMatcher, tolerates
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Taint
 from moorage.objects.model.meta import LabelSelectorRequirement
+from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 
 _ZERO = Quantity("0")
 _BINARY = Quantity("1Ki")
 
 REJECTING = ("NoSchedule", "NoExecute")
-CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 ANY_IP = "0.0.0.0"
 NO_TERMS = "terms (required node affinity has none)"
 
@@ -119,7 +119,7 @@ class PodRequirements:
         return tuple(shortfalls)
 
     def untolerated(self, node: Node) -> list[Taint]:
-        """Return the taints of a node that the pod does not tolerate; a cordoned node has the taint `CORDON`.
+        """Return the taints of a node that the pod does not tolerate. A cordoned node has `UNSCHEDULABLE`.
 
         Parameters
         ----------
@@ -130,8 +130,8 @@ class PodRequirements:
         list of Taint
         """
         taints = [Taint(key=t.key, value=t.value, effect=t.effect) for t in node.spec.taints]
-        if node.spec.unschedulable and CORDON not in taints:
-            taints.append(CORDON)
+        if node.spec.unschedulable and UNSCHEDULABLE not in taints:
+            taints.append(UNSCHEDULABLE)
         return [t for t in taints if t.effect in REJECTING and not tolerates(self._tolerations, t, True)]
 
     def _unmet(self, node: Node) -> list[str]:
@@ -263,7 +263,7 @@ def shortfall_text(shortfall: Shortfall) -> str:
     str
     """
     match shortfall.kind, shortfall.name:
-        case "toleration", name if name == taint_text(CORDON):
+        case "toleration", name if name == taint_text(UNSCHEDULABLE):
             return f"cordoned ({name})"
         case "toleration", name:
             return f"untolerated taint {name}"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from moorage.objects import Pod, PodDisruptionBudget
 from moorage.objects.workloads.disruption import BudgetSelectors
-from moorage.objects.workloads.ownership import FINISHED
 from moorage.scheduler import Scheduler
 from moorage.sim.timeline.autoscaler_spec import ScaleDown
 
@@ -47,8 +46,6 @@ class Budgets:
         """
         needs: dict[str, int] = {}
         for pod in pods:
-            if pod.status.phase in FINISHED:
-                continue
             keys = self.of(pod)
             if len(keys) > 1:
                 return f"{pod.key}: several PodDisruptionBudgets select it"
@@ -84,7 +81,7 @@ def reason_to_keep(pod: Pod, rules: ScaleDown, budgets: Budgets) -> str:
     str
     """
     annotation = pod.metadata.annotations.get(SAFE_TO_EVICT)
-    if annotation == "true" or pod.status.phase in FINISHED:
+    if annotation == "true":
         return ""
     owner = pod.metadata.controller()
     if owner is None:

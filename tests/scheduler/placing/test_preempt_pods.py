@@ -234,6 +234,28 @@ def test_it_is_the_choice_of_post_filter(world: World) -> None:
     assert placed == expected
 
 
+def is_free(one: Scheduler) -> bool:
+    """Whether another thread gets the lock of the cache."""
+    free: list[bool] = []
+
+    def acquire() -> None:
+        free.append(one.cache.lock.acquire(blocking=False))
+        if free[0]:
+            one.cache.lock.release()
+
+    thread = threading.Thread(target=acquire)
+    thread.start()
+    thread.join()
+    return free[0]
+
+
+def test_a_handle_that_nobody_has_is_undone() -> None:
+    one = scheduler(*LOW)
+    one.preempt_pods([high("h1")])
+    assert not one.cache.transactions
+    assert is_free(one)
+
+
 @pytest.mark.parametrize("end", [Preemption.commit, Preemption.undo])
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_it_ends_with_the_transaction_around_it(end: Any, is_kept: bool) -> None:
@@ -243,6 +265,7 @@ def test_it_ends_with_the_transaction_around_it(end: Any, is_kept: bool) -> None
         done = one.preempt_pods([high("h1", 4)])
         if is_kept:
             transaction.commit()
+    assert is_free(one)
     assert dump(one.cache.state) == before
     with one.transaction():
         one.cache.assume_pod(pod("later", on="b"))
@@ -254,8 +277,4 @@ def test_it_ends_with_the_transaction_around_it(end: Any, is_kept: bool) -> None
             assert len(one.cache.transactions) == 2
     assert dump(one.cache.state) == before
     assert one.client.list(Pod)[0] == stored
-    free: list[bool] = []
-    thread = threading.Thread(target=lambda: free.append(one.cache.lock.acquire(blocking=False)))
-    thread.start()
-    thread.join()
-    assert free == [True]
+    assert is_free(one)

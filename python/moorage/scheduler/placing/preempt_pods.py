@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from typing import TYPE_CHECKING, Self
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +32,29 @@ ENDED = "what was placed has been kept or taken back already"
 Offsets = npt.NDArray[np.int64]
 
 
+class _LockOfCache:
+    """Lets go of the lock of the cache when a transaction ends, also with the one around it."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = ref(stack)  # not in a cycle, so that a handle that nobody has is undone at once
+
+    def save(self) -> None:
+        """There is nothing to save."""
+
+    def undo(self, saved: object) -> None:
+        """Leave the transaction, which has ended."""
+        if (stack := self._stack()) is not None:
+            stack.close()
+
+    release = undo
+
+
 class Preemption:
     """Pods placed by `preempt_pods` with their victims: the handle of an open transaction.
 
-    The transaction is open until `commit` or `undo`. Until then the current thread holds the lock of the
-    cache, and nothing is written to the store. At the end of a ``with`` block an open transaction is undone.
+    The transaction is open until `commit`, `undo` or the end of the one around it. Until then the current
+    thread holds the lock of the cache, and nothing is written to the store. At the end of a ``with`` block an
+    open transaction is undone.
 
     Parameters
     ----------
@@ -54,6 +73,7 @@ class Preemption:
         self._context = context
         self._stack = ExitStack()
         self._transaction = self._stack.enter_context(context.cache.transaction())
+        self._transaction.enlist(_LockOfCache(self._stack))
         self._evictions: list[tuple[int, Evictions]] = []
         self._is_open = True
         self.pods = list(pods)
@@ -154,8 +174,6 @@ class Preemption:
     def _end(self) -> None:
         """Mark the transaction as ended. Raises MoorageError if it, or one around it, has ended before."""
         is_open, self._is_open = self._is_open, False
-        if self._transaction.is_over:
-            self._stack.close()  # lets go of the lock
         if not is_open or self._transaction.is_over:
             raise MoorageError(ENDED)
 

@@ -1,8 +1,8 @@
 """The controllers of a cluster that make and delete pods, run by a scheduler over a store of its own.
 
 They follow kube-controller-manager v1.36: replicas, stateful sets, daemon sets, jobs, deployments, disruption
-budgets, pods of lost nodes, taints that evict, and garbage collection in the background. Time passes in none
-of their steps, except for `minReadySeconds`.
+budgets, claims in use, pods of lost nodes, taints that evict, and garbage collection in the background. Time
+passes in none of their steps, except for `minReadySeconds`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, Ob
 from moorage.store.informers.handler_functions import HandlerFunctions, last_state
 
 from .availability import Availability
+from .claim_protection import ClaimProtection
 from .daemon_set_controller import DaemonSetController
 from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
@@ -101,6 +102,7 @@ class ClusterControllers:
         self.stateful_sets = StatefulSetController(self.control, self.availability, max_unavailable)
         self.daemon_sets = DaemonSetController(self.control, self._node_copy, self.availability)
         self.budgets = DisruptionController(client, informers, pods)
+        self.claims = ClaimProtection(client, pods, claims)
         children = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
         self._dependents = pods, *children, claims, revisions
         for copy in self._dependents:
@@ -111,6 +113,8 @@ class ClusterControllers:
         nodes = HandlerFunctions(self._note_new_node, self._note_changed_node, self._note_lost_node)
         informers.informer(Node).add_event_handler(nodes)
         informers.informer(PodDisruptionBudget).add_event_handler(self.budgets)
+        deleted = HandlerFunctions(self.claims.note, lambda _, new: self.claims.note(new), lambda _: None)
+        informers.informer(PersistentVolumeClaim).add_event_handler(deleted)
         informers.informer(Pod).add_event_handler(PodEvents(self))
 
     def start(self) -> None:
@@ -125,7 +129,7 @@ class ClusterControllers:
 
     def save(self) -> object:
         """Return the state, for `undo`."""
-        queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy()
+        queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy(), self.claims.changed.copy()
         control = self.control.refusals.copy(), self.control.has_new_claims
         return queues, self.availability.save(), self.budgets.save(), control
 
@@ -137,9 +141,11 @@ class ClusterControllers:
         saved : object
             The result of `save`.
         """
-        (changed, nodes, deleted), availability, budgets, (refusals, self.control.has_new_claims) = saved
+        queues, availability, budgets, (refusals, self.control.has_new_claims) = saved
+        changed, nodes, deleted, claims = queues
         self.control.refusals = refusals.copy()
         self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
+        self.claims.changed = claims.copy()
         self.availability.undo(availability)
         self.daemon_sets.forget_rollouts()
         self.budgets.undo(budgets)
@@ -240,7 +246,7 @@ class ClusterControllers:
     def is_idle(self) -> bool:
         """Whether the next round has nothing to do."""
         noted = self._changed or self._nodes or self._deleted or self.availability.waiting
-        return not (noted or self.budgets.changed)
+        return not (noted or self.budgets.changed or self.claims.changed)
 
     # ---- rounds --------------------------------------------------------------------------------------------
 
@@ -254,10 +260,12 @@ class ClusterControllers:
         """
         if self.availability.waiting:
             self._wake()
-        if not (self._changed or self._nodes or self._deleted or self.budgets.changed):
+        queues = self._changed, self._nodes, self._deleted, self.budgets.changed, self.claims.changed
+        if not any(queues):
             return False
         before = self._client.changes
         self.control.begin_round()
+        self.claims.work()
         deleted, self._deleted = self._deleted, []
         for obj in deleted:
             self._collect(obj)
@@ -281,6 +289,8 @@ class ClusterControllers:
             for obj in dependents(copy, owner):
                 if not any(self._exists(obj, reference) for reference in obj.metadata.owner_references):
                     self.control.delete(obj)
+                    if isinstance(obj, PersistentVolumeClaim):  # at once: the next pod may need its name
+                        self.claims.release(obj)
 
     def _exists(self, obj: Object, reference: OwnerReference) -> bool:
         """Whether an owner of an object exists; one of a kind that is not followed does."""
@@ -479,11 +489,12 @@ class PodEvents:
         self.on_run([Notice(obj, None)])
 
     def _deleted(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """Look at the owner of a deleted pod, and delete the claims of its ephemeral volumes."""
+        """Look at the owner and the claims of a deleted pod, and delete those of its ephemeral volumes."""
         pod = last_state(obj)
         self._controllers.note_owner(pod)
         self._controllers.daemon_sets.note_pod(pod)
         self._controllers.budgets.note(pod)
         self._controllers.note_pods()
+        self._controllers.claims.note_lost_pod(pod)
         if any(volume.ephemeral is not None for volume in pod.spec.volumes):
             self._controllers.note_deletion(pod)

@@ -17,6 +17,7 @@ from moorage.errors import InputError
 from moorage.objects import Node, Object, Pod
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.other_workloads import CloneSet
+from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import (
     MAX_PODS,
     Deployment,
@@ -106,7 +107,8 @@ class ClusterChanges:
             return apply_objects.apply(client, what)
 
     def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:
-        """Delete objects. What a workload owns goes with it; pods of a workload come back.
+        """Delete objects. What a workload owns goes with it; pods of a workload come back. A claim that a
+        pod on a node uses stays until the pod is gone.
 
         Parameters
         ----------
@@ -130,14 +132,17 @@ class ClusterChanges:
         """
         if (selector or namespace) and not kind:
             raise InputError("a selector or a namespace needs a kind")
+        controllers = self._scheduler().controllers
         with self._changing() as client:
             objects = [
                 get(client, struct, name, space) for struct, space, name in map(parse_reference, references)
             ]
             if kind:
                 objects += select_objects(client, kind_named(kind), namespace, selector)
-            for obj in dict.fromkeys((type(obj), obj.namespace, obj.name) for obj in objects):
-                client.delete(obj[0], obj[2], obj[1])
+            for obj in {(type(obj), obj.key): obj for obj in objects}.values():
+                if controllers is not None and isinstance(obj, PersistentVolumeClaim):
+                    controllers.claims.protect(obj)
+                client.delete(type(obj), obj.name, obj.namespace)
             return Change(deleted=tuple(dict.fromkeys(map(full_name, objects))))
 
     def scale(self, reference: str, replicas: int) -> Change:

@@ -1,0 +1,130 @@
+"""Keeps claims that are deleted until no pod uses them (kubernetes v1.36, pvc_protection_controller.go)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.store import Indexer, NotFoundError, ObjectStore
+
+PROTECTION = "kubernetes.io/pvc-protection"
+_CLAIM = "claim"
+
+
+class ClaimProtection:
+    """Keeps claims that are deleted until no pod on a node uses them.
+
+    The finalizer of claims in use is added when they are deleted, not when they are created.
+
+    Parameters
+    ----------
+    client : ObjectStore
+    pods, claims : Indexer
+        The informers' copies.
+
+    Attributes
+    ----------
+    changed : dict of str to PersistentVolumeClaim
+        By ``namespace/name`` the claims that are being deleted, and whose users may have changed.
+    """
+
+    def __init__(
+        self, client: ObjectStore, pods: Indexer[Pod], claims: Indexer[PersistentVolumeClaim]
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._claims = claims
+        self.changed: dict[str, PersistentVolumeClaim] = {}
+        pods.add_index(_CLAIM, claim_keys, is_lasting=True)
+
+    def note(self, claim: PersistentVolumeClaim) -> None:
+        """Look at a claim in the next round, if it is being deleted.
+
+        Parameters
+        ----------
+        claim : PersistentVolumeClaim
+        """
+        if claim.metadata.deletion_timestamp is not None:
+            self.changed[claim.key] = claim
+
+    def note_lost_pod(self, pod: Pod) -> None:
+        """Look at the claims of a pod that is gone in the next round.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        for claim in filter(None, map(self._claims.get, claim_keys(pod))):
+            self.note(claim)
+
+    def work(self) -> None:
+        """Let the claims go that no pod uses any more."""
+        changed, self.changed = self.changed, {}
+        for claim in changed.values():
+            self.release(claim)
+
+    def protect(self, claim: PersistentVolumeClaim) -> None:
+        """Have a claim that a pod uses outlast its deletion, which comes next.
+
+        Parameters
+        ----------
+        claim : PersistentVolumeClaim
+        """
+        meta = claim.metadata
+        if PROTECTION not in meta.finalizers and self._is_used(claim):
+            finalizers = (*meta.finalizers, PROTECTION)
+            self._client.update(replace(claim, metadata=replace(meta, finalizers=finalizers)))
+
+    def release(self, claim: PersistentVolumeClaim) -> None:
+        """Let a claim go that is being deleted, unless a pod uses it.
+
+        Parameters
+        ----------
+        claim : PersistentVolumeClaim
+            Its name and namespace count.
+        """
+        with suppress(NotFoundError):
+            current = self._client.get(PersistentVolumeClaim, claim.name, claim.namespace)
+            meta = current.metadata
+            is_candidate = meta.deletion_timestamp is not None and PROTECTION in meta.finalizers
+            if is_candidate and not self._is_used(current):
+                finalizers = tuple(one for one in meta.finalizers if one != PROTECTION)
+                self._client.update(replace(current, metadata=replace(meta, finalizers=finalizers)))
+
+    def _is_used(self, claim: PersistentVolumeClaim) -> bool:
+        pods = self._pods.by_index(_CLAIM, claim.key)
+        return any(pod.spec.node_name and _uses(pod, claim) for pod in pods)
+
+
+def claim_keys(pod: Pod) -> tuple[str, ...]:
+    """Return the claims that the volumes of a pod name, or have by the name of the pod.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    tuple of str
+        Each as ``namespace/name``.
+    """
+    names = []
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            names.append(volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            names.append(f"{pod.name}-{volume.name}")
+    return tuple([f"{pod.namespace}/{name}" for name in names])
+
+
+def _uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Whether a pod names a claim, or has it for an ephemeral volume and is not shut down."""
+    named = (one.persistent_volume_claim for one in pod.spec.volumes)
+    if any(one is not None and one.claim_name == claim.name for one in named):
+        return True
+    meta = pod.metadata
+    is_shut_down = meta.deletion_timestamp is not None and meta.deletion_grace_period_seconds == 0
+    return claim.metadata.is_controlled_by(meta.uid) and not is_shut_down

@@ -1,0 +1,78 @@
+"""Claims that are deleted stay while pods use them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.controllers.workloads.make import machine, pods, scheduler, template
+from tests.objects.make import make, owned, pod, workload
+
+from moorage.objects import Object
+from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.scheduler import Scheduler
+
+PROTECTED = {"finalizers": ["kubernetes.io/pvc-protection"]}
+
+
+def claim(name: str, **metadata: Any) -> Object:
+    return make("PersistentVolumeClaim", name, {"storageClassName": "x"}, metadata=metadata)
+
+
+def user(name: str, node: str) -> Object:
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    return pod(name, {"nodeName": node, "volumes": volumes})
+
+
+def claims(one: Scheduler) -> dict[str, bool]:
+    """The claims, and whether each is being deleted."""
+    one.sync()
+    found: list[PersistentVolumeClaim] = one.client.list(PersistentVolumeClaim)[0]
+    return {each.name: each.metadata.deletion_timestamp is not None for each in found}
+
+
+@pytest.mark.parametrize("metadata", [{}, PROTECTED])
+def test_a_claim_in_use_goes_with_the_last_pod_on_a_node(metadata: dict[str, Any]) -> None:
+    one = scheduler(machine("n"), claim("c", **metadata), user("p", "n"), user("q", "n"), user("waits", ""))
+    one.delete("pvc/c")
+    assert claims(one) == {"c": True}
+    one.delete("pod/p")
+    assert claims(one) == {"c": True}
+    branch = one.fork()
+    with one.transaction():
+        one.delete("pod/q")
+        assert claims(one) == {}
+    assert claims(one) == {"c": True}
+    for each in (one, branch):
+        each.delete("pod/q")
+        assert claims(each) == {}
+
+
+@pytest.mark.parametrize("metadata", [{}, PROTECTED])
+def test_a_claim_that_no_pod_on_a_node_uses_goes_at_once(metadata: dict[str, Any]) -> None:
+    one = scheduler(machine("n"), claim("c", **metadata), user("waits", ""))
+    one.delete("pvc/c")
+    assert claims(one) == {}
+
+
+def test_other_finalizers_keep_a_claim() -> None:
+    one = scheduler(machine("n"), claim("c", finalizers=[*PROTECTED["finalizers"], "example.com/mine"]))
+    one.delete("pvc/c")
+    assert claims(one) == {"c": True}
+    left: PersistentVolumeClaim = one.client.get(PersistentVolumeClaim, "c", "default")
+    assert left.metadata.finalizers == ("example.com/mine",)
+
+
+def test_the_next_pod_of_a_name_gets_a_claim_of_its_own() -> None:
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "x"}}}}]
+    spec = {"replicas": 1, "template": template("db", volumes=volumes)}
+    first = pod("db-0", {"nodeName": "n", "volumes": volumes}, metadata=owned("StatefulSet", "db", uid=""))
+    first = replace(first, metadata=replace(first.metadata, uid="first"))
+    held = claim("db-0-v", **owned("Pod", "db-0", uid="first"), **PROTECTED)
+    one = scheduler(machine("n"), workload("StatefulSet", "db", spec), first, held)
+    before = one.client.get(PersistentVolumeClaim, "db-0-v", "default")
+    one.delete("pod/db-0")
+    assert list(pods(one)) == ["db-0"]
+    assert claims(one) == {"db-0-v": False}
+    assert one.client.get(PersistentVolumeClaim, "db-0-v", "default").metadata.uid != before.metadata.uid

@@ -449,7 +449,8 @@ class _Reader:
             self._store(obj, *origin[:3])
         else:
             self.fields.check(document, kind, head.api_version, origin.source)
-            if kind == "CronJob" and self._next_jobs:
+            group = head.api_version.rpartition("/")[0]
+            if self._next_jobs and kind == "CronJob" and group in ("batch", ""):
                 self._store(next_job(document), *origin[:3])
                 return []
             self.skipped[kind] += 1

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from moorage.errors import InputError, shorten
+from moorage.errors import InputError, located, shorten
 from moorage.objects.model.cluster import UnsimulatedWorkload
 from moorage.objects.model.meta import Object, ObjectMeta, Struct
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job, JobSpec
+from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.ownership import is_active
 
 from .decode import Document, decode
@@ -72,7 +73,7 @@ class _CronJob(Struct, frozen=True):
 
 
 def next_job(document: Document) -> Job:
-    """Read a CronJob as the Job that it creates next, which has its name.
+    """Read a CronJob as the Job that it creates next, which has its name; the Job is checked.
 
     Parameters
     ----------
@@ -86,11 +87,14 @@ def next_job(document: Document) -> Job:
     Raises
     ------
     InputError
-        A field has a wrong type.
+        A field has a wrong type, or the Job is invalid.
     """
     found = decode(document, _CronJob)
     meta = ObjectMeta(name=found.metadata.name, namespace=found.metadata.namespace)
-    return Job(metadata=meta, spec=found.spec.job_template.spec)
+    job = Job(metadata=meta, spec=found.spec.job_template.spec)
+    with located(path="spec.jobTemplate"):
+        validate(job)
+    return job
 
 
 def without_pods(

@@ -58,7 +58,10 @@ def declaring(node: Node, *features: str) -> Node:
 
 
 def container(name: str = "c", requests: dict[str, Any] | None = None, **rest: Any) -> Container:
-    return Container(name=name, resources=ResourceRequirements(requests=requests or {}), **rest)
+    """A container; requests of extended resources have equal limits."""
+    asked = requests or {}
+    limits = {resource: quantity for resource, quantity in asked.items() if "/" in resource}
+    return Container(name=name, resources=ResourceRequirements(requests=asked, limits=limits), **rest)
 
 
 def port(host_port: int, host_ip: str = "", protocol: str = "") -> ContainerPort:

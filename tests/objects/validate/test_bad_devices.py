@@ -158,6 +158,20 @@ BAD = {
         policy(default="1", validValues=[str(at) for at in range(11)]),
         "requestPolicy.validValues: must have at most 10 items, not 11",
     ),
+    "a policy for one allocation": (
+        policy(default="1", validRange={"min": "1"}),
+        "spec.devices[0].capacity[m].requestPolicy: Forbidden: allowMultipleAllocations must be true",
+    ),
+    "device name": (of_slice(devices=[{"name": "Dev_0"}]), 'devices[0].name: "Dev_0" is not a DNS label'),
+    "long device name": (of_slice(devices=[{"name": "a" * 64}]), 'a" is not a DNS label'),
+    "conditions without failures": (
+        device(bindingConditions=["x"]),
+        "bindingFailureConditions: bindingFailureConditions are required to use bindingConditions",
+    ),
+    "failures without conditions": (
+        device(bindingFailureConditions=["x"]),
+        "bindingConditions: bindingConditions are required to use bindingFailureConditions",
+    ),
 }
 
 

@@ -364,6 +364,11 @@ OBJECTS = {
         "f.yaml: PriorityClass vip: preemptionPolicy: must be one of PreemptLowerPriority, Never, "
         'not "Sometimes"',
     ),
+    "priority above those of users": (
+        "kind: PriorityClass\nmetadata: {name: vip}\nvalue: 1000000001\n",
+        "f.yaml: PriorityClass vip: value: Forbidden: maximum allowed value of a user defined priority is "
+        "1000000000",
+    ),
     "completion mode": (
         workload("Job", "completionMode: Sorted").replace("apps", "batch"),
         'f.yaml: Job w: spec.completionMode: must be one of NonIndexed, Indexed, not "Sorted"',

@@ -51,6 +51,11 @@ BAD = [
         'spec.resources.requests[storage]: "x" is not a quantity: ',
     ),
     ("PersistentVolumeClaim", 'spec: {accessModes: [""]}', f"spec.accessModes[0]: {MODES}"),
+    (
+        "PersistentVolumeClaim",
+        "spec: {accessModes: [ReadWriteOncePod, ReadWriteOnce]}",
+        "spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes",
+    ),
     ("PersistentVolumeClaim", "spec: {volumeMode: b}", "spec.volumeMode: must be one of Filesystem, Block"),
     (
         "PersistentVolumeClaim",

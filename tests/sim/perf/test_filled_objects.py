@@ -44,7 +44,7 @@ READ = {
     "a number": pod(more=", priority: {{.Index}}"),
     "a quantity": pod(containers="[{name: c, resources: {requests: {memory: '{{.Index}}Mi'}}}]"),
     "a key": pod("{'x-{{.Index}}': a}"),
-    "a resource": pod(containers="[{name: c, resources: {requests: {'example.com/x-{{.Index}}': 1}}}]"),
+    "a resource": pod(containers="[{name: c, resources: {limits: {'example.com/x-{{.Index}}': 1}}}]"),
     "in a list of two": pod(containers="[{name: 'c-{{.Index}}'}, {name: c-5}]"),
     "a field that is not read": pod() + "other: {a: 'x-{{.Index}}'}\n",
     "too many": pod("{a: 'x" + "-{{.Index}}" * (MOST_NUMBERS + 1) + "'}"),

@@ -166,7 +166,7 @@ def test_pods_with_claims_of_templates_use_what_is_left(tmp_path: Path) -> None:
 
 def test_many_equal_pods_with_extended_resources_get_claims_of_their_own(tmp_path: Path) -> None:
     served = CLASS + "\nspec: {extendedResourceName: e.com/gpu}"
-    asking = POD.replace("cpu: 100m, memory: 500Mi", "e.com/gpu: 1")
+    asking = POD.replace("requests: {cpu: 100m, memory: 500Mi}", "limits: {e.com/gpu: 1}")
     run = run_ops(
         tmp_path,
         *(nodes(2), DRIVER | {"maxClaimsPerNode": measured_run.MANY}),

@@ -22,6 +22,8 @@ _PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' "
     "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
 )
+DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+MAX_DNS_LABEL = 63
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
 Rule = Callable[[Any], None]
@@ -54,6 +56,29 @@ def required(value: object) -> None:
     """
     if not value:
         raise InputError("required")
+
+
+def is_dns_label(text: str) -> bool:
+    """Whether a text is a DNS label.
+
+    Parameters
+    ----------
+    text : str
+    """
+    return len(text) <= MAX_DNS_LABEL and DNS_LABEL.fullmatch(text) is not None
+
+
+def dns_label(text: str) -> None:
+    """Rule: the value is a DNS label.
+
+    Parameters
+    ----------
+    text : str
+        Value of the field.
+    """
+    required(text)
+    if not is_dns_label(text):
+        raise InputError(f'"{shorten(text)}" is not a DNS label')
 
 
 def one_of(*allowed: str, required: bool = False) -> Rule:

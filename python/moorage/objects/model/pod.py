@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from msgspec import field
 
 from moorage._core.base.selectors import decimal_integer, field_requirement_error, requirement_error
-from moorage.errors import InputError
+from moorage.errors import InputError, shorten
 
 from .field_rules import between, each, labels, one_of, refuse, required, timestamp, topology_key
 from .meta import Condition, Int32, Int64, LabelSelector, Object, ObjectMeta, Resources, Struct
@@ -16,11 +16,20 @@ from .node import EFFECTS
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_ONE_POD = "ReadWriteOncePod"
+
+
+def _check_access_modes(modes: tuple[str, ...]) -> None:
+    if _ONE_POD in modes and set(modes) != {_ONE_POD}:
+        raise InputError(f"Forbidden: may not use {_ONE_POD} with other access modes")
+
+
 _InclusionPolicy = Annotated[str | None, one_of("Honor", "Ignore")]
 PreemptionPolicy = Annotated[str | None, one_of("PreemptLowerPriority", "Never")]
 AccessModes = Annotated[
     tuple[str, ...],
-    each(one_of("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod", required=True)),
+    each(one_of("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", _ONE_POD, required=True)),
+    _check_access_modes,
 ]
 VolumeMode = Annotated[str | None, one_of("Filesystem", "Block")]
 """Types of fields that several structs share."""
@@ -115,6 +124,11 @@ class NodeAffinity(Struct, frozen=True):
             raise InputError("at least one term is required", path=f"{_REQUIRED}.nodeSelectorTerms")
 
 
+def _check_label_keys(path: str, keys: tuple[str, ...], selector: LabelSelector | None) -> None:
+    if keys and selector is None:
+        raise InputError("Forbidden: must not be specified when labelSelector is not set", path=path)
+
+
 class PodAffinityTerm(Struct, frozen=True):
     """Pods selected by labels and namespaces, and the topology key of their domain."""
 
@@ -124,6 +138,10 @@ class PodAffinityTerm(Struct, frozen=True):
     namespace_selector: LabelSelector | None = None
     match_label_keys: tuple[str, ...] = ()
     mismatch_label_keys: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        _check_label_keys("matchLabelKeys", self.match_label_keys, self.label_selector)
+        _check_label_keys("mismatchLabelKeys", self.mismatch_label_keys, self.label_selector)
 
 
 class WeightedPodAffinityTerm(Struct, frozen=True):
@@ -162,6 +180,12 @@ class Toleration(Struct, frozen=True):
             raise InputError("must be Exists when the key is empty", path="operator")
         if self.operator in ("Lt", "Gt") and decimal_integer(self.value) is None:
             raise InputError("must be a valid decimal integer in canonical form", path="value")
+        if self.toleration_seconds is not None and self.effect != "NoExecute":
+            text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            raise InputError(f'Invalid value: "{self.effect}": {text}', path="effect")
+        if self.value and self.operator == "Exists":
+            text = "value must be empty when `operator` is 'Exists'"
+            raise InputError(f'Invalid value: "{shorten(self.value)}": {text}', path="operator")
 
 
 class TopologySpreadConstraint(Struct, frozen=True):
@@ -175,6 +199,13 @@ class TopologySpreadConstraint(Struct, frozen=True):
     node_affinity_policy: _InclusionPolicy = None
     node_taints_policy: _InclusionPolicy = None
     match_label_keys: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        action = self.when_unsatisfiable
+        if self.min_domains is not None and action != "DoNotSchedule":
+            text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+            raise InputError(f"Invalid value: {self.min_domains}: {text}", path="minDomains")
+        _check_label_keys("matchLabelKeys", self.match_label_keys, self.label_selector)
 
 
 class PersistentVolumeClaimVolumeSource(Struct, frozen=True):
@@ -271,6 +302,14 @@ class PodResourceClaim(Struct, frozen=True):
     name: str = ""
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
+
+    def check(self) -> None:
+        names = "`resourceClaimName`, `resourceClaimTemplateName`"
+        if self.resource_claim_name is None and self.resource_claim_template_name is None:
+            raise InputError(f"must specify one of: {names}")
+        if self.resource_claim_name is not None and self.resource_claim_template_name is not None:
+            text = names.replace(", ", " or ")
+            raise InputError(f"at most one of {text} may be specified")
 
 
 def _check_containers(containers: tuple[Container, ...]) -> None:

@@ -10,7 +10,7 @@ from msgspec import field
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, shorten
 
-from .field_rules import at_most, between, each, one_of, quantity, required, timestamp
+from .field_rules import at_most, between, dns_label, each, one_of, quantity, required, timestamp
 from .meta import Int64, Object, QuantityLike, Struct
 from .pod import NodeSelector
 from .resource_claims import API_VERSION, TAINT_EFFECTS
@@ -148,7 +148,7 @@ class Device(Struct, frozen=True):
         None and an empty list differ: pools with a list come last.
     """
 
-    name: Annotated[str, required] = ""
+    name: Annotated[str, dns_label] = ""
     attributes: dict[str, DeviceAttribute] = {}
     capacity: dict[str, DeviceCapacity] = {}
     consumes_counters: Annotated[tuple[DeviceCounterConsumption, ...], at_most(2)] = ()
@@ -170,6 +170,15 @@ class Device(Struct, frozen=True):
             if mapping.capacity_key is not None and mapping.capacity_key not in self.capacity:
                 text = f'no capacity "{mapping.capacity_key}"'
                 raise InputError(text, path=f"{path}.capacityKey")
+        for name, capacity in self.capacity.items():
+            if capacity.request_policy is not None and not self.allow_multiple_allocations:
+                text = "Forbidden: allowMultipleAllocations must be true"
+                raise InputError(text, path=f"capacity[{name}].requestPolicy")
+        conditions = "bindingConditions", self.binding_conditions
+        failures = "bindingFailureConditions", self.binding_failure_conditions
+        for (name, own), (needed, others) in ((conditions, failures), (failures, conditions)):
+            if own and not others:
+                raise InputError(f"{needed} are required to use {name}", path=needed)
         count = len(self.attributes) + len(self.capacity)
         if count > _MAX_PROPERTIES:
             raise InputError(f"must have at most {_MAX_PROPERTIES} attributes and capacities, not {count}")

@@ -15,6 +15,7 @@ from .pod import PersistentVolumeClaimTemplate, PodSpec, PreemptionPolicy
 MAX_PODS = 2_000_000
 """Maximum number of pods that the workloads of a cluster may request."""
 
+_MAX_PRIORITY = 1_000_000_000
 Replicas = Annotated[Int32 | None, between(0, MAX_PODS)]
 
 
@@ -138,12 +139,23 @@ class StatefulSetUpdateStrategy(Struct, frozen=True):
     rolling_update: RollingUpdateStatefulSetStrategy | None = None
 
 
+_Retention = Annotated[str, one_of("Retain", "Delete")]
+
+
+class ClaimRetentionPolicy(Struct, frozen=True):
+    """What becomes of claims with their StatefulSet, and with pods beyond the replicas; "" is Retain."""
+
+    when_deleted: _Retention = ""
+    when_scaled: _Retention = ""
+
+
 class StatefulSetSpec(ReplicaSetSpec, frozen=True):
     """Spec of a StatefulSet."""
 
     volume_claim_templates: tuple[PersistentVolumeClaimTemplate, ...] = ()
     ordinals: StatefulSetOrdinals | None = None
     pod_management_policy: Annotated[str, one_of("OrderedReady", "Parallel")] = ""
+    persistent_volume_claim_retention_policy: ClaimRetentionPolicy = ClaimRetentionPolicy()
     update_strategy: StatefulSetUpdateStrategy = StatefulSetUpdateStrategy()
     min_ready_seconds: Annotated[Int32, between(0)] = 0
 
@@ -284,6 +296,11 @@ class PriorityClass(Object, frozen=True):
     value: Int32 = 0
     global_default: bool = False
     preemption_policy: PreemptionPolicy = None
+
+    def check(self) -> None:
+        if self.value > _MAX_PRIORITY and not self.name.startswith("system-"):
+            text = f"maximum allowed value of a user defined priority is {_MAX_PRIORITY}"
+            raise InputError(f"Forbidden: {text}", path="value")
 
 
 KINDS = (

@@ -12,16 +12,15 @@ from msgspec.structs import fields
 
 from moorage._core.base.fields import SpecMemo
 from moorage.errors import InputError, shorten
-from moorage.objects.model.field_rules import Rule, each
+from moorage.objects.model.field_rules import DNS_LABEL, MAX_DNS_LABEL, Rule, each, is_dns_label
 from moorage.objects.model.meta import Object, Struct
 from moorage.objects.model.pod import PodSpec
 from moorage.objects.read.decode import CLUSTER_SCOPED
 
-_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-_NAMESPACE = re.compile(_LABEL)
+from .pod_rules import check_pod_spec
+
+_NAME = re.compile(rf"{DNS_LABEL.pattern}(?:\.{DNS_LABEL.pattern})*")
 _MAX_NAME = 253
-_MAX_NAMESPACE = 63
 _NOTHING = object()
 
 
@@ -56,14 +55,14 @@ def _check_names(obj: Object) -> None:
     namespace_kind = obj.kind == "Namespace"
     if not name:
         raise InputError("required", path="metadata.name")
-    limit, pattern = (_MAX_NAMESPACE, _NAMESPACE) if namespace_kind else (_MAX_NAME, _NAME)
+    limit, pattern = (MAX_DNS_LABEL, DNS_LABEL) if namespace_kind else (_MAX_NAME, _NAME)
     if len(name) > limit:
         raise InputError(f"must not be longer than {limit} characters", path=field)
     if pattern.fullmatch(name) is None:
         what = "label" if namespace_kind else "subdomain"
         raise InputError(f'"{name}" is not a DNS {what}', path=field)
     namespace = "" if obj.kind in CLUSTER_SCOPED else meta.namespace
-    if namespace and (len(namespace) > _MAX_NAMESPACE or _NAMESPACE.fullmatch(namespace) is None):
+    if namespace and not is_dns_label(namespace):
         raise InputError(f'"{namespace}" is not a DNS label', path="metadata.namespace")
 
 
@@ -96,6 +95,7 @@ def _check_pod_spec(spec: PodSpec) -> None:
     """Check a pod spec, unless one of the same template was checked: no rule reads what differs."""
     if _valid_specs.get(spec) is None:
         _check(spec)
+        check_pod_spec(spec)
         _valid_specs.put(spec, True)
 
 

@@ -114,7 +114,8 @@ class TraceBuilder:
         """
         known = self._templates.get(shape)
         if known is None:
-            resources = ResourceRequirements(requests=dict(requests))
+            limits = {name: quantity for name, quantity in requests.items() if "/" in name}  # must equal
+            resources = ResourceRequirements(requests=dict(requests), limits=limits)
             spec = PodSpec(
                 containers=(Container(name="main", resources=resources),),
                 priority=priority,

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import machine, pods, replicas, scheduler, template
-from tests.objects.make import make, pod
+from tests.objects.make import make, owned, pod
 
 import moorage as mo
 from moorage.objects import Object, build_cluster, write
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import ControllerRevision, StatefulSet
 from moorage.scheduler import Scheduler
 
@@ -38,6 +39,60 @@ def cpus(one: Scheduler) -> dict[str, str]:
 def read(one: Scheduler) -> StatefulSet:
     found: StatefulSet = one.client.get(StatefulSet, "db", "default")
     return found
+
+
+# ---- claims ------------------------------------------------------------------------------------------------
+
+
+def with_claims(**policy: str) -> Object:
+    templates = [{"metadata": {"name": "d"}, "spec": {"storageClassName": "x"}}]
+    spec: dict[str, Any] = {"persistentVolumeClaimRetentionPolicy": policy, "volumeClaimTemplates": templates}
+    return db(2, **PARALLEL, **spec)
+
+
+def claims(one: Scheduler) -> list[str]:
+    one.sync()
+    return [each.name for each in one.client.list(PersistentVolumeClaim)[0]]
+
+
+@pytest.mark.parametrize("former", ["", "Retain", "Delete"])
+@pytest.mark.parametrize(
+    ("scaled", "deleted", "after_scale", "after_deletion"),
+    [
+        ("Retain", "Retain", ["d-db-0", "d-db-1"], ["d-db-0", "d-db-1"]),
+        ("Retain", "Delete", ["d-db-0", "d-db-1"], []),
+        ("Delete", "Retain", ["d-db-0"], ["d-db-0"]),
+        ("Delete", "Delete", ["d-db-0"], []),
+    ],
+)
+def test_claims_go_as_the_retention_policy_says(
+    former: str, scaled: str, deleted: str, after_scale: list[str], after_deletion: list[str]
+) -> None:
+    final = with_claims(whenScaled=scaled, whenDeleted=deleted)
+    one = scheduler(machine("n"), with_claims(whenScaled=former, whenDeleted=former) if former else final)
+    one.apply(final)
+    assert claims(one) == ["d-db-0", "d-db-1"]
+    one.delete("pod/db-1")
+    assert claims(one) == ["d-db-0", "d-db-1"]
+    one.scale("sts/db", 1)
+    assert claims(one) == after_scale
+    one.delete("sts/db")
+    assert claims(one) == after_deletion
+
+
+def test_claims_of_other_controllers_are_left_alone() -> None:
+    final = with_claims(whenScaled="Delete", whenDeleted="Delete")
+    one = scheduler(
+        machine("n"), final, make("PersistentVolumeClaim", "d-db-0", metadata=owned("Backup", "nightly"))
+    )
+    one.delete("pod/db-1")
+    second: PersistentVolumeClaim = one.client.get(PersistentVolumeClaim, "d-db-1", "default")
+    former = make("PersistentVolumeClaim", "", metadata=owned("Pod", "db-1", uid="former")).metadata
+    meta = replace(second.metadata, owner_references=former.owner_references)
+    one.client.update(replace(second, metadata=replace(meta, resource_version="")))
+    one.scale("sts/db", 0)
+    one.delete("sts/db")
+    assert claims(one) == ["d-db-0", "d-db-1"]
 
 
 # ---- order -------------------------------------------------------------------------------------------------

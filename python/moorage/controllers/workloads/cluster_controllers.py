@@ -40,7 +40,7 @@ from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, Ob
 from moorage.store.informers.handler_functions import HandlerFunctions, last_state
 
 from .availability import Availability
-from .claim_protection import ClaimProtection
+from .claim_protection import ClaimProtection, claim_keys
 from .daemon_set_controller import DaemonSetController
 from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
@@ -99,7 +99,7 @@ class ClusterControllers:
         self.control = StoreControl(client, pods, revisions)
         self.availability = Availability(now)
         self.deployments = DeploymentController(self.control, self._copies["ReplicaSet"], self.availability)
-        self.stateful_sets = StatefulSetController(self.control, self.availability, max_unavailable)
+        self.stateful_sets = StatefulSetController(self.control, claims, self.availability, max_unavailable)
         self.daemon_sets = DaemonSetController(self.control, self._node_copy, self.availability)
         self.budgets = DisruptionController(client, informers, pods)
         self.claims = ClaimProtection(client, pods, claims)
@@ -489,12 +489,12 @@ class PodEvents:
         self.on_run([Notice(obj, None)])
 
     def _deleted(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """Look at the owner and the claims of a deleted pod, and delete those of its ephemeral volumes."""
+        """Look at the owner and the claims of a deleted pod, and delete those that it owns."""
         pod = last_state(obj)
         self._controllers.note_owner(pod)
         self._controllers.daemon_sets.note_pod(pod)
         self._controllers.budgets.note(pod)
         self._controllers.note_pods()
-        self._controllers.claims.note_lost_pod(pod)
-        if any(volume.ephemeral is not None for volume in pod.spec.volumes):
+        if claim_keys(pod):
+            self._controllers.claims.note_lost_pod(pod)
             self._controllers.note_deletion(pod)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.daemon_pods import node_of
 from moorage.objects.workloads.ownership import has_made_up_uid, is_active
 from moorage.store import Indexer
+
+T = TypeVar("T", bound=Object)
 
 OWNER, ENDED, ORPHAN = "owner", "owner of ended pods", "orphan"
 
@@ -74,7 +77,7 @@ def values_of(owner: Object) -> tuple[str, ...]:
     return (at,) if has_made_up_uid(owner) else (f"{at}#{owner.metadata.uid}", f"{at}#")
 
 
-def dependents(indexer: Indexer[Object], owner: Object) -> list[Object]:
+def dependents(indexer: Indexer[T], owner: Object) -> list[T]:
     """Return the objects with an owner reference to an object.
 
     Parameters

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from msgspec.structs import replace
 
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import PodTemplateSpec, StatefulSet, StatefulSetStatus
 from moorage.objects.workloads.missing_pods import create_claims, create_ordinals, current_and_update, new_pod
 from moorage.objects.workloads.ownership import is_active
+from moorage.objects.workloads.pod_claims import claim_owners, claims_of
 from moorage.objects.workloads.revisions import is_updated, mark_of
 from moorage.objects.workloads.stateful_pods import (
     Revisions,
@@ -16,8 +20,10 @@ from moorage.objects.workloads.stateful_pods import (
     ordinals,
     revision_for,
 )
+from moorage.store import Indexer, NotFoundError
 
 from .availability import Availability
+from .owner_index import dependents
 from .rollout import Rollout, rollout_of
 from .store_control import StoreControl
 
@@ -28,13 +34,22 @@ class StatefulSetController:
     Parameters
     ----------
     control : StoreControl
+    claims : Indexer
+        The informer's copy of the claims, with the index of owners.
     availability : Availability
     max_unavailable : bool
         The gate MaxUnavailableStatefulSet.
     """
 
-    def __init__(self, control: StoreControl, availability: Availability, max_unavailable: bool) -> None:
+    def __init__(
+        self,
+        control: StoreControl,
+        claims: Indexer[PersistentVolumeClaim],
+        availability: Availability,
+        max_unavailable: bool,
+    ) -> None:
         self._control = control
+        self._claims = claims
         self._availability = availability
         self._max_unavailable = max_unavailable
 
@@ -60,8 +75,23 @@ class StatefulSetController:
         self._availability.wait(obj, step.is_complete, is_available.due)
         create_ordinals(self._control, obj, step.created, revisions)
         create_claims(self._control, obj, [at for at, pod in pods.items() if not pod.spec.node_name])
+        self._write_claim_owners(obj, pods)
         for pod in step.deleted:
             self._control.delete(pod)
+
+    def _write_claim_owners(self, obj: StatefulSet, pods: dict[int, Pod]) -> None:
+        """Have the claims of pods deleted with what the retention policy says, and not with anything else."""
+        policy, wanted = obj.spec.persistent_volume_claim_retention_policy, ordinals(obj)
+        deletes = "Delete" in (policy.when_deleted, policy.when_scaled)
+        if not obj.spec.volume_claim_templates or not (deletes or dependents(self._claims, obj)):
+            return
+        for ordinal, pod in pods.items():
+            for claim in filter(None, (self._claims.get(one.key) for one in claims_of(obj, ordinal))):
+                owners = claim_owners(obj, pod, ordinal not in wanted, claim)
+                if owners != claim.metadata.owner_references:
+                    meta = replace(claim.metadata, owner_references=owners, resource_version="")
+                    with suppress(NotFoundError):
+                        self._control.client.update(replace(claim, metadata=meta))
 
     def _write_status(self, obj: StatefulSet, pods: dict[int, Pod], revisions: Revisions) -> None:
         """Write the names of the revisions; the update is the current one once all pods have it."""

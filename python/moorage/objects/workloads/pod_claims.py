@@ -18,7 +18,7 @@ from moorage.objects.model.storage import PersistentVolumeClaim, PersistentVolum
 from moorage.objects.model.workload import StatefulSet
 
 from .naming import stable_uid
-from .ownership import controller_reference
+from .ownership import controller_reference, refers_to
 
 _CLAIM_PENDING = PersistentVolumeClaimStatus(phase="Pending")
 
@@ -52,6 +52,8 @@ def with_claims(obj: StatefulSet, ordinal: int, spec: PodSpec) -> PodSpec:
 def claims_of(obj: StatefulSet, ordinal: int) -> list[PersistentVolumeClaim]:
     """Make the claims of one pod of a StatefulSet, with the labels by which the StatefulSet selects.
 
+    They are owned by a StatefulSet that has them deleted with it.
+
     Parameters
     ----------
     obj : StatefulSet
@@ -63,12 +65,47 @@ def claims_of(obj: StatefulSet, ordinal: int) -> list[PersistentVolumeClaim]:
     list of PersistentVolumeClaim
     """
     selected = obj.spec.selector.match_labels if obj.spec.selector else {}
-    claims = []
+    is_owner = obj.spec.persistent_volume_claim_retention_policy.when_deleted == "Delete"
+    owners, claims = controller_reference(obj) if is_owner else (), []
     for template in obj.spec.volume_claim_templates:
         meta = template.metadata
         labelled = replace(template, metadata=replace(meta, labels=meta.labels | selected))
-        claims.append(_new_claim(obj, _claim_name(template, obj, ordinal), labelled))
+        claims.append(_new_claim(obj, _claim_name(template, obj, ordinal), labelled, owners))
     return claims
+
+
+def claim_owners(
+    obj: StatefulSet, pod: Pod, is_surplus: bool, claim: PersistentVolumeClaim
+) -> tuple[OwnerReference, ...]:
+    """Return the owner references of a claim by the retention policy of its StatefulSet (kubernetes v1.36,
+    updateClaimOwnerRefForSetAndPod).
+
+    The owner is the StatefulSet or the pod with which the claim is to be deleted. References to a former
+    StatefulSet or pod of the name stay; a claim with another controller gets none.
+
+    Parameters
+    ----------
+    obj : StatefulSet
+    pod : Pod
+        That has the claim.
+    is_surplus : bool
+        Whether the pod is beyond the replicas.
+    claim : PersistentVolumeClaim
+
+    Returns
+    -------
+    tuple of OwnerReference
+    """
+    policy, references = obj.spec.persistent_volume_claim_retention_policy, claim.metadata.owner_references
+    own = {(one.kind, one.name): one for one in (obj, pod)}
+    others = tuple(one for one in references if (one.kind, one.name) not in own)
+    if any(not refers_to(one, own[one.kind, one.name]) for one in references if one not in others):
+        return references
+    if any(one.controller for one in others):
+        return others
+    if is_surplus and policy.when_scaled == "Delete":
+        return others + controller_reference(pod)
+    return others + controller_reference(obj) if policy.when_deleted == "Delete" else others
 
 
 def _claim_name(template: PersistentVolumeClaimTemplate, obj: StatefulSet, ordinal: int) -> str:

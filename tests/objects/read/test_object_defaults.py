@@ -151,13 +151,33 @@ def test_global_default_class_is_the_lowest() -> None:
     assert (filled[1].spec.priority, filled[1].spec.priority_class_name) == (8, "")
 
 
-def test_own_preemption_policy_wins() -> None:
+@pytest.mark.parametrize(
+    ("name", "own", "computed"),
+    [
+        ("vip", "PreemptLowerPriority", "Never"),
+        ("plain", "Never", "PreemptLowerPriority"),
+        ("", "Never", "PreemptLowerPriority"),
+    ],
+)
+def test_the_class_decides_on_preemption(name: str, own: str, computed: str) -> None:
     vip = make("PriorityClass", "vip", value=1, preemptionPolicy="Never")
+    classes = (vip, make("PriorityClass", "plain", value=1))
+    spec = {"priorityClassName": name}
+    with pytest.raises(InputError) as caught:
+        defaults([pod("p", spec | {"preemptionPolicy": own}), *classes])
+    assert str(caught.value) == (
+        f"Pod default/p: spec.preemptionPolicy: the string value of PreemptionPolicy ({own}) must not be "
+        f"provided in pod spec; priority admission controller computed {computed} from the given "
+        "PriorityClass name"
+    )
     filled = defaults(
-        [pod("p", {"priorityClassName": "vip", "preemptionPolicy": "PreemptLowerPriority"}), vip]
-    )[0]
-    assert isinstance(filled, Pod)
-    assert filled.spec.preemption_policy == "PreemptLowerPriority"
+        [
+            pod("p", spec | {"preemptionPolicy": computed}),
+            pod("q", {"priority": 1, "preemptionPolicy": own}),
+            *classes,
+        ]
+    )
+    assert [one.spec.preemption_policy for one in filled if isinstance(one, Pod)] == [computed, own]
 
 
 def test_unknown_class() -> None:

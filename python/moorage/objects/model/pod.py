@@ -303,14 +303,6 @@ class PodResourceClaim(Struct, frozen=True):
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
 
-    def check(self) -> None:
-        names = "`resourceClaimName`, `resourceClaimTemplateName`"
-        if self.resource_claim_name is None and self.resource_claim_template_name is None:
-            raise InputError(f"must specify one of: {names}")
-        if self.resource_claim_name is not None and self.resource_claim_template_name is not None:
-            text = names.replace(", ", " or ")
-            raise InputError(f"at most one of {text} may be specified")
-
 
 def _check_containers(containers: tuple[Container, ...]) -> None:
     if not containers:
@@ -349,6 +341,7 @@ class ContainerStatus(Struct, frozen=True):
     """Status of a container."""
 
     name: str = ""
+    restart_count: Int32 = 0
     allocated_resources: Resources = {}
     resources: ResourceRequirements | None = None
 

@@ -61,6 +61,13 @@ def _claims(spec: PodSpec) -> Set[str]:
     for at, claim in enumerate(spec.resource_claims):
         if claim.name in names:
             _duplicate(claim.name, f"resourceClaims[{at}].name")
+        given = claim.resource_claim_name is not None, claim.resource_claim_template_name is not None
+        if given == (False, False):
+            text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            raise InputError(text, path=f"resourceClaims[{at}]")
+        if given == (True, True):
+            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            raise InputError(text, path=f"resourceClaims[{at}]")
         names.add(claim.name)
     return names
 

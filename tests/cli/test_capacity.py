@@ -110,7 +110,8 @@ def test_a_gated_template_is_told(capsys: pytest.CaptureFixture[str], tmp_path: 
 # ---- the workload of a file, and the objects on which it depends -------------------------------------------
 
 CLUSTER = """
-{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "20"}}}
+{apiVersion: v1, kind: Node, metadata: {name: n1, labels: {kubernetes.io/hostname: n1}},
+  status: {allocatable: {cpu: "4", memory: 8Gi, pods: "20"}}}
 ---
 {apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: n1},
   spec: {drivers: [{name: csi.x, nodeID: n1, allocatable: {count: 2}}]}}
@@ -166,6 +167,32 @@ def test_the_template_counts_whatever_the_replicas_are(
     obj: dict[str, Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert counted(capsys, tmp_path, obj)[0] == 4
+
+
+def test_a_deployment_of_the_cluster_is_scaled_up(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Spread constraints count its pods by the hash that its ReplicaSet has."""
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": LABELS,
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    spec = {**SPEC, "topologySpreadConstraints": [spread]}
+    labels = {"app": "web", "pod-template-hash": "real"}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    names = {"name": "web", "kind": "Deployment", "apiVersion": "apps/v1", "uid": "u", "controller": True}
+    status = {"allocatable": {"cpu": "1", "memory": "8Gi", "pods": "9"}}
+    cluster: list[dict[str, Any]] = [
+        made("Node", status=status)
+        | {"metadata": {"name": "n2", "labels": {"kubernetes.io/hostname": "n2"}}},
+        workload("ReplicaSet", template=template, selector={"matchLabels": labels}, replicas=1)
+        | {"metadata": {"name": "web-real", "ownerReferences": [names]}},
+        made("Pod", spec={**spec, "nodeName": "n1"}) | {"metadata": {"name": "old", "labels": labels}},
+    ]
+    deployment = workload("Deployment", template={**TEMPLATE, "spec": spec}, replicas=1)
+    assert counted(capsys, tmp_path, deployment, cluster=cluster)[0] == 2
+    assert counted(capsys, tmp_path, deployment, cluster=[cluster[0], cluster[2]])[0] == 3
 
 
 def test_each_replica_of_a_stateful_set_has_volumes_of_its_own(

@@ -72,7 +72,6 @@ def capacity(
     from moorage.cli.output.capacity_output import write_capacity
     from moorage.cli.output.cluster_capacity import write_compatible
     from moorage.cli.runs.pod_templates import read_template
-    from moorage.objects.model.workload import PriorityClass
     from moorage.scheduler import Scheduler
 
     if compatible and output in ("csv", "markdown", "html"):
@@ -81,8 +80,7 @@ def capacity(
     namespace = options["namespace"] or "default"
     with Stages("reading", "counting") as stage:
         cluster = _without(load_input(options), exclude_nodes)
-        classes = [one for one in cluster.others if isinstance(one, PriorityClass)]
-        read = [read_template(text, classes, options["validate"], namespace) for text in templates]
+        read = [read_template(text, cluster, options["validate"], namespace) for text in templates]
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()

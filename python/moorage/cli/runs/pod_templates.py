@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -25,7 +25,9 @@ from moorage.objects.model.workload import (
 from moorage.objects.read.cluster_builder import complete
 from moorage.objects.read.load import in_namespace, read_objects
 from moorage.objects.validate.field_validation import ValidationMode
+from moorage.objects.workloads.deployment_rollout import find_new_replica_set
 from moorage.objects.workloads.expand_workloads import expand_workloads
+from moorage.objects.workloads.ownership import refers_to
 
 OPTION = "--pod"
 _REPLICATED = (
@@ -55,16 +57,14 @@ class Template(NamedTuple):
     warnings: list[str]
 
 
-def read_template(
-    text: str, classes: Iterable[PriorityClass], validate: ValidationMode, namespace: str
-) -> Template:
+def read_template(text: str, cluster: Cluster, validate: ValidationMode, namespace: str) -> Template:
     """Read ``FILE`` or ``FILE=N``.
 
     Parameters
     ----------
     text : str
-    classes : iterable of PriorityClass
-        Those of the cluster.
+    cluster : Cluster
+        Has the priority classes, and the ReplicaSets that a Deployment has already.
     validate : {"strict", "warn", "ignore"}
     namespace : str
         Of objects that name none.
@@ -83,6 +83,7 @@ def read_template(
     if not share:
         raise InputError("a round has at least one replica of each", source=OPTION, obj=text)
     read = read_objects(file, validate=validate, namespace=namespace, next_jobs=True)
+    classes = [one for one in cluster.others if isinstance(one, PriorityClass)]
     completed = complete(in_namespace(read.objects, namespace), read.origins, classes, admitted=True)
     counted = [obj for obj in completed.objects if isinstance(obj, _COUNTED)]
     others = [obj for obj in completed.objects if not isinstance(obj, _COUNTED)]
@@ -92,7 +93,7 @@ def read_template(
         message = f"one pod or workload is needed; there are {len(tops)}{left_out}"
         raise InputError(message, source=OPTION, obj=file)
     try:
-        pod = _pod_of(tops[0])
+        pod = _pod_of(tops[0], cluster)
     except InputError as error:
         raise error.located(source=file, obj=f"{tops[0].kind} {tops[0].key}") from None
     return Template(pod, share, others, completed.warnings + read.warnings)
@@ -111,15 +112,22 @@ def _tops(objects: Sequence[Object]) -> list[Object]:
     return list(tops.values())
 
 
-def _pod_of(obj: Object) -> Pod:
+def _pod_of(obj: Object, cluster: Cluster) -> Pod:
     """Return the pod that a workload would create for one replica more, however many it has now."""
     if isinstance(obj, DaemonSet):
         raise InputError("it has a pod for each node, and no replicas to count")
+    if isinstance(obj, Deployment):
+        sets = [one for one in cluster.others if isinstance(one, ReplicaSet) and _is_owned(one, obj)]
+        obj = find_new_replica_set(obj, sets) or obj
     pods = _pods_of(obj)
     templates = {pod.metadata.controller() for pod in pods}
     if len(templates) != 1:
         raise InputError(f"its pods have {len(templates)} templates: give each of them as a pod")
     return _with_own_volumes(pods[0], obj) if isinstance(obj, StatefulSet) else pods[0]
+
+
+def _is_owned(one: Object, owner: Object) -> bool:
+    return one.namespace == owner.namespace and refers_to(one.metadata.controller(), owner)
 
 
 def _pods_of(obj: Object) -> list[Pod]:

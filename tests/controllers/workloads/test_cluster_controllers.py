@@ -193,6 +193,52 @@ def test_of_equal_pods_the_newest_on_the_fullest_node_goes() -> None:
     assert cheap.name not in pods(one)
 
 
+def ready(since: str, status: str = "True") -> dict[str, Any]:
+    condition = {"type": "Ready", "status": status, "lastTransitionTime": since}
+    return {"phase": "Running", "conditions": [condition]}
+
+
+def restarted(number: int, **rest: Any) -> dict[str, Any]:
+    return {"phase": "Running", "containerStatuses": [{"name": "c", "restartCount": number}]} | rest
+
+
+OLD, YOUNG, NOW = "2025-01-01T00:00:00Z", "2025-01-01T00:05:00Z", "2025-01-08T00:00:00Z"
+
+
+@pytest.mark.parametrize(("kind", "field"), [("ReplicaSet", "replicas"), ("Job", "parallelism")])
+@pytest.mark.parametrize(
+    ("first", "second", "gone"),
+    [
+        ({**ready(OLD), "phase": "Pending"}, ready(OLD, "False"), "first"),
+        ({"phase": "Pending"}, ready(OLD, "False"), "second"),
+        (ready(OLD, "False"), ready(OLD), "first"),
+        (ready(OLD), ready(NOW), "second"),
+        (ready(OLD), ready(YOUNG), "by age"),
+        (restarted(4), restarted(5), "second"),
+        (restarted(4, **ready(OLD)), restarted(5, **ready(NOW)), "second"),
+    ],
+)
+def test_which_of_two_pods_goes(
+    kind: str, field: str, first: dict[str, Any], second: dict[str, Any], gone: str
+) -> None:
+    its = [
+        pod(
+            uid,
+            {"nodeName": "n"},
+            metadata=owned(kind, "web", creationTimestamp=NOW) | {"uid": uid},
+            status=status,
+        )
+        for uid, status in (("first", first), ("second", second))
+    ]
+    one = scheduler(machine("n"), workload(kind, "web", {field: 2}), *its)
+    assert set(pods(one)) == {"first", "second"}
+    owner: Any = one.client.get(kind, "web", "default")
+    one.client.update(replace(owner, spec=replace(owner.spec, **{field: 1})))
+    if gone == "by age":  # of one power of two, so that the lower UID decides; of a Job the newer one goes
+        gone = "first" if kind == "ReplicaSet" else "second"
+    assert {"first", "second"} - set(pods(one)) == {gone}
+
+
 def test_claims_of_ephemeral_volumes_come_and_go_with_their_pod() -> None:
     volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "x"}}}}]
     spec = {"replicas": 1, "template": template("web", volumes=volumes)}

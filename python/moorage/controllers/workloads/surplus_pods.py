@@ -1,9 +1,13 @@
-"""Which pods of a workload are deleted if it has too many (kubernetes v1.36, ActivePodsWithRanks)."""
+"""Which pods of a workload are deleted if it has too many (kubernetes v1.36, controller_utils.go)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import cmp_to_key
+from math import inf, log2
+from typing import NamedTuple
 
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
@@ -14,13 +18,16 @@ from moorage.objects.workloads.ownership import is_active, is_healthy
 from .store_control import StoreControl
 
 _COST = "controller.kubernetes.io/pod-deletion-cost"
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def surplus_pods(control: StoreControl, obj: Object, related: Callable[[Object], Sequence[Pod]]) -> list[Pod]:
     """Return the pods that the controller of a workload deletes, in order.
 
-    Pods without a node go first, then those that are not ready, those of lower deletion cost, those on nodes
-    with more pods of the same Deployment, and newer ones.
+    Pods without a node go first, then those in an earlier phase, those that are not ready, those of lower
+    deletion cost, those on nodes with more pods of the same Deployment, those that became ready later, those
+    with more restarts, and those created later. Ages are compared by their powers of two, and where these are
+    equal the pod of the lower UID goes. Of a Job the cost and the node do not count, and ages are exact.
 
     Parameters
     ----------
@@ -43,14 +50,81 @@ def surplus_pods(control: StoreControl, obj: Object, related: Callable[[Object],
     if wanted is None or control.active(obj) <= wanted:
         return []
     pods = [pod for pod in control.owned(obj) if is_active(pod)]
-    on = Counter(pod.spec.node_name for pod in related(obj))
-    pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.name), reverse=True)
-    pods.sort(key=lambda pod: _rank(pod, on[pod.spec.node_name]))
+    pods.sort(key=lambda pod: pod.name, reverse=True)  # those that are alike go in this order
+    if isinstance(obj, Job):
+        ranks = {pod.name: _Rank.of(pod, 0, 0, None) for pod in pods}
+    else:
+        on, now = Counter(pod.spec.node_name for pod in related(obj)), control.client.now()
+        ranks = {pod.name: _Rank.of(pod, _cost(pod), -on[pod.spec.node_name], now) for pod in pods}
+    order = cmp_to_key(_Rank.compare)
+    pods.sort(key=lambda pod: order(ranks[pod.name]))
     return pods[: len(pods) - wanted]
 
 
-def _rank(pod: Pod, near: int) -> tuple[bool, bool, int, int]:
+class _Age(NamedTuple):
+    """When something was, and its rank: the lower one goes first. What has not been has the lowest."""
+
+    time: float
+    rank: float
+
+    @classmethod
+    def of(cls, text: str | None, now: float | None) -> _Age:
+        try:
+            time = datetime.fromisoformat(text or "").timestamp()
+        except ValueError:  # times of conditions are not validated
+            return cls(-inf, -inf)
+        if now is None:
+            return cls(time, -time)
+        return cls(time, int(log2((now - time) * 1e9)) if now > time else -1)  # of nanoseconds
+
+
+class _Rank(NamedTuple):
+    """What decides which of two pods goes first."""
+
+    state: tuple[bool, int, bool, int, int]
+    ready: _Age
+    restarts: tuple[int, int]
+    created: _Age
+    uid: str
+
+    @classmethod
+    def of(cls, pod: Pod, cost: int, near: int, now: float | None) -> _Rank:
+        """Without `now` the order of ages is exact."""
+        is_ready, since, phase = is_healthy(pod), None, pod.status.phase
+        told = next((one for one in pod.status.conditions if one.type == "Ready"), None)
+        if is_ready and told is None:
+            phase = "Running"  # there is no kubelet to say so
+        elif is_ready and told is not None:
+            since = told.last_transition_time
+        state = bool(pod.spec.node_name), _PHASES.get(phase, 0), is_ready, cost, near
+        created = _Age.of(pod.metadata.creation_timestamp, now)
+        return cls(state, _Age.of(since, now), _restarts(pod), created, pod.metadata.uid)
+
+    def compare(self, other: _Rank) -> int:
+        """Return a negative number if this one goes first, and a positive one if the other one does."""
+        if self.state != other.state:
+            return -1 if self.state < other.state else 1
+        if self.ready.time != other.ready.time:
+            return self._by_age(self.ready, other, other.ready)
+        if self.restarts != other.restarts:
+            return -1 if self.restarts > other.restarts else 1
+        if self.created.time != other.created.time:
+            return self._by_age(self.created, other, other.created)
+        return 0
+
+    def _by_age(self, age: _Age, other: _Rank, its_age: _Age) -> int:
+        return -1 if (age.rank, self.uid) < (its_age.rank, other.uid) else 1
+
+
+def _cost(pod: Pod) -> int:
     cost = pod.metadata.annotations.get(_COST, "")
     digits = cost.removeprefix("-")
-    value = int(cost) if digits.isdecimal() and len(digits) < 11 else 0
-    return bool(pod.spec.node_name), is_healthy(pod), value, -near
+    return int(cost) if digits.isdecimal() and len(digits) < 11 else 0
+
+
+def _restarts(pod: Pod) -> tuple[int, int]:
+    """Return the most restarts of a container and of a sidecar."""
+    sidecars = {one.name for one in pod.spec.init_containers if one.restart_policy == "Always"}
+    of_sidecars = (one.restart_count for one in pod.status.init_container_statuses if one.name in sidecars)
+    regular = (one.restart_count for one in pod.status.container_statuses)
+    return max(regular, default=0), max(of_sidecars, default=0)

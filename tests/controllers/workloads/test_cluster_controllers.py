@@ -20,6 +20,7 @@ from tests.controllers.workloads.make import (
 from tests.objects.make import make, owned, pod, workload
 
 import moorage as mo
+from moorage.controllers.workloads.claim_protection import PROTECTION
 from moorage.objects import Object, build_cluster
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import Pod
@@ -161,6 +162,26 @@ def test_an_owner_that_is_made_again_does_not_keep_what_the_first_owned() -> Non
     one.client.create(replace(old, metadata=replace(old.metadata, uid="second")))
     assert len(pods(one)) == 2
     assert before.isdisjoint(pods(one))
+
+
+def test_a_namespace_takes_what_is_in_it() -> None:
+    there: dict[str, Any] = {"metadata": {"namespace": "foo"}}
+    gone = PodDisruptionBudget, PersistentVolumeClaim, Deployment, ReplicaSet
+    one = scheduler(
+        machine("n"),
+        pod("p"),
+        pod("q", **there),
+        workload("Deployment", "web", {"replicas": 2}, **there),
+        make("PersistentVolumeClaim", "c", metadata=there["metadata"] | {"finalizers": [PROTECTION]}),
+        make("PodDisruptionBudget", "b", {"selector": {}, "minAvailable": 1}, **there),
+    )
+    assert len(pods(one)) == 4
+    assert all(one.client.list(kind)[0] for kind in gone)
+    branch = one.fork()
+    for each in (one, branch):
+        each.delete("ns/foo")
+        assert list(pods(each)) == ["p"]
+        assert not any(each.client.list(kind)[0] for kind in gone)
 
 
 def test_orphans_are_adopted() -> None:

@@ -18,7 +18,7 @@ from moorage._core.base.watch_events import Notice, WatchEvent, of_dependents
 from moorage.cache import SchedulerCache
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.meta import Object, OwnerReference
-from moorage.objects.model.node import Node
+from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
@@ -38,6 +38,7 @@ from moorage.objects.workloads.ownership import is_active, refers_to
 from moorage.objects.workloads.revisions import is_updated, mark_of
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, ObjectStore
 from moorage.store.informers.handler_functions import HandlerFunctions, last_state
+from moorage.store.kinds import is_namespaced
 
 from .availability import Availability
 from .claim_protection import ClaimProtection, claim_keys
@@ -113,6 +114,8 @@ class ClusterControllers:
         nodes = HandlerFunctions(self._note_new_node, self._note_changed_node, self._note_lost_node)
         informers.informer(Node).add_event_handler(nodes)
         informers.informer(PodDisruptionBudget).add_event_handler(self.budgets)
+        namespaces = HandlerFunctions[Namespace](lambda _: None, lambda _, __: None, self.note_deletion)
+        informers.informer(Namespace).add_event_handler(namespaces)
         deleted = HandlerFunctions(self.claims.note, lambda _, new: self.claims.note(new), lambda _: None)
         informers.informer(PersistentVolumeClaim).add_event_handler(deleted)
         informers.informer(Pod).add_event_handler(PodEvents(self))
@@ -284,13 +287,22 @@ class ClusterControllers:
         return self._client.changes != before
 
     def _collect(self, owner: Object) -> None:
-        """Delete the dependents of an object that is gone, unless they have another owner left."""
+        """Delete what is in a namespace that is gone, or the dependents of another object, unless they have
+        another owner left."""
+        if isinstance(owner, Namespace):
+            for kind in filter(is_namespaced, self._client.changed_since(-1)):
+                for obj in self._client.list(kind, owner.name)[0]:
+                    self._delete(obj)
         for copy in self._dependents:
             for obj in dependents(copy, owner):
                 if not any(self._exists(obj, reference) for reference in obj.metadata.owner_references):
-                    self.control.delete(obj)
-                    if isinstance(obj, PersistentVolumeClaim):  # at once: the next pod may need its name
-                        self.claims.release(obj)
+                    self._delete(obj)
+
+    def _delete(self, obj: Object) -> None:
+        """Delete an object, and let a claim go at once that no pod uses: the next pod may need its name."""
+        self.control.delete(obj)
+        if isinstance(obj, PersistentVolumeClaim):
+            self.claims.release(obj)
 
     def _exists(self, obj: Object, reference: OwnerReference) -> bool:
         """Whether an owner of an object exists; one of a kind that is not followed does."""

@@ -46,6 +46,30 @@ def limit_range(*items: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+DEFAULT_LIMIT = limit_range({"type": "Container", "default": {"cpu": "1"}})
+PORTS = [{"name": name, "ports": [{"containerPort": 80}]} for name in "cd"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
+            'resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
+        ),
+        ({"containers": PORTS, "hostNetwork": True}, 'ports[0].hostPort: Duplicate value: "TCP//80"'),
+    ],
+)
+def test_defaults_that_contradict_the_pod(spec: dict[str, Any], text: str, cluster: Any) -> None:
+    of_template = deployment(1)
+    of_template["spec"]["template"]["spec"] = spec
+    for obj in (pod(**spec), of_template):
+        found = cluster(DEFAULT_LIMIT, obj)
+        ((refused, message),) = found.refused
+        assert message.startswith(f'Pod "{refused.name}" is invalid: spec.containers[')
+        assert message.endswith(text)
+
+
 def deployment(replicas: int, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",

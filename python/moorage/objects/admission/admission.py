@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from moorage.errors import MoorageError
+from moorage.errors import InputError, MoorageError
 from moorage.objects.model.admission_policies import LimitRange, ResourceQuota, RuntimeClass
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod, PodSpec
+from moorage.objects.validate.pod_rules import check_pod_spec
 
 from .limit_ranges import violations, with_defaults
 from .pod_resources import Quantities
@@ -24,11 +25,13 @@ class RefusedError(MoorageError):
 
 
 class _Template(NamedTuple):
-    """The outcome of admission for a pod spec, but for quotas."""
+    """The outcome of admission for a spec, but for quotas: `refusal` is of a plugin, `invalid` of the rules
+    for the admitted spec."""
 
     original: PodSpec
     spec: PodSpec
     refusal: str
+    invalid: str
     usage: Quantities
 
 
@@ -40,6 +43,9 @@ class Admission:
       defaults (`default_pod_spec`), as are the tolerations of DefaultTolerationSeconds.
     - **RuntimeClass:** overhead, node selector and tolerations of the class.
     - **ResourceQuota:** the usage of the pods so far and of the new one must not exceed a quota.
+
+    The parts of the spec that results must not contradict each other (see `check_pod_spec`): a default limit
+    may be below a request.
 
     A pod with a value in ``spec.priority`` keeps it, also if the API server would compute another one. Other
     default plugins change nothing that scheduling reads. PodTolerationRestriction and
@@ -87,14 +93,15 @@ class Admission:
         RefusedError
             The pod is refused.
         """
-        template = self._template(pod)
+        template, name = self._template(pod), pod.name or pod.metadata.generate_name
+        if template.invalid:
+            raise RefusedError(f'Pod "{name}" is invalid: {template.invalid}')
         try:
             if template.refusal:
                 raise NotAdmittedError(template.refusal)
             if pod.namespace in self._quotas:
                 self._charge(pod, template)
         except NotAdmittedError as error:
-            name = pod.name or pod.metadata.generate_name
             raise RefusedError(f'pods "{name}" is forbidden: {error}') from None
         return pod if template.spec is pod.spec else replace(pod, spec=template.spec)
 
@@ -106,7 +113,8 @@ class Admission:
         pod : Pod
         """
         template = self._template(pod)
-        return bool(template.refusal) or template.spec is not pod.spec or pod.namespace in self._quotas
+        is_refused = bool(template.refusal or template.invalid)
+        return is_refused or template.spec is not pod.spec or pod.namespace in self._quotas
 
     def _template(self, pod: Pod) -> _Template:
         key = pod.namespace, id(pod.spec)
@@ -116,7 +124,7 @@ class Admission:
         return found
 
     def _admit_spec(self, pod: Pod) -> _Template:
-        """Run all plugins but ResourceQuota."""
+        """Run all plugins but ResourceQuota, and check what they made of the spec."""
         original, limit_ranges = pod.spec, self._limit_ranges.get(pod.namespace, ())
         try:
             spec = with_defaults(original, limit_ranges)
@@ -128,10 +136,13 @@ class Admission:
                 texts = list(dict.fromkeys(violations(changed, limit_range)))
                 if texts:
                     raise NotAdmittedError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+            check_pod_spec(spec)
         except NotAdmittedError as error:
-            return _Template(original, original, str(error), {})
+            return _Template(original, original, str(error), "", {})
+        except InputError as error:
+            return _Template(original, original, "", str(error.located(path="spec")), {})
         spec = original if spec == original else spec
-        return _Template(original, spec, "", usage(changed) if pod.namespace in self._quotas else {})
+        return _Template(original, spec, "", "", usage(changed) if pod.namespace in self._quotas else {})
 
     def _charge(self, pod: Pod, template: _Template) -> None:
         """Check the quotas of the pod's namespace, and add its usage to those that count it."""

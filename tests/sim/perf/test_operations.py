@@ -14,7 +14,7 @@ from moorage.sim.perf.measured_run import MeasuredRun
 from moorage.sim.perf.object_templates import ObjectTemplate
 from moorage.sim.perf.ops import WorkloadFailedError
 from moorage.sim.perf.pods import PodRun
-from tests.sim.perf.make import NODE, POD, nodes, placements, pods, run_of, run_ops, workload
+from tests.sim.perf.make import BIG, NODE, POD, nodes, placements, pods, run_of, run_ops, workload
 
 
 def test_pods_are_deleted_at_their_rate_in_the_order_of_names(tmp_path: Path) -> None:
@@ -71,13 +71,20 @@ def test_pods_with_finalizers_stay_where_they_are(tmp_path: Path) -> None:
     assert all(pod.metadata.deletion_timestamp for info in on_nodes.nodes.values() for pod in info.pods)
 
 
-def test_steady_state_replaces_each_placed_pod(tmp_path: Path) -> None:
-    steady = pods(3, steadyState=True, duration="2s", collectMetrics=True)
-    run = run_ops(tmp_path, nodes(2), steady, rate=100)
-    assert run.clock.exact == 2
+def test_steady_state_starts_over_when_all_pods_are_placed(tmp_path: Path) -> None:
+    """And deletes all pods of the namespace then, those of others, too."""
+    steady = pods(3, steadyState=True, duration="2s", collectMetrics=True, namespace="n")
+    run = run_ops(tmp_path, nodes(2), pods(1, namespace="n"), pods(1), steady, rate=100)
+    assert run.clock.exact == 2 + Fraction(2, 100)
     assert run.meter.pods == 200
-    assert placements(run) == {}
-    assert run.scheduler.table.requested["pods"].sum() == 0
+    assert placements(run).keys() == {"namespace-2/pod-0", "n/pod-199", "n/pod-200"}
+    assert run.scheduler.table.requested["pods"].sum() == 3
+    files = {"big.yaml": BIG}
+    steady = pods(4, steadyState=True, duration="5s", collectMetrics=True, podTemplatePath="big.yaml")
+    assert run_ops(tmp_path, nodes(2), steady, files=files).meter.pods == 2
+    steady["podTemplatePath"] = "named.yaml"
+    files = {"named.yaml": POD.replace("generateName: pod-", "name: pod")}
+    assert run_ops(tmp_path, nodes(1), steady | {"count": 1}, files=files, rate=10).meter.pods == 50
     with pytest.raises(WorkloadFailedError, match="no pod was placed"):
         run_ops(tmp_path, pods(3, steadyState=True, duration="2s"))
 

@@ -90,6 +90,51 @@ def test_create_ends_after_its_number(tmp_path: Path) -> None:
     assert list(placements(run)) == ["namespace-1/pod-0", "namespace-1/pod-1", "namespace-1/pod-2"]
 
 
+@pytest.mark.parametrize(
+    ("name", "mode", "created"), [("p", "create", 1), ("p", "recreate", 4), ("p-0", "recreate", 4)]
+)
+def test_what_churn_cannot_create_is_left_out(tmp_path: Path, name: str, mode: str, created: int) -> None:
+    """As its name is taken: of three ticks in mode recreate, one creates, one does nothing, one deletes."""
+    files = {"named.yaml": POD.replace("generateName: pod-", f"name: {name}")}
+    op = churn("named.yaml", mode=mode, number=2, intervalMilliseconds=100)
+    run = run_ops(tmp_path, nodes(1), op, {"opcode": "sleep", "duration": "1s"}, files=files)
+    assert len(run.operations.runs) == created
+    service = {"service.yaml": "kind: Service\nmetadata: {name: s}\nspec: {selector: {a: b}}\n"}
+    op = churn("service.yaml", mode=mode, number=2, intervalMilliseconds=100)
+    run = run_ops(tmp_path, nodes(1), op, {"opcode": "sleep", "duration": "1s"}, files=service)
+    assert run.operations.ticks == (2 if mode == "create" else 10)
+
+
+# ---- barriers ---------------------------------------------------------------------------------------------
+
+
+def test_a_barrier_waits_for_as_many_pods_as_nobody_waited_for(tmp_path: Path) -> None:
+    """In namespaces that others than churn made, and whichever pods they are."""
+    files = {"big.yaml": BIG}
+    big = {"podTemplatePath": "big.yaml"}
+    op = churn("big.yaml", number=2, intervalMilliseconds=100)
+    sleep = {"opcode": "sleep", "duration": "1s"}
+    late = pods(1, skipWaitToCompletion=True)
+    run = run_ops(tmp_path, nodes(1), op, sleep, late, {"opcode": "barrier"}, files=files)
+    assert placements(run).keys() == {"namespace-1/pod-0", "namespace-3/pod-0"}
+    there, late = pods(2, namespace="n"), pods(2, namespace="n", skipWaitToCompletion=True, **big)
+    run = run_ops(tmp_path, nodes(1), there, late, {"opcode": "barrier"}, files=files)
+    assert run.clock.exact == Fraction(2, 500)
+    labelled = {"opcode": "barrier", "labelSelector": {"a": "b"}}
+    with pytest.raises(WorkloadFailedError, match="pods fit nowhere"):
+        run_ops(tmp_path, nodes(1), there, late, labelled, files=files)
+
+
+def test_a_barrier_knows_no_namespace_that_it_has_waited_for(tmp_path: Path) -> None:
+    barrier = {"opcode": "barrier", "namespaces": ["n"]}
+    attempted = barrier | {"stageRequirement": "Attempted"}
+    ops = [nodes(1), pods(1, namespace="n", skipWaitToCompletion=True)]
+    assert len(placements(run_ops(tmp_path, *ops, attempted, attempted, barrier))) == 1
+    for others in ([], [*ops, {"opcode": "barrier"}], [churn("pod.yaml", namespace="n")]):
+        with pytest.raises(WorkloadFailedError, match=r"^unknown namespace n$"):
+            run_ops(tmp_path, *others, barrier)
+
+
 # ---- pods that wait ---------------------------------------------------------------------------------------
 
 

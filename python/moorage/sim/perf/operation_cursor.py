@@ -51,6 +51,10 @@ class Operations:
         All pods that were created, deleted ones included.
     known : dict of str to (PodRun, int)
         By ``namespace/name`` of a pod, its run and its index in the run.
+    wanted : dict of str to int
+        By namespace, the number of pods that a barrier waits for.
+    tries : int
+        Number of attempts that ended, and of pods that were gated as they were created.
     init_pods : int
         Number of pods that were created and not measured.
     ticks : int
@@ -62,7 +66,7 @@ class Operations:
     placed : list of (PodRun, int)
         Runs and indices of the pods that the last batch placed.
     on_placed : callable or None
-        Called with the run and the index of each placed pod.
+        Called with the run of each placed pod.
     """
 
     at = 0
@@ -83,10 +87,11 @@ class Operations:
         self.runs: list[PodRun] = []
         self.known: dict[str, tuple[PodRun, int]] = {}
         self.window: Window | None = None
-        self.init_pods = self.ticks = self.preemptors = self.victims = self.failures = 0
+        self.wanted: dict[str, int] = {}
+        self.tries = self.init_pods = self.ticks = self.preemptors = self.victims = self.failures = 0
         self.placed: list[tuple[PodRun, int]] = []
         self._evicted: list[Collection[str]] = []  # in the current batch
-        self.on_placed: Callable[[PodRun, int], None] | None = None
+        self.on_placed: Callable[[PodRun], None] | None = None
         self._run, self._is_over = run, is_over
         self._read = cache(read_template)
         self._failure: Failure | None = None  # why the last failed pod was not placed
@@ -185,10 +190,10 @@ class Operations:
         self._has_tried = run.try_batch(max(1, limit))
         self.note_gone(chain.from_iterable(self._evicted))
         self._evicted.clear()
+        self.tries += len(self.placed)
         if self.on_placed is not None:
-            for pod_run, number in self.placed:
-                if pod_run.state[number] >= 0:
-                    self.on_placed(pod_run, number)
+            for pod_run, _ in self.placed:
+                self.on_placed(pod_run)
         if not self._has_tried:
             return
         failures, victims = self._had
@@ -295,6 +300,7 @@ class Operations:
                 last, nominates = failure, bool(failure.nominated_node)
                 self._failure = failure
             self.failures += 1
+            self.tries += 1
             self.preemptors += nominates
 
     def note_evictions(self, keys: Collection[str]) -> None:
@@ -391,6 +397,8 @@ class Operations:
 
         Raises
         ------
+        InputError
+            The name of a pod is taken.
         WorkloadFailedError
             A pod names an unknown profile.
         """
@@ -409,6 +417,7 @@ class Operations:
             first = self.cluster.with_claims(run) if run.template.spec.resource_claims else run.template
             if framework.run_pre_enqueue_plugins(first) is not None:
                 run.state[:] = GATED
+                self.tries += len(run)
 
     def update_pod(self, pod: Pod) -> None:
         """Replace a pod, which may remove its scheduling gates.
@@ -429,23 +438,71 @@ class Operations:
         if run.state[number] == GATED and framework.run_pre_enqueue_plugins(pod) is None:
             run.state[number] = NEW
 
-    def find(self, namespaces: Sequence[str], labels: dict[str, str]) -> Iterator[PodRun]:
+    def namespace(self, name: str, template: ObjectTemplate | None = None, index: int = 0) -> None:
+        """Create a namespace if it does not exist; barriers know it then.
+
+        Parameters
+        ----------
+        name : str
+            Name of the namespace.
+        template : ObjectTemplate, optional
+            Template of the namespace; by default it has only a name.
+        index : int, optional
+            Index of the namespace, for the template.
+        """
+        self.cluster.namespace(name, template, index)
+        self.wanted.setdefault(name, 0)
+
+    def until(self, count: int, namespace: str, labels: dict[str, str], without: Sequence[int]) -> Wait:
+        """Return a wait until there are so many pods in a namespace.
+
+        Parameters
+        ----------
+        count : int
+            Number of pods.
+        namespace : str
+            Namespace of the pods.
+        labels : dict of str to str
+            Labels that the pods have.
+        without : sequence of int
+            States of pods that do not count.
+
+        Returns
+        -------
+        Wait
+        """
+        enough_at = 0  # number of tries before which there cannot be enough, so that few looks are taken
+
+        def over() -> bool:
+            nonlocal enough_at
+            if self.tries < enough_at:
+                return False
+            chosen = self.find(namespace, labels)
+            found = sum(len(run) - sum(map(run.count, without)) for run in chosen)
+            enough_at = self.tries + count - found
+            return found >= count
+
+        return Wait(over)
+
+    def find(self, namespace: str, labels: dict[str, str], first: int = 0) -> Iterator[PodRun]:
         """Iterate over runs of pods.
 
         Parameters
         ----------
-        namespaces : sequence of str
-            Namespaces of the pods; empty for all.
+        namespace : str
+            Namespace of the pods.
         labels : dict of str to str
             Labels that the pods have.
+        first : int, optional
+            Index of the first run.
 
         Yields
         ------
         PodRun
             A run of matching pods.
         """
-        for run in self.runs:
-            if run.matches(labels) and (not namespaces or run.template.metadata.namespace in namespaces):
+        for run in self.runs[first:]:
+            if run.template.metadata.namespace == namespace and run.matches(labels):
                 yield run
 
     def sleep(self, seconds: Fraction) -> Wait:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located
@@ -62,6 +63,9 @@ class Wait(msgspec.Struct, frozen=True):
     timeout: Fraction | int = TIMEOUT
 
 
+NOT_ATTEMPTED = NEW, GONE
+WITHOUT_NODE = NEW, GONE, FAILED, GATED
+"""States of pods that do not count for what waits."""
 NOTHING: tuple[Wait, ...] = ()
 """What an operation waits for that does not wait."""
 
@@ -205,7 +209,7 @@ class CreateNamespaces(CountedOp, frozen=True):
         path = self.namespace_template_path
         template = run.template(path, {}, self.count) if path else None
         for index in range(self.count):
-            run.cluster.namespace(f"{self.prefix}-{index}", template, index)
+            run.namespace(f"{self.prefix}-{index}", template, index)
         return NOTHING
 
 
@@ -242,7 +246,7 @@ class CreatePods(TemplateOp, frozen=True):
 
     def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         namespace = self.namespace or f"namespace-{number}"
-        run.cluster.namespace(namespace)
+        run.namespace(namespace)
         template = self.template(run, self.pod_template_path or run.workload.pod_template)
         # Decoded before the measurement, so that the garbage of decoding is collected.
         runs = list(runs_of(template, self.count, namespace, run.names, self.signature_batch_size))
@@ -258,23 +262,29 @@ class CreatePods(TemplateOp, frozen=True):
             yield from self._keep_steady_state(run, runs, namespace)
         else:
             run.add(*runs)
-            if not self.skip_wait_to_completion:
+            if self.skip_wait_to_completion:
+                run.wanted[namespace] += self.count
+            else:
                 yield Wait(lambda: not any(pod_run.has(NEW, FAILED, GATED) for pod_run in reversed(runs)))
         if self.collect_metrics:
             run.measure(None)
 
     def _keep_steady_state(self, run: Operations, pods: list[PodRun], namespace: str) -> Iterator[Wait]:
-        """Keep a constant number of pods: delete each placed pod and create another one."""
-        placed_pods = 0
+        """As soon as so many pods as wanted have been placed, delete all of the namespace, and start over."""
+        placed_pods = kept = 0
 
-        def placed(pod_run: PodRun, number: int) -> None:
-            nonlocal placed_pods
+        def placed(pod_run: PodRun) -> None:
+            nonlocal placed_pods, kept
             if pod_run.template.metadata.namespace != namespace:
                 return
             placed_pods += 1
-            run.cluster.delete_pod(pod_run, number)
-            first = run.names.reserve(namespace, pod_run.template.metadata.generate_name, 1)
-            run.add(PodRun(pod_run.template, first, 1))
+            if placed_pods % (self.count or 1):
+                return
+            for old in run.find(namespace, {}, kept):
+                for index in np.flatnonzero(old.state != GONE).tolist():
+                    run.cluster.delete_pod(old, index)
+            kept = len(run.runs)
+            run.add(*(one.again(run.names) for one in pods))
 
         duration = _seconds(self.duration or "0")
         if not duration:  # the pods are left as they are, for the operations that follow
@@ -282,9 +292,7 @@ class CreatePods(TemplateOp, frozen=True):
             return
         end = run.clock.exact + duration
         run.on_placed = placed
-        for pod_run in pods:
-            for index in range(len(pod_run)):  # one at a time, since each makes room for the next
-                run.add(PodRun(pod_run.template, pod_run.first + index, 1))
+        run.add(*pods)
         yield run.sleep(end - run.clock.exact)
         run.on_placed = None
         if not placed_pods:
@@ -320,7 +328,7 @@ class DeletePods(Op, frozen=True):
     def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         chosen = [
             (pod_run.name(index), pod_run, index)
-            for pod_run in run.find((self.namespace,), self.label_selector)
+            for pod_run in run.find(self.namespace, self.label_selector)
             for index in range(len(pod_run))
             if pod_run.state[index] != GONE
         ]
@@ -330,7 +338,10 @@ class DeletePods(Op, frozen=True):
 
 
 class Churn(Op, frozen=True):
-    """Creates objects at intervals in the background; mode ``recreate`` deletes them in turn."""
+    """Creates objects at intervals in the background; mode ``recreate`` deletes them in turn.
+
+    An object whose name is taken is left out.
+    """
 
     mode: Literal["create", "recreate"]
     template_paths: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
@@ -353,7 +364,7 @@ class Churn(Op, frozen=True):
             nonlocal ticks
             for template, objects in zip(templates, created, strict=True):
                 if self.mode == "create":
-                    _create(run, template, 0, namespace)
+                    _create_new(run, template, namespace)
                 else:
                     place = ticks % self.number
                     objects[place] = _recreate(run, template, namespace, objects[place])
@@ -366,25 +377,27 @@ class Churn(Op, frozen=True):
 
 
 class Barrier(Op, frozen=True):
-    """Waits until pods are scheduled, or have been attempted."""
+    """Waits until as many pods of each namespace have nodes, or were attempted, as others did not wait for.
+
+    Pods of a namespace count if they have the labels, whoever made them. A namespace is known if an operation
+    other than churn names it, until a barrier has waited for its pods to have nodes.
+    """
 
     namespaces: tuple[str, ...] = ()
     label_selector: dict[str, str] = {}
     stage_requirement: Literal["Scheduled", "Attempted"] = "Scheduled"
 
     def execute(self, run: Operations, number: int) -> Iterable[Wait]:
-        states = (NEW,) if self.stage_requirement == "Attempted" else (NEW, FAILED, GATED)
-
-        awaited: PodRun | None = None  # asked first, as most often nothing else has to be known
-
-        def over() -> bool:
-            nonlocal awaited
-            if awaited is None or not awaited.has(*states):
-                chosen = run.find(self.namespaces, self.label_selector)
-                awaited = next((pod_run for pod_run in chosen if pod_run.has(*states)), None)
-            return awaited is None
-
-        return (Wait(over),)
+        for namespace in self.namespaces:
+            if namespace not in run.wanted:
+                raise WorkloadFailedError(f"unknown namespace {namespace}")
+        attempted = self.stage_requirement == "Attempted"
+        namespaces = self.namespaces or tuple(run.wanted)
+        for namespace in namespaces:
+            count, without = run.wanted[namespace], NOT_ATTEMPTED if attempted else WITHOUT_NODE
+            yield run.until(count, namespace, self.label_selector, without)
+        for namespace in () if attempted else namespaces:
+            run.wanted.pop(namespace, None)
 
 
 class Sleep(Op, frozen=True):
@@ -412,10 +425,10 @@ class CreateAny(TemplateOp, frozen=True, kw_only=True):
 
     def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         if self.namespace:
-            run.cluster.namespace(self.namespace)
+            run.namespace(self.namespace)
         template = self.template(run, self.template_path)
         for index in range(self.count):
-            _create(run, template, index, self.namespace)
+            _create(run, template.complete(index, self.namespace))
         return NOTHING
 
 
@@ -427,7 +440,7 @@ class CreatePodGroups(TemplateOp, frozen=True):
     kind: ClassVar[str] = "PodGroup"
 
     def execute(self, run: Operations, number: int) -> Iterable[Wait]:
-        run.cluster.namespace(self.namespace)
+        run.namespace(self.namespace)
         template = self.template(run, self.template_path)
         run.cluster.create_many(
             default_object(template.make(index, self.kind, self.namespace), CLASSES, run.cluster.names)
@@ -646,7 +659,7 @@ def _recreate(
 ) -> Object | PodRun | None:
     """Delete the object, or create it if there is none."""
     if existing is None:
-        return _create(run, template, 0, namespace)
+        return _create_new(run, template, namespace)
     if isinstance(existing, PodRun):
         run.cluster.delete_pod(existing, 0)
     else:
@@ -654,9 +667,14 @@ def _recreate(
     return None
 
 
-def _create(run: Operations, template: ObjectTemplate, index: int, namespace: str) -> Object | PodRun:
+def _create_new(run: Operations, template: ObjectTemplate, namespace: str) -> Object | PodRun | None:
+    """Create an object, unless its name is taken."""
+    obj = template.complete(0, namespace)
+    return None if run.cluster.has(obj) else _create(run, obj)
+
+
+def _create(run: Operations, obj: Object) -> Object | PodRun:
     """Create an object of any kind that scheduling reads."""
-    obj = template.complete(index, namespace)
     if not isinstance(obj, Pod):
         return run.cluster.create(obj)
     pod = run_of(obj, 1, run.names)

@@ -122,6 +122,22 @@ class PodRun:
         """
         return labels.items() <= self.template.metadata.labels.items()
 
+    def again(self, names: PodNames) -> PodRun:
+        """Return as many equal pods, which have names of their own unless the name is given.
+
+        Parameters
+        ----------
+        names : PodNames
+            Reserves the numbers of the pods.
+
+        Returns
+        -------
+        PodRun
+        """
+        meta = self.template.metadata
+        first = names.reserve(meta.namespace, meta.generate_name, len(self))
+        return PodRun(self.template, first, len(self), self.given_name)
+
     def count(self, state: int) -> int:
         return int(np.count_nonzero(self.state == state))
 
@@ -189,17 +205,10 @@ class PodNames:
         -------
         int
             The first number.
-
-        Raises
-        ------
-        InputError
-            A given name is taken.
         """
         free = self._next.get((namespace, prefix), 0)
-        if first is not None and first < free:
-            raise InputError("there is a pod of this name", obj=f"Pod {namespace}/{prefix}{first}")
         start = free if first is None else first
-        self._next[namespace, prefix] = start + count
+        self._next[namespace, prefix] = max(free, start + count)
         return start
 
 
@@ -232,7 +241,7 @@ def runs_of(
     Raises
     ------
     InputError
-        A pod is invalid, or several pods have one name.
+        A pod is invalid, or a name without index is for several pods.
     """
     if not template.by_index:
         pod = template.pod(0, namespace)
@@ -281,11 +290,6 @@ def run_of(pod: Pod, count: int, names: PodNames) -> PodRun:
     Returns
     -------
     PodRun
-
-    Raises
-    ------
-    InputError
-        A given name is taken.
     """
     meta = pod.metadata
     match = re.fullmatch(r"(.*[^0-9])(0|[1-9][0-9]{0,8})", meta.name)

@@ -66,6 +66,23 @@ class SimulatedCluster:
         self.scheduler.sync()
         return created
 
+    def has(self, obj: Object) -> bool:
+        """Whether there is an object of the same kind and name.
+
+        Parameters
+        ----------
+        obj : Object
+
+        Returns
+        -------
+        bool
+        """
+        try:
+            self.store.get(type(obj), obj.name, obj.namespace)
+        except NotFoundError:
+            return False
+        return True
+
     def create_many(self, objects: Iterable[Object]) -> None:
         """Create objects that have names and defaults.
 
@@ -128,10 +145,8 @@ class SimulatedCluster:
         index : int, optional
             Index of the namespace, for the template.
         """
-        try:
-            self.store.get(Namespace, name)
-        except NotFoundError:
-            named = Namespace(metadata=ObjectMeta(name=name))
+        named = Namespace(metadata=ObjectMeta(name=name))
+        if not self.has(named):
             self.create(named if template is None else template.make(index, "Namespace", name=name))
 
     # ---- nodes ---------------------------------------------------------------------------------------------

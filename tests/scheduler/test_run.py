@@ -197,6 +197,20 @@ def test_a_failure_holds_until_something_changes() -> None:
     assert result.unschedulable["default/p"] is not result.unschedulable["default/other"]
 
 
+@pytest.mark.parametrize("order", ["abx", "xab", "axb", "xza", "axzb"])
+def test_a_pod_that_cannot_be_read_fails_alone(order: str) -> None:
+    pods = [pod(name, requests={"cpu": "x" if name in "xz" else "1"}) for name in order]
+    one = Scheduler(Cluster(nodes=[node("n")], pods=pods))
+    result = one.run()
+    assert result.placements.keys() == {"default/a", "default/b"} & {one.key for one in pods}
+    texts = {key: failure.message for key, failure in result.unschedulable.items()}
+    assert texts.keys() == {one.key for one in pods if one.name in "xz"}
+    for key, text in texts.items():
+        assert text.startswith(
+            f'pod {key}: spec.containers[0].resources.requests[cpu]: "x" is not a quantity'
+        )
+
+
 def test_daemon_set_pods_of_one_class_fail_for_themselves() -> None:
     pods = [pod(f"p-{name}", affinity=pinned(name), requests={"cpu": 3}) for name in ("a", "b", "none")]
     result = scheduler([node("a", cpu=1), node("b")], pods).run()

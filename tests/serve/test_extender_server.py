@@ -134,6 +134,10 @@ def test_errors_have_the_form_that_kube_scheduler_reads(server: ExtenderServer) 
     assert error("filter", {"NodeNames": ["a"]}) == "the request has no Pod"
     assert error("filter", {"Pod": one}) == "the request has neither NodeNames nor Nodes"
     assert error("filter", {"Pod": {"spec": 7}, "NodeNames": []}).startswith("Pod: ")
+    unreadable = {"spec": {"overhead": {"cpu": "x"}}}
+    assert error("filter", {"Pod": unreadable, "NodeNames": []}).startswith(
+        'Pod: spec.overhead[cpu]: "x" is not'
+    )
     assert error("bind", {"PodName": "waiting"}) == "ExtenderBindingArgs: Node is empty"
     binding = {"PodName": "waiting", "PodNamespace": "default", "PodUID": "waiting", "Node": "z"}
     assert error("bind", binding) == 'node "z" is not known to the extender'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,12 +10,14 @@ from msgspec.structs import replace
 
 from moorage._core.base.selectors import parse_selector
 from moorage.objects.model.meta import Condition, Object, ObjectMeta
-from moorage.objects.model.node import Node, NodeSpec
+from moorage.objects.model.node import Node, NodeSpec, NodeStatus
 from moorage.objects.model.pod import (
+    Container,
     Pod,
     PodSchedulingGate,
     PodSpec,
     PodStatus,
+    ResourceRequirements,
 )
 from moorage.objects.model.workload import Job, PriorityClass, ReplicaSet
 from moorage.store import (
@@ -139,6 +142,31 @@ def test_names_are_checked() -> None:
     ):
         store.create(Node(metadata=ObjectMeta(name="n", namespace="default")))
     assert store.list(Pod) == ([], "1")
+
+
+def asking(**resources: Any) -> Pod:
+    return pod(spec=PodSpec(containers=(Container(resources=ResourceRequirements(**resources)),)))
+
+
+@pytest.mark.parametrize(
+    ("obj", "field"),
+    [
+        (asking(requests={"cpu": "x"}), "spec.containers[0].resources.requests[cpu]"),
+        (asking(limits={"cpu": "x"}), "spec.containers[0].resources.limits[cpu]"),
+        (pod(spec=PodSpec(overhead={"cpu": "x"})), "spec.overhead[cpu]"),
+        (replace(node("a"), status=NodeStatus(allocatable={"cpu": "x"})), "status.allocatable[cpu]"),
+    ],
+)
+def test_a_quantity_that_cannot_be_read(obj: Object, field: str) -> None:
+    one = ObjectStore()
+    text = re.escape(f'{obj.kind} "a" is invalid: {field}: "x" is not a quantity')
+    with pytest.raises(InvalidObjectError, match=text):
+        one.create(obj)
+    assert one.list(type(obj))[0] == []
+    one.create(type(obj)(metadata=obj.metadata))
+    with pytest.raises(InvalidObjectError, match=text):
+        one.update(obj)
+    assert one.list(type(obj))[0] == [one.get(type(obj), "a", obj.metadata.namespace)]
 
 
 def test_update_keeps_what_belongs_to_the_server() -> None:

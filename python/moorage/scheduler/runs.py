@@ -70,8 +70,7 @@ class Run:
     """Whether a group that has failed waits for an event that may help it before it is tried again."""
 
     reports_failures = False
-    """Whether events and conditions of all failed pods are written, and not only of those whose cycle is run
-    by plugins."""
+    """Whether events and conditions of all failed pods are written, not only of cycles run by plugins."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
@@ -162,8 +161,7 @@ class Run:
     def break_off(self) -> None:
         """End the run after an exception.
 
-        Pods in flight that are neither bound nor in a binding cycle return to the queue; the cache forgets
-        them.
+        Pods in flight that are neither bound nor being bound return to the queue; the cache forgets them.
         """
         scheduler = self.scheduler
         self._placed, self._deferred, self._claimed = {}, [], []
@@ -191,10 +189,8 @@ class Run:
             self.attempt(infos)
 
     def _next(self) -> list[QueuedPodInfo]:
-        """Return the pods to try when the active queue is empty.
-
-        They are pods that bindings of others have moved, else those moved during a binding, else preemptors.
-        """
+        """Return the pods to try when the active queue is empty: those that bindings of others moved, else
+        those moved during a binding, else preemptors."""
         while True:
             self.resume(self.scheduler.cache.clock())  # pods that were preempted while waiting on Permit
             self.bind()
@@ -311,7 +307,11 @@ class Run:
         """Try pods without a group; return how many were tried."""
         tried, context, pods = 0, self.scheduler.context, pods_of(infos)
         while tried < len(infos):
-            batch = context.batch_of(pods, True, tried)
+            batch = context.readable_batch_of(pods, tried)
+            if isinstance(batch, str):
+                self._failed([infos[tried]], [Failure(error=batch)])
+                tried += 1
+                continue
             result = ScheduleResult(context.cache.state, len(batch), batch)
             for _, end, route in batch.cut(SEGMENTS, tried):
                 place = self._each if route & WHOLE_CYCLE else self.place

@@ -22,6 +22,7 @@ from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import group_of
 from moorage.objects.model.resource_claims import DeviceClass
+from moorage.store.quantities import why_unreadable
 
 from .cycle.engine import Engine
 from .cycle.engines import Rotation
@@ -188,6 +189,28 @@ class SchedulingContext:
         classes = self.volume_classes.begin() if by_demand else None
         delegated = self._delegated() if self._device_classes else NO_RESOURCES
         return PodBatch(self.cache.state, pods, self.routes, classes, first, delegated)
+
+    def readable_batch_of(self, pods: Sequence[Pod], first: int) -> PodBatch | str:
+        """Return pods as `batch_of` does by demand, up to one that cannot be read.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+        first : int
+            The index of the first pod that the batch knows.
+
+        Returns
+        -------
+        PodBatch or str
+            Why the first pod cannot be read, if it cannot.
+        """
+        try:
+            return self.batch_of(pods, True, first)
+        except ValueError:  # by a quantity of a pod that nobody has checked
+            for at, pod in enumerate(pods[first:], first):
+                if why := why_unreadable(pod):
+                    return self.batch_of(pods[:at], True, first) if at > first else f"pod {pod.key}: {why}"
+            raise
 
     def _delegated(self) -> frozenset[str]:
         """The extended resources that device classes provide."""

@@ -26,6 +26,7 @@ from moorage.scheduler.cycle.examine import score_rows
 from moorage.scheduler.extenders import extender_wire as wire
 from moorage.scheduler.extenders.extended_search import MAX_EXTENDER_PRIORITY
 from moorage.store import ApiError
+from moorage.store.quantities import why_unreadable
 
 UNKNOWN = "node is not known to the extender"
 NOT_SEARCHED = "node is not among those that PreFilter plugins of the extender allow"
@@ -246,6 +247,8 @@ class ExtenderService:
         except (InputError, msgspec.DecodeError) as error:
             raise RequestError(400, f"Pod: {error}") from None
         assert isinstance(pod, Pod)
+        if why := why_unreadable(pod):
+            raise RequestError(400, f"Pod: {why}")
         return pod
 
     def _begin(self, raw: msgspec.Raw) -> tuple[Engine, CycleState, PreFilterRun]:

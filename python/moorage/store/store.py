@@ -29,6 +29,7 @@ from .errors import (
 from .field_selectors import predicate
 from .patches.patch import apply_patch
 from .protocol import ListResult, Patch, PatchType, Selector, WatchEvent
+from .quantities import why_unreadable
 from .tables import FIRST_VERSION, Preemption, Save, Tables
 from .watch import Changed, Watch, with_version
 
@@ -240,7 +241,8 @@ class ObjectStore:
         AlreadyExistsError
             An object of that name exists.
         InvalidObjectError
-            It has no name, or a namespace where its kind has none.
+            It has no name, or a namespace where its kind has none; or it is a pod or node that has something
+            else where a quantity belongs.
         """
         with self._lock:
             stored = self._create(obj, self._now())
@@ -249,6 +251,8 @@ class ObjectStore:
 
     def create_many(self, objects: Iterable[T]) -> None:
         """Store new objects, one after the other; if one fails, none is stored.
+
+        Unlike `create` this does not read quantities, as `load` has checked those of objects that it read.
 
         Parameters
         ----------
@@ -323,7 +327,8 @@ class ObjectStore:
         ConflictError
             The stored object has another UID or another resource version.
         InvalidObjectError
-            It adds finalizers to an object that is being deleted, or sets a deletion time itself.
+            It adds finalizers to an object that is being deleted, or sets a deletion time itself; or it is a
+            pod or node that has something else where a quantity belongs.
         """
         with self._lock:
             stored = self._update(obj)
@@ -618,6 +623,8 @@ class ObjectStore:
         key = _key(name, namespace)
         if key in table.objects:
             raise already_exists(table.objects[key])
+        if why := why_unreadable(obj):
+            raise invalid(struct, name, why)
         if name != meta.name:
             obj = replace(obj, metadata=replace(meta, name=name))
         self._tables.create([obj], self._uid_prefix, now)
@@ -632,6 +639,8 @@ class ObjectStore:
         if meta.resource_version and meta.resource_version != old.resource_version:
             raise stale(obj)
         deletion.check_update(obj, old)
+        if why := why_unreadable(obj):
+            raise invalid(type(obj), obj.name, why)
         meta = replace(
             meta,
             uid=old.uid,

@@ -1,0 +1,78 @@
+"""The quantities that schedulers read of pods and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from moorage._core.base.fields import SpecMemo
+from moorage.errors import InputError
+from moorage.objects import Node, Object, Pod
+from moorage.objects.model.field_rules import each, quantity
+from moorage.objects.model.meta import Resources
+from moorage.objects.model.pod import PodSpec, PodStatus
+
+_each_quantity = each(quantity)
+_readable = SpecMemo()
+
+
+def why_unreadable(obj: Object) -> str:
+    """Return why a scheduler cannot read an object.
+
+    Parameters
+    ----------
+    obj : Object
+        Of any kind.
+
+    Returns
+    -------
+    str
+        The field of a pod or node that has no quantity, and what is wrong; "" for none.
+    """
+    try:
+        if isinstance(obj, Pod):
+            _read_pod(obj)
+        elif isinstance(obj, Node):
+            _read("status.allocatable", obj.status.allocatable)
+    except InputError as error:
+        return f"{error.path}: {error.message}"
+    return ""
+
+
+def _read_pod(pod: Pod) -> None:
+    spec, status = pod.spec, pod.status
+    if _readable.get(spec) is None:
+        for path, resources in _resources_of(spec):
+            _read(path, resources)
+        _readable.put(spec, True)
+    if status.container_statuses or status.init_container_statuses:
+        for path, resources in _resources_in(status):
+            _read(path, resources)
+
+
+def _resources_of(spec: PodSpec) -> Iterator[tuple[str, Resources]]:
+    """The quantities of a pod, each map with its field."""
+    for name, containers in ("containers", spec.containers), ("initContainers", spec.init_containers):
+        for at, container in enumerate(containers):
+            yield f"spec.{name}[{at}].resources.requests", container.resources.requests
+            yield f"spec.{name}[{at}].resources.limits", container.resources.limits
+    if spec.resources is not None:
+        yield "spec.resources.requests", spec.resources.requests
+        yield "spec.resources.limits", spec.resources.limits
+    yield "spec.overhead", spec.overhead
+
+
+def _resources_in(status: PodStatus) -> Iterator[tuple[str, Resources]]:
+    """The quantities of a resize, each map with its field."""
+    regular, init = status.container_statuses, status.init_container_statuses
+    for name, statuses in ("containerStatuses", regular), ("initContainerStatuses", init):
+        for at, one in enumerate(statuses):
+            yield f"status.{name}[{at}].allocatedResources", one.allocated_resources
+            if one.resources is not None:
+                yield f"status.{name}[{at}].resources.requests", one.resources.requests
+
+
+def _read(path: str, resources: Resources) -> None:
+    try:
+        _each_quantity(resources)
+    except InputError as error:
+        raise error.located(path=path) from None

@@ -256,6 +256,17 @@ def test_cpu_and_memory_of_a_quota_must_be_set(cluster: Any) -> None:
     ]
 
 
+def test_a_pod_may_set_them_as_a_whole(cluster: Any) -> None:
+    hard = quota({"requests.cpu": "3", "limits.memory": "9Gi"})
+    whole = {"resources": resources({"cpu": "2"}, {"cpu": "2"})}
+    assert messages(cluster(hard, pod("a", **whole), pod("b", **whole))) == [
+        'pods "b" is forbidden: exceeded quota: compute, '
+        "requested: requests.cpu=2, used: requests.cpu=2, limited: requests.cpu=3"
+    ]
+    (text,) = messages(cluster(hard, pod("p", resources={"requests": {}})))
+    assert "must specify limits.memory for: c0; requests.cpu for: c0" in text
+
+
 def test_existing_pods_above_a_quota_stay(cluster: Any) -> None:
     found = cluster(existing("a"), existing("b"), quota({"pods": "1"}), pod("p"))
     assert [one.name for one in found.pods] == ["a", "b"]
@@ -273,12 +284,13 @@ def test_finished_pods_count_as_objects_only(cluster: Any) -> None:
     ]
 
 
-def test_extended_resources(cluster: Any) -> None:
-    gpus = resources({"nvidia.com/gpu": "2"}, {"nvidia.com/gpu": "2"})
-    hard = {"requests.nvidia.com/gpu": "3"}
+@pytest.mark.parametrize("name", ["nvidia.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
+def test_extended_resources(cluster: Any, name: str) -> None:
+    gpus = resources({name: "2"}, {name: "2"})
+    hard = {f"requests.{name}": "3"}
     assert messages(cluster(quota(hard), pod("a", gpus), pod("b", gpus))) == [
-        'pods "b" is forbidden: exceeded quota: compute, requested: requests.nvidia.com/gpu=2, '
-        "used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=3"
+        f'pods "b" is forbidden: exceeded quota: compute, requested: requests.{name}=2, '
+        f"used: requests.{name}=2, limited: requests.{name}=3"
     ]
 
 

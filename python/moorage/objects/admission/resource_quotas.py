@@ -8,7 +8,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage.objects.model.admission_policies import ResourceQuota, ScopedResourceSelectorRequirement
 from moorage.objects.model.meta import Resources
-from moorage.objects.model.pod import Pod, PodAffinityTerm, PodSpec
+from moorage.objects.model.pod import Pod, PodAffinityTerm, PodSpec, ResourceRequirements
 from moorage.objects.workloads.ownership import FINISHED
 
 from .pod_resources import Quantities, is_best_effort, pod_limits, quantities
@@ -18,6 +18,8 @@ _ONE, _ZERO = Quantity("1"), Quantity("0")
 _COUNT = "count/pods"
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _REQUESTS, _HUGE_PAGES = "requests.", "hugepages-"
+_OF_CLASSES = "deviceclass.resource.kubernetes.io/"
+"""Prefix of the extended resources that each DeviceClass has without naming one."""
 _COUNTED = {
     *(_COUNT, "pods", *_COMPUTE),
     *(f"{prefix}{name}" for prefix in (_REQUESTS, "limits.") for name in _COMPUTE),
@@ -41,12 +43,12 @@ def is_counted(resource: str) -> bool:
     return (
         resource in _COUNTED
         or resource.startswith((_HUGE_PAGES, _REQUESTS + _HUGE_PAGES))
-        or (resource.startswith(_REQUESTS) and _is_extended(resource))
+        or (resource.startswith(_REQUESTS) and _is_extended(resource.removeprefix(_REQUESTS)))
     )
 
 
 def _is_extended(resource: str) -> bool:
-    return "/" in resource and "kubernetes.io/" not in resource
+    return resource.startswith(_OF_CLASSES) or ("/" in resource and "kubernetes.io/" not in resource)
 
 
 def _computed(requests: Quantities | Resources, limits: Quantities | Resources) -> dict[str, object]:
@@ -109,7 +111,7 @@ class QuotaUsage:
         return bool(self._counted) and all(_is_in_scope(pod, scope) for scope in self._scopes)
 
     def check_constraints(self, spec: PodSpec) -> None:
-        """Check that each container sets cpu and memory where the quota limits them.
+        """Check that each container sets cpu and memory where the quota limits them, unless the pod sets any.
 
         Parameters
         ----------
@@ -120,6 +122,12 @@ class QuotaUsage:
         NotAdmittedError
             A container does not.
         """
+        whole = spec.resources or ResourceRequirements()
+        if any(
+            name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)
+            for name in whole.requests | whole.limits
+        ):
+            return
         missing: dict[str, set[str]] = {}
         for container in (*spec.containers, *spec.init_containers):
             own = _computed(container.resources.requests, container.resources.limits)

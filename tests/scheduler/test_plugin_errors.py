@@ -13,6 +13,7 @@ from tests.framework.make import make
 from tests.scheduler.make import scheduler_with
 
 import moorage as mo
+from moorage.errors import InputError
 from moorage.framework.plugin.events import ActionType, ClusterEvent, ClusterEventWithHint
 from moorage.framework.plugin.interface import Plugin
 from moorage.objects.model.pod import Pod
@@ -150,3 +151,17 @@ def test_all_plugins_are_unreserved_where_one_fails_fast() -> None:
     with pytest.raises(ValueError, match=r"^no such shelf$"):
         one.run()
     assert seen == ["First"]
+
+
+@pytest.mark.parametrize("events", [None, 5, ["x"], [None]])
+def test_events_of_another_type_name_their_plugin(events: Any) -> None:
+    class Bad(mo.FilterPlugin, mo.EnqueueExtensions):
+        name = "Bad"
+
+        def events_to_register(self) -> Any:
+            return events
+
+    text = f'plugin "Bad": events_to_register returned {events!r}, not a sequence of ClusterEventWithHint'
+    with pytest.raises(InputError) as caught:
+        scheduler_with(Bad())
+    assert str(caught.value) == text

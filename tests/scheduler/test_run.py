@@ -258,6 +258,25 @@ def test_empty_forms_are_not_uses() -> None:
 # ---- arguments -------------------------------------------------------------------------------------------
 
 
+def test_arguments_of_another_type() -> None:
+    one, pods = scheduler([node("n")], []), "^a sequence of Pod is wanted, not Pod$"
+    for call in (one.can_schedule_pod, one.examine, lambda pod: one.schedule_by_template(pod, 1)):
+        with pytest.raises(TypeError, match=r"^a Pod is wanted, not str$"):
+            call("default/p")
+    for many in (one.schedule_pods, one.preempt_pods):
+        with pytest.raises(TypeError, match=pods):
+            many(pod("p"))
+        with pytest.raises(TypeError, match=r"^a Pod is wanted, not str$"):
+            many([pod("p"), "default/q"])
+    with pytest.raises(TypeError, match=r"^a Pod is wanted, not Node$"):
+        one.explain(node("n"))
+    for cluster in ("cluster.yaml", [node("n")]):
+        with pytest.raises(
+            TypeError, match=rf"^a scheduler takes a Cluster, .* not {type(cluster).__name__}$"
+        ):
+            Scheduler(cluster)
+
+
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match=r"^tie_break 'last': one of first, random, go-heap$"):
         Scheduler(tie_break="last")

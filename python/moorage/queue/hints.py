@@ -6,12 +6,13 @@ isPodWorthRequeuing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from moorage._core.services.queued_pods import QueuedPodInfo
 from moorage._core.services.unschedulable_pods import Rejection, rejection_of
+from moorage.errors import InputError
 from moorage.framework import (
     QUEUE_SKIP,
     ActionType,
@@ -106,16 +107,30 @@ def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]
     -------
     dict of str to list of ClusterEventWithHint
         By plugin, in profile order. A plugin that registers nothing has all events.
+
+    Raises
+    ------
+    InputError
+        `events_to_register` of a plugin has returned something else.
     """
     by_plugin: dict[str, list[ClusterEventWithHint]] = {}
     for base in REJECTING:
         for plugin in framework.profile.at(base):
             if plugin.name not in by_plugin:
-                events = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
-                by_plugin[plugin.name] = _with_taint_events(events)
+                by_plugin[plugin.name] = _with_taint_events(_events_of(plugin))
     if framework.handle.extenders:
         by_plugin[EXTENDER] = list(ANY_EVENT)
     return by_plugin
+
+
+def _events_of(plugin: interface.Plugin) -> Sequence[ClusterEventWithHint]:
+    if not isinstance(plugin, EnqueueExtensions):
+        return ANY_EVENT
+    events = plugin.events_to_register()
+    if not isinstance(events, Sequence) or not all(isinstance(one, ClusterEventWithHint) for one in events):
+        wanted = "a sequence of ClusterEventWithHint"
+        raise InputError(f'plugin "{plugin.name}": events_to_register returned {events!r}, not {wanted}')
+    return events
 
 
 def _with_taint_events(registered: Iterable[ClusterEventWithHint]) -> list[ClusterEventWithHint]:

@@ -54,7 +54,7 @@ from .groups.place_group import schedule_workload
 from .options import Options
 from .placing.binding_cycle import BindingCycles, threads_for
 from .placing.preempt_pods import Preemption, preempt_pods
-from .placing.schedule_pods import schedule_by_template, schedule_pods
+from .placing.schedule_pods import check_pod, schedule_by_template, schedule_pods
 from .planning_verbs import PlanningVerbs
 from .queueing import make_queue, newest_clock
 from .records import Records
@@ -175,6 +175,9 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         group_cycle_bugs: bool = True,
         measured: bool = False,
     ) -> None:
+        if not isinstance(cluster, Cluster) and not hasattr(cluster, "watch"):
+            kind = type(cluster).__name__
+            raise TypeError(f"a scheduler takes a Cluster, as `load` returns it, or a client, not {kind}")
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
         clock, gates = clock and checked(clock), all_gates(feature_gates)
@@ -498,6 +501,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         -------
         Examination
         """
+        check_pod(pod)
         with self.cache.lock:
             return examine(self.context.engine_for(pod), pod, self.context.view_order())
 
@@ -545,6 +549,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.volumes.settle()
         if isinstance(pod, str):
             pod = pod_named(self.client, pod)
+        check_pod(pod)
         return explain(self.context.engine_of(pod), pod, self.not_ours(pod))
 
     @property

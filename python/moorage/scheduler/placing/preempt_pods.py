@@ -12,7 +12,6 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.bulk_operations import check_new
 from moorage._core.preempt.preemptor import Evictions
 from moorage.errors import MoorageError
 from moorage.framework.runtime.preempt_handle import budgets_of
@@ -23,6 +22,8 @@ from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eviction_units import groups_of
 from moorage.scheduler.cycle.engine import Engine
 from moorage.store import NotFoundError
+
+from .schedule_pods import check_pods
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
@@ -214,10 +215,10 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
     MoorageError
         A plugin of a pod's profile is not in the core, or there are extenders.
     """
+    check_pods(context.cache.state, pods)
     if offsets and len(offsets) != len(pods):
         raise ValueError("an offset for each pod is wanted")
     begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
-    check_new(context.cache.state, pods)
     targets = [(context.engine_of(pod), context.target_of(pod)) for pod in pods]
     for pod, (engine, _) in zip(pods, targets, strict=True):
         if why := why_not_at_once(engine, pod):

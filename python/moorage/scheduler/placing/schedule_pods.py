@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moorage._core.decide.bulk_operations import check_new
 from moorage._core.decide.pod_batch import PodBatch
+from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheError
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.engine import Engine
@@ -24,6 +25,47 @@ if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
 
 MOST = 2**31 - 1
+
+
+def check_pod(pod: object) -> None:
+    """Check the type of an argument.
+
+    Parameters
+    ----------
+    pod : object
+
+    Raises
+    ------
+    TypeError
+        It is no Pod.
+    """
+    if not isinstance(pod, Pod):
+        raise TypeError(f"a Pod is wanted, not {type(pod).__name__}")
+
+
+def check_pods(state: ClusterState, pods: Sequence[Pod]) -> None:
+    """Check pods that are to be placed.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : sequence of Pod
+
+    Raises
+    ------
+    CacheError
+        A pod is in the cache or appears twice.
+    TypeError
+        They are no sequence of Pod.
+    """
+    try:
+        check_new(state, pods)
+    except (AttributeError, TypeError):
+        if not isinstance(pods, Sequence):
+            raise TypeError(f"a sequence of Pod is wanted, not {type(pods).__name__}") from None
+        for pod in pods:
+            check_pod(pod)
+        raise
 
 
 def schedule_pods(
@@ -49,7 +91,7 @@ def schedule_pods(
         A pod is in the cache or appears twice.
     """
     state = context.cache.state
-    check_new(state, pods)
+    check_pods(state, pods)
     if context.cache.transactions:
         context.enlist_if_possible()
     batch = PodBatch(state, pods, context.routes)
@@ -150,6 +192,7 @@ def schedule_by_template(
     CacheError
         A replica is in the cache, or its name is in use.
     """
+    check_pod(template)
     if not 0 <= n <= MOST:
         raise ValueError(f"n {n}: 0 to {MOST}")
     state, engine = context.cache.state, context.engine_for(template)

@@ -128,7 +128,7 @@ def test_weights_of_plugins_that_do_not_score_here() -> None:
     given = profile("Both", "Scores")
     given["plugins"]["score"] = point
     given["plugins"]["multiPoint"]["enabled"][-1]["weight"] = 3
-    assert built(given)[0].weight_overrides == {"Both": 1}
+    assert built(given)[0].weight_overrides == {"Both": 1, "Scores": 3}  # as kube-scheduler lists them
 
 
 @pytest.mark.parametrize(

@@ -74,17 +74,12 @@ def _profile(plugins: profile_plugins.ProfilePlugins, made: Mapping[str, Plugin]
         if made[name].name != name:
             raise ConfigurationError("new", f'score plugin "{made[name].name}" is not configured with weight')
     used = {name for names in plugins.plugins.values() for name in names}
-    # Those of plugins that MultiPoint enables and the point disables have no use.
-    weights = {
-        point: {name: weight for name, weight in of_point.items() if name in used and made[name].name == name}
-        for point, of_point in plugins.weights.items()
-    }
     return Profile(
         tuple(plugin for name, plugin in made.items() if name in used),
         scheduler_name=plugins.scheduler_name,
         percentage_of_nodes_to_score=plugins.percentage_of_nodes_to_score,
-        weight_overrides=weights["score"],
-        placement_weights=weights["placementScore"],
+        weight_overrides=plugins.weights["score"],
+        placement_weights=plugins.weights["placementScore"],
         points={point: [made[name].name for name in plugins.plugins[point]] for point in BASES.values()},
     )
 

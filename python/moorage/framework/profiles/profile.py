@@ -65,8 +65,8 @@ class Profile:
     Raises
     ------
     InputError
-        A plugin has no name, is unknown at a point, does not extend it, or is listed twice; or there is a
-        weight of a plugin that the profile does not have, or that does not score.
+        A plugin has no name, is unknown at a point, does not extend it, or is listed twice; or, without
+        `points`, there is a weight of a plugin that the profile does not have, or that does not score.
     ValueError
         `balanced_allocation` is unknown.
 
@@ -115,6 +115,8 @@ class Profile:
         if unknown:
             raise InputError(f"unknown extension point {min(unknown)}")
         _ = self._lists  # raises for an invalid list
+        if self.points is not None:  # a configuration gives weights to plugins that it disables at the point
+            return
         by_name = {plugin.name: plugin for plugin in self.plugins}
         for point, weights in ("score", self.weight_overrides), ("placementScore", self.placement_weights):
             for name in weights:

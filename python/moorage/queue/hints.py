@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from moorage._core.services.queued_pods import QueuedPodInfo
@@ -117,20 +118,17 @@ def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]
     for base in REJECTING:
         for plugin in framework.profile.at(base):
             if plugin.name not in by_plugin:
-                by_plugin[plugin.name] = _with_taint_events(_events_of(plugin))
+                events = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
+                is_list = isinstance(events, Sequence)
+                if not (is_list and all(map(isinstance, events, repeat(ClusterEventWithHint)))):
+                    text = "not a sequence of ClusterEventWithHint"
+                    raise InputError(
+                        f'plugin "{plugin.name}": events_to_register returned {events!r}, {text}'
+                    )
+                by_plugin[plugin.name] = _with_taint_events(events)
     if framework.handle.extenders:
         by_plugin[EXTENDER] = list(ANY_EVENT)
     return by_plugin
-
-
-def _events_of(plugin: interface.Plugin) -> Sequence[ClusterEventWithHint]:
-    if not isinstance(plugin, EnqueueExtensions):
-        return ANY_EVENT
-    events = plugin.events_to_register()
-    if not isinstance(events, Sequence) or not all(isinstance(one, ClusterEventWithHint) for one in events):
-        wanted = "a sequence of ClusterEventWithHint"
-        raise InputError(f'plugin "{plugin.name}": events_to_register returned {events!r}, not {wanted}')
-    return events
 
 
 def _with_taint_events(registered: Iterable[ClusterEventWithHint]) -> list[ClusterEventWithHint]:

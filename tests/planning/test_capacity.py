@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, MoorageError
 from moorage.objects import Cluster
+from moorage.objects.admission.admission import Admission, RefusedError
 from moorage.objects.model.admission_policies import ResourceQuota, ResourceQuotaSpec
 from moorage.objects.model.meta import LabelSelector, ObjectMeta
 from moorage.objects.model.node import Taint
@@ -227,6 +228,43 @@ def test_a_quota_bounds_the_count(ports: Any) -> None:
     assert found.to_dict()["next"] == {"template": "default/web", "message": found.message, "reasons": {}}
     assert one.capacity(template, max=5).failed == ""
     assert scheduler(node("a"), others=[quota(pods="99")]).capacity(template).failure is not None
+
+
+def test_a_quota_is_asked_once_for_all_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    admit_many = Admission.admit_many
+
+    def counting(self: Admission, pod: Pod, n: int) -> tuple[Pod, int]:
+        asked.append(n)
+        return admit_many(self, pod, n)
+
+    monkeypatch.setattr(Admission, "admit_many", counting)
+    one = scheduler(*[node(f"n{at}") for at in range(9)], others=[quota(pods="1k")])
+    found = one.capacity(pod("web", requests={"cpu": 1}))
+    assert found.count > 9
+    assert asked == [1, found.count - 1, 1]
+
+
+@given(st.integers(0, 3_000), st.integers(0, 900), st.integers(1, 40), st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_many_are_admitted_as_one_by_one(hard: int, request: int, n: int, charged: int) -> None:
+    template, policies = pod("web", requests={"cpu": f"{request}m"}), [quota(cpu=f"{hard}m", pods=30)]
+    many, single = Admission(policies, lambda _: ()), Admission(policies, lambda _: ())
+    for each in (many, single):
+        for _ in range(charged):
+            answer(each, template)
+    wanted = sum(not answer(single, template) for _ in range(n))
+    if wanted:
+        assert many.admit_many(template, n)[1] == wanted
+    assert answer(many, template) == answer(single, template)
+
+
+def answer(admission: Admission, template: Pod) -> str:
+    try:
+        admission.admit(template)
+    except RefusedError as error:
+        return str(error)
+    return ""
 
 
 def test_templates_share_a_quota() -> None:

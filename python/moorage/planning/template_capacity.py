@@ -208,11 +208,10 @@ class _Replicas:
         """Admit replicas up to `n` in all, and return how many of these are; the template is as admitted."""
         while self.admitted < n and not self.refusal:
             try:
-                self.template = self.admission.admit(self.template)
+                self.template, more = self.admission.admit_many(self.template, n - self.admitted)
+                self.admitted += more
             except RefusedError as error:
                 self.refusal = str(error)
-            else:  # where admission has nothing more to do, all are as the first
-                self.admitted = self.admitted + 1 if self.admission.concerns(self.template) else MOST
         return min(n, self.admitted)
 
     def add(self, rows: npt.NDArray[np.int32], copies: npt.NDArray[np.int32]) -> None:

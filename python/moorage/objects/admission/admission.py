@@ -93,6 +93,30 @@ class Admission:
         RefusedError
             The pod is refused.
         """
+        return self.admit_many(pod, 1)[0]
+
+    def admit_many(self, pod: Pod, n: int) -> tuple[Pod, int]:
+        """Admit new pods that differ in their names only, up to the first that is refused.
+
+        Parameters
+        ----------
+        pod : Pod
+            One of them.
+        n : int
+            Number of pods, at least 1.
+
+        Returns
+        -------
+        Pod
+            As it is stored.
+        int
+            How many are admitted.
+
+        Raises
+        ------
+        RefusedError
+            The first one is refused.
+        """
         template, name = self._template(pod), pod.name or pod.metadata.generate_name
         if template.invalid:
             raise RefusedError(f'Pod "{name}" is invalid: {template.invalid}')
@@ -100,10 +124,10 @@ class Admission:
             if template.refusal:
                 raise NotAdmittedError(template.refusal)
             if pod.namespace in self._quotas:
-                self._charge(pod, template)
+                n = self._charge(pod, template, n)
         except NotAdmittedError as error:
             raise RefusedError(f'pods "{name}" is forbidden: {error}') from None
-        return pod if template.spec is pod.spec else replace(pod, spec=template.spec)
+        return pod if template.spec is pod.spec else replace(pod, spec=template.spec), n
 
     def concerns(self, pod: Pod) -> bool:
         """Whether a pod would be changed, refused or charged to a quota.
@@ -144,9 +168,9 @@ class Admission:
         spec = original if spec == original else spec
         return _Template(original, spec, "", "", usage(changed) if pod.namespace in self._quotas else {})
 
-    def _charge(self, pod: Pod, template: _Template) -> None:
-        """Check the quotas of the pod's namespace, and add its usage to those that count it."""
-        namespace = pod.namespace
+    def _charge(self, pod: Pod, template: _Template, n: int) -> int:
+        """Add the usage of `n` pods, or of as many as there is room for, to the quotas that count it."""
+        namespace, used = pod.namespace, template.usage
         if namespace not in self._usages:
             pods = list(self._pods(namespace))
             self._usages[namespace] = [QuotaUsage(quota, pods) for quota in self._quotas[namespace]]
@@ -155,6 +179,9 @@ class Admission:
         for quota in matching:
             quota.check_constraints(template.spec)
         for quota in matching:
-            quota.check(template.usage)
+            quota.check(used)
+        for quota in matching if n > 1 else ():
+            n = quota.room(used, n)
         for quota in matching:
-            quota.charge(template.usage)
+            quota.charge(used, n)
+        return n

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
@@ -150,7 +152,7 @@ class QuotaUsage:
         NotAdmittedError
             It does not.
         """
-        more = {name: used[name] for name in self._hard if name in used and used[name].sign()}
+        more = self._more(used)
         exceeded = [name for name, amount in more.items() if self._used[name] + amount > self._hard[name]]
         if exceeded:
             parts = (("requested", more), ("used", self._used), ("limited", self._hard))
@@ -160,16 +162,45 @@ class QuotaUsage:
             ]
             raise NotAdmittedError(f"exceeded quota: {self._name}, {', '.join(texts)}")
 
-    def charge(self, used: Quantities) -> None:
-        """Add the usage of a pod.
+    def room(self, used: Quantities, most: int) -> int:
+        """Return for how many pods of one usage the quota has room.
 
         Parameters
         ----------
         used : dict of str to Quantity
             See `usage`.
+        most : int
+            The largest answer.
+
+        Returns
+        -------
+        int
         """
-        for name in self._used.keys() & used.keys():
-            self._used[name] += used[name]
+        for name, amount in self._more(used).items():
+            left = self._hard[name] - self._used[name]
+            most = bisect_right(range(1, most + 1), left, key=partial(_times, amount))
+        return most
+
+    def charge(self, used: Quantities, n: int = 1) -> None:
+        """Add the usage of pods.
+
+        Parameters
+        ----------
+        used : dict of str to Quantity
+            See `usage`.
+        n : int
+            Number of pods, each of which uses that.
+        """
+        for name, amount in self._more(used).items():
+            self._used[name] += _times(amount, n)
+
+    def _more(self, used: Quantities) -> Quantities:
+        """The part of a usage that the quota counts."""
+        return {name: used[name] for name in self._hard if name in used and used[name].sign()}
+
+
+def _times(amount: Quantity, n: int) -> Quantity:
+    return amount if n == 1 else amount * Quantity(n)
 
 
 def _scopes(quota: ResourceQuota) -> Iterator[ScopedResourceSelectorRequirement]:

@@ -101,6 +101,16 @@ def test_resources_are_rounded_up_to_thousandths() -> None:
             assert found == kept
 
 
+def test_limits_and_quotas_are_rounded_up_to_thousandths() -> None:
+    fine, fine_up = {"cpu": "500u"}, {"cpu": "1m"}
+    fields = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+    item = {"type": "Container"} | dict.fromkeys(fields, fine)
+    limits = fill(make("LimitRange", "l", {"limits": [item]})).spec.limits[0]
+    bounds = limits.max, limits.min, limits.default, limits.default_request, limits.max_limit_request_ratio
+    assert bounds == (fine_up,) * 5
+    assert fill(make("ResourceQuota", "q", {"hard": fine})).spec.hard == fine_up
+
+
 def test_protocol() -> None:
     ports = [{"containerPort": 1}, {"containerPort": 2, "protocol": "UDP"}]
     filled = fill(pod("p", container(ports=ports)))

@@ -71,6 +71,11 @@ BAD: dict[str, tuple[Fields, str]] = {
         needs({"cpu": "2"}, {"cpu": "1"}),
         'resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
     ),
+    "sum of what is rounded": (
+        two(needs({"cpu": "500u"}), needs({"cpu": "500u"})) | needs({"cpu": "1m"}, {"cpu": "1"}),
+        'resources.requests[cpu]: Invalid value: "1m": must be greater than or equal to aggregate container '
+        "requests of 2m",
+    ),
     "name": ({"containers": [{"name": "c"}, {"name": "c"}]}, 'containers[1].name: Duplicate value: "c"'),
     "name of an init container": (init(name="c"), 'initContainers[0].name: Duplicate value: "c"'),
     "host port": (
@@ -201,6 +206,7 @@ GOOD: dict[str, Fields] = {
     "label keys with an empty selector": spread({"matchLabelKeys": ["a"], "labelSelector": {}}),
     "claims": uses("b", resourceClaims=[CLAIM]),
     "sums of containers": two(needs({"cpu": 1}), needs({}, {"cpu": 1})) | needs({"cpu": 2}, {"cpu": 3}),
+    "quantities that round to the same": one(**needs({"cpu": "500u"}, {"cpu": "400u"})),
     "parts of a resource of nodes": one(**needs({"kubernetes.io/x": "1500m"})),
 }
 

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from moorage._core.base.fields import SpecMemo
-from moorage._core.base.quantity import Quantity, parse
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Resources, Struct
+from moorage.objects.model.admission_policies import LimitRange, ResourceQuota
+from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.other_workloads import CloneSet, DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import (
@@ -44,6 +44,7 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimTemplate,
 )
 from moorage.objects.model.storage import PersistentVolume, StorageClass
+from moorage.objects.model.thousandths import in_thousandths
 from moorage.objects.model.workload import (
     ControllerRevision,
     DaemonSet,
@@ -74,7 +75,6 @@ _PENDING = PodStatus(phase="Pending")
 _TOLERATION_SECONDS = 300
 _OVERCOMMITTABLE = frozenset({"cpu", "memory"})
 _NO_LIMIT = 2**31 - 1
-_MICRO, _MEGA = Quantity("1u"), Quantity("1M")
 
 _REVISIONED = ("StatefulSet", "DaemonSet", "CloneSet")
 _WITH_TEMPLATE = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job)
@@ -270,7 +270,7 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool)
         containers=containers,
         init_containers=init_containers,
         resources=resources,
-        overhead=_in_thousandths(spec.overhead),
+        overhead=in_thousandths(spec.overhead),
         scheduler_name=spec.scheduler_name or "default-scheduler",
         restart_policy=spec.restart_policy or "Always",
         termination_grace_period_seconds=30 if grace_period is None else grace_period,
@@ -338,23 +338,9 @@ def _default_container(container: Container, host_network: bool) -> Container:
 def _rounded_up(resources: ResourceRequirements) -> ResourceRequirements:
     return _with(
         resources,
-        requests=_in_thousandths(resources.requests),
-        limits=_in_thousandths(resources.limits),
+        requests=in_thousandths(resources.requests),
+        limits=in_thousandths(resources.limits),
     )
-
-
-def _in_thousandths(resources: Resources) -> Resources:
-    """Round quantities up to thousandths, in which the API server keeps them."""
-    finer: Resources = {}
-    for name, raw in resources.items():
-        text = str(raw)
-        if text.isalnum() and text[-1] not in "nu":
-            continue  # neither a fraction nor a negative exponent
-        quantity = parse(raw)
-        rounded = quantity * _MICRO * _MEGA  # products are rounded up to 10**-9
-        if rounded != quantity:
-            finer[name] = str(rounded)
-    return resources | finer if finer else resources
 
 
 def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:
@@ -564,6 +550,27 @@ def _default_job(job: Job, classes: PriorityClasses) -> Job:
     return replace(job, spec=spec)
 
 
+def _default_limit_range(limit_range: LimitRange, classes: PriorityClasses) -> LimitRange:
+    """Round up to thousandths, in which the requests and limits of pods are."""
+    items = [
+        _with(
+            one,
+            max=in_thousandths(one.max),
+            min=in_thousandths(one.min),
+            default=in_thousandths(one.default),
+            default_request=in_thousandths(one.default_request),
+            max_limit_request_ratio=in_thousandths(one.max_limit_request_ratio),
+        )
+        for one in limit_range.spec.limits
+    ]
+    return _with(limit_range, spec=_with(limit_range.spec, limits=tuple(items)))
+
+
+def _default_quota(quota: ResourceQuota, classes: PriorityClasses) -> ResourceQuota:
+    """Round up to thousandths, in which the requests and limits of pods are."""
+    return _with(quota, spec=_with(quota.spec, hard=in_thousandths(quota.spec.hard)))
+
+
 def _default_storage_class(storage_class: StorageClass, classes: PriorityClasses) -> StorageClass:
     """Default to immediate binding and deletion with the claim (v1.36, SetDefaults_StorageClass)."""
     policy = "Delete" if storage_class.reclaim_policy is None else storage_class.reclaim_policy
@@ -631,6 +638,8 @@ _DEFAULTS: dict[type[Object], Any] = {
     LeaderWorkerSet: _default_groups,
     Job: _default_job,
     StorageClass: _default_storage_class,
+    LimitRange: _default_limit_range,
+    ResourceQuota: _default_quota,
     PersistentVolume: _default_volume,
     ResourceClaim: _default_claim,
     ResourceClaimTemplate: _default_claim_template,

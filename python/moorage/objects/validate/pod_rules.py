@@ -8,20 +8,20 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError, shorten
 from moorage.objects.model.meta import QuantityLike, Resources
 from moorage.objects.model.pod import Container, Pod, PodSpec, ResourceRequirements
+from moorage.objects.model.thousandths import in_thousandths, thousandths
 
 _OVERCOMMITTABLE = ("cpu", "memory")
-_quantity = lru_cache(maxsize=4096)(Quantity)  # the specs of a dump differ, but have few quantities
+_quantity = lru_cache(maxsize=4096)(thousandths)  # the specs of a dump differ, but have few quantities
 
 
 def check_pod_spec(spec: PodSpec) -> None:
     """Check the parts of a pod spec against each other.
 
-    The parts may lack their defaults.
+    The parts may lack their defaults; quantities are compared as the API server rounds them.
 
     Parameters
     ----------
@@ -143,8 +143,8 @@ def _check_pod_level(spec: PodSpec, resources: ResourceRequirements) -> None:
 
 
 def _with_requests(resources: ResourceRequirements) -> ResourceRequirements:
-    """Default requests to limits."""
-    return replace(resources, requests=resources.limits | resources.requests)
+    """Default requests to limits, and round them up as the API server does before it adds them."""
+    return replace(resources, requests=in_thousandths(resources.limits | resources.requests))
 
 
 def _invalid(raw: QuantityLike, text: str, path: str) -> NoReturn:

@@ -27,7 +27,7 @@ from moorage.objects.model.node import Namespace, Node, NodeSpec, Taint
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
 from moorage.objects.model.resource_slices import ResourceSlice
-from moorage.objects.model.storage import CSINode
+from moorage.objects.model.storage import CSINode, PersistentVolumeClaim
 from moorage.objects.model.workload import Deployment
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
@@ -83,6 +83,23 @@ def test_a_kind_that_is_not_simulated_is_refused_by_name(tmp_path: Path) -> None
     one = world()
     with pytest.raises(InputError, match="Rollout shop/a: is not simulated"):
         one.apply(file)
+
+
+def test_a_new_pod_gets_the_claims_of_its_ephemeral_volumes() -> None:
+    storage = make("StorageClass", "disk", provisioner="example.com/disk")
+    one = scheduler(machine("a"), storage)
+    claim = {"storageClassName": "disk", "resources": {"requests": {"storage": "1Gi"}}}
+    claim["accessModes"] = ["ReadWriteOnce"]
+    volumes = [{"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}} for name in "vw"]
+    given = make("PersistentVolumeClaim", "p-w", claim, metadata={"labels": {"is": "given"}})
+    with one.transaction():
+        one.apply([pod("p", {"volumes": volumes}), given])
+        (first,) = [each for each in one.client.list(PersistentVolumeClaim)[0] if each.name == "p-v"]
+        assert first.metadata.is_controlled_by(one.client.get(Pod, "p", "default").metadata.uid)
+        assert one.client.get(PersistentVolumeClaim, "p-w", "default").metadata.labels == {"is": "given"}
+    assert one.client.list(PersistentVolumeClaim)[0] == []
+    one.apply(pod("p", {"volumes": volumes}))
+    assert one.run().placements == {"default/p": "a"}
 
 
 def test_what_is_applied_again_changes_nothing() -> None:

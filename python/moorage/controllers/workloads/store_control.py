@@ -197,11 +197,20 @@ class StoreControl:
             return
         pod = self.admitted(pod)
         with suppress(AlreadyExistsError):
-            created = self.client.create(pod)
-            if created.spec.volumes or created.spec.resource_claims:
-                self.has_new_claims = True
-                for claim in ephemeral_claims([created]):
-                    self.create_claim(created, claim)
+            self.create_claims(self.client.create(pod))
+
+    def create_claims(self, pod: Pod) -> None:
+        """Create the claims of the ephemeral volumes of a new pod.
+
+        Parameters
+        ----------
+        pod : Pod
+            As it is stored.
+        """
+        if pod.spec.volumes or pod.spec.resource_claims:
+            self.has_new_claims = True
+            for claim in ephemeral_claims([pod]):
+                self.create_claim(pod, claim)
 
     def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
         """Create a claim, unless it exists. It gets a UID and a time from the store.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from moorage.controllers.workloads.cluster_controllers import ClusterControllers
 from moorage.controllers.workloads.store_control import admission_of
 from moorage.errors import InputError
 from moorage.objects import Namespace, Object, ObjectMeta, Pod
@@ -21,12 +22,18 @@ from moorage.store import NotFoundError, ObjectClient
 from .change import Change, create, full_name
 
 
-def apply(client: ObjectClient, what: Object | str | Path | Iterable[Object | str | Path]) -> Change:
+def apply(
+    client: ObjectClient,
+    controllers: ClusterControllers | None,
+    what: Object | str | Path | Iterable[Object | str | Path],
+) -> Change:
     """Create or replace objects: see `ClusterChanges.apply`.
 
     Parameters
     ----------
     client : ObjectClient
+    controllers : ClusterControllers or None
+        Those of the store, which make the claims of new pods; None where others run them.
     what : Object, str, Path, or iterable of them
 
     Returns
@@ -38,7 +45,7 @@ def apply(client: ObjectClient, what: Object | str | Path | Iterable[Object | st
     InputError
         An object is invalid.
     """
-    created, changed, admission = [], [], None
+    created, changed, admission = list[Object](), [], None
     for obj in _completed(client, what):
         _check_parallelism(obj)
         try:
@@ -61,7 +68,11 @@ def apply(client: ObjectClient, what: Object | str | Path | Iterable[Object | st
         stored = client.update(replace(new, metadata=meta))
         if stored.metadata.resource_version != kept.resource_version:
             changed.append(full_name(stored))
-    return Change(created=tuple(created), changed=tuple(changed))
+    if controllers is not None:  # last, as the claims may be among the objects
+        for pod in created:
+            if isinstance(pod, Pod):
+                controllers.control.create_claims(pod)
+    return Change(created=tuple(map(full_name, created)), changed=tuple(changed))
 
 
 def _completed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
@@ -10,6 +10,8 @@ from moorage.objects import Object
 from moorage.objects.workloads.ownership import has_made_up_uid
 from moorage.store import ObjectClient
 from moorage.tables import Table, Tabular
+
+T = TypeVar("T", bound=Object)
 
 
 class Change(Struct, Tabular, frozen=True):
@@ -80,8 +82,8 @@ def full_name(obj: Object) -> str:
     return f"{obj.kind} {obj.key}"
 
 
-def create(client: ObjectClient, obj: Object) -> str:
-    """Create an object with defaults, and return its full name.
+def create(client: ObjectClient, obj: T) -> T:
+    """Create an object with defaults, and return it as it is stored.
 
     A UID that was made up for it is left to the store: a former object of its name may have had that one.
 
@@ -92,4 +94,4 @@ def create(client: ObjectClient, obj: Object) -> str:
     """
     if has_made_up_uid(obj):
         obj = structs.replace(obj, metadata=structs.replace(obj.metadata, uid=""))
-    return full_name(client.create(obj))
+    return client.create(obj)

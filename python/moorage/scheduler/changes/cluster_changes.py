@@ -103,8 +103,9 @@ class ClusterChanges:
         InputError
             An object is invalid, or a file cannot be read; nothing is written.
         """
+        controllers = self._scheduler().controllers
         with self._changing() as client:
-            return apply_objects.apply(client, what)
+            return apply_objects.apply(client, controllers, what)
 
     def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:
         """Delete objects. What a workload owns goes with it; pods of a workload come back. A claim that a

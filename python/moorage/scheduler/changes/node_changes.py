@@ -58,7 +58,7 @@ def add_nodes(client: ObjectClient, count: int, like: Node, zone: str, is_templa
         name = next(names)
         for obj in (_copy(like, name, zone), *(_part_for(part, like.name, name) for part in parts)):
             validate(obj)
-            created.append(create(client, defaults([obj])[0]))
+            created.append(full_name(create(client, defaults([obj])[0])))
     return Change(created=tuple(created))
 
 

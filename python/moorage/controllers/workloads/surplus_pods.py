@@ -69,8 +69,10 @@ class _Age(NamedTuple):
 
     @classmethod
     def of(cls, text: str | None, now: float | None) -> _Age:
+        if text is None:
+            return cls(-inf, -inf)
         try:
-            time = datetime.fromisoformat(text or "").timestamp()
+            time = datetime.fromisoformat(text).timestamp()
         except ValueError:  # times of conditions are not validated
             return cls(-inf, -inf)
         if now is None:

@@ -18,7 +18,7 @@ from tests.controllers.workloads.make import (
     scheduler,
     template,
 )
-from tests.objects.make import make, pod
+from tests.objects.make import make, owned, pod
 
 import moorage as mo
 from moorage.errors import InputError
@@ -30,6 +30,8 @@ from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.storage import CSINode, PersistentVolumeClaim
 from moorage.objects.model.workload import Deployment
 from moorage.scheduler import Scheduler
+from moorage.scheduler.changes.change import DAEMON
+from moorage.scheduler.changes.drain import reason_to_stay
 from moorage.store import ObjectStore
 
 
@@ -250,6 +252,34 @@ def test_the_taint_of_a_cordoned_node_goes_with_the_cordon() -> None:
     one.uncordon(["a", "b"])
     assert node(one, "a").spec.taints == (other,)
     assert node(one, "b").spec.taints == ()
+
+
+def test_a_finished_daemon_leaves() -> None:
+    daemon = pod("d", metadata=owned("DaemonSet", "log"), status={"phase": "Succeeded"})
+    assert isinstance(daemon, Pod)
+    assert reason_to_stay(daemon, force=False, delete_local_data=False) == ""
+    running = replace(daemon, status=replace(daemon.status, phase="Running"))
+    assert reason_to_stay(running, force=True, delete_local_data=True) == DAEMON
+
+
+def test_finished_pods_are_looked_through_once_for_all_nodes() -> None:
+    machines = [machine(f"m{at}") for at in range(9)]
+    one = scheduler(
+        *machines, *[pod(f"p{at}", {"nodeName": f"m{at}"}, status={"phase": "Failed"}) for at in range(9)]
+    )
+    one.pods.finished = finished = Counted(one.pods.finished)
+    assert len(one.remove_nodes([f"m{at}" for at in range(9)]).deleted) == 18
+    assert finished.looks == 1
+
+
+class Counted(dict[str, Pod]):
+    """Counts how often all its pods are looked through."""
+
+    looks = 0
+
+    def values(self) -> Any:
+        self.looks += 1
+        return super().values()
 
 
 @pytest.mark.parametrize("leave", [lambda one: one.drain("a"), lambda one: one.remove_nodes("a")])

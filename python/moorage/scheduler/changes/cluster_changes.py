@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -73,12 +74,15 @@ class ClusterChanges:
             raise InputError(str(error)) from error
         scheduler.sync()
 
-    def _pods_on(self, node: str) -> list[Pod]:
-        """Return the pods on a node, and the finished ones, which the cache does not have."""
+    def _pods_on(self, nodes: Iterable[Node]) -> dict[str, list[Pod]]:
+        """Return the pods on nodes, by node, with the finished ones, which the cache does not have."""
         scheduler = self._scheduler()
-        info, finished = scheduler.cache.node_info(node), scheduler.pods.finished.values()
-        pods = [] if info is None else info.pods
-        return pods + [pod for pod in finished if pod.spec.node_name == node]
+        infos = {node.name: scheduler.cache.node_info(node.name) for node in nodes}
+        pods = {name: [] if info is None else info.pods for name, info in infos.items()}
+        for pod in scheduler.pods.finished.values():
+            if pod.spec.node_name in pods:
+                pods[pod.spec.node_name].append(pod)
+        return pods
 
     # ---- objects -------------------------------------------------------------------------------------------
 
@@ -251,7 +255,7 @@ class ClusterChanges:
         """
         with self._changing() as client:
             found = select_nodes(client, nodes)
-            pods = [pod for node in found for pod in self._pods_on(node.name)]
+            pods = [*chain.from_iterable(self._pods_on(found).values())]
             return node_changes.remove_nodes(client, found, pods)
 
     def fail_zone(self, zone: str) -> Change:
@@ -361,7 +365,7 @@ class ClusterChanges:
 
         with self._changing() as client:
             found = select_nodes(client, nodes)
-            return drain.drain(client, found, self._pods_on, why_not, respect_budgets)
+            return drain.drain(client, found, self._pods_on(found), why_not, respect_budgets)
 
     def taint(self, nodes: str | Sequence[str], *taints: str) -> Change:
         """Set or remove taints of nodes. Pods that do not tolerate a new taint NoExecute are deleted.

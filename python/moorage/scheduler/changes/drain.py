@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -48,7 +48,7 @@ def set_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool) 
 def drain(
     client: ObjectClient,
     nodes: Sequence[Node],
-    pods_on: Callable[[str], Sequence[Pod]],
+    pods_on: Mapping[str, Sequence[Pod]],
     why_not: Callable[[Pod], str],
     respect_budgets: bool,
 ) -> Change:
@@ -58,8 +58,8 @@ def drain(
     ----------
     client : ObjectClient
     nodes : sequence of Node
-    pods_on : callable
-        Returns the pods on a node.
+    pods_on : mapping of str to sequence of Pod
+        The pods on each node.
     why_not : callable
         Returns why a pod stays; "" if it is evicted.
     respect_budgets : bool
@@ -72,7 +72,7 @@ def drain(
     cordoned, deleted, kept = set_unschedulable(client, nodes, True), [], {}
     respect_budgets = respect_budgets and bool(client.list(PodDisruptionBudget)[0])
     for node in nodes:
-        for pod in pods_on(node.name):
+        for pod in pods_on[node.name]:
             why = why_not(pod)
             if not why:
                 try:
@@ -110,10 +110,10 @@ def reason_to_stay(pod: Pod, force: bool, delete_local_data: bool) -> str:
     owner = pod.metadata.controller()
     if _MIRROR_ANNOTATION in pod.metadata.annotations:
         return MIRROR
-    if owner is not None and owner.kind == "DaemonSet":
-        return DAEMON
     if pod.status.phase in FINISHED:
         return ""
+    if owner is not None and owner.kind == "DaemonSet":
+        return DAEMON
     if owner is None and not force:
         return NO_CONTROLLER
     if not delete_local_data and any(volume.empty_dir is not None for volume in pod.spec.volumes):

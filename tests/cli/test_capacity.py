@@ -159,6 +159,7 @@ def counted(
         workload("Deployment", replicas=9, paused=True),
         workload("ReplicaSet", replicas=0),
         made("Job", "batch/v1", spec=job(suspend=True)),
+        made("Job", "batch/v1", spec=job(managedBy="kueue.x-k8s.io/multikueue")),
         made("Job", "batch/v1", spec=job(), status={"completionTime": "2026-01-01T00:00:00Z"}),
         made("CronJob", "batch/v1", spec={"schedule": "@daily", "jobTemplate": {"spec": job(parallelism=0)}}),
     ],

@@ -136,7 +136,7 @@ def _pods_of(obj: Object) -> list[Pod]:
         return [obj]
     obj = replace(obj, metadata=replace(obj.metadata, deletion_timestamp=None))
     if isinstance(obj, Job):
-        spec = replace(obj.spec, parallelism=1, completions=1, suspend=False)
+        spec = replace(obj.spec, parallelism=1, completions=1, suspend=False, managed_by=None)
         obj = replace(obj, spec=spec, status=JobStatus())
     elif isinstance(obj, Deployment):
         obj = replace(obj, spec=replace(obj.spec, replicas=1, paused=False))

@@ -103,23 +103,6 @@ def test_failures_that_the_status_does_not_count_are_added() -> None:
     assert len(run({"backoffLimit": 1}, failed, failed=1)) == 0
 
 
-@pytest.mark.parametrize(
-    ("policy", "limit", "restarts", "missing"),
-    [
-        *[("OnFailure", 3, (1, 1), 1), ("OnFailure", 3, (1, 2), 0), ("Never", 3, (9, 9), 1)],
-        *[("OnFailure", 0, (0, 0), 1), ("OnFailure", 0, (1, 0), 0)],
-    ],
-)
-def test_restarts_count_as_failures(policy: str, limit: int, restarts: tuple[int, int], missing: int) -> None:
-    names = zip(("initContainerStatuses", "containerStatuses"), restarts, strict=True)
-    status = {name: [{"name": "c", "restartCount": count}] for name, count in names}
-    known = pod("x", metadata=owned("Job", "j"), status={"phase": "Running"} | status)
-    ended = pod("x-ended", metadata=owned("Job", "j"), status={"phase": "Succeeded"} | status)
-    template = {"spec": {"containers": [{"name": "c"}], "restartPolicy": policy}}
-    spec = {"backoffLimit": limit, "completions": 3, "parallelism": 2, "template": template}
-    assert len(run(spec, known, ended)) == missing
-
-
 def indexes(spec: dict[str, Any], *pods: Object, **status: Any) -> list[int]:
     items = run({"completionMode": "Indexed"} | spec, *pods, **status)
     for item in items:

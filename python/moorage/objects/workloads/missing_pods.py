@@ -408,10 +408,9 @@ def is_left_to_others(job: Job) -> bool:
 
 
 def exceeds_backoff_limit(job: Job, pods: Iterable[Pod]) -> bool:
-    """Whether more pods of a Job have failed than ``backoffLimit`` allows, or containers restarted as often.
+    """Whether more pods of a Job have failed than ``backoffLimit`` allows.
 
-    With a pod failure policy, which may ignore failures, only those in the status count. Restarts count with
-    the restart policy OnFailure.
+    With a pod failure policy, which may ignore failures, only those in the status count.
 
     Parameters
     ----------
@@ -424,24 +423,12 @@ def exceeds_backoff_limit(job: Job, pods: Iterable[Pod]) -> bool:
     -------
     bool
     """
-    limit, pods = job.spec.backoff_limit, list(pods)
-    if limit is None:
-        return False
     counted, failed = job.status.failed, list[Pod]()
     if job.spec.pod_failure_policy is None:
         failed = [pod for pod in pods if _has_failed(pod, job)]
     uncounted = sum(_UNCOUNTED in pod.metadata.finalizers for pod in failed)
-    restarts = sum(map(_restarts, pods)) if job.spec.template.spec.restart_policy == "OnFailure" else 0
-    return max(len(failed), counted + uncounted) > limit or restarts >= max(limit, 1)
-
-
-def _restarts(pod: Pod) -> int:
-    """Return how often the containers of a pod were restarted that has not ended."""
-    status = pod.status
-    statuses = (
-        () if status.phase in FINISHED else (*status.init_container_statuses, *status.container_statuses)
-    )
-    return sum(one.restart_count for one in statuses)
+    limit = job.spec.backoff_limit
+    return limit is not None and max(len(failed), counted + uncounted) > limit
 
 
 def _has_failed(pod: Pod, job: Job) -> bool:

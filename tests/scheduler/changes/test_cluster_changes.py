@@ -104,6 +104,24 @@ def test_a_new_pod_gets_the_claims_of_its_ephemeral_volumes() -> None:
     assert one.run().placements == {"default/p": "a"}
 
 
+def test_objects_of_a_loaded_cluster_can_be_applied() -> None:
+    """They refer to each other by UIDs that were made up."""
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "x"}}}}]
+    owners = replicas("Deployment", "web", 2), replicas("ReplicaSet", "db", 2)
+    given = build_cluster([*owners, pod("p", {"volumes": volumes})])
+    one, uids = scheduler(machine("a")), set[str]()
+    for _ in range(2):
+        one.apply([*given.others, *given.pods])
+        one.apply([each for each in given.others if isinstance(each, PersistentVolumeClaim)])
+        assert sorted(pods(one)) == sorted(each.name for each in given.pods)
+        (claim,) = one.client.list(PersistentVolumeClaim)[0]
+        assert claim.metadata.is_controlled_by(one.client.get(Pod, "p", "default").metadata.uid)
+        assert claim.metadata.uid not in uids
+        uids.add(claim.metadata.uid)
+        one.delete("deploy/web", "rs/db", "pod/p")
+        assert not pods(one)
+
+
 def test_what_is_applied_again_changes_nothing() -> None:
     one = world()
     change = one.apply(replicas("Deployment", "web", 4))

@@ -19,7 +19,7 @@ from moorage.objects.read.origins import Origin
 from moorage.objects.read.overlay import replace_object
 from moorage.store import NotFoundError, ObjectClient
 
-from .change import Change, create, full_name
+from .change import Change, full_name, with_own_uids
 
 
 def apply(
@@ -46,15 +46,16 @@ def apply(
         An object is invalid.
     """
     created, changed, admission = list[Object](), [], None
-    for obj in _completed(client, what):
+    completed = _completed(client, what)
+    for given, obj in zip(completed, with_own_uids(client, completed), strict=True):
         _check_parallelism(obj)
         try:
             current = client.get(type(obj), obj.name, obj.namespace)
         except NotFoundError:
-            if isinstance(obj, Pod) and is_new(obj):
+            if isinstance(given, Pod) and isinstance(obj, Pod) and is_new(given):
                 admission = admission or admission_of(client)
                 obj = admission.admit(obj)
-            created.append(create(client, obj))
+            created.append(client.create(obj))
             continue
         new = replace_object(current, obj)
         kept = current.metadata

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct, structs
 
-from moorage.objects import Object
+from moorage.errors import InputError
+from moorage.objects import Namespace, Object
+from moorage.objects.workloads.naming import stable_uid
 from moorage.objects.workloads.ownership import has_made_up_uid
-from moorage.store import ObjectClient
+from moorage.store import NotFoundError, ObjectClient, kind_named
 from moorage.tables import Table, Tabular
-
-T = TypeVar("T", bound=Object)
 
 
 class Change(Struct, Tabular, frozen=True):
@@ -82,16 +83,39 @@ def full_name(obj: Object) -> str:
     return f"{obj.kind} {obj.key}"
 
 
-def create(client: ObjectClient, obj: T) -> T:
-    """Create an object with defaults, and return it as it is stored.
-
-    A UID that was made up for it is left to the store: a former object of its name may have had that one.
+def with_own_uids(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
+    """Replace the UIDs of new objects that were made up, and those in references to them and to objects of
+    the store: former objects of their names may have had the made-up ones.
 
     Parameters
     ----------
     client : ObjectClient
-    obj : Object
+    objects : sequence of Object
+        With defaults; some may exist.
+
+    Returns
+    -------
+    list of Object
+        In the same order.
     """
-    if has_made_up_uid(obj):
-        obj = structs.replace(obj, metadata=structs.replace(obj.metadata, uid=""))
-    return client.create(obj)
+    version, uids = client.list(Namespace)[1], dict[str, str]()
+
+    def stored(kind: str, namespace: str, name: str) -> str:
+        try:
+            return client.get(kind_named(kind), name, namespace).metadata.uid
+        except (NotFoundError, InputError):  # of a kind that is not followed
+            return ""
+
+    for obj in filter(has_made_up_uid, objects):
+        name = obj.kind, obj.namespace, obj.name
+        uids[obj.metadata.uid] = stored(*name) or stable_uid(*name[:2], f"{obj.name}@{version}")
+    out = []
+    for obj in objects:
+        meta = obj.metadata
+        for one in meta.owner_references:
+            if one.uid not in uids and one.uid == stable_uid(one.kind, meta.namespace, one.name):
+                uids[one.uid] = stored(one.kind, meta.namespace, one.name) or one.uid
+        owners = [structs.replace(one, uid=uids.get(one.uid, one.uid)) for one in meta.owner_references]
+        meta = structs.replace(meta, uid=uids.get(meta.uid, meta.uid), owner_references=tuple(owners))
+        out.append(structs.replace(obj, metadata=meta))
+    return out

@@ -16,7 +16,7 @@ from moorage.objects.read.object_defaults import defaults
 from moorage.objects.validate.validate_object import validate
 from moorage.store import NotFoundError, ObjectClient
 
-from .change import Change, create, full_name
+from .change import Change, full_name, with_own_uids
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -52,14 +52,14 @@ def add_nodes(client: ObjectClient, count: int, like: Node, zone: str, is_templa
     if not 0 <= count <= MAX_NODES:
         raise InputError(f"{count} nodes to add: must be between 0 and {MAX_NODES}")
     base = like.metadata.name or like.metadata.generate_name.rstrip("-.") or "node"
-    names, created = _new_names(client, base), list[str]()
+    names, new = _new_names(client, base), list[Object]()
     parts = [] if is_template else list(_parts_of(client, like.name))
     for _ in range(count):
         name = next(names)
         for obj in (_copy(like, name, zone), *(_part_for(part, like.name, name) for part in parts)):
             validate(obj)
-            created.append(full_name(create(client, defaults([obj])[0])))
-    return Change(created=tuple(created))
+            new += defaults([obj])
+    return Change(created=tuple([full_name(client.create(obj)) for obj in with_own_uids(client, new)]))
 
 
 def _new_names(client: ObjectClient, base: str) -> Iterator[str]:

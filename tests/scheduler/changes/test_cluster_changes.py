@@ -171,6 +171,16 @@ def test_of_a_bad_change_nothing_is_written(bad: Object, error: str) -> None:
     assert (one.client.list(Pod), one.client.list(Deployment)) == before
 
 
+def test_permanent_namespaces_stay() -> None:
+    one = world()
+    before = pods(one)
+    with pytest.raises(
+        InputError, match=r'^namespaces "default" is forbidden: this namespace may not be dele'
+    ):
+        one.delete("node/a", "ns/default")
+    assert (pods(one), one.client.get(Node, "a").name) == (before, "a")
+
+
 def test_delete() -> None:
     one = world()
     change = one.delete("deploy/web", "node/c")

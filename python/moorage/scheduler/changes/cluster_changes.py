@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.objects import Node, Object, Pod
+from moorage.objects import Namespace, Node, Object, Pod
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.storage import PersistentVolumeClaim
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
 
 _SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet, CloneSet, *PARENTS)
+_PERMANENT = ("default", "kube-system", "kube-public")
+"""Namespaces that the API server does not delete."""
 
 
 class ClusterChanges:
@@ -133,7 +135,8 @@ class ClusterChanges:
         Raises
         ------
         InputError
-            An object does not exist, or a selector is given without a kind; nothing is deleted.
+            An object does not exist or may not be deleted, or a selector is given without a kind; nothing is
+            deleted.
         """
         if (selector or namespace) and not kind:
             raise InputError("a selector or a namespace needs a kind")
@@ -145,6 +148,9 @@ class ClusterChanges:
             if kind:
                 objects += select_objects(client, kind_named(kind), namespace, selector)
             for obj in {(type(obj), obj.key): obj for obj in objects}.values():
+                if isinstance(obj, Namespace) and obj.name in _PERMANENT:
+                    text = f'namespaces "{obj.name}" is forbidden: this namespace may not be deleted'
+                    raise InputError(text)
                 if controllers is not None and isinstance(obj, PersistentVolumeClaim):
                     controllers.claims.protect(obj)
                 client.delete(type(obj), obj.name, obj.namespace)

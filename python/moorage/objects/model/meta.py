@@ -1,4 +1,4 @@
-"""The base class of object structs, object metadata, label selectors and conditions."""
+"""The base class of object structs, quantities, object metadata, label selectors and conditions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from moorage._core.base.quantity import Quantity, parse
 from moorage._core.base.selectors import requirement_error
 
 from .field_rules import each, labels, quantity, refuse, timestamp
@@ -19,6 +20,49 @@ QuantityLike = str | int | float
 
 Resources = Annotated[dict[str, QuantityLike], each(quantity)]
 """Quantity by resource, as in `requests`, `limits`, `capacity` and `allocatable`."""
+
+_MICRO, _MEGA = Quantity("1u"), Quantity("1M")
+
+
+def thousandths(raw: QuantityLike) -> Quantity:
+    """Return a quantity, rounded up to thousandths as the API server keeps it (kubernetes v1.36,
+    SetDefaults_ResourceList).
+
+    Parameters
+    ----------
+    raw : str, int or float
+        A quantity as written in a manifest.
+
+    Returns
+    -------
+    Quantity
+    """
+    exact = parse(raw)
+    rounded = exact * _MICRO * _MEGA  # products are rounded up to 10**-9
+    return exact if rounded == exact else rounded
+
+
+def in_thousandths(resources: Resources) -> Resources:
+    """Round the quantities of a resource list up to thousandths.
+
+    Parameters
+    ----------
+    resources : dict of str to QuantityLike
+
+    Returns
+    -------
+    dict of str to QuantityLike
+        `resources` itself if none is finer.
+    """
+    finer: Resources = {}
+    for name, raw in resources.items():
+        text = str(raw)
+        if text.isalnum() and text[-1] not in "nu":
+            continue  # neither a fraction nor a negative exponent
+        rounded = thousandths(raw)
+        if rounded != parse(raw):
+            finer[name] = str(rounded)
+    return resources | finer if finer else resources
 
 
 class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):

@@ -11,7 +11,7 @@ from moorage._core.base.fields import SpecMemo
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
 from moorage.objects.model.admission_policies import LimitRange, ResourceQuota
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct
+from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct, in_thousandths
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.other_workloads import CloneSet, DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import (
@@ -44,7 +44,6 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimTemplate,
 )
 from moorage.objects.model.storage import PersistentVolume, StorageClass
-from moorage.objects.model.thousandths import in_thousandths
 from moorage.objects.model.workload import (
     ControllerRevision,
     DaemonSet,

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError, shorten
-from moorage.objects.model.meta import QuantityLike, Resources
+from moorage.objects.model.meta import QuantityLike, Resources, in_thousandths, thousandths
 from moorage.objects.model.pod import Container, Pod, PodSpec, ResourceRequirements
-from moorage.objects.model.thousandths import in_thousandths, thousandths
 
 _OVERCOMMITTABLE = ("cpu", "memory")
 _quantity = lru_cache(maxsize=4096)(thousandths)  # the specs of a dump differ, but have few quantities

@@ -72,7 +72,7 @@ def test_what_may_be_set(gate: Gate) -> None:
             {"NodeDeclaredFeatures": False, "PodLevelResources": False, "ContainerRestartRules": False},
             [
                 "ExtendWebSocketsToKubelet [NodeDeclaredFeatures]",
-                "InPlacePodLevelResourcesVerticalScaling [PodLevelResources NodeDeclaredFeatures]",
+                "InPlacePodLevelResourcesVerticalScaling [NodeDeclaredFeatures PodLevelResources]",
                 "InPlacePodVerticalScalingInitContainers [NodeDeclaredFeatures]",
                 "RestartAllContainersOnContainerExits [ContainerRestartRules NodeDeclaredFeatures]",
             ],

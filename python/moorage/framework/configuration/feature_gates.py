@@ -202,7 +202,7 @@ _NEEDS = {
     "ExtendWebSocketsToKubelet": "NodeDeclaredFeatures",
     "GangScheduling": "GenericWorkload",
     "GracefulNodeShutdownBasedOnPodPriority": "GracefulNodeShutdown",
-    "InPlacePodLevelResourcesVerticalScaling": "PodLevelResources NodeDeclaredFeatures",
+    "InPlacePodLevelResourcesVerticalScaling": "NodeDeclaredFeatures PodLevelResources",
     "InPlacePodVerticalScalingInitContainers": "NodeDeclaredFeatures",
     "MatchLabelKeysInPodTopologySpreadSelectorMerge": "MatchLabelKeysInPodTopologySpread",
     "PodLevelResourceManagers": "PodLevelResources",

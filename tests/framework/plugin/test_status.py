@@ -114,6 +114,12 @@ def test_an_error_around_a_status_has_its_error_as_cause() -> None:
     assert error_status("running", Status(Code.ERROR, err=err)) == as_status(err)
 
 
+@pytest.mark.parametrize("code", ["Unschedulable", 99, 2, None])
+def test_a_code_of_another_type(code: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^the code of a Status is a Code, .*, not {code!r}$"):
+        Status(code, ("why",))
+
+
 @pytest.mark.parametrize("texts", [["a"], "text", (1,), None])
 def test_texts_of_another_type(texts: Any) -> None:
     with pytest.raises(TypeError, match="the texts of a Status are a tuple of str"):

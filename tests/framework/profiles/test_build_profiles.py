@@ -219,6 +219,9 @@ def test_profiles_must_agree() -> None:
     other = Profile((OtherSort(),), scheduler_name="two")
     args = Profile((Sort({"x": 1}),), scheduler_name="two")
     assert together() == "at least one profile is required"
+    for wrong in (Profile, Profile((Both(),)), [Profile], "profile", [(Both(),)]):
+        with pytest.raises(TypeError, match=r"^profiles are a sequence of Profile, not "):
+            check_profiles(wrong)  # type: ignore[arg-type]
     assert together(one, Profile((Sort(),), scheduler_name="")) == "scheduler name is needed"
     assert together(Profile((), scheduler_name="s")) == (
         'plugins required for profile with scheduler name "s"'

@@ -52,7 +52,7 @@ class Status:
     Raises
     ------
     TypeError
-        The texts are no tuple of str.
+        The code is no Code, or the texts are no tuple of str.
     """
 
     code: Code
@@ -61,6 +61,8 @@ class Status:
     err: BaseException | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.code, Code):
+            raise TypeError(f"the code of a Status is a Code, as Code.UNSCHEDULABLE, not {self.code!r}")
         texts = self.texts
         if texts != () and not (isinstance(texts, tuple) and all(isinstance(text, str) for text in texts)):
             raise TypeError(f'the texts of a Status are a tuple of str, as in ("text",), not {texts!r}')

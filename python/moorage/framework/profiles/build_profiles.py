@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage.errors import ConfigurationError, InputError
+from moorage.errors import ConfigurationError, InputError, shorten
 from moorage.framework.configuration import KubeSchedulerConfiguration, profile_plugins
 from moorage.framework.configuration.go_structs import write
 from moorage.framework.configuration.types import Part
@@ -103,7 +103,11 @@ def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
     ------
     InputError
         With upstream's message (kube-scheduler v1.36, profile/profile.go).
+    TypeError
+        They are no sequence of Profile.
     """
+    if not isinstance(profiles, Sequence) or not all(isinstance(one, Profile) for one in profiles):
+        raise TypeError(f"profiles are a sequence of Profile, not {shorten(repr(profiles))}")
     if not profiles:
         raise InputError("at least one profile is required")
     names: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,11 +10,12 @@ from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 from tests.scheduler.make import searched
 
+from moorage.errors import InputError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import PreFilterPlugin
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.profiles.profile import Profile
-from moorage.objects import Cluster
+from moorage.objects import Cluster, build_cluster
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import (
@@ -211,6 +213,40 @@ def test_a_pod_that_cannot_be_read_fails_alone(order: str) -> None:
         )
 
 
+UNREADABLE = r"^{}: {}\[cpu\]: \"x\" is not a quantity"
+REQUESTS = r"spec.containers\[0\].resources.requests"
+
+
+def test_what_cannot_be_read_is_named_where_it_comes_in() -> None:
+    bound, bad = pod("bound", on="n", requests={"cpu": "x"}), node("bad", cpu="x")
+    pods = [pod("a"), pod("b", on="n")]
+    for obj, field in ((bound, REQUESTS), (bad, "status.allocatable")):
+        text = UNREADABLE.format(f"{obj.kind} {obj.key}", field)
+        for controllers in (False, True):
+            with pytest.raises(InputError, match=text):
+                Scheduler(build_cluster([node("n"), *pods, obj]), controllers=controllers)
+        one = scheduler([node("n")], pods)
+        one.client.create_many([obj])
+        with pytest.raises(InputError, match=text):
+            one.sync()
+        assert one.run().placements == {"default/a": "n"}
+
+
+def test_a_given_pod_that_cannot_be_read_is_named() -> None:
+    one, bad = scheduler([node("n")], []), pod("bad", requests={"cpu": "x"})
+    text = UNREADABLE.format("Pod default/bad", REQUESTS)
+    one_by_one = one.can_schedule_pod, one.explain, one.context.schedule_one
+    many = [partial(call, [pod("p"), bad]) for call in (one.schedule_pods, one.preempt_pods)]
+    for call in (
+        *[partial(call, bad) for call in one_by_one],
+        partial(one.schedule_by_template, bad, 1),
+        *many,
+    ):
+        with pytest.raises(InputError, match=text):
+            call()
+        assert not list(one.cache.state.pods())
+
+
 def test_daemon_set_pods_of_one_class_fail_for_themselves() -> None:
     pods = [pod(f"p-{name}", affinity=pinned(name), requests={"cpu": 3}) for name in ("a", "b", "none")]
     result = scheduler([node("a", cpu=1), node("b")], pods).run()
@@ -260,7 +296,8 @@ def test_empty_forms_are_not_uses() -> None:
 
 def test_arguments_of_another_type() -> None:
     one, pods = scheduler([node("n")], []), "^a sequence of Pod is wanted, not Pod$"
-    for call in (one.can_schedule_pod, one.examine, lambda pod: one.schedule_by_template(pod, 1)):
+    by_template = partial(one.schedule_by_template, n=1)
+    for call in (one.can_schedule_pod, one.examine, one.context.schedule_one, by_template):
         with pytest.raises(TypeError, match=r"^a Pod is wanted, not str$"):
             call("default/p")
     for many in (one.schedule_pods, one.preempt_pods):
@@ -275,6 +312,9 @@ def test_arguments_of_another_type() -> None:
             TypeError, match=rf"^a scheduler takes a Cluster, .* not {type(cluster).__name__}$"
         ):
             Scheduler(cluster)
+    for seed in ("a", 1.5, None):
+        with pytest.raises(TypeError, match=rf"^seed {seed!r}: an integer is wanted$"):
+            Scheduler(seed=seed)
 
 
 def test_bad_arguments() -> None:

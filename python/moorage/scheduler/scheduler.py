@@ -23,6 +23,7 @@ from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import AnyGroup
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
@@ -30,6 +31,7 @@ from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .changes.cluster_changes import ClusterChanges
+from .check_arguments import check_pod, check_readable
 from .checked_clock import checked
 from .cycle.engines import (
     Rotation,
@@ -54,7 +56,7 @@ from .groups.place_group import schedule_workload
 from .options import Options
 from .placing.binding_cycle import BindingCycles, threads_for
 from .placing.preempt_pods import Preemption, preempt_pods
-from .placing.schedule_pods import check_pod, schedule_by_template, schedule_pods
+from .placing.schedule_pods import schedule_by_template, schedule_pods
 from .planning_verbs import PlanningVerbs
 from .queueing import make_queue, newest_clock
 from .records import Records
@@ -259,7 +261,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             objects = *cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods, *cluster.finished
             self.client.create_many(objects)
             if self.controllers is not None:
-                self.informers.run_once()
+                self.sync(with_controllers=False)
                 self.controllers.start()
             self.sync()
 
@@ -385,6 +387,11 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         -------
         bool
             Whether there were any. Inside a transaction that cannot undo writes, events are left for later.
+
+        Raises
+        ------
+        InputError
+            A node, or a pod on a node, has something else where a quantity belongs.
         """
         has_events = False
         if self.cache.transactions:
@@ -397,8 +404,11 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             controllers = self.controllers if with_controllers else None
             while self.informers.run_once() or (controllers is not None and controllers.work()):
                 has_events = True
-        except BaseException:
+        except BaseException as error:
             self.repair_queue()
+            if isinstance(error, ValueError):  # perhaps by a quantity that nobody has checked
+                for kind in (Node, Pod):
+                    check_readable(self.informers.informer(kind).indexer.values())
             raise
         return has_events
 

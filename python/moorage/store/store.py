@@ -252,7 +252,8 @@ class ObjectStore:
     def create_many(self, objects: Iterable[T]) -> None:
         """Store new objects, one after the other; if one fails, none is stored.
 
-        Unlike `create` this does not read quantities, as `load` has checked those of objects that it read.
+        Unlike `create` this does not read quantities, as `load` has checked those of objects that it read;
+        a scheduler names the object that it cannot read.
 
         Parameters
         ----------

@@ -23,9 +23,10 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.make import Clock, profile_with
 
 import moorage as mo
+from moorage.errors import InputError
 from moorage.framework import Status
 from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.pod import Pod, PodSchedulingGate
+from moorage.objects.model.pod import Pod, PodSchedulingGate, ResourceRequirements
 from moorage.objects.model.pod_group import GODEL, GROUP_ANNOTATION, PodGroup, PodGroupSpec
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler, explain_in_turn
@@ -75,6 +76,17 @@ def test_a_group_that_fits_is_bound(python: bool) -> None:
     assert on_nodes(one).keys() == {"g-0", "g-1", "g-2", "g-3"}
     (condition,) = store_of(one).get(PodGroup, "g", "default").status.conditions
     assert (condition.type, condition.status, condition.reason) == ("PodGroupScheduled", "True", "Scheduled")
+
+
+def test_a_member_that_cannot_be_read_is_named() -> None:
+    first, second = members("g", 2)
+    container = replace(second.spec.containers[0], resources=ResourceRequirements(requests={"cpu": "x"}))
+    second = replace(second, spec=replace(second.spec, containers=(container,)))
+    one = world(nodes(2), gang("g", 2), [first, second], feature_gates=GATES)
+    with pytest.raises(
+        InputError, match=rf"^Pod {second.key}: spec.containers\[0\].resources.requests\[cpu\]: "
+    ):
+        one.run()
 
 
 def test_the_minimum_holds_with_the_plugin() -> None:

@@ -77,7 +77,7 @@ def make_handle(
         groups_pods=groups_pods(gates),
         feature_gates=gates,
         places_groups=gates["TopologyAwareWorkloadScheduling"],
-        preempts_for_groups=groups_pods(gates) and gates["WorkloadAwarePreemption"],
+        preempts_for_groups=gates["WorkloadAwarePreemption"],
         clock=time.now,
         wait=time.wait,
         now=client.now if isinstance(client, ObjectStore) else seconds_since_1970,
@@ -223,6 +223,8 @@ def make_engines(
     list of Engine
         In the order of the profiles.
     """
+    if not hasattr(seed, "__index__"):
+        raise TypeError(f"seed {seed!r}: an integer is wanted")
     parallelism = 0
     if configuration is None:
         profiles = check_profiles(profiles)

@@ -14,6 +14,7 @@ from typing import cast
 
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup
+from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.placing.place import LEDGER, WHOLE_CYCLE
@@ -64,7 +65,11 @@ class GroupBatch:
         self.groups, self.scheduled = groups, scheduled
         self.ends = list(accumulate(map(len, members)))
         pods = [pod for of_group in members for pod in of_group]
-        self.batch = PodBatch(context.cache.state, pods, context.routes_of_members)
+        try:
+            self.batch = PodBatch(context.cache.state, pods, context.routes_of_members)
+        except ValueError:
+            check_readable(pods)
+            raise
         self.result = ScheduleResult(context.cache.state, len(self.batch), self.batch)
         self._routes: list[int] = []  # by group, its route; NONE where the group needs a cycle of its own
         self._places_by_topology = [places_by_topology(one) for one in context.rotation.engines]

@@ -20,10 +20,9 @@ from moorage.objects.model.pod import Pod
 from moorage.preemption.actuation import fail_in_memory
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eviction_units import groups_of
+from moorage.scheduler.check_arguments import check_pods, check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.store import NotFoundError
-
-from .schedule_pods import check_pods
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
@@ -212,6 +211,8 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
         There are not as many offsets as pods.
     CacheError
         A pod is in the cache or appears twice.
+    InputError
+        A pod has something else where a quantity belongs.
     MoorageError
         A plugin of a pod's profile is not in the core, or there are extenders.
     """
@@ -219,7 +220,11 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
     if offsets and len(offsets) != len(pods):
         raise ValueError("an offset for each pod is wanted")
     begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
-    targets = [(context.engine_of(pod), context.target_of(pod)) for pod in pods]
+    try:
+        targets = [(context.engine_of(pod), context.target_of(pod)) for pod in pods]
+    except ValueError:
+        check_readable(pods)
+        raise
     for pod, (engine, _) in zip(pods, targets, strict=True):
         if why := why_not_at_once(engine, pod):
             raise MoorageError(why)

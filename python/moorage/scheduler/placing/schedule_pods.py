@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from moorage._core.decide.bulk_operations import check_new
 from moorage._core.decide.pod_batch import PodBatch
-from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheError
 from moorage.objects.model.pod import Pod
+from moorage.scheduler.check_arguments import check_pod, check_pods, check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.scheduling_context import SEGMENTS
@@ -25,47 +24,6 @@ if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
 
 MOST = 2**31 - 1
-
-
-def check_pod(pod: object) -> None:
-    """Check the type of an argument.
-
-    Parameters
-    ----------
-    pod : object
-
-    Raises
-    ------
-    TypeError
-        It is no Pod.
-    """
-    if not isinstance(pod, Pod):
-        raise TypeError(f"a Pod is wanted, not {type(pod).__name__}")
-
-
-def check_pods(state: ClusterState, pods: Sequence[Pod]) -> None:
-    """Check pods that are to be placed.
-
-    Parameters
-    ----------
-    state : ClusterState
-    pods : sequence of Pod
-
-    Raises
-    ------
-    CacheError
-        A pod is in the cache or appears twice.
-    TypeError
-        They are no sequence of Pod.
-    """
-    try:
-        check_new(state, pods)
-    except (AttributeError, TypeError):
-        if not isinstance(pods, Sequence):
-            raise TypeError(f"a sequence of Pod is wanted, not {type(pods).__name__}") from None
-        for pod in pods:
-            check_pod(pod)
-        raise
 
 
 def schedule_pods(
@@ -89,12 +47,18 @@ def schedule_pods(
     ------
     CacheError
         A pod is in the cache or appears twice.
+    InputError
+        A pod has something else where a quantity belongs.
     """
     state = context.cache.state
     check_pods(state, pods)
     if context.cache.transactions:
         context.enlist_if_possible()
-    batch = PodBatch(state, pods, context.routes)
+    try:
+        batch = PodBatch(state, pods, context.routes)
+    except ValueError:
+        check_readable(pods)
+        raise
     result = ScheduleResult(state, len(batch), batch)
     try:
         for first, end, route in batch.cut(SEGMENTS):

@@ -1,0 +1,74 @@
+"""Checks of the pods that callers pass, and of quantities in pods and nodes that nobody has checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from moorage._core.decide.bulk_operations import check_new
+from moorage._core.state.cluster_state import ClusterState
+from moorage.errors import InputError
+from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import Pod
+from moorage.store.quantities import why_unreadable
+
+
+def check_readable(objects: Iterable[Object]) -> None:
+    """Find the object whose quantities cannot be read. For many objects, call it where a ValueError was
+    raised.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+
+    Raises
+    ------
+    InputError
+        A pod or node has something else where a quantity belongs.
+    """
+    for obj in objects:
+        if why := why_unreadable(obj):
+            raise InputError(why, obj=f"{obj.kind} {obj.key}") from None
+
+
+def check_pod(pod: object) -> None:
+    """Check an argument.
+
+    Parameters
+    ----------
+    pod : object
+
+    Raises
+    ------
+    TypeError
+        It is no Pod.
+    InputError
+        It has something else where a quantity belongs.
+    """
+    if not isinstance(pod, Pod):
+        raise TypeError(f"a Pod is wanted, not {type(pod).__name__}")
+    check_readable((pod,))
+
+
+def check_pods(state: ClusterState, pods: Sequence[Pod]) -> None:
+    """Check pods that are to be placed.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : sequence of Pod
+
+    Raises
+    ------
+    CacheError
+        A pod is in the cache or appears twice.
+    TypeError
+        They are no sequence of Pod.
+    """
+    try:
+        check_new(state, pods)
+    except (AttributeError, TypeError):
+        if not isinstance(pods, Sequence):
+            raise TypeError(f"a sequence of Pod is wanted, not {type(pods).__name__}") from None
+        for pod in pods:
+            check_pod(pod)
+        raise

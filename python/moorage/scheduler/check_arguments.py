@@ -31,7 +31,7 @@ def check_readable(objects: Iterable[Object]) -> None:
 
 
 def check_pod(pod: object) -> None:
-    """Check an argument.
+    """Check the type of an argument.
 
     Parameters
     ----------
@@ -41,12 +41,9 @@ def check_pod(pod: object) -> None:
     ------
     TypeError
         It is no Pod.
-    InputError
-        It has something else where a quantity belongs.
     """
     if not isinstance(pod, Pod):
         raise TypeError(f"a Pod is wanted, not {type(pod).__name__}")
-    check_readable((pod,))
 
 
 def check_pods(state: ClusterState, pods: Sequence[Pod]) -> None:

@@ -512,6 +512,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Examination
         """
         check_pod(pod)
+        check_readable((pod,))
         with self.cache.lock:
             return examine(self.context.engine_for(pod), pod, self.context.view_order())
 
@@ -560,6 +561,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         if isinstance(pod, str):
             pod = pod_named(self.client, pod)
         check_pod(pod)
+        check_readable((pod,))
         return explain(self.context.engine_of(pod), pod, self.not_ours(pod))
 
     @property

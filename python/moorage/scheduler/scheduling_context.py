@@ -24,7 +24,7 @@ from moorage.objects.model.pod_group import group_of
 from moorage.objects.model.resource_claims import DeviceClass
 from moorage.store.quantities import why_unreadable
 
-from .check_arguments import check_pod
+from .check_arguments import check_pod, check_readable
 from .cycle.engine import Engine
 from .cycle.engines import Rotation
 from .cycle.results import Decision, Failure
@@ -369,4 +369,8 @@ class SchedulingContext:
         Decision
         """
         check_pod(pod)
-        return schedule_one(self, pod)
+        try:
+            return schedule_one(self, pod)
+        except ValueError:
+            check_readable((pod,))
+            raise

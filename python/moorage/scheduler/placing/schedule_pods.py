@@ -157,6 +157,7 @@ def schedule_by_template(
         A replica is in the cache, or its name is in use.
     """
     check_pod(template)
+    check_readable((template,))
     if not 0 <= n <= MOST:
         raise ValueError(f"n {n}: 0 to {MOST}")
     state, engine = context.cache.state, context.engine_for(template)
@@ -186,13 +187,16 @@ def schedule_by_template(
 def _check_names(context: SchedulingContext, template: Pod, n: int, first: int) -> None:
     """CacheError if informers know another pod of the name of a replica."""
     meta = template.metadata
-    base = f"{meta.namespace}/{meta.generate_name or f'{meta.name}-'}"
-    keys = [f"{base}{ordinal}" for ordinal in range(first, first + n)]
-    known = context.handle.informers.informer(Pod).indexer.likenesses_of(keys)
-    if not any(known):
-        return
-    for ordinal, pod in enumerate(known, first):
-        if pod is not None and pod.metadata.uid != f"{base}#{ordinal}":
+    base, ordinals = f"{meta.namespace}/{meta.generate_name or f'{meta.name}-'}", range(first, first + n)
+    indexer = context.handle.informers.informer(Pod).indexer
+    if len(indexer) < n:
+        named = [pod for pod in indexer.likenesses() if pod.key.startswith(base)]
+    else:
+        named = [pod for pod in indexer.likenesses_of(f"{base}{ordinal}" for ordinal in ordinals) if pod]
+    for pod in named:
+        end = pod.key[len(base) :]
+        is_ordinal = end.isdecimal() and end == str(int(end)) and int(end) in ordinals
+        if is_ordinal and pod.metadata.uid != f"{base}#{end}":
             raise CacheError(f"pod {pod.key} exists, so a replica can't have its name")
 
 

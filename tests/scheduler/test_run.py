@@ -235,7 +235,7 @@ def test_what_cannot_be_read_is_named_where_it_comes_in() -> None:
 def test_a_given_pod_that_cannot_be_read_is_named() -> None:
     one, bad = scheduler([node("n")], []), pod("bad", requests={"cpu": "x"})
     text = UNREADABLE.format("Pod default/bad", REQUESTS)
-    one_by_one = one.can_schedule_pod, one.explain, one.context.schedule_one
+    one_by_one = one.can_schedule_pod, one.explain, one.context.schedule_one, one.capacity
     many = [partial(call, [pod("p"), bad]) for call in (one.schedule_pods, one.preempt_pods)]
     for call in (
         *[partial(call, bad) for call in one_by_one],

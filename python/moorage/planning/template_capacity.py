@@ -18,6 +18,7 @@ from moorage.controllers.workloads.store_control import admission_of
 from moorage.errors import InputError
 from moorage.objects.admission.admission import Admission, RefusedError
 from moorage.objects.model.pod import Pod, PodStatus
+from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.explain.claim_explanations import PodClaims
 from moorage.scheduler.explain.device_blockers import lacking_requests
@@ -247,13 +248,15 @@ def capacity(scheduler: Scheduler, template: Shares, most: int | None, label: st
     Raises
     ------
     InputError
-        There is no template, a share is no positive number, or `most` is negative.
+        There is no template, a share is no positive number, `most` is negative, or a template has something
+        else where a quantity belongs.
     MoorageError
         The client is no ObjectStore, or pods are being bound.
     """
     given = _with_shares(template)
     if most is not None and not 0 <= most <= MOST:
         raise InputError(f"max {most}: 0 to {MOST}")
+    check_readable(pod for pod, _ in given)
     scheduler.sync()
     skipped = [reason_not_scheduled(scheduler, replace(pod, status=PodStatus())) for pod, _ in given]
     with scheduler.transaction():

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import parse_value
 from moorage._core.base.resources import pod_requests
 from moorage.objects import Container, Pod
-from moorage.objects.model.meta import ObjectMeta, OwnerReference
+from moorage.objects.model.meta import ObjectMeta, OwnerReference, is_native
 from moorage.objects.model.pod import ContainerExtendedResourceRequest, PodSpec
 from moorage.objects.model.resource_claims import (
     EXACT_COUNT,
+    OF_DEVICE_CLASS,
     DeviceClaim,
     DeviceClass,
     DeviceRequest,
@@ -22,7 +23,6 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimSpec,
 )
 
-IMPLICIT = "deviceclass.resource.kubernetes.io/"
 IN_MEMORY = "<extended-resources>"
 """The name of a claim that is not written yet."""
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
@@ -32,9 +32,9 @@ Mappings = tuple[ContainerExtendedResourceRequest, ...]
 
 def is_extended(name: str) -> bool:
     """Whether a resource may be one of a device class: it has a domain, and not Kubernetes' own."""
-    if name.startswith(IMPLICIT):
+    if name.startswith(OF_DEVICE_CLASS):
         return True
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+    return not is_native(name) and not name.startswith("requests.")
 
 
 def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
@@ -52,7 +52,7 @@ def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass
     """
     found: dict[str, DeviceClass] = {}
     for one in sorted(classes, key=lambda one: one.name):
-        found[f"{IMPLICIT}{one.name}"] = one
+        found[f"{OF_DEVICE_CLASS}{one.name}"] = one
         name = one.spec.extended_resource_name
         if name:
             known = found.get(name)

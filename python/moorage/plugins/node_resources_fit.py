@@ -15,9 +15,7 @@ from moorage.framework.plugin import events, signing
 from moorage.framework.plugin.events import ActionType, is_live, is_same_pod, of_class, on, queue_if
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import AnyGroup, Node, Pod
-from moorage.objects.model.resource_claims import DeviceClass
-
-IMPLICIT = "deviceclass.resource.kubernetes.io/"
+from moorage.objects.model.resource_claims import OF_DEVICE_CLASS, DeviceClass
 
 
 class NodeResourcesFit(
@@ -242,7 +240,7 @@ def _allocatable(node: Node, names: Iterable[str]) -> dict[str, int]:
 
 def _names(device_class: DeviceClass) -> set[str | None]:
     """The extended resources of a device class."""
-    return {device_class.spec.extended_resource_name, f"{IMPLICIT}{device_class.name}"}
+    return {device_class.spec.extended_resource_name, f"{OF_DEVICE_CLASS}{device_class.name}"}
 
 
 def weighted_resources(resources: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -153,7 +153,7 @@ class PersistentVolumeController(VolumeHost):
             parameters.node_informer,
         )
         with suppress(ValueError):  # another controller has added the index
-            parameters.pod_informer.indexer.add_index(PODS_BY_CLAIM, _claims_of)
+            parameters.pod_informer.indexer.add_index(PODS_BY_CLAIM, Pod.claim_keys)
         self.node_lister: Lister[Node] = parameters.node_informer.lister
         self.node_lister_synced: Callable[[], bool] = parameters.node_informer.has_synced
         writer = self._writer = ObjectWriter(parameters.kube_client, recorder)
@@ -619,11 +619,6 @@ class _SyncLoop(Generic[T]):
         except MoorageError as error:
             logger.error('could not sync %s "%s": %s', self.cache.description, key, error)
         return True
-
-
-def _claims_of(pod: Pod) -> Iterator[str]:
-    """Keys of the claims that a pod uses."""
-    return (key for volume in pod.spec.volumes if (key := pod.claim_key(volume)))
 
 
 def _with_migration(obj: T, key: str, migrated: Mapping[str, str]) -> T:

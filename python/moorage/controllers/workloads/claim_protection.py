@@ -38,7 +38,7 @@ class ClaimProtection:
         self._pods = pods
         self._claims = claims
         self.changed: dict[str, PersistentVolumeClaim] = {}
-        pods.add_index(_CLAIM, claim_keys, is_lasting=True)
+        pods.add_index(_CLAIM, Pod.claim_keys, is_lasting=True)
 
     def note(self, claim: PersistentVolumeClaim) -> None:
         """Look at a claim in the next round, if it is being deleted.
@@ -57,7 +57,7 @@ class ClaimProtection:
         ----------
         pod : Pod
         """
-        for claim in filter(None, map(self._claims.get, claim_keys(pod))):
+        for claim in filter(None, map(self._claims.get, pod.claim_keys())):
             self.note(claim)
 
     def work(self) -> None:
@@ -97,27 +97,6 @@ class ClaimProtection:
     def _is_used(self, claim: PersistentVolumeClaim) -> bool:
         pods = self._pods.by_index(_CLAIM, claim.key)
         return any(pod.spec.node_name and _uses(pod, claim) for pod in pods)
-
-
-def claim_keys(pod: Pod) -> tuple[str, ...]:
-    """Return the claims that the volumes of a pod name, or have by the name of the pod.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    tuple of str
-        Each as ``namespace/name``.
-    """
-    names = []
-    for volume in pod.spec.volumes:
-        if volume.persistent_volume_claim is not None:
-            names.append(volume.persistent_volume_claim.claim_name)
-        elif volume.ephemeral is not None:
-            names.append(f"{pod.name}-{volume.name}")
-    return tuple([f"{pod.namespace}/{name}" for name in names])
 
 
 def _uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:

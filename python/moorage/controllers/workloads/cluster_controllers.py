@@ -41,7 +41,7 @@ from moorage.store.informers.handler_functions import HandlerFunctions, last_sta
 from moorage.store.kinds import is_namespaced
 
 from .availability import Availability
-from .claim_protection import ClaimProtection, claim_keys
+from .claim_protection import ClaimProtection
 from .daemon_set_controller import DaemonSetController
 from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
@@ -507,6 +507,6 @@ class PodEvents:
         self._controllers.daemon_sets.note_pod(pod)
         self._controllers.budgets.note(pod)
         self._controllers.note_pods()
-        if claim_keys(pod):
+        if pod.claim_keys():
             self._controllers.claims.note_lost_pod(pod)
             self._controllers.note_deletion(pod)

@@ -9,8 +9,9 @@ from functools import partial
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage.objects.model.admission_policies import ResourceQuota, ScopedResourceSelectorRequirement
-from moorage.objects.model.meta import Resources
+from moorage.objects.model.meta import Resources, is_native
 from moorage.objects.model.pod import Pod, PodAffinityTerm, PodSpec, ResourceRequirements
+from moorage.objects.model.resource_claims import OF_DEVICE_CLASS
 from moorage.objects.workloads.ownership import FINISHED
 
 from .pod_resources import Quantities, is_best_effort, pod_limits, quantities
@@ -20,8 +21,6 @@ _ONE, _ZERO = Quantity("1"), Quantity("0")
 _COUNT = "count/pods"
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _REQUESTS, _HUGE_PAGES = "requests.", "hugepages-"
-_OF_CLASSES = "deviceclass.resource.kubernetes.io/"
-"""Prefix of the extended resources that each DeviceClass has without naming one."""
 _COUNTED = {
     *(_COUNT, "pods", *_COMPUTE),
     *(f"{prefix}{name}" for prefix in (_REQUESTS, "limits.") for name in _COMPUTE),
@@ -50,7 +49,7 @@ def is_counted(resource: str) -> bool:
 
 
 def _is_extended(resource: str) -> bool:
-    return resource.startswith(_OF_CLASSES) or ("/" in resource and "kubernetes.io/" not in resource)
+    return resource.startswith(OF_DEVICE_CLASS) or not is_native(resource)
 
 
 def _computed(requests: Quantities | Resources, limits: Quantities | Resources) -> dict[str, object]:

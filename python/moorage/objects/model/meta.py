@@ -21,6 +21,18 @@ QuantityLike = str | int | float
 Resources = Annotated[dict[str, QuantityLike], each(quantity)]
 """Quantity by resource, as in `requests`, `limits`, `capacity` and `allocatable`."""
 
+
+def is_native(resource: str) -> bool:
+    """Whether a resource is one of Kubernetes: its name has no domain, or a domain of kubernetes.io
+    (kubernetes v1.36, IsNativeResource).
+
+    Parameters
+    ----------
+    resource : str
+    """
+    return "/" not in resource or "kubernetes.io/" in resource
+
+
 _MICRO, _MEGA = Quantity("1u"), Quantity("1M")
 
 

@@ -421,6 +421,10 @@ class Pod(Object, frozen=True, dict=True, gc=True):
             return None
         return f"{self.metadata.namespace}/{self.metadata.name}-{volume.name}"
 
+    def claim_keys(self) -> tuple[str, ...]:
+        """Return the keys (``namespace/name``) of the claims of all volumes of the pod."""
+        return tuple(filter(None, map(self.claim_key, self.spec.volumes)))
+
 
 KINDS = (Pod,)
 """The kinds of this module that files are decoded to."""

@@ -16,6 +16,9 @@ API_VERSION = "resource.k8s.io/v1"
 EXACT_COUNT = "ExactCount"
 ALL = "All"
 
+OF_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+"""Prefix of the extended resource that each DeviceClass provides without naming one."""
+
 TAINT_EFFECTS = ("None", "NoSchedule", "NoExecute")
 _MAX_LIST = at_most(32)  # requests, constraints, selectors and configurations
 _MAX_EXPRESSION = 10 * 1024

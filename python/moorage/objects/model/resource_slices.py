@@ -11,7 +11,7 @@ from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, shorten
 
 from .field_rules import at_most, between, dns_label, each, one_of, quantity, required, timestamp
-from .meta import Int64, Object, QuantityLike, Struct
+from .meta import Int64, Object, QuantityLike, Struct, is_native
 from .pod import NodeSelector
 from .resource_claims import API_VERSION, TAINT_EFFECTS
 
@@ -165,7 +165,7 @@ class Device(Struct, frozen=True):
     def check(self) -> None:
         for resource, mapping in self.node_allocatable_resource_mappings.items():
             path = f"nodeAllocatableResourceMappings[{resource}]"
-            if "/" in resource and "kubernetes.io/" not in resource:
+            if not is_native(resource):
                 raise InputError("must be a resource of the node, and no extended one", path=path)
             if mapping.capacity_key is not None and mapping.capacity_key not in self.capacity:
                 text = f'no capacity "{mapping.capacity_key}"'

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError, shorten
-from moorage.objects.model.meta import QuantityLike, Resources, in_thousandths, thousandths
+from moorage.objects.model.meta import QuantityLike, Resources, in_thousandths, is_native, thousandths
 from moorage.objects.model.pod import Container, Pod, PodSpec, ResourceRequirements
 
 _OVERCOMMITTABLE = ("cpu", "memory")
@@ -100,10 +100,10 @@ def _check_resources(resources: ResourceRequirements) -> None:
     requests, limits = resources.requests, resources.limits
     for field, amounts in (("limits", limits), ("requests", requests)):
         for name, raw in amounts.items():
-            if _is_extended(name) and _quantity(raw).milli_value() % 1000:
+            if not is_native(name) and _quantity(raw).milli_value() % 1000:
                 _invalid(raw, "must be an integer", f"resources.{field}[{name}]")
     for name, raw in requests.items():
-        can_exceed = not (_is_extended(name) or name.startswith("hugepages-"))
+        can_exceed = is_native(name) and not name.startswith("hugepages-")
         if name not in limits:
             if not can_exceed:
                 text = "Required value: Limit must be set for non overcommitable resources"
@@ -113,10 +113,6 @@ def _check_resources(resources: ResourceRequirements) -> None:
             if request > limit or (request < limit and not can_exceed):
                 relation = "less than or equal" if can_exceed else "equal"
                 _invalid(raw, f"must be {relation} to {name} limit of {limit}", "resources.requests")
-
-
-def _is_extended(name: str) -> bool:
-    return "/" in name and "kubernetes.io/" not in name
 
 
 def _check_pod_level(spec: PodSpec, resources: ResourceRequirements) -> None:

@@ -288,9 +288,11 @@ def write(client: ObjectClient, old: T, new: T, subresource: str) -> T:
     ConflictError
         The resource version has changed.
     """
-    before, after = plain(old), plain(new)
-    parts = (subresource,) if subresource else ("metadata", "spec")
-    patch = {part: merge_difference(before.get(part, {}), after.get(part, {})) for part in parts}
+    patch = {}
+    for part in (subresource,) if subresource else ("metadata", "spec"):
+        before, after = getattr(old, part), getattr(new, part)
+        if after is not before:
+            patch[part] = merge_difference(plain(before), plain(after))
     meta = old.metadata
     condition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
     patch["metadata"] = patch.get("metadata", {}) | condition

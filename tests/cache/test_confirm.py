@@ -17,6 +17,7 @@ from moorage.objects import Cluster
 from moorage.objects.model.meta import OwnerReference
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.scheduler import Scheduler
+from moorage.store import ObjectStore
 
 
 def cache() -> SchedulerCache:
@@ -129,7 +130,7 @@ def test_what_happens_to_a_bound_pod_before_the_next_sync(caplog: pytest.LogCapt
     for one in pods:
         scheduler.context.schedule_one(one)
         store.bind(one, "a")
-    bound = store.get("Pod", "p", "default")
+    bound: Pod = store.get("Pod", "p", "default")
     store.update(pod("p", on="a", requests={"cpu": 2}))
     store.delete("Pod", "gone", "default")
     with caplog.at_level(logging.ERROR):
@@ -138,6 +139,28 @@ def test_what_happens_to_a_bound_pod_before_the_next_sync(caplog: pytest.LogCapt
     assert used(scheduler.cache, "a") == 2000
     assert not scheduler.cache.is_assumed_pod(bound)
     assert scheduler.pods.pending == {}
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (1, 2, 0, 3), (3, 2, 1, 0)])
+def test_bindings_are_confirmed_in_whatever_order_they_are_reported(order: tuple[int, ...]) -> None:
+    pods = [pod(f"p{at}", requests={"cpu": 1}) for at in range(4)]
+    scheduler = Scheduler(Cluster(nodes=[node(name) for name in "abcd"], pods=pods))
+    nodes = [scheduler.context.schedule_one(one).node for one in pods]
+    scheduler.cache.forget_pod(scheduler.cache.get_pod(pods[3]))  # its report finds no assumed pod
+    store = scheduler.client
+    assert isinstance(store, ObjectStore)
+    store.bind_many([pods[at] for at in order], [nodes[at] or "" for at in order])
+    scheduler.sync()
+    confirmed = [scheduler.cache.get_pod(one) for one in pods]
+    assert [one.name for one in confirmed] == [one.name for one in pods]
+    assert [one.spec.node_name for one in confirmed] == nodes
+    assert not any(map(scheduler.cache.is_assumed_pod, confirmed))
+    assert [used(scheduler.cache, name) for name in "abcd"] == [1000] * 4
+    by_node = {one.spec.node_name: one.name for one in confirmed}
+    held = {name: scheduler.cache.node_info(name) for name in "abcd"}
+    assert {name: [each.name for each in info.pods] for name, info in held.items() if info} == {
+        name: [one] for name, one in by_node.items()
+    }
 
 
 def test_pods_that_others_bound_are_added_with_their_nodes() -> None:

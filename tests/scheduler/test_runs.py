@@ -14,7 +14,7 @@ from tests.scheduler.make import Clock, scheduler_with
 
 import moorage as mo
 from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.meta import LabelSelector, ObjectMeta
 from moorage.objects.model.pod import (
     Affinity,
     Pod,
@@ -22,8 +22,10 @@ from moorage.objects.model.pod import (
     PodAffinityTerm,
     PodSchedulingGate,
 )
+from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Scheduler, runs
 from moorage.scheduler.cycle.results import ScheduleResult
+from moorage.scheduler.placing.placed_pods import PlacedPods
 from moorage.store.pod_binding import Binding
 
 
@@ -245,3 +247,57 @@ def test_equal_pods_fail_alike_while_a_pod_is_nominated_to_a_node_that_is_gone()
             "default/p0": "no nodes available to schedule pods",
             "default/p1": "no nodes available to schedule pods",
         }
+
+
+# ---- pods that are placed and not yet bound
+
+
+def placed(scheduler: Scheduler, *names: str) -> PlacedPods:
+    out = PlacedPods(scheduler.pods)
+    for name in names:
+        one = scheduler.pods.pending[f"default/{name}"]
+        out.add([one.key], [QueuedPodInfo(one, 0.0)])
+    return out
+
+
+def four_pods() -> Scheduler:
+    return Scheduler(Cluster(nodes=[node("a")], pods=[pod(name) for name in "pqrs"]))
+
+
+def test_all_are_taken_while_no_pod_has_changed() -> None:
+    one = placed(four_pods(), *"pqr")
+    keys, infos, ended = one.take({"default/p", "default/q"})
+    assert keys == ["default/p", "default/q", "default/r"]
+    assert [info.pod.name for info in infos] == ["p", "q", "r"]
+    assert (ended, len(one), one.keys) == ([], 0, [])
+
+
+def test_deleted_bound_and_evicted_pods_are_left_out() -> None:
+    scheduler = four_pods()
+    one = placed(scheduler, *"pqrs")
+    scheduler.client.delete("Pod", "p", "default")
+    scheduler.client.bind(one.infos[1].pod, "a")
+    scheduler.sync()
+    keys, infos, ended = one.take({"default/p", "default/q", "default/s"})
+    assert keys == ["default/s"]
+    assert [info.pod.name for info in infos] == ["s"]
+    assert [info.pod.name for info in ended] == ["p", "q"]
+
+
+def test_a_pod_that_was_placed_again_is_taken_once() -> None:
+    scheduler = four_pods()
+    one = placed(scheduler, *"pq")
+    scheduler.client.delete("Pod", "p", "default")
+    again = scheduler.client.create(Pod(metadata=ObjectMeta(name="p", namespace="default", uid="again")))
+    scheduler.sync()
+    one.add(["default/p"], [QueuedPodInfo(again, 0.0)])
+    keys, infos, ended = one.take({"default/p", "default/q"})
+    assert keys == ["default/p", "default/q"]
+    assert infos[0].pod is again
+    assert ended == []
+
+
+def test_a_removed_pod_is_not_taken() -> None:
+    one = placed(four_pods(), *"pqp")
+    one.remove("default/p")
+    assert one.take(())[0] == ["default/q"]

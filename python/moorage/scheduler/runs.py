@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.bulk_operations import terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage._core.services.in_flight import pods_of
+from moorage._core.services.in_flight import pods_of, uids_of
 from moorage.framework import NominatingInfo
 from moorage.framework.plugin.group_index import is_composite
 from moorage.objects import AnyGroup, Pod, UnitKey
@@ -35,6 +35,7 @@ from .groups.group_status import patch_groups, patch_outcomes
 from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
 from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
+from .placing.placed_pods import PlacedPods
 from .placing.preemptor_run import preempt_together
 from .placing.single_cycle import report_failure, whole_cycle
 from .queueing import give_back
@@ -76,10 +77,9 @@ class Run:
         self.scheduler = scheduler
         self.queue, self.metrics = scheduler.queue, scheduler.metrics
         self.result = ScheduleResult(scheduler.cache.state, 0)
-        self._placed: dict[str, QueuedPodInfo] = {}  # assumed pods that are not yet bound, by namespace/name
+        self._placed = PlacedPods(scheduler.pods)
         # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
         self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
-        self._seen = 0  # `changes` of the informers' copy of the pods when the first of these was placed
         # Largest number of pods to pop of the priority of the last preemptor: few after an eviction, as the
         # next one puts the rest back.
         self._limit, self._preemptor_priority = ALL, 0
@@ -164,7 +164,8 @@ class Run:
         Pods in flight that are neither bound nor being bound return to the queue; the cache forgets them.
         """
         scheduler = self.scheduler
-        self._placed, self._deferred, self._claimed = {}, [], []
+        self._placed.clear()
+        self._deferred, self._claimed = [], []
         self._failed_groups.clear()
         scheduler.repair_queue()
         try:
@@ -399,7 +400,8 @@ class Run:
             refused = plugin.bind_claims([(info.pod, one) for _, info, one in pods])
             for at, status in refused.items():
                 info = pods[at][1]
-                if self._placed.pop(info.pod.key, None) and self.result.placements.pop(info.pod.key, None):
+                if self.result.placements.pop(info.pod.key, None):
+                    self._placed.remove(info.pod.key)
                     self.refuse(info, status.message())
         self.result.seconds += time.perf_counter() - began
 
@@ -682,17 +684,11 @@ class Run:
         if self.metrics is not None:
             self._count_placed(self.metrics, infos)
         self._note_placements(keys, nodes)
-        self._await_binding(keys, infos)
+        self._placed.add(keys, infos)
 
     def _count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
         """Count pods that were placed, and are to be bound together."""
         metrics.scheduled(infos)
-
-    def _await_binding(self, keys: Sequence[str], infos: Sequence[QueuedPodInfo]) -> None:
-        """Record assumed pods, by ``namespace/name``, that are to be bound together."""
-        if not self._placed:
-            self._seen = self.scheduler.pods.indexer.changes
-        self._placed.update(zip(keys, infos, strict=True))
 
     def _bound(self, pod: Pod, node: str) -> None:
         """Record a pod that was placed and bound by itself."""
@@ -753,17 +749,14 @@ class Run:
         """
         if not (self._placed or self._has_bound):
             return
-        scheduler, client = self.scheduler, self.scheduler.client
-        placed, self._placed, self._has_bound = self._placed, {}, False
-        if self._seen != scheduler.pods.indexer.changes:
-            for key, info in scheduler.pods.deleted_or_bound(placed).items():
-                self.result.placements.pop(key, None)
-                self.queue.done(info.pod.metadata.uid)
-            placed = {key: info for key, info in placed.items() if key in self.result.placements}
-        pods = pods_of(placed.values())
-        nodes = list(map(self.result.placements.__getitem__, placed))
-        if not (isinstance(client, ObjectStore) and self._bind_together(client, placed, pods, nodes)):
-            for (key, info), node in zip(placed.items(), nodes, strict=True):
+        scheduler, client, self._has_bound = self.scheduler, self.scheduler.client, False
+        keys, infos, ended = self._placed.take(self.result.placements)
+        for info in ended:
+            self.result.placements.pop(info.pod.key, None)
+            self.queue.done(info.uid)
+        nodes = list(map(self.result.placements.__getitem__, keys))
+        if not (isinstance(client, ObjectStore) and self._bind_together(client, keys, infos, nodes)):
+            for key, info, node in zip(keys, infos, nodes, strict=True):
                 try:
                     client.bind(info.pod, node)
                     self.queue.done(info.pod.metadata.uid)
@@ -775,14 +768,14 @@ class Run:
         self._retry_groups()
 
     def _bind_together(
-        self, store: ObjectStore, placed: Mapping[str, QueuedPodInfo], pods: list[Pod], nodes: list[str]
+        self, store: ObjectStore, keys: list[str], infos: list[QueuedPodInfo], nodes: list[str]
     ) -> bool:
         """Bind the placed pods in one write; return False, and bind none, if one of them cannot be bound."""
         try:
-            store.bind_many(pods, nodes, list(placed))
+            store.bind_many(pods_of(infos), nodes, keys)
         except ApiError:  # another client has bound it
             return False
-        self.queue.done(*[info.uid for info in placed.values()])
+        self.queue.done(*uids_of(infos))
         return True
 
     def refuse(self, info: QueuedPodInfo, error: str) -> None:

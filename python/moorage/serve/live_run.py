@@ -100,19 +100,17 @@ class LiveRun(Run):
         are dropped."""
         if self._claimed:
             self._write_claims()
-        scheduler, placed, self._placed = self.scheduler, self._placed, {}
         self._has_bound = False
-        if placed and self._seen != scheduler.pods.indexer.changes:
-            for key, info in scheduler.pods.deleted_or_bound(placed).items():
-                self.result.placements.pop(key, None)
-                self.queue.done(info.uid)
-                self.metrics.forget(info.uid)
-        for key, info in placed.items():
-            node = self.result.placements.pop(key, "")
-            if node:
-                sent = self._pool.submit(self._send, info.pod, node, self._profile(info))
-                self._sent[sent] = info, node
-                sent.add_done_callback(lambda _: self._wake())
+        keys, infos, ended = self._placed.take(self.result.placements)
+        for info in ended:
+            self.result.placements.pop(info.pod.key, None)
+            self.queue.done(info.uid)
+            self.metrics.forget(info.uid)
+        for key, info in zip(keys, infos, strict=True):
+            node = self.result.placements.pop(key)
+            sent = self._pool.submit(self._send, info.pod, node, self._profile(info))
+            self._sent[sent] = info, node
+            sent.add_done_callback(lambda _: self._wake())
 
     def _send(self, pod: Pod, node: str, profile: str) -> None:
         """Bind a pod; in a thread."""

@@ -199,7 +199,7 @@ class MeasuredRun(VirtualRun):
         operations.placed += self._runs()[at : at + placed]
         keys, nodes = keys_of(pods_of(infos[at : at + placed])), cast(list[str], done.nodes)
         Run._note_placements(self, keys, nodes)  # the states are those of the rows already
-        self._await_binding(keys, infos[at : at + placed])
+        self._placed.add(keys, infos[at : at + placed])
         if done.failure is None:
             return placed
         # Without evictions for the first pod that failed, nothing has changed for the pods after it.

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from moorage._core.services.in_flight import pods_of
 from moorage.scheduler.runs import ALL, Run
 from moorage.store import ObjectStore
 
@@ -187,14 +186,14 @@ class VirtualRun(Run):
         scheduler, client, placed = self.scheduler, self.scheduler.client, self._placed
         if not placed:
             return True
-        if self._claimed or self._seen != scheduler.pods.indexer.changes or scheduler.controllers is not None:
+        if self._claimed or placed.may_have_changed or scheduler.controllers is not None:
             return False
-        nodes = [self.result.placements.get(key) for key in placed]  # None: evicted
+        nodes = [self.result.placements.get(key) for key in placed.keys]  # None: evicted
         if None in nodes or not isinstance(client, ObjectStore):
             return False
-        if not self._bind_together(client, placed, pods_of(placed.values()), cast("list[str]", nodes)):
+        if not self._bind_together(client, placed.keys, placed.infos, cast("list[str]", nodes)):
             return False
-        self._placed = {}
+        placed.clear()
         return True
 
     def room(self) -> int:

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t
 from moorage._core.base cimport METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice, WatchEvent, made
 from moorage._core.base.watch_events cimport _likeness
 from moorage._core.decide.bulk_operations import add_pods
-from moorage._core.state cimport ASSUMED, ClusterState, Ledger
+from moorage._core.state cimport ASSUMED, ClusterState, Ledger, Totals
 from moorage._core.state.pod_spec cimport is_only_bound
 
 cdef Field PHASE = Field("phase")
@@ -28,11 +28,11 @@ def confirm_reported(ClusterState state not None, notices):
     """
     cdef list out = []
     cdef Notice notice
-    cdef int32_t number
+    cdef int32_t number = -1
     for notice in notices:
         if not _reports_binding(notice):
             break
-        number = state._known(_likeness(notice._new))
+        number = _number_of(state, notice._new, number + 1)
         if number < 0 or state.ledger.state_of(number) != ASSUMED:
             break
         _confirm_assumed(state, number, notice._new)
@@ -56,11 +56,11 @@ def confirm_bindings(ClusterState state not None, notices):
         The number of leading notices of that kind.
     """
     cdef Notice notice
-    cdef int32_t number, count = 0
+    cdef int32_t number = -1, count = 0
     for notice in notices:
         if type(notice._new) is not WatchEvent or not _reports_binding(notice):
             break
-        number = state._known(_likeness(notice._new))
+        number = _number_of(state, notice._new, number + 1)
         if number < 0 or state.ledger.state_of(number) != ASSUMED \
                 or not _only_binds(state, number, <WatchEvent>notice._new):
             break
@@ -237,6 +237,19 @@ cdef bint _only_binds(ClusterState state, int32_t number, WatchEvent event) exce
     if not state.table.has_ports(ledger.row_of(number), state.classes.shape(ledger.class_of(number)).ports):
         return False
     return event._argument == state._node_of(number)
+
+
+cdef int32_t _number_of(ClusterState state, object held, int32_t next_number) except -2:
+    """Return the number of a pod that is held by itself or by the event that makes it; -1 for an unknown pod.
+
+    `next_number`: that of the pod that was assumed after the previous one. Most pods are bound in the order in
+    which they were assumed.
+    """
+    if type(held) is WatchEvent and (<WatchEvent>held)._previous is not None \
+            and 0 <= next_number < (<Totals*>state.ledger.totals.data).used \
+            and state.ledger.objects[next_number] is (<WatchEvent>held)._previous:
+        return next_number
+    return state._known(_likeness(held))
 
 
 cdef bint _follows(WatchEvent event, object held) except -1:

@@ -482,6 +482,20 @@ def pods_of(infos not None):
     return [(<QueuedPodInfo?>info).pod for info in infos]
 
 
+def uids_of(infos not None):
+    """Return the UID of the pod of each queue entry.
+
+    Parameters
+    ----------
+    infos : iterable of QueuedPodInfo
+
+    Returns
+    -------
+    list of str
+    """
+    return [(<QueuedPodInfo?>info).uid for info in infos]
+
+
 def attempts_of(list infos not None):
     """Return how often pods were tried, since when they wait, and how many of them a timer has freed.
 

@@ -1,4 +1,4 @@
-"""Output of the commands on stdout."""
+"""Output of the commands on stdout. Pages and pictures are imported when one is written."""
 
 from .printing import Table as Table
 from .printing import discard_output as discard_output

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from moorage.planning.template_capacity import Capacity
-from moorage.report import capacity_page, current_use
 from moorage.scheduler import Scheduler
 
 from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value
@@ -30,6 +29,8 @@ def write_capacity(form: str, found: Capacity, verbose: bool, scheduler: Schedul
         if form in ("json", "yaml"):
             write_value(form, _document(found))
         elif form == "html":
+            from moorage.report import capacity_page, current_use
+
             print(capacity_page(_document(found), current_use(scheduler)).html(), end="")
         elif form == "csv":
             write_tables(form, [_nodes(found)])

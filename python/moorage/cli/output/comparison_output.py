@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from moorage.cli.runs.comparison import Alternative, differing
-from moorage.report import comparison_page
 
 from .printing import Table, ignore_broken_pipe, write_tables, write_value
 
@@ -28,6 +27,8 @@ def write_comparison(form: str, alternatives: Sequence[Alternative]) -> None:
         if form in ("json", "yaml"):
             write_value(form, _document(alternatives, differences))
         elif form == "html":
+            from moorage.report import comparison_page
+
             print(comparison_page(_document(alternatives, differences)).html(), end="")
         elif form == "csv":
             write_tables(form, [pods])

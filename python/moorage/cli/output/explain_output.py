@@ -11,7 +11,6 @@ from moorage.devices.request_survey import RequestSurvey
 from moorage.framework.plugin.status import Status
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
-from moorage.report import explanation_page
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 from moorage.scheduler.explain.claim_explanations import STEP_TEXTS
 from moorage.scheduler.explain.explain_document import API_VERSION, EXAMPLES, document
@@ -66,6 +65,8 @@ def write_explanations(
             documents = [document(explanation, limit, nodes) for _, explanation in explained]
             listed = _list_document(explained, documents)
             if form == "html":
+                from moorage.report import explanation_page
+
                 print(explanation_page(listed["items"]).html(), end="")
             else:
                 write_value(form, listed if is_list else documents[0])

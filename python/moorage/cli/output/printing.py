@@ -14,7 +14,6 @@ import msgspec
 
 from moorage.errors import printable
 from moorage.objects.read.write import dump_yaml
-from moorage.report.figures import picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -177,6 +176,8 @@ def write_picture(form: str, figure: Figure) -> None:
     form : {"png", "svg"}
     figure : matplotlib.figure.Figure
     """
+    from moorage.report.figures import picture
+
     sys.stdout.flush()
     sys.stdout.buffer.write(picture(figure, form))
 

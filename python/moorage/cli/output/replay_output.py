@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from moorage.report import history_figure, history_page, verification_page
 from moorage.scheduler.explain.explain_document import document
 from moorage.sim.measures import Measurement
 from moorage.sim.replay import History, Verification
@@ -42,9 +41,13 @@ def write_history(
     """
     with ignore_broken_pipe():
         if form == "html":
+            from moorage.report import history_page
+
             page = history_page(history, by, numbers, lambda key: document(history.scheduler.explain(key)))
             print(page.html(), end="")
         elif form in PICTURES:
+            from moorage.report import history_figure
+
             write_picture(form, history_figure(history, by))
         elif show == "summary":
             summary = history.summary() | numbers
@@ -105,6 +108,8 @@ def write_verification(form: str, verification: Verification) -> None:
     """
     with ignore_broken_pipe():
         if form == "html":
+            from moorage.report import verification_page
+
             print(verification_page(verification).html(), end="")
             return
         if form in ("json", "yaml"):

@@ -14,7 +14,6 @@ from moorage._core.base.resources import pod_requests
 from moorage.cli.runs.simulation import KEPT, PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
 from moorage.objects import Node
 from moorage.objects.workloads.top_controller import Workload
-from moorage.report import current_use, node_figure, simulation_page
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.explain.explain_document import document
 from moorage.scheduler.explain.shortfalls import unit
@@ -64,6 +63,8 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
         elif form == "csv":
             write_tables(form, [_pod_table(simulation, shown)])
         elif form == "html":
+            from moorage.report import current_use, simulation_page
+
             page = simulation_page(
                 _document(simulation, outcomes),
                 current_use(simulation.scheduler),
@@ -71,6 +72,8 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
             )
             print(page.html(), end="")
         elif form in PICTURES:
+            from moorage.report import current_use, node_figure
+
             write_picture(form, node_figure(current_use(simulation.scheduler)))
         else:
             by_pod = [_pod_table(simulation, shown)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from moorage.report import sweep_figure, sweep_page
 from moorage.sim.sweep import SweepResult
 
 from .printing import PICTURES, Table, ignore_broken_pipe, write_picture, write_tables, write_value
@@ -26,8 +25,12 @@ def write_sweep(form: str, result: SweepResult) -> None:
         if form in ("json", "yaml"):
             write_value(form, _document(result))
         elif form == "html":
+            from moorage.report import sweep_page
+
             print(sweep_page(_document(result)).html(), end="")
         elif form in PICTURES:
+            from moorage.report import sweep_figure
+
             write_picture(form, sweep_figure(_document(result)))
         elif form == "csv":
             columns = result.runs().to_dict()

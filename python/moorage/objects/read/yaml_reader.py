@@ -18,8 +18,6 @@ from yaml import events
 from moorage.errors import InputError, shorten
 from moorage.objects.validate.unknown_fields import Path, path_text
 
-from .block_yaml import read_block_style
-
 MAX_DEPTH = 200
 MAX_ALIASED = 1_000_000
 """Maximum number of characters and nodes to which the aliases of one document may expand in total."""
@@ -258,6 +256,10 @@ def read_yaml(text: str, source: str, duplicates: list[DuplicateKey] | None = No
         The text is not YAML, or has duplicate keys, tags, alias loops or bombs, or deep nesting; names
         `source` and the line.
     """
+    from .block_yaml import (
+        read_block_style,
+    )  # compiling its patterns takes as long as reading a small cluster
+
     try:
         documents: Iterable[Any] | None = read_block_style(text, resolve_plain, MAX_DEPTH)
     except _RefusedError:

@@ -166,17 +166,18 @@ class DeviceDemands:
         numbers: dict[Hashable, int] = {}
         used: list[DeviceView] = []
         view_of = [-1] * (int(nodes.rows.max(initial=-1)) + 1)
-        for row, info in zip(nodes.rows.tolist(), nodes, strict=True):
-            node = info.node
+        objects = cluster.table.objects
+        for row in nodes.rows.tolist():
+            node = objects[row]
             if node is None:
                 continue
-            key = slices.view_key(node)
+            found = slices.pools_of(node)
+            key = slices.view_key(node, found)
             if key not in numbers:
-                found = slices.pools_of(node)
                 if not pools.are_order_free(found, features.binding_conditions):
                     return
                 if key not in self._views:
-                    self._views[key] = slices.new_view(node, True)
+                    self._views[key] = slices.new_view(node, found, True)
                 numbers[key] = len(used)
                 used.append(self._views[key])
             view_of[row] = numbers[key]
@@ -347,8 +348,9 @@ class DeviceDemands:
             matcher = NodeSelectorMatcher(selector)
         except (MoorageError, ValueError):
             return None
-        for row, info in zip(nodes.rows.tolist(), nodes, strict=True):
-            mask[row] = info.node is not None and matcher.matches(info.node)
+        for row in nodes.rows.tolist():
+            node = cluster.table.objects[row]
+            mask[row] = node is not None and matcher.matches(node)
         return mask
 
     def demand_of(self, asked: Sequence[AskingClaim], most_steps: int) -> DeviceDemand | None:

@@ -433,18 +433,19 @@ class DeviceSlices:
             known = self._pools[node.name] = node, self._alike[alike]
         return known[1]
 
-    def view_key(self, node: Node) -> Hashable:
+    def view_key(self, node: Node, pools: Sequence[DevicePool]) -> Hashable:
         """Return what nodes with equal views have in common.
 
         Parameters
         ----------
         node : Node
+        pools : sequence of DevicePool
+            Its pools (`pools_of`).
 
         Returns
         -------
         hashable
         """
-        pools = self.pools_of(node)
         return (*map(id, pools), *self._chosen(pools, node))
 
     def _chosen(self, pools: Iterable[DevicePool], node: Node) -> tuple[bool, ...]:
@@ -463,17 +464,20 @@ class DeviceSlices:
         -------
         DeviceView
         """
-        key = self.view_key(node)
+        pools = self.pools_of(node)
+        key = self.view_key(node, pools)
         if key not in self._views:
-            self._views[key] = self.new_view(node, False)
+            self._views[key] = self.new_view(node, pools, False)
         return self._views[key]
 
-    def new_view(self, node: Node, is_order_free: bool) -> DeviceView:
+    def new_view(self, node: Node, pools: Sequence[DevicePool], is_order_free: bool) -> DeviceView:
         """Return another view of a node. Views share columns whose devices differ in names of pools alone.
 
         Parameters
         ----------
         node : Node
+        pools : sequence of DevicePool
+            Its pools (`pools_of`).
         is_order_free : bool
             See `DeviceView`.
 
@@ -481,7 +485,6 @@ class DeviceSlices:
         -------
         DeviceView
         """
-        pools = self.pools_of(node)
         kinds: list[Hashable] = []
         for pool in pools:
             if pool.has_counters:  # these may depend on names

@@ -264,7 +264,7 @@ class DeviceDemands:
         batch.claiming[at] = claims, asking, mappings
         batch.leader = at
         if extended is None and len(asking) == len(claims):
-            batch.alike = AlikePods(pod, asking, cache.find, cache.is_pending, batch)
+            batch.alike = AlikePods(pod, asking, cache.reader(), cache.in_flight, batch)
         return DeviceNeeds(demand, tuple(selectors))
 
     def _claims_of(self, pod: Pod) -> list[ResourceClaim] | None:

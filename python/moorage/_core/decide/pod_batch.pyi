@@ -40,6 +40,8 @@ class AlikeRoutes:
     def __new__(cls, of_pod: Callable[[Pod], int]) -> Self: ...
     def __call__(self, pod: Pod) -> int: ...
 
+class Alike: ...
+
 class PodBatch:
     @property
     def pods(self) -> Sequence[Pod]: ...
@@ -48,7 +50,9 @@ class PodBatch:
         state: ClusterState,
         pods: Sequence[Pod] | None = None,
         routes: Routes | None = None,
-        class_with_volumes: Callable[[Pod, int, int], tuple[int, list[tuple[int, int, int]], int]]
+        class_with_volumes: Callable[
+            [Pod, int, int], tuple[int, list[tuple[int, int, int]], int, Alike | None]
+        ]
         | None = None,
         first: int = 0,
         delegated: frozenset[str] = frozenset(),

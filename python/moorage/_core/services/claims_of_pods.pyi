@@ -1,5 +1,8 @@
 from collections.abc import Callable
+from typing import Any
 
+from moorage._core.base.indexed_objects import Reader
+from moorage._core.decide.pod_batch import Alike
 from moorage.devices.device_demands import AskingClaim
 from moorage.errors import MoorageError
 from moorage.framework.profiles.in_core import VolumesOfBatch
@@ -17,13 +20,12 @@ def claims_by_use(
 def claim_keys(pod: Pod) -> list[str]: ...
 def is_owned_by_group(claim: ResourceClaim, group: str) -> bool: ...
 
-class AlikePods:
+class AlikePods(Alike):
     def __init__(
         self,
         pod: Pod,
         asking: list[AskingClaim],
-        find: Callable[[str], ResourceClaim | None],
-        is_pending: Callable[[str], bool],
+        claims: Reader,
+        in_flight: dict[str, Any],
         batch: VolumesOfBatch,
     ) -> None: ...
-    def note(self, pod: Pod, at: int) -> bool: ...

@@ -279,6 +279,11 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         """Whether an allocation of a claim is in flight."""
         return uid in self._in_flight
 
+    @property
+    def in_flight(self) -> dict[str, AllocationInFlight]:
+        """The allocations in flight by UID of the claim, until the next `undo` or `copy_from`."""
+        return self._in_flight
+
     def claims(self) -> Iterator[ResourceClaim]:
         """Return the latest states of all claims."""
         for claim in self._objects.values():

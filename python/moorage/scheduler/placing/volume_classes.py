@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from moorage._core.decide.pod_batch import END
+from moorage._core.decide.pod_batch import END, Alike
 from moorage._core.services.claims_of_pods import claim_keys
 from moorage._core.volumes.bound_claims import BoundClaims
 from moorage.framework.plugin.nodes_view import NodesView
@@ -28,7 +28,7 @@ from moorage.volume.constants import BIND_COMPLETED
 from moorage.volume.usage.in_use import VolumesInUse
 
 CLAIMS_AND_VOLUMES: tuple[type[Object], ...] = (PersistentVolumeClaim, PersistentVolume)
-Answer = tuple[int, list[tuple[int, int, int]], int]
+Answer = tuple[int, list[tuple[int, int, int]], int, Alike | None]
 """See `VolumeClasses.__call__`."""
 MOST = 1 << 16
 """The number of pods, and of descriptions, whose needs are kept."""
@@ -93,7 +93,6 @@ class VolumeClasses:
         self._known: dict[Engine, _Known] = {}
         self._asked: Hashable = None  # engine, class, needs and provided resources of the latest pod
         self._found = -1  # its class with volumes
-        self._alike: tuple[int, Answer] = -1, (-1, [], 0)  # what the pods of `VolumesOfBatch.alike` get
         self._in_use: VolumesInUse | None = None
         self._released = 0  # `VolumesInUse.released` when the first pod of the batch got a demand
 
@@ -130,28 +129,28 @@ class VolumeClasses:
         takes_devices : int
             1 if claims of the pod take devices of its node, 2 if it shares those of an earlier pod of the
             batch, else 0.
+        alike : Alike or None
+            Notes the pods of the class after this one that get the same answer.
         """
         engine, batch = self._engine_of(pod), self._batch
         if engine not in self._ready:
             self._ready[engine] = self._prepare(engine)
         ready, known = self._ready[engine], self._known[engine]
-        if batch.alike is not None and pod_class == self._alike[0] and batch.alike.note(pod, at):
-            return self._alike[1]
         batch.alike = None
         uid, unrestricted = pod.metadata.uid, known.unrestricted
         if unrestricted.get(uid) is pod.spec and not batch.exclusive:
-            return pod_class, [], 0
+            return pod_class, [], 0, None
         batch.at, batch.shared, batch.follows, batch.provided = at, [], False, NO_RESOURCES
         needs = None if ready is None else self._needs(engine, pod, pod_class, ready, known.needs)
         if batch.ends:
-            return END, [], 0
+            return END, [], 0, None
         if needs is None or ready is None:
             self._leave_to_plugins(engine, pod)
-            return -1, [], 0
+            return -1, [], 0, None
         if not any(needs):
             if not (batch.exclusive or batch.users):
                 unrestricted[uid] = pod.spec
-            return pod_class, [], 0
+            return pod_class, [], 0, None
         if self._in_use is None and pod.spec.volumes:
             self._in_use = engine.handle.derived(VolumesInUse.of)
             self._in_use.refresh()
@@ -167,12 +166,10 @@ class VolumeClasses:
             self._asked, self._found = asked, found
         # A claim in use rejects every node before the limits are asked, wherever the volumes are.
         takes_devices = 0 if demands[found].devices is None else 1 + batch.follows
-        answer = found, [] if IN_USE in needs else batch.shared, takes_devices
+        alike = batch.alike
         if pod.spec.volumes or engine.handle.extenders or engine.profile.has_units:
-            batch.alike = None  # other things than claims tell such pods apart
-        else:
-            self._alike = pod_class, answer
-        return answer
+            alike = None  # other things than claims tell such pods apart
+        return found, [] if IN_USE in needs else batch.shared, takes_devices, alike
 
     @property
     def claiming(self) -> dict[int, Any]:

@@ -52,11 +52,17 @@ cdef class Routes:
     cdef int32_t of(self, object pod, const PodSpan* span) except? -1
 
 
+cdef class Alike:
+    cdef bint note(self, object pod, int32_t at) except -1
+
+
 cdef class PodBatch:
     cdef ClusterState state
     cdef Routes routes
     cdef readonly object pods
     cdef object class_with_volumes
+    cdef Alike alike  # notes pods that get the last answer of `class_with_volumes`; None: it is asked
+    cdef int32_t alike_of, alike_class, takes_devices  # the class of these pods, and the answer
     cdef frozenset delegated
     cdef bint delegates  # whether pods of the last class ask for such a resource
     cdef bint is_cut  # whether it ends before the last of the pods

@@ -90,6 +90,14 @@ cdef class AlikeRoutes:
         return self.bits
 
 
+cdef class Alike:
+    """Notes the pods after one with volumes that need the same as this one. This base class knows none."""
+
+    cdef bint note(self, object pod, int32_t at) except -1:
+        """Note a pod of the class; return whether it needs the same. Others are not noted."""
+        return False
+
+
 cdef class PodBatch:
     """Pods in scheduling order, as runs of pods of equal class, named node, pinned node and route.
 
@@ -109,6 +117,8 @@ cdef class PodBatch:
         each row where it may be counted already: the row, or ~index of an earlier pod that has the volume;
         the index in the attachments of the demand; the number of the volume, less than 64. And 1 if the
         pod's claims take devices of the node, 2 if they have those of an earlier pod of the batch, else 0.
+        And an `Alike` for the pods of the class that come next, which get the same answer if it notes them;
+        None to be asked about each.
     first : int, optional
         The index of the first pod to read. Nothing is known of those before.
     delegated : frozenset of str, optional
@@ -449,8 +459,13 @@ cdef int _fill_volumes(PodBatch batch, PodSpan* out, object pod) except -1:
     """Fill the class and the route of a pod with volumes."""
     cdef int32_t pod_class = -1
     cdef int takes_devices = 0
-    if batch.class_with_volumes is not None:
-        pod_class, shared, takes_devices = batch.class_with_volumes(pod, out.pod_class, out.end)
+    cdef list shared = None
+    if batch.alike is not None and out.pod_class == batch.alike_of and batch.alike.note(pod, out.end):
+        pod_class, takes_devices = batch.alike_class, batch.takes_devices
+    elif batch.class_with_volumes is not None:
+        pod_class, shared, takes_devices, batch.alike = \
+            batch.class_with_volumes(pod, out.pod_class, out.end)
+        batch.alike_of, batch.alike_class, batch.takes_devices = out.pod_class, pod_class, takes_devices
     if pod_class == END:
         batch.is_cut = True
     elif pod_class < 0 or (pod_class != out.pod_class and out.route & (TERMINATING | NOMINATED)):

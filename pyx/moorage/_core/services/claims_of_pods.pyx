@@ -1,11 +1,15 @@
 """The resource claims of pods (kube-scheduler v1.36, dynamic-resource-allocation, resourceclaim/)."""
 
+from libc.stdint cimport int32_t
+
 from moorage.errors import MoorageError
 
 from moorage._core.base cimport (
     CONTAINER_STATUSES, DELETION_TIMESTAMP, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE, SPEC, STATUS, UID,
     Field,
 )
+from moorage._core.base.indexed_objects cimport Reader
+from moorage._core.decide.pod_batch cimport Alike
 
 cdef Field RESOURCE_CLAIMS = Field("resource_claims"), STATUSES = Field("resource_claim_statuses")
 cdef Field USE = Field("name"), STATUS_OF = Field("name")
@@ -43,7 +47,7 @@ def pod_claims(pod, find, bint of_group=False):
     """
     cdef list found = []
     for use in <tuple>RESOURCE_CLAIMS.of(SPEC.of(pod)):
-        claim = _claim_of(pod, use, find, of_group)
+        claim = _claim_of(pod, use, None, find, of_group)
         if claim is not None:
             found.append(claim)
     return found
@@ -65,7 +69,9 @@ def claims_by_use(pod, find, bint of_group=False):
     ------
     ClaimError
     """
-    found = [(USE.of(use), _claim_of(pod, use, find, of_group)) for use in RESOURCE_CLAIMS.of(SPEC.of(pod))]
+    found = [
+        (USE.of(use), _claim_of(pod, use, None, find, of_group)) for use in RESOURCE_CLAIMS.of(SPEC.of(pod))
+    ]
     return [(name, claim) for name, claim in found if claim is not None]
 
 
@@ -112,9 +118,9 @@ def is_owned_by_group(claim, group):
     )
 
 
-cdef class AlikePods:
-    """Notes the pods of a batch whose claims ask for the same as those of the pod before: the pods share a
-    spec, and all their claims are to be allocated.
+cdef class AlikePods(Alike):
+    """Notes the pods of a batch whose claims ask for the same as those of the pod before, as
+    `DeviceDemands.needs_of` does: the pods share a spec, and all their claims are to be allocated.
 
     Parameters
     ----------
@@ -122,37 +128,25 @@ cdef class AlikePods:
         The first of them, which asks for no extended resource of a device class.
     asking : list of AskingClaim
         Its claims.
-    find : callable
-        Returns the claim of a key, or None.
-    is_pending : callable
-        Whether an allocation of a claim is in flight, by UID.
+    claims : Reader
+        Of the claims of the cluster.
+    in_flight : dict of str to object
+        By UID, the claims of which an allocation is in flight.
     batch : VolumesOfBatch
     """
 
-    cdef object spec, make, find, is_pending, batch
+    cdef object spec, make, batch
+    cdef Reader claims
     cdef list shapes
-    cdef dict allocated, claiming
+    cdef dict allocated, claiming, in_flight
 
-    def __init__(self, pod, list asking not None, find, is_pending, batch):
+    def __init__(self, pod, list asking not None, Reader claims not None, dict in_flight not None, batch):
         self.spec, self.make, self.shapes = SPEC.of(pod), type(asking[0]), [one.shape for one in asking]
-        self.find, self.is_pending, self.batch = find, is_pending, batch
+        self.claims, self.in_flight, self.batch = claims, in_flight, batch
         self.allocated, self.claiming = batch.allocated, batch.claiming
 
-    def note(self, pod, at):
-        """Note a pod that is alike, as `DeviceDemands.needs_of` does.
-
-        Parameters
-        ----------
-        pod : Pod
-        at : int
-            Its index in the batch.
-
-        Returns
-        -------
-        bool
-            False for a pod that is not alike, and is not noted.
-        """
-        cdef list claims, asking = []
+    cdef bint note(self, object pod, int32_t at) except -1:
+        cdef list claims = [], asking = []
         cdef dict keys = {}
         cdef Py_ssize_t each
         status = STATUS.of(pod)
@@ -160,7 +154,10 @@ cdef class AlikePods:
                 or CONTAINER_STATUSES.of(status) or INIT_CONTAINER_STATUSES.of(status):
             return False
         try:
-            claims = pod_claims(pod, self.find)
+            for use in <tuple>RESOURCE_CLAIMS.of(self.spec):
+                claim = _claim_of(pod, use, self.claims, None, False)
+                if claim is not None:
+                    claims.append(claim)
         except ClaimError:
             return False
         if len(claims) != len(self.shapes):
@@ -169,7 +166,7 @@ cdef class AlikePods:
             meta, shape = CLAIM_METADATA.of(claim), self.shapes[each]
             key = f"{NAMESPACE.of(meta)}/{CLAIM_NAME.of(meta)}"
             if CLAIM_SPEC.of(claim) is not shape.spec or ALLOCATION.of(CLAIM_STATUS.of(claim)) is not None \
-                    or key in self.allocated or key in keys or self.is_pending(UID.of(meta)):
+                    or key in self.allocated or key in keys or UID.of(meta) in self.in_flight:
                 return False
             keys[key] = at
             asking.append(self.make(claim, shape))
@@ -179,13 +176,14 @@ cdef class AlikePods:
         return True
 
 
-cdef object _claim_of(pod, use, find, bint of_group):
-    """The claim for an entry in the spec of a pod; None if the pod needs none for it."""
+cdef object _claim_of(pod, use, Reader claims, find, bint of_group):
+    """The claim for an entry in the spec of a pod; None if the pod needs none for it. `claims` finds it, or
+    `find` if that is None."""
     name = _claim_name(pod, use)
     if name is None:
         return None
     key = _key(pod, name)
-    claim = find(key)
+    claim = find(key) if claims is None else claims.read(key)
     if claim is None:
         raise ClaimError(f'could not find ResourceClaim "{key}"')
     meta = CLAIM_METADATA.of(claim)

@@ -47,6 +47,7 @@ PREPARED = (
     "volume_plugins",
     "reads_volumes",
     "_device_plugins",
+    "_delegating",
     "pre_filters_in_core",
     "core_post_filters",
     "has_units",
@@ -232,11 +233,36 @@ class Profile:
     @lazy_attribute
     def _device_plugins(self) -> list[VolumePlugin]:
         """The plugins that may apply to a pod without volumes and claims."""
-        return [one for one in self.volume_plugins if type(one).concerns is not VolumePlugin.concerns]
+        return self._overriding("concerns")
+
+    @lazy_attribute
+    def _delegating(self) -> list[VolumePlugin]:
+        """The plugins that may provide extended resources."""
+        return self._overriding("delegated_resources")
+
+    @lazy_attribute
+    def _with_demand_version(self) -> list[VolumePlugin]:
+        return self._overriding("demand_version")
+
+    @lazy_attribute
+    def _with_needs_version(self) -> list[VolumePlugin]:
+        return self._overriding("needs_version")
+
+    def _overriding(self, name: str) -> list[VolumePlugin]:
+        """The plugins about volumes for which an attribute is not that of all."""
+        return [one for one in self.volume_plugins if getattr(type(one), name) is not vars(VolumePlugin)[name]]
+
+    def demand_versions(self) -> tuple[int, ...]:
+        """Return `VolumePlugin.demand_version` of the plugins for which it changes."""
+        return tuple([one.demand_version for one in self._with_demand_version])
+
+    def needs_versions(self) -> tuple[int, ...]:
+        """Return `VolumePlugin.needs_version` of the plugins for which it changes."""
+        return tuple([one.needs_version for one in self._with_needs_version])
 
     def delegated_resources(self) -> frozenset[str]:
         """Return the extended resources that plugins provide on nodes without them."""
-        found = list(filter(None, [one.delegated_resources() for one in self.volume_plugins]))
+        found = list(filter(None, [one.delegated_resources() for one in self._delegating]))
         return found[0] if len(found) == 1 else frozenset().union(*found)
 
     def volume_needs(

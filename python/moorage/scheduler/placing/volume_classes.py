@@ -45,13 +45,18 @@ class _Ready(Struct):
     profile : Profile
         Its plugins about volumes decide.
     nodes : NodesView
+    version : tuple
+        Of the demands, with what engines leave to device classes.
     bound : BoundClaims or None
-        Describes the claims of pods whose needs follow from a description.
+        Describes the claims of pods whose needs follow from a description. Made for the first pod with
+        volumes (`has_bound`).
     """
 
     profile: Profile
     nodes: NodesView
-    bound: BoundClaims | None
+    version: tuple[Hashable, ...]
+    bound: BoundClaims | None = None
+    has_bound: bool = False
 
 
 class _Known(Struct):
@@ -141,7 +146,7 @@ class VolumeClasses:
         if unrestricted.get(uid) is pod.spec and not batch.exclusive:
             return pod_class, [], 0, None
         batch.at, batch.shared, batch.follows, batch.provided = at, [], False, NO_RESOURCES
-        needs = None if ready is None else self._needs(engine, pod, pod_class, ready, known.needs)
+        needs = None if ready is None else self._needs(engine, pod, pod_class, ready, known)
         if batch.ends:
             return END, [], 0, None
         if needs is None or ready is None:
@@ -213,29 +218,35 @@ class VolumeClasses:
         with engine.cache.lock:
             profile = deciding.profile
             engine.cache.state.view.refresh()
-            versions = [plugin.demand_version for plugin in profile.volume_plugins]
-            version = engine.cache.state.view.static_version, *versions
+            version = engine.cache.state.view.static_version, *profile.demand_versions()
             delegated = profile.delegated_resources()
             engine.delegate(delegated)
             if version != self._versions.get(engine):
                 self._versions[engine], engine.search.states.volume_demands = version, {}
                 engine.search.states.open_scope()  # failures of classes with other demands hold no longer
             changes = [engine.handle.informers.lister(kind).changes for kind in CLAIMS_AND_VOLUMES]
-            others = [one.needs_version for one in profile.volume_plugins]
-            pods_version = *version, *changes, *others
+            pods_version = *version, *changes, *profile.needs_versions()
             if pods_version != known.version or len(known.unrestricted) >= MOST:
                 known.version, known.unrestricted = pods_version, {}
-            nodes = engine.framework.all_nodes()
-            limits = next((one for one in profile.volume_plugins if type(one) is NodeVolumeLimits), None)
-            limited = None if limits is None else limits.known_of(self._batch, nodes)
-            needs_version = *version, delegated, limited and limited.installed
-            if needs_version != known.needs_version or len(known.needs) >= MOST:
-                known.needs_version, known.needs = needs_version, {}
-            bound = None if limited is None else self._bound_claims(engine, profile, limited)
-            return _Ready(profile, nodes, bound)
+            return _Ready(profile, engine.framework.all_nodes(), (*version, delegated))
+
+    def _bound_of(self, engine: Engine, ready: _Ready, known: _Known) -> BoundClaims | None:
+        """Return what describes claims, after needs were dropped that are out of date; None where the needs
+        of pods do not follow from a description."""
+        if not ready.has_bound:
+            with engine.cache.lock:
+                plugins = ready.profile.volume_plugins
+                limits = next((one for one in plugins if type(one) is NodeVolumeLimits), None)
+                limited = None if limits is None else limits.known_of(self._batch, ready.nodes)
+                needs_version = *ready.version, limited and limited.installed
+                if needs_version != known.needs_version or len(known.needs) >= MOST:
+                    known.needs_version, known.needs = needs_version, {}
+                ready.has_bound = True
+                if limited is not None:
+                    ready.bound = self._bound_claims(engine, ready.profile, limited)
+        return ready.bound
 
     def _bound_claims(self, engine: Engine, profile: Profile, limited: LimitsOfBatch) -> BoundClaims | None:
-        """Return what describes claims; None where the needs of pods do not follow from a description."""
         if limited.is_unsure or not all(one.needs_are_described for one in profile.volume_plugins):
             return None
         binding = next((one for one in profile.volume_plugins if type(one) is VolumeBinding), None)
@@ -252,7 +263,7 @@ class VolumeClasses:
         return BoundClaims(readers, NAMES, in_use, self._batch, limited.attached is not None)
 
     def _needs(
-        self, engine: Engine, pod: Pod, pod_class: int, ready: _Ready, known: dict[Hashable, Needs]
+        self, engine: Engine, pod: Pod, pod_class: int, ready: _Ready, known: _Known
     ) -> Needs | None:
         """Return the needs of a pod, which are those of an earlier pod with its class and description; None
         where they are not known."""
@@ -261,19 +272,19 @@ class VolumeClasses:
             return None
         if engine.profile.has_units and group_of(pod) is not None:
             return None
-        bound = ready.bound
+        bound = self._bound_of(engine, ready, known) if pod.spec.volumes else None
         described = None if bound is None else bound.describe(pod)
         key = pod_class, described
-        if bound is not None and described and key in known:
+        if bound is not None and described and key in known.needs:
             shared = bound.take(batch.at)
             if shared is not None:
                 batch.shared = shared
-                return known[key]
+                return known.needs[key]
         if batch.exclusive and not batch.exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
             return None
         needs = ready.profile.volume_needs(pod, ready.nodes, batch)
         if described and needs is not None and IN_USE not in needs and not batch.provided:
-            known[key] = needs
+            known.needs[key] = needs
         return needs
 
     def _leave_to_plugins(self, engine: Engine, pod: Pod) -> None:

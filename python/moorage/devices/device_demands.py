@@ -166,7 +166,7 @@ class DeviceDemands:
         numbers: dict[Hashable, int] = {}
         used: list[DeviceView] = []
         view_of = [-1] * (int(nodes.rows.max(initial=-1)) + 1)
-        objects = cluster.table.objects
+        objects, may_need_order = cluster.table.objects, slices.count or slices.wait
         for row in nodes.rows.tolist():
             node = objects[row]
             if node is None:
@@ -174,7 +174,7 @@ class DeviceDemands:
             found = slices.pools_of(node)
             key = slices.view_key(node, found)
             if key not in numbers:
-                if not pools.are_order_free(found, features.binding_conditions):
+                if may_need_order and not pools.are_order_free(found, features.binding_conditions):
                     return
                 if key not in self._views:
                     self._views[key] = slices.new_view(node, found, True)

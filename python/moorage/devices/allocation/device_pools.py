@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -203,16 +202,27 @@ class SliceKinds:
         return kind
 
 
-@dataclass(eq=False)
 class PublishedSlice:
-    """A slice with its devices."""
+    """A slice with its devices.
 
-    slice: ResourceSlice
-    kinds: SliceKinds
+    Parameters
+    ----------
+    slice : ResourceSlice
+    kinds : SliceKinds
 
-    @lazy_attribute
-    def kind(self) -> SliceKind:
-        return self.kinds.of(self.slice.spec)
+    Attributes
+    ----------
+    kind : SliceKind
+    pool : (str, str)
+        Driver and name of the pool.
+    generation : int
+        The generation of the pool that the slice is of.
+    """
+
+    def __init__(self, slice: ResourceSlice, kinds: SliceKinds) -> None:
+        spec = slice.spec
+        self.slice, self.kind = slice, kinds.of(spec)
+        self.pool, self.generation = (spec.driver, spec.pool.name), spec.pool.generation
 
     @lazy_attribute
     def devices(self) -> list[PublishedDevice]:
@@ -244,16 +254,6 @@ class PublishedSlice:
             )
             self._made[at] = made
         return made
-
-    @property
-    def pool(self) -> tuple[str, str]:
-        """Driver and name of the pool."""
-        return self.slice.spec.driver, self.slice.spec.pool.name
-
-    @property
-    def generation(self) -> int:
-        """The generation of the pool that the slice is of."""
-        return self.slice.spec.pool.generation
 
     @property
     def places(self) -> Sequence[ResourceSliceSpec | Device]:
@@ -344,7 +344,7 @@ class DevicePool:
 class _SlicesOfPool:
     """All slices of a pool: their number by generation, and those whose devices take of shared counters."""
 
-    generations: Counter[int] = field(default_factory=Counter)
+    generations: dict[int, int] = field(default_factory=dict)
     consuming: list[PublishedSlice] = field(default_factory=list)
 
 
@@ -355,6 +355,13 @@ class DeviceSlices:
     ----------
     slices : iterable of ResourceSlice
     features : Features
+
+    Attributes
+    ----------
+    count : bool
+        Whether a slice has shared counters, or a device takes of them.
+    wait : bool
+        Whether a device has binding conditions.
     """
 
     def __init__(self, slices: Iterable[ResourceSlice], features: Features) -> None:
@@ -370,10 +377,17 @@ class DeviceSlices:
         self._built: dict[Hashable, DevicePool | None] = {}
         self._views: dict[Hashable, DeviceView] = {}
         self._columns: dict[Hashable, DeviceView] = {}
+        self._choose = False  # whether devices of a slice choose their nodes each
+        self.count = self.wait = False
         kinds = SliceKinds()
         for one in sorted([PublishedSlice(one, kinds) for one in slices], key=_order):
-            of_pool, spec = self._of_pool.setdefault(one.pool, _SlicesOfPool()), one.slice.spec
-            of_pool.generations[one.generation] += 1
+            of_pool, spec = self._of_pool.get(one.pool), one.slice.spec
+            if of_pool is None:
+                of_pool = self._of_pool[one.pool] = _SlicesOfPool()
+            of_pool.generations[one.generation] = of_pool.generations.get(one.generation, 0) + 1
+            self._choose |= bool(spec.per_device_node_selection)
+            self.count |= one.kind.consumes or bool(spec.shared_counters)
+            self.wait |= one.kind.waits
             if one.kind.consumes:
                 of_pool.consuming.append(one)
             if features.partitionable and spec.shared_counters:
@@ -450,6 +464,8 @@ class DeviceSlices:
 
     def _chosen(self, pools: Iterable[DevicePool], node: Node) -> tuple[bool, ...]:
         """Which of the devices that choose their nodes choose a node."""
+        if not self._choose:
+            return ()
         choosing = [pool for pool in pools if pool.selects_nodes]
         return tuple([one.is_for(node) for pool in choosing for one in pool.devices]) if choosing else ()
 
@@ -487,10 +503,12 @@ class DeviceSlices:
         """
         kinds: list[Hashable] = []
         for pool in pools:
-            if pool.has_counters:  # these may depend on names
+            if self.count and pool.has_counters:  # these may depend on names
                 return DeviceView(pools, node, self._features, is_order_free)
-            kinds.append(tuple([id(one.kind) for one in pool.slices]))
-        key = tuple(kinds), self._chosen(pools, node), len({pool.name for pool in pools})
+            kinds += [id(one.kind) for one in pool.slices]
+            kinds.append(None)
+        names = len({pool.name for pool in pools}) if len(pools) > 1 else len(pools)
+        key = tuple(kinds), self._chosen(pools, node), names
         like = self._columns.get(key)
         if like is not None:
             return DeviceView(pools, node, self._features, is_order_free, like)
@@ -504,14 +522,19 @@ class DeviceSlices:
     def _gather(self, offered: Iterable[PublishedSlice]) -> list[DevicePool]:
         """The pools of nodes that can use devices of the same slices."""
         by_pool: dict[tuple[str, str], list[PublishedSlice]] = {}
+        has_partitions = self._features.partitionable
         for one in offered:
-            if self._features.partitionable or not _needs_partitions(one.slice.spec):
+            if has_partitions or not _needs_partitions(one.slice.spec):
                 by_pool.setdefault(one.pool, []).append(one)
-        pools = {self._pool(key, usable) for key, usable in by_pool.items()}
+        found: list[DevicePool] = []
+        for key, usable in by_pool.items():
+            pool = self._pool(key, usable)
+            if pool is not None:
+                found.append(pool)
         for unusable in self._unusable:
-            if unusable:
-                pools.add(next((pool for key, pool in unusable if key not in by_pool), None))
-        found = [pool for pool in pools if pool is not None]
+            first = next((one for key, one in unusable if key not in by_pool), None) if unusable else None
+            if first is not None and first not in found:
+                found.append(first)
         if len(found) > 1:
             found.sort(key=lambda pool: (pool.is_last, pool.driver, pool.name))
         return found
@@ -526,18 +549,20 @@ class DeviceSlices:
 
     def _pool(self, key: tuple[str, str], usable: list[PublishedSlice]) -> DevicePool | None:
         """The pool of a node, by the slices with devices for it; None if a newer generation is on its way."""
-        built = key, tuple(map(id, usable))
-        if built not in self._built:
-            self._built[built] = self._build(key, usable)
-        return self._built[built]
+        built = key, *map(id, usable)
+        try:
+            return self._built[built]
+        except KeyError:
+            pool = self._built[built] = self._build(key, usable)
+            return pool
 
     def _build(self, key: tuple[str, str], usable: list[PublishedSlice]) -> DevicePool | None:
         counting = self._counting.get(key)
         relevant = sorted({*usable, *counting}, key=_order) if counting else usable
-        generations = [one.generation for one in relevant]
+        generations = {one.generation for one in relevant}
         generation = max(generations)
         slices = relevant
-        if min(generations) < generation:
+        if len(generations) > 1:
             slices = [one for one in relevant if one.generation == generation]
             usable = [one for one in usable if one.generation == generation]
         count, of_pool = slices[0].slice.spec.pool.resource_slice_count, self._of_pool[key]
@@ -559,8 +584,11 @@ class DeviceSlices:
         others: list[PublishedSlice],
     ) -> DevicePool:
         """The pool of its slices for a node, of those of them with devices for it, and of other slices."""
-        if [one for one in usable if one.kind.repeats] or (len(usable) > 1 and _share_names(usable)):
+        if len(usable) > 1 and _share_names(usable):
             return DevicePool(*key, is_invalid=True)
+        for one in usable:
+            if one.kind.repeats:
+                return DevicePool(*key, is_invalid=True)
         if not (self._features.partitionable and (key in self._counting or self._of_pool[key].consuming)):
             return DevicePool(*key, usable)
         invalid = DevicePool(*key, is_invalid=True)

@@ -56,6 +56,18 @@ def test_other_specs_are_not(changes: dict[str, Any], memo: SpecMemo) -> None:
     assert memo.get(replace(SPEC, **changes)) is None
 
 
+def test_volumes_may_differ_in_what_is_not_read() -> None:
+    memo = SpecMemo("persistent_volume_claim")
+    memo.put(SPEC, "known")
+    other = replace(CLAIM, claim_name="d")
+    for claim in (CLAIM, other, None):
+        volume = Volume(name="token-a", persistent_volume_claim=claim)
+        assert memo.get(replace(SPEC, volumes=(volume,))) == "known"
+        image = replace(volume, image=ImageVolumeSource(reference="r"))
+        assert memo.get(replace(SPEC, volumes=(image,))) is None
+        assert memo.get(replace(SPEC, volumes=(volume, volume))) is None
+
+
 def test_specs_of_several_templates_in_turn(memo: SpecMemo) -> None:
     others = [replace(SPEC, priority=number) for number in (1, 2)]
     for number, other in enumerate(others):

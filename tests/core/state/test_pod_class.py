@@ -424,6 +424,26 @@ def test_pods_of_one_template_are_read_once_though_their_statuses_differ(
     assert one.classes.intern(again) == 1
 
 
+def test_a_template_is_read_once_for_pods_with_claims_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, template = ClusterState(), pod("t", requests={"cpu": 1})
+
+    def claiming(name: str, image: str = "") -> Pod:
+        source = PersistentVolumeClaimVolumeSource(claim_name=name)
+        volume = Volume(
+            name="data",
+            persistent_volume_claim=source,
+            image=ImageVolumeSource(reference=image) if image else None,
+        )
+        meta = replace(template.metadata, name=name, uid=name)
+        return replace(template, metadata=meta, spec=replace(template.spec, volumes=(volume,)))
+
+    imaged, first = one.classes.intern(claiming("b", "image")), one.classes.intern(claiming("a"))
+    assert first != imaged
+    again = claiming("c")
+    monkeypatch.setattr("moorage._core.state.pod_class.spec_key", None)  # a spec that is read again raises
+    assert one.classes.intern(again) == first
+
+
 @pytest.mark.parametrize(("reason", "shapes"), [("Deferred", 1), ("Infeasible", 2)])
 def test_of_conditions_an_infeasible_resize_counts(reason: str, shapes: int) -> None:
     one = ClusterState()

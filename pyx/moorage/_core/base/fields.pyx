@@ -123,11 +123,16 @@ cdef class SpecMemo:
     Specs are alike if they have the same objects in all fields except the node name and the volumes. The
     volumes are the same objects, or differ in their names alone. A value must not depend on these two.
     Specs that are read from a dump, or made by `replace`, share the objects of their fields.
+
+    Parameters
+    ----------
+    *unread : str
+        Further fields of volumes on which a value does not depend.
     """
 
-    def __cinit__(self):
+    def __cinit__(self, *unread):
         self.entries, self.hashes = {}, []
-        self.spec_fields, self.volume_fields = Fields("node_name", "volumes"), Fields("name")
+        self.spec_fields, self.volume_fields = Fields("node_name", "volumes"), Fields("name", *unread)
 
     cpdef object get(self, object spec):
         """Return the value of a spec that is alike.

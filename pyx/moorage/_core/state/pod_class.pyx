@@ -508,7 +508,8 @@ cdef class PodClasses:
         self.class_ids = {}
         self.memo, self.anywhere = {}, {}
         self.number = next(NUMBERS)
-        self.recent = SpecMemo()
+        # Pods of a StatefulSet differ in their claims, which no shape contains; see `spec_key`.
+        self.recent = SpecMemo("persistent_volume_claim") if ledger_of is None else SpecMemo()
         self.term_ids = {}
         self.terms_by_label = {}
         self.label_sets = {}

@@ -541,12 +541,15 @@ class AttachedVolumes(VolumeCounts):
         for key in attachments:
             stale |= self._update_attachment(key)
         changed = dict.fromkeys(claims)
-        for name in volumes:
-            changed |= dict.fromkeys(sorted(self.claims_of.pop(name, ())))
-            stale |= self._nodes_of.get(name, set())
-        for key in changed:
+        for name in volumes:  # most of them are new, and nothing is known of them
+            if (known := self.claims_of.pop(name, None)) is not None:
+                changed |= dict.fromkeys(sorted(known))
+            if (named := self._nodes_of.get(name)) is not None:
+                stale |= named
+        for key in changed if self.resolved else ():
             self.resolved.pop(key, None)
-        for at in dict.fromkeys(at for key in changed for at in self.pods_of.get(key, ())):
+        used = [key for key in changed if key in self.pods_of] if self.pods_of else []
+        for at in dict.fromkeys(at for key in used for at in self.pods_of[key]):
             row, uid = at
             pod = pods[row][uid]
             self.remove_pod(pod, row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from moorage.objects import PersistentVolume, Volume
@@ -63,8 +64,7 @@ def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
     spec = volume.spec
     if spec.csi is not None:
         return spec.csi.driver, spec.csi.volume_handle
-    labels = volume.metadata.labels
-    return _migrated(spec, next((labels[label] for label in ZONE_LABELS if labels.get(label)), ""))
+    return _migrated(spec, volume.metadata.labels)
 
 
 def inline_driver_and_handle(volume: Volume) -> tuple[str, str]:
@@ -80,24 +80,25 @@ def inline_driver_and_handle(volume: Volume) -> tuple[str, str]:
     driver, handle : str
         Both "" if no CSI driver is responsible for the volume.
     """
-    return _migrated(volume, "")
+    return _migrated(volume, {})
 
 
-def _migrated(source: Volume | PersistentVolumeSpec, zones: str) -> tuple[str, str]:
+def _migrated(source: Volume | PersistentVolumeSpec, labels: Mapping[str, str]) -> tuple[str, str]:
     for field, driver in MIGRATED.items():
         if (disk := getattr(source, field)) is not None:
-            return driver, _handle(field, disk, zones)
+            return driver, _handle(field, disk, labels)
     return "", ""
 
 
-def _handle(field: str, disk: DiskVolumeSource, zones: str) -> str:
-    """The volume handle of a disk in these zones; "" if it cannot be determined."""
+def _handle(field: str, disk: DiskVolumeSource, labels: Mapping[str, str]) -> str:
+    """The volume handle of a disk in the zones of some labels; "" if it cannot be determined."""
     if field == "azure_disk":
         return disk.disk_uri
     if field == "cinder":
         return disk.volume_id
     if field == "aws_elastic_block_store":
         return _aws_handle(disk.volume_id)
+    zones = next((labels[label] for label in ZONE_LABELS if labels.get(label)), "")
     names = zones.split(ZONES_DELIMITER) if zones else ["UNSPECIFIED"]
     if len(names) == 1:
         return f"projects/UNSPECIFIED/zones/{names[0]}/disks/{disk.pd_name}"

@@ -130,25 +130,30 @@ cdef class BoundClaims:
         for number in range(len(self.attachable)):
             volume = self.attachable[number]
             places = self._places_of(volume)
-            if len(places) > MANY_USERS or volume in self.exclusive:
+            if self.exclusive and volume in self.exclusive:
                 return None
             if places:
+                if len(places) > MANY_USERS:
+                    return None
                 driver = 0 if drivers is None else drivers.index(volume[0])
                 shared += [(place, driver, number) for place in places]
         for volume in self.attachable:
-            if volume in self.users:
-                self.users[volume].append(~at)
-            else:
+            users = self.users.get(volume)
+            if users is None:
                 self.users[volume] = [~at]
-        self.exclusive.update(self.for_one)
+            else:
+                users.append(~at)
+        if self.for_one:
+            self.exclusive.update(self.for_one)
         return shared
 
     cdef list _places_of(self, tuple volume):
         """The rows where a volume is counted, and ``~index`` of the pods of the batch that use it."""
         cdef list out = []
-        rows, attached = self.pods_with.get(volume), self.attachments_with.get(volume)
+        rows = self.pods_with.get(volume)
         if rows is not None:
             out += rows
+        attached = self.attachments_with.get(volume) if self.attachments_with else None
         if attached is not None:
             out += [row for row in attached if row not in out]
         users = self.users.get(volume)

@@ -67,6 +67,13 @@ class Run:
     result : ScheduleResult
     """
 
+    # CPython 3.11 and 3.12 read the attributes of an object slowly if it has more than 30 that are not slots.
+    __slots__ = (
+        *("_claimed", "_deferred", "_evictions", "_evicts", "_failed_groups", "_has_bound", "_has_evicted"),
+        *("_limit", "_placed", "_preemptor_priority", "_retried"),
+        *("metrics", "queue", "result", "scheduler"),
+    )
+
     defers_failed_groups = True
     """Whether a group that has failed waits for an event that may help it before it is tried again."""
 
@@ -80,11 +87,9 @@ class Run:
         self._placed = PlacedPods(scheduler.pods)
         # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
         self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
-        # Largest number of pods to pop of the priority of the last preemptor: few after an eviction, as the
-        # next one puts the rest back.
+        # How many pods of the last preemptor's priority to pop: few after an eviction, which puts some back.
         self._limit, self._preemptor_priority = ALL, 0
-        self._has_evicted = False  # whether pods were evicted for the last pod that was tried
-        self._evicts = False
+        self._has_evicted = self._evicts = False  # whether for the last pod that was tried; in this batch
         self._evictions, self._retried = 0, dict[str, int]()  # of preemptors: the evictions until then
         self._has_bound = False  # whether pods were bound one by one since the last sync
         # Groups that have failed since the last event that may help them, and their popped pods.
@@ -468,15 +473,12 @@ class Run:
         failures: Mapping[int, Failure],
     ) -> None:
         """Account for the pods of a batch that fit nowhere."""
-        begin = 0
+        self._give_back(infos, failed, failures)
         # Pods with claims are reported as the pod that was scheduled by plugins.
         if self.reports_failures or batch.has(CLAIMS):
-            for number, at in enumerate(failed):
+            for at in failed:
                 if self.reports_failures or batch.route(at) & CLAIMS:
-                    self._give_back(infos, failed[begin:number], failures)
                     report_failure(self.scheduler.context, engine, infos[at].pod, failures[at])
-                    begin = number
-        self._give_back(infos, failed[begin:], failures)
 
     def _give_back(
         self, infos: Sequence[QueuedPodInfo], failed: Sequence[int], failures: Mapping[int, Failure]

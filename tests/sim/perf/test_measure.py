@@ -27,6 +27,11 @@ def test_time_is_counted_per_pod_and_per_chunk(tmp_path: Path) -> None:
     assert (meter.queue_ns, meter.queued) == (MILLISECOND, 2 * CHUNK + 10)  # all were popped in between
 
 
+def test_a_run_has_few_attributes_besides_its_slots(tmp_path: Path) -> None:
+    """CPython 3.11 and 3.12 read the attributes of an object with more in its ``__dict__`` slowly."""
+    assert len(vars(run_ops(tmp_path, nodes(1), pods(1)))) <= 30
+
+
 def test_each_pod_of_a_batch_counts_for_as_much(tmp_path: Path) -> None:
     run = run_ops(tmp_path, nodes(1), pods(1))
     meter, pod_run = Meter(), run.operations.runs[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from threading import Event, Thread
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -185,6 +184,8 @@ class Informer(Generic[T]):
     ----------
     indexer : Indexer
         The copy.
+    lister : Lister
+        The reader of the copy.
     field_selector : str
     """
 
@@ -216,11 +217,7 @@ class Informer(Generic[T]):
         self._saved: Any = None  # the result of `save`, while nothing has changed since
         self._lock = FastRLock()
         self.indexer: Indexer[T] = Indexer(indexers or {})
-
-    @cached_property
-    def lister(self) -> Lister[T]:
-        """The reader of the copy."""
-        return Lister(self._struct, self.indexer)
+        self.lister = Lister(self._struct, self.indexer)
 
     def has_synced(self) -> bool:
         """Whether the copy has been filled once."""

@@ -17,6 +17,7 @@ from tests.scheduler.make import Clock
 from tests.scheduler.test_follow_ups import OWNER, preemptors, traces, victims
 from tests.sim.perf.make import BIG, POD, churn, nodes, placements, pods, run_of, workload
 
+from moorage._core.services.in_flight import InFlight
 from moorage.framework import QueueingHint
 from moorage.framework.plugin.events import of_class
 from moorage.objects import Cluster, Object
@@ -24,7 +25,7 @@ from moorage.objects.model.meta import Condition, LabelSelector
 from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.queue import QueuedPodInfo
-from moorage.queue.places import Places
+from moorage.queue.places import Places, Strategy
 from moorage.scheduler import Scheduler
 from moorage.scheduler.event_handlers import PodHandler
 from moorage.scheduler.placing import preemptor_run
@@ -412,15 +413,21 @@ def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
     one = workload(tmp_path, *ops, files=files)
 
     def ran() -> tuple[Any, ...]:
-        returned, method = list[tuple[Any, ...]](), Places.requeue
+        returned, requeue_one, back_off_one = list[tuple[Any, ...]](), Places.requeue, Places.back_off
 
-        def requeue(self: Places, info: QueuedPodInfo, *arguments: Any) -> bool:
-            moved = method(self, info, *arguments)
-            returned.append((info.pod.key, arguments, self.now(), info.timestamp, info.until, info.order))
-            return moved
+        def note(self: Places, info: QueuedPodInfo, now: float, label: str) -> bool:
+            returned.append((info.pod.key, label, now, info.timestamp, info.until, info.order))
+            return True
+
+        def requeue(self: Places, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:
+            return requeue_one(self, info, strategy, label) and note(self, info, self.now(), label)
+
+        def back_off(self: Places, one: InFlight, info: QueuedPodInfo, *arguments: Any) -> bool:
+            return back_off_one(self, one, info, *arguments) and note(self, info, *arguments[1:])
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(Places, "requeue", requeue)
+            patched.setattr(Places, "back_off", back_off)
             run = run_of(one, rate)
         return run.operations.counts(), run.clock.exact, placements(run), returned
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from moorage.framework.plugin.events import NODE_ADD
+from moorage.framework.plugin.events import ASSIGNED_POD_DELETE, NODE_ADD
 from moorage.queue import QueuedPodInfo
 from tests.core.make import node, pod
 from tests.locks import check_locked
@@ -67,5 +67,9 @@ def test_a_hold() -> None:
     queue = make_queue()
     queue.add(pod("p"))
     infos = queue.pop_batch(1)
-    calls = {"begin": lambda: queue.hold.begin(infos, 0), "end": lambda: queue.hold.end(infos)}
+    calls = {
+        "begin": lambda: queue.hold.begin(infos, 0),
+        "end": lambda: queue.hold.end(infos),
+        "back_off": lambda: queue.hold.back_off([], ASSIGNED_POD_DELETE, NODE_ADD),
+    }
     check_locked(queue.hold, queue._lock, ["_places", "_in_flight"], calls)

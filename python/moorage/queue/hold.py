@@ -3,13 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from fastrlock.rlock import FastRLock
 
 from moorage._core.services.in_flight import InFlight
 from moorage._core.services.queued_pods import Place, QueuedPodInfo
+from moorage._core.services.unschedulable_pods import Rejection
+from moorage.framework import ClusterEvent
+from moorage.objects import Pod, group_of
 
-from .places import Places
+from .hints import Hints, Question
+from .places import Places, Strategy
+
+
+class Preemptor(NamedTuple):
+    """A preemptor that returns to the queue, right before the deletions of its victims.
+
+    Attributes
+    ----------
+    info : QueuedPodInfo
+        In flight.
+    latest : Pod or None
+        Its latest state.
+    rejectors : tuple of (frozenset of str, frozenset of str)
+        The plugins that rejected it, and those among them that answered Pending.
+    now : float or None
+        The time in seconds; None for the clock of the queue.
+    victims : sequence of Pod
+    """
+
+    info: QueuedPodInfo
+    latest: Pod | None
+    rejectors: tuple[frozenset[str], frozenset[str]]
+    now: float | None
+    victims: Sequence[Pod]
 
 
 class Hold:
@@ -22,12 +50,14 @@ class Hold:
         Of the queue.
     in_flight : InFlight
     places : Places
+    hints : Hints
     """
 
-    def __init__(self, lock: FastRLock, in_flight: InFlight, places: Places) -> None:
+    def __init__(self, lock: FastRLock, in_flight: InFlight, places: Places, hints: Hints) -> None:
         self._lock = lock
         self._in_flight = in_flight
         self._places = places
+        self._hints = hints
 
     def begin(self, infos: Sequence[QueuedPodInfo], at: int) -> bool:
         """Hold pods.
@@ -68,3 +98,69 @@ class Hold:
             was_held, self._in_flight.is_held = self._in_flight.is_held, False
             active, following = self._places.active, self._places.active.next
             return was_held and (following is None or bool(active.rank(infos[-1]) < active.rank(following)))
+
+    def back_off(self, preemptors: Sequence[Preemptor], deleted: ClusterEvent, without: ClusterEvent) -> int:
+        """Return preemptors to the queue while pods are held, as far as the deletion of a victim moves each
+        of them to the backoff queue at once.
+
+        Parameters
+        ----------
+        preemptors : sequence of Preemptor
+            None of them is among the victims.
+        deleted : ClusterEvent
+            The deletion of a pod.
+        without : ClusterEvent
+            The event before each deletion, which must mean nothing to the preemptors.
+
+        Returns
+        -------
+        int
+            The number of preemptors that have returned; the next one needs a closer look.
+        """
+        with self._lock:
+            in_flight, has_unschedulable = self._in_flight, bool(self._places.unschedulable.by_rejection)
+            if not in_flight.is_held or in_flight.has_events or has_unschedulable:
+                return 0
+            known: tuple[str, object] | None = None
+            questions: tuple[Question, ...] | None = None
+            for at, one in enumerate(preemptors):
+                info, latest = one.info, one.latest
+                if latest is None or not self._is_as_popped(info, latest):
+                    return at
+                if known != (latest.spec.scheduler_name, one.rejectors):
+                    known = latest.spec.scheduler_name, one.rejectors
+                    questions = self._questions(Rejection(*known[:1], *one.rejectors, ""), deleted, without)
+                info.pod = latest
+                if not (questions and self._moves(info, questions, one.victims)):
+                    return at
+                if not self._places.back_off(in_flight, info, one.rejectors, one.now, deleted.label):
+                    return at
+            return len(preemptors)
+
+    def _is_as_popped(self, info: QueuedPodInfo, latest: Pod) -> bool:
+        """Whether a pod is still in flight, without a group, and no event was recorded for it."""
+        uid = info.uid
+        if (
+            self._in_flight.get(uid) is not info
+            or uid != latest.metadata.uid
+            or self._in_flight.since_pop(uid)
+        ):
+            return False
+        return not (latest.spec.node_name or (self._places.units.is_on and group_of(latest)))
+
+    def _questions(
+        self, rejection: Rejection, deleted: ClusterEvent, without: ClusterEvent
+    ) -> tuple[Question, ...] | None:
+        """Return the hints about a deletion, of whole classes; None where other events count, or others."""
+        if self._hints.meaning(rejection, without).may_move:
+            return None
+        means = self._hints.meaning(rejection, deleted)
+        return means.questions if means.may_move and means.of_class and not means.is_about_group else None
+
+    def _moves(self, info: QueuedPodInfo, questions: tuple[Question, ...], victims: Sequence[Pod]) -> bool:
+        """Whether the deletion of a victim moves a pod to the backoff queue."""
+        ask = self._hints.ask
+        for victim in victims:
+            if (strategy := ask(questions, info, victim, None)) is not Strategy.SKIP:
+                return strategy is Strategy.AFTER_BACKOFF
+        return False

@@ -10,10 +10,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import length_hint
-from typing import Any, NamedTuple
+from typing import Any
 
-from moorage._core.base.watch_events import Notice, WatchEvent
+from msgspec import Struct
+
+from moorage._core.base.watch_events import Notice, WatchEvent, keys_of
 from moorage._core.decide.reported_pods import add_reported, confirm_reported, evictions, preemptions
+from moorage._core.preempt.bound_pods import BoundPods
+from moorage._core.services.in_flight import pods_of
 from moorage._core.services.queued_pods import CreationClock
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError, ClockError
@@ -57,10 +61,14 @@ from moorage.objects.model.workload import (
 )
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.queue import QueuedPodInfo, SchedulingQueue
+from moorage.queue.hold import Preemptor
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
 from moorage.store.informers.handler_functions import last_state
 
+from .cycle.diagnosis import Rejectors
+from .cycle.results import Failure
 from .kind_handlers import EventHandler, GroupHandler, TreeHandler, namespace_handler, workload_handler
+from .queueing import give_back
 
 STORAGE: tuple[type[Object], ...] = (
     PersistentVolumeClaim,
@@ -84,22 +92,33 @@ WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 logger = logging.getLogger("moorage.scheduler")
 
 
-class Return(NamedTuple):
-    """The return of a preemptor to the queue.
+class Preemption(Struct):
+    """The decision about a pod for which others are evicted.
 
     Attributes
     ----------
-    act : callable
-        Returns it.
     info : QueuedPodInfo
         Of the preemptor.
-    victims : sequence of Pod
-        As they were in the cache.
+    node : str
+    victims : BoundPods
+        They have left the cache.
+    failure : Failure
+        Of the preemptor's attempt, with its nomination.
+    rejectors : Rejectors
+        The plugins that rejected the preemptor.
+    now : float or None
+        Time of the attempt in seconds; None where time goes by itself.
+    is_evicted : bool
+        Whether the eviction of the victims is written.
     """
 
-    act: Callable[[], None]
     info: QueuedPodInfo
-    victims: Sequence[Pod]
+    node: str
+    victims: BoundPods
+    failure: Failure
+    rejectors: Rejectors
+    now: float | None = None
+    is_evicted: bool = False
 
 
 class NodeHandler:
@@ -178,7 +197,7 @@ class PodHandler:
         The informers' copy of the pods; empty before `watch`.
     cache_is_ahead : bool
         Whether the cache may have new bound pods before the store reports them.
-    before_deletion : dict of str to Return
+    before_deletion : dict of str to Preemption
         Preemptors that return to the queue before the deletion of a pod, by UID, is processed: of the first
         of their victims.
     written : sequence of WatchEvent
@@ -202,7 +221,7 @@ class PodHandler:
         self.others: dict[str, Pod] = {}
         self.finished: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
-        self.before_deletion: dict[str, Return] = {}
+        self.before_deletion: dict[str, Preemption] = {}
         self.written: Sequence[WatchEvent[Pod]] = ()
 
     def save(self) -> object:
@@ -441,19 +460,39 @@ class PodHandler:
             return 0
         if queue.knows_any(deletion.likeness for evicted, _ in found for _, deletion in evicted):
             return 0
-        for (uid, one), (evicted, own) in zip(list(returns.items()), found, strict=True):
+        done = self._back_off(list(returns.values()), [own.known for _, own in found])
+        for at, ((uid, one), (evicted, own)) in enumerate(zip(list(returns.items()), found, strict=True)):
             del returns[uid]
-            one.act()
-            for at, (change, deletion) in enumerate(evicted):
+            if at < done:
+                continue
+            self.give_back(one)
+            for number, (change, deletion) in enumerate(evicted):
                 if not queue.is_listening():
                     break
                 if change is not None and queue.may_react(CHANGED):
                     self._note_change(change)
-                deleted = one.victims[at] if queue.asks_by_class(ASSIGNED_POD_DELETE) else deletion.old
+                deleted = one.victims[number] if queue.asks_by_class(ASSIGNED_POD_DELETE) else deletion.old
                 queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
             if one.info.pod is not own.known or queue.is_listening():
                 self._update_waiting(own.old, own.known)
         return len(written)
+
+    def _back_off(self, preemptors: Sequence[Preemption], reported: Sequence[Pod]) -> int:
+        """Return the leading preemptors that are as reported to the queue, as far as the deletion of their
+        victims moves each to the backoff queue at once; return their number."""
+        infos = [one.info for one in preemptors]
+        latest = [
+            one if one is pod and one.status.phase not in FINISHED else None
+            for one, pod in zip(self.indexer.get_many(keys_of(pods_of(infos))), reported, strict=True)
+        ]
+        returning = [
+            Preemptor(one.info, pod, one.rejectors, one.now, one.victims)
+            for one, pod in zip(preemptors, latest, strict=True)
+        ]
+        done = self.queue.hold.back_off(returning, ASSIGNED_POD_DELETE, CHANGED)
+        for one in preemptors[:done]:
+            self.queue.nominator.nominate_current(one.info.pod, one.failure.nominating)
+        return done
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         """Add a pod to the cache or to the queue.
@@ -556,7 +595,19 @@ class PodHandler:
         """Do what has to be done before the deletion of a pod is processed."""
         found = self.before_deletion.pop(pod.metadata.uid, None)
         if found is not None:
-            found.act()
+            self.give_back(found)
+
+    def give_back(self, one: Preemption) -> None:
+        """Return a preemptor to the queue, at the time of its attempt.
+
+        Parameters
+        ----------
+        one : Preemption
+        """
+        queue, info = self.queue, one.info
+        queue.set_time(one.now)
+        if queue.in_flight_pod(info.uid) is info:
+            give_back(queue, info, self.current, one.rejectors, one.failure.nominating)
 
     def _leave(self, *pods: Pod) -> None:
         """Remove pods from the queue, and end their nominations."""

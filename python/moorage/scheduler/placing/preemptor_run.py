@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import WatchEvent, keys_of
 from moorage._core.decide.bulk_operations import end_at_once, has_dependencies
 from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage._core.preempt.bound_pods import BoundPods, held_of
+from moorage._core.preempt.bound_pods import held_of
 from moorage.controllers.workloads.cluster_controllers import PodEvents
 from moorage.framework import NominatingInfo
 from moorage.framework.runtime.preempt_handle import PreemptHandle
@@ -28,11 +26,9 @@ from moorage.preemption.actuation import disruption_target, evict_victims, recor
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eviction_units import groups_of, priority_of
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
-from moorage.scheduler.event_handlers import PodHandler, Return
-from moorage.scheduler.queueing import give_back
+from moorage.scheduler.event_handlers import PodHandler, Preemption
 from moorage.store import ObjectStore
 
 from .scheduled_condition import patch_pod
@@ -48,35 +44,6 @@ POD_HANDLERS = PodHandler, PodEvents
 
 PLAIN = int(Route.PROFILE) - 1
 """Route bits of pods that are decided about apart, or with more than their class."""
-
-
-class Preemption(Struct):
-    """The decision about one pod.
-
-    Attributes
-    ----------
-    info : QueuedPodInfo
-        Of the preemptor.
-    node : str
-    victims : BoundPods
-        They have left the cache.
-    failure : Failure
-        Of the preemptor's attempt, with its nomination.
-    rejectors : Rejectors
-        The plugins that rejected the preemptor.
-    now : float or None
-        Time of the attempt in seconds; None where time goes by itself.
-    is_evicted : bool
-        Whether the eviction of the victims is written.
-    """
-
-    info: QueuedPodInfo
-    node: str
-    victims: BoundPods
-    failure: Failure
-    rejectors: Rejectors
-    now: float | None = None
-    is_evicted: bool = False
 
 
 def preempt_together(
@@ -241,14 +208,14 @@ def _carry_out(
 ) -> bool:
     """Write what was decided, and receive the events; return whether the held pods would be popped next."""
     scheduler, queue, pods = run.scheduler, run.queue, run.scheduler.pods
-    returns = dict[str, Return]()
+    returns = dict[str, Preemption]()
     for at, one in enumerate(found, first):
         one.now = run.pass_until(at)
     try:
         written = _write(run, engine, found)
         run.note_failed([one.info for one in found], [one.failure for one in found])
         for one in found:
-            returns[one.victims.uid(0)] = Return(partial(_return, run, one), one.info, one.victims)
+            returns[one.victims.uid(0)] = one
         is_held = queue.hold.begin(infos, first)
         pods.before_deletion, pods.written = returns, written if is_held else ()
         scheduler.sync(with_controllers=False)
@@ -256,7 +223,7 @@ def _carry_out(
         pods.before_deletion, pods.written = {}, ()
         queue.set_time(None)
     for left in returns.values():  # of pods whose victims others have deleted
-        left.act()
+        pods.give_back(left)
     queue.set_time(None)  # once more: the pods above have set it
     run.pass_until(first + len(found))
     return queue.hold.end(infos) and is_held
@@ -279,11 +246,3 @@ def _write(run: Run, engine: Engine, found: Sequence[Preemption]) -> Sequence[Wa
         one.is_evicted = True
         patch_pod(client, one.info.pod, None, one.failure.nominating)
     return written if done == len(found) else ()
-
-
-def _return(run: Run, one: Preemption) -> None:
-    """Return a preemptor to the queue, at the time of its attempt."""
-    queue, info = run.queue, one.info
-    queue.set_time(one.now)
-    if queue.in_flight_pod(info.uid) is info:
-        give_back(queue, info, run.scheduler.pods.current, one.rejectors, one.failure.nominating)

@@ -28,7 +28,7 @@ from moorage.store.clock import timestamp
 
 from .cycle.engine import Engine
 from .cycle.results import Decision, Eviction, Failure, ScheduleResult, evictions_of
-from .groups.composite_attempt import leaf_of
+from .groups.composite_attempt import in_order
 from .groups.group_attempt import GroupResult, failures_with_group
 from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_groups, patch_outcomes
@@ -545,8 +545,8 @@ class Run:
         """Return the pods of a group in the order to try: of a tree, pod group by pod group."""
         if not is_composite(unit):
             return infos
-        rank = {leaf: at for at, leaf in enumerate(self.scheduler.groups.tree(unit).leaves)}
-        return sorted(infos, key=lambda info: rank.get(leaf_of(info.pod), len(rank)))
+        leaves = self.scheduler.groups.tree(unit).leaves
+        return [infos[at] for at in in_order(leaves, pods_of(infos))]
 
     def place_units(self, batch: GroupBatch, first: int) -> int:
         """Place the groups that fit as a whole; see `GroupBatch.place`.

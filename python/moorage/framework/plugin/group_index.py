@@ -63,14 +63,19 @@ class GroupTree:
         The groups of a composite group, the oldest first.
     leaves : tuple of UnitKey
         The keys of the pod groups, in order.
+    is_bound : bool
+        Whether the group, or one below it, is bound to a topology.
     """
 
     key: UnitKey
     group: AnyGroup | None
     children: tuple[GroupTree, ...] = ()
     leaves: tuple[UnitKey, ...] = field(init=False)
+    is_bound: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        is_bound = self.group is not None and bool(self.group.topology_keys)
+        object.__setattr__(self, "is_bound", is_bound or any(child.is_bound for child in self.children))
         below = chain.from_iterable(child.leaves for child in self.children)
         object.__setattr__(self, "leaves", tuple(below) if is_composite(self.key) else (self.key,))
 
@@ -130,8 +135,9 @@ class PodGroups:
         self._read = self._trees_read = -1, -1
         self._complete: dict[UnitKey, bool] = {}  # as of the change `_completed` of pods and `_trees_read`
         self._completed = -1
-        self._trees: dict[UnitKey, GroupTree] = {}  # as of `_trees_read`; so is `_roots`
+        self._trees: dict[UnitKey, GroupTree] = {}  # as of `_trees_read`; so are `_roots` and `_leaves`
         self._roots: dict[UnitKey, UnitKey | None] = {}
+        self._leaves: dict[UnitKey, tuple[UnitKey, ...]] = {}
 
     @property
     def version(self) -> tuple[int, int, int]:
@@ -254,8 +260,9 @@ class PodGroups:
         heads = self._changes[0].head, self._changes[1].head
         if self._trees_read != heads:
             self._trees_read, self._trees, self._roots, self._complete = heads, {}, {}, {}
+            self._leaves = {}
 
-    def leaves(self, key: UnitKey) -> list[UnitKey]:
+    def leaves(self, key: UnitKey) -> Sequence[UnitKey]:
         """Return the pod groups below a composite group, or the pod group itself.
 
         Parameters
@@ -264,8 +271,18 @@ class PodGroups:
 
         Returns
         -------
-        list of UnitKey
+        sequence of UnitKey
         """
+        if not is_composite(key):
+            return (key,)
+        self._forget_trees()
+        known = self._leaves.get(key)
+        if known is None:
+            known = self._leaves[key] = self._find_leaves(key)
+        return known
+
+    def _find_leaves(self, key: UnitKey) -> tuple[UnitKey, ...]:
+        """Return the pod groups below a composite group, level by level."""
         found, stack, seen = list[UnitKey](), [key], set[UnitKey]()
         while stack:
             at = stack.pop(0)
@@ -274,7 +291,7 @@ class PodGroups:
             elif at not in seen:
                 seen.add(at)
                 stack += [child.unit for child in self.children(at)]
-        return found
+        return tuple(found)
 
     def affected(self, group: AnyGroup) -> list[UnitKey]:
         """Return the keys of the groups whose pods may belong to another tree, as a group came or went.
@@ -485,7 +502,7 @@ class PodGroups:
         list of list of Pod
             By group.
         """
-        leaves = [self.leaves(key) if is_composite(key) else [key] for key in keys]
+        leaves = [self.leaves(key) for key in keys]
         values = map("/".join, chain.from_iterable(leaves))
         found = iter(self._pods.select(INDEX, values, self._cluster.has_pod))
         return [[pod for _ in of_group for pod in next(found)] for of_group in leaves]

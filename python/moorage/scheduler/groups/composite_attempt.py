@@ -70,6 +70,25 @@ def by_leaf(pods: Sequence[Pod]) -> ByLeaf:
     return found
 
 
+def in_order(leaves: Sequence[UnitKey], pods: Sequence[Pod]) -> list[int]:
+    """Return the indexes of pods, pod group by pod group.
+
+    Parameters
+    ----------
+    leaves : sequence of UnitKey
+        The pod groups; those of other pods come last.
+    pods : sequence of Pod
+        All have a group.
+
+    Returns
+    -------
+    list of int
+    """
+    found = by_leaf(pods)
+    ordered = [at for leaf in leaves for at in found.pop(leaf, ())]
+    return ordered + sorted(at for others in found.values() for at in others)
+
+
 class CompositeMembers:
     """The pods of a composite pod group that are to be placed, group by group.
 
@@ -284,7 +303,12 @@ class CompositeAttempt:
     @property
     def succeeded(self) -> bool:
         """Whether the group can be bound now: it has what it needs, and a pod was placed."""
-        return self.counts and bool((self.rows >= 0).any())
+        return self.counts and self.has_placed
+
+    @property
+    def has_placed(self) -> bool:
+        """Whether a pod of groups that have succeeded has a node."""
+        return any(child.succeeded and child.has_placed for child in self.children)
 
     @property
     def is_feasible(self) -> bool:
@@ -394,7 +418,7 @@ def _failures(attempt: Attempt, above: str) -> dict[int, Failure]:
         return dict(attempt.failures)
     table = attempt.context.cache.state.table
     failures = dict(attempt.failures)
-    for at in np.flatnonzero(attempt.rows >= 0).tolist():
+    for at in attempt.result.placed(0, len(attempt.rows)):
         node = table.row_name(attempt.rows[at]) if attempt.nominates else ""
         failures[at] = Failure(group_failure=above, nominating=NominatingInfo(node))
     return failures

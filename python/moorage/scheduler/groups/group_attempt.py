@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
 
-import numpy as np
 from msgspec.structs import replace
 
 from moorage._core.decide.pod_batch import PodBatch, Sink
@@ -284,7 +283,12 @@ class Attempt:
     @property
     def placed(self) -> int:
         """Number of pods with a node or a nominated node."""
-        return int(np.count_nonzero(self.rows >= 0)) + len(self.preempting)
+        return len(self.result.placed(0, len(self.rows))) + len(self.preempting)
+
+    @property
+    def has_placed(self) -> bool:
+        """Whether a pod has a node."""
+        return bool(self.result.placed(0, len(self.rows)))
 
     @property
     def message(self) -> str:
@@ -301,7 +305,7 @@ class Attempt:
         """
         failures = dict.fromkeys(range(len(self.rows)), Failure(group_failure=self.message)) | self.failures
         waiting = Failure(group_failure=WAITS_FOR_MEMBERS, nominating=NominatingInfo())
-        placed, table = np.flatnonzero(self.rows >= 0).tolist(), self.context.cache.state.table
+        placed, table = self.result.placed(0, len(self.rows)), self.context.cache.state.table
         if self.waits or self.nominates:
             for at in placed:
                 nominating = NominatingInfo(table.row_name(self.rows[at]))
@@ -441,7 +445,7 @@ class MemberPlacing(Placing, kw_only=True):
         if self.segment.whole_cycle or self.context.nominator or self.engine.plan.follows:
             return first
         done = super().place_together(first, end)
-        if np.any(self.result.rows[first:done] >= 0):
+        if self.result.placed(first, done):
             self.attempt.permit()
         return done
 

@@ -7,13 +7,12 @@ which a pod fits nowhere, is left to its own cycle.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import cast
 
 from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup
+from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
@@ -145,8 +144,7 @@ class GroupBatch:
         group = self.groups[at]
         if not isinstance(group, CompositePodGroup):
             return group is not None and bool(group.topology_keys)
-        tree = self.context.groups.tree(group.unit)
-        return any(one.group is not None and one.group.topology_keys for one in tree)
+        return self.context.groups.tree(group.unit).is_bound
 
     def _place_bound(self, engine: Engine, first: int) -> int:
         """Place groups that are bound to a topology; return the index of the first that was not placed."""
@@ -243,16 +241,19 @@ class GroupBatch:
     def _tree_suits(self, at: int, root: CompositePodGroup) -> bool:
         """Whether the groups of a tree succeed if all pods are placed."""
         tree, priority = self.context.groups.tree(root.unit), root.spec.priority or 0
-        groups = [one.group for one in tree if one.group is not None]
-        if any((group.spec.priority or 0) != priority for group in groups):
+        if any(one.group is not None and (one.group.spec.priority or 0) != priority for one in tree):
             return False
-        pods = [self.batch.pod(index) for index in range(self.begin(at), self.ends[at])]
-        if any((pod.spec.priority or 0) != priority for pod in (*pods, *self.scheduled[at])):
+        pending, placed = dict[UnitKey, int](), dict[UnitKey, int]()
+        waiting = map(self.batch.pod, range(self.begin(at), self.ends[at]))
+        for counts, pods in ((pending, waiting), (placed, self.scheduled[at])):
+            for pod in pods:
+                if (pod.spec.priority or 0) != priority:
+                    return False
+                leaf = leaf_of(pod)
+                counts[leaf] = counts.get(leaf, 0) + 1
+        if tree.is_bound and not all(one.children or pending.get(one.key) for one in tree):
             return False
-        pending = Counter(map(leaf_of, pods))
-        if self._is_bound(at) and not all(one.children or pending[one.key] for one in tree):
-            return False
-        return succeeds_whole(tree, pending, Counter(map(leaf_of, self.scheduled[at])))
+        return succeeds_whole(tree, pending, placed)
 
     def _minimum(self, at: int, profile: int) -> int:
         """Return the number of pods that a group needs."""

@@ -656,6 +656,28 @@ cdef class Placements:
             raise IndexError(f"there are no pods {first} to {end} among {self.n}")
         return [at for at in range(first, end) if self.data[at] < 0]
 
+    def placed(self, Py_ssize_t first, Py_ssize_t end):
+        """Return the indexes of the pods with a node from `first` up to, but not including, `end`.
+
+        Parameters
+        ----------
+        first, end : int
+            The index of the first pod, and the index after the last.
+
+        Returns
+        -------
+        list of int
+
+        Raises
+        ------
+        IndexError
+            There are no such pods.
+        """
+        cdef Py_ssize_t at
+        if not 0 <= first <= end <= self.n:
+            raise IndexError(f"there are no pods {first} to {end} among {self.n}")
+        return [at for at in range(first, end) if self.data[at] >= 0]
+
     @property
     def nodes(self):
         """The name of the node of each pod, None if it is not placed: a list of str or None."""

@@ -89,11 +89,11 @@ cdef class LowerUnits:
         self.state = state
         state.view.refresh()
         rows = state.view.rows()
-        first, size = np.empty(alive, dtype=np.int32), np.ones(alive, dtype=np.int32)
+        first, size = np.empty(alive, dtype=np.int32), np.empty(alive, dtype=np.int32)
         ranks, starts = np.empty(alive, dtype=np.int64), np.empty(alive, dtype=np.int64)
-        alone = np.ones(alive, dtype=np.int8)
+        alone = np.empty(alive, dtype=np.int8)
         self.numbers = np.empty(2 * alive, dtype=np.int32)  # an informer may know a pod in another group
-        cdef int32_t[::1] first_of = first
+        cdef int32_t[::1] first_of = first, size_of = size
         cdef int64_t[::1] rank_of = ranks, start = starts
         cdef int8_t[::1] is_alone = alone
         for row in rows:
@@ -114,7 +114,7 @@ cdef class LowerUnits:
                 elif whole in pods_of:
                     pods_of[whole][1].append(number)
                 else:
-                    rank_of[n], is_alone[n] = rank, not symbol
+                    rank_of[n], is_alone[n], size_of[n] = rank, not symbol, 1
                     if whole is None:
                         self.numbers[used], first_of[n], start[n] = number, used, start_of(ledger, number)
                         used += 1
@@ -259,8 +259,8 @@ cdef class LowerUnits:
             There is no such unit.
         """
         cdef _Room room = _Room(search, batch, pods, succeeds)
-        cdef int8_t[::1] is_away = np.ones(self.size, dtype=np.int8)
-        cdef int8_t[::1] is_last = np.ones(self.size, dtype=np.int8)
+        cdef unsigned char[::1] is_away = bytearray(b"\1") * self.size
+        cdef unsigned char[::1] is_last = bytearray(b"\1") * self.size
         cdef int32_t at
         for at in protected:
             if not 0 <= at < self.size:
@@ -277,7 +277,7 @@ cdef class LowerUnits:
                 for at in range(self.size):
                     if is_last[at]:
                         _try(self, room, at, is_away)
-                leaving = np.flatnonzero(is_away).tolist()
+                leaving = [at for at in range(self.size) if is_away[at]]
         finally:
             for at in range(self.size):
                 if is_away[at]:
@@ -374,7 +374,7 @@ cdef int _recount(LowerUnits units, _Room room, int32_t at, int32_t least) excep
     return 0
 
 
-cdef int _try(LowerUnits units, _Room room, int32_t at, int8_t[::1] is_away) except -1:
+cdef int _try(LowerUnits units, _Room room, int32_t at, unsigned char[::1] is_away) except -1:
     """Have a unit return, if the group, which succeeds without it, then does as well."""
     cdef int64_t total = room.total
     _move(units, room, at, 1)

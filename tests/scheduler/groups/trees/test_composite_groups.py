@@ -377,7 +377,11 @@ def test_the_index_of_trees() -> None:
     assert groups.tree(c).leaves == (g, h)
     assert sorted(groups.leaves(c)) == [g, h]
     assert [one.key for one in groups.tree(c)] == [c, d, g, h]
-    assert groups.leaves(i) == [i]
+    assert groups.leaves(i) == (i,)
+    scheduler.client.create(gang("j", 1, "d"))
+    scheduler.sync()
+    assert sorted(groups.leaves(c)) == [g, h, ("default", "j")]
+    assert sorted(groups.leaves(d)) == [g, ("default", "j")]
 
 
 @pytest.mark.parametrize(

@@ -160,8 +160,9 @@ def _decide(
     plugin, row_name = cast(DefaultPreemption, engine.preemption), cache.state.table.row_name
     room = cast(ObjectStore, handle.client).history  # for events that are not yet received
     scheduler.context.enlist_if_possible()
-    for at in pods:
-        if batch.route(at) != route or batch.target(at) != target:
+    limits, waiting = plugin.limits, scheduler.pods.are_waiting(infos[pods.start : pods.stop])
+    for at, is_waiting in zip(pods, waiting, strict=True):
+        if batch.route(at) != route or batch.target(at) != target or not is_waiting:
             break
         pod = infos[at].pod
         if pod.metadata.uid in nominator.nodes or not _is_plain(run, pod):
@@ -170,12 +171,12 @@ def _decide(
         potential = preemptor.begin(target[0], budgets, target[1], target[2], groups)
         if not potential or not preemptor.fits_nowhere:
             break
-        choice = preemptor.choose(handle.preemption_offset(pod, potential), *plugin.limits)
+        choice = preemptor.choose(handle.preemption_offset(pod, potential), *limits)
         if choice is None:
             break
         row, _, victims = choice
         node = row_name(row)
-        nominated = nominator.nominated_pods_for_node(node)
+        nominated = nominator.nominated_pods_for_node(node) if node in nominator.by_node else ()
         if any(priority_of(other) < priority for other in nominated) or not _may_go(run, victims):
             break
         room -= 2 * len(victims) + 1
@@ -188,7 +189,7 @@ def _decide(
         rejectors = before.rejectors if alike else failure.rejectors
         found.append(Preemption(infos[at], node, victims, failure, rejectors))
         cache.remove_added(victims.held)
-        nominator.add_nominated_pod(pod, nominating)
+        nominator.nominate_current(pod, nominating)
         result.failures[at] = failure
 
 

@@ -122,7 +122,9 @@ def test_so_does_a_deletion_and_an_activation() -> None:
 
 
 @pytest.mark.parametrize("clock", [Clock(2500), None])
-def test_pods_that_a_deletion_moves_back_off_at_once(clock: Clock | None) -> None:
+def test_pods_that_a_deletion_moves_back_off_at_once(
+    clock: Clock | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As if each was rejected, and its victims were deleted after it."""
     answers = {"x": False, "y": True}
 
@@ -131,7 +133,7 @@ def test_pods_that_a_deletion_moves_back_off_at_once(clock: Clock | None) -> Non
         return QueueingHint.QUEUE if answers[old.name] else QueueingHint.QUEUE_SKIP
 
     deleted = rejecting("R", on(ASSIGNED_POD, ActionType.DELETE, hint))
-    victims, both = [pod("x"), pod("y")], list[Any]()
+    victims, both, woken = [pod("x"), pod("y")], list[Any](), list[bool]()
     for is_at_once in (False, True):
         queue: SchedulingQueue = make_queue(deleted, clock=clock)
         incoming = queue.count_incoming()
@@ -143,7 +145,9 @@ def test_pods_that_a_deletion_moves_back_off_at_once(clock: Clock | None) -> Non
         preemptors = [Preemptor(info, info.pod, rejectors, 3.5, victims) for info in infos[:2]]
         if is_at_once:
             preemptors.append(Preemptor(infos[2], infos[2].pod, rejectors, 3.5, victims[:1]))  # stays
+            monkeypatch.setattr(queue.hold, "_wake", lambda: woken.append(True))
             assert queue.hold.back_off(preemptors, ASSIGNED_POD_DELETE, NODE_ADD) == 2
+            assert woken
             assert queue.hold.back_off(preemptors, ASSIGNED_POD_DELETE, ASSIGNED_POD_DELETE) == 0
         for one in () if is_at_once else preemptors:
             queue.set_time(one.now)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 from fastrlock.rlock import FastRLock
 
@@ -51,13 +51,23 @@ class Hold:
     in_flight : InFlight
     places : Places
     hints : Hints
+    wake : callable
+        Wakes the threads that wait for a pod.
     """
 
-    def __init__(self, lock: FastRLock, in_flight: InFlight, places: Places, hints: Hints) -> None:
+    def __init__(
+        self,
+        lock: FastRLock,
+        in_flight: InFlight,
+        places: Places,
+        hints: Hints,
+        wake: Callable[[], None],
+    ) -> None:
         self._lock = lock
         self._in_flight = in_flight
         self._places = places
         self._hints = hints
+        self._wake = wake
 
     def begin(self, infos: Sequence[QueuedPodInfo], at: int) -> bool:
         """Hold pods.
@@ -121,21 +131,23 @@ class Hold:
             in_flight, has_unschedulable = self._in_flight, bool(self._places.unschedulable.by_rejection)
             if not in_flight.is_held or in_flight.has_events or has_unschedulable:
                 return 0
-            known: tuple[str, object] | None = None
+            done, known = 0, cast("tuple[str, object] | None", None)
             questions: tuple[Question, ...] | None = None
-            for at, one in enumerate(preemptors):
-                info, latest = one.info, one.latest
+            for info, latest, rejectors, now, victims in preemptors:
                 if latest is None or not self._is_as_popped(info, latest):
-                    return at
-                if known != (latest.spec.scheduler_name, one.rejectors):
-                    known = latest.spec.scheduler_name, one.rejectors
-                    questions = self._questions(Rejection(*known[:1], *one.rejectors, ""), deleted, without)
+                    break
+                if known != (latest.spec.scheduler_name, rejectors):
+                    known = latest.spec.scheduler_name, rejectors
+                    questions = self._questions(Rejection(known[0], *rejectors, ""), deleted, without)
                 info.pod = latest
-                if not (questions and self._moves(info, questions, one.victims)):
-                    return at
-                if not self._places.back_off(in_flight, info, one.rejectors, one.now, deleted.label):
-                    return at
-            return len(preemptors)
+                if not (questions and self._moves(info, questions, victims)):
+                    break
+                if not self._places.back_off(in_flight, info, rejectors, now, deleted.label):
+                    break
+                done += 1
+            if done:
+                self._wake()
+            return done
 
     def _is_as_popped(self, info: QueuedPodInfo, latest: Pod) -> bool:
         """Whether a pod is still in flight, without a group, and no event was recorded for it."""

@@ -114,7 +114,7 @@ class SchedulingQueue:
             top_of,
         )
         self._in_flight = InFlight()
-        self.hold = Hold(self._lock, self._in_flight, self._places, self.hints)
+        self.hold = Hold(self._lock, self._in_flight, self._places, self.hints, self._wake)
         self._timers = Timers(self._places, clock())
 
     # ---- reading -------------------------------------------------------------------------------------------

@@ -91,6 +91,7 @@ def test_the_copy_of_an_informer() -> None:
     p = pod("p")
     calls = {
         "put": lambda: one.put(p.key, p),
+        "put_newer": lambda: one.put_newer([p], {}),
         "apply": lambda: one.apply([WatchEvent("ADDED", p, "1")], DeletedFinalStateUnknown, []),
         "follow": one.follow,
         "add_index": lambda: one.add_index("name", lambda obj: (obj.metadata.name,)),

@@ -140,8 +140,12 @@ def test_the_same_version_again_does_not_end_an_assumption(kind: int) -> None:
     assert cache.get(obj.key) is newer
 
 
-def test_versions_are_numbers_and_a_first_one_need_not_be(caplog: pytest.LogCaptureFixture) -> None:
-    cache = new_pv_assume_cache(None)
+@pytest.mark.parametrize("has_index", [True, False])
+def test_versions_are_numbers_and_a_first_one_need_not_be(
+    has_index: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    plain: AssumeCache[PersistentVolume] = AssumeCache(None, "v1.PersistentVolume", "", lambda obj: ())
+    cache = new_pv_assume_cache(None) if has_index else plain
     cache.add(at(PV_1A, 9))
     cache.add(at(PV_1A, 10))
     assert cache.get("pv-node1a").metadata.resource_version == "10"

@@ -9,11 +9,24 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.volume.binding.binder_kit import volume
 
 from moorage.objects.model.storage import PersistentVolume
-from moorage.volume import PVAssumeCache, VolumeError
+from moorage.volume import AssumeCache, PVAssumeCache, VolumeError
 
 names = st.sampled_from(["a", "b", "c"])
 classes = st.sampled_from(["x", "y"])
 versions = st.integers(1, 12)
+
+
+class Plain(AssumeCache[PersistentVolume]):
+    """Without an index, so that the core takes what the informer brings."""
+
+    def __init__(self) -> None:
+        super().__init__(None, "v1.PersistentVolume", "", lambda obj: ())
+        self.seen: list[PersistentVolume | None] = []
+
+    def _observe(self, key: str, obj: PersistentVolume | None) -> None:
+        assert obj is not None
+        assert key == obj.key
+        self.seen.append(obj)
 
 
 class Twin:
@@ -23,17 +36,18 @@ class Twin:
         self.held: dict[str, tuple[PersistentVolume, PersistentVolume, str]] = {}
         self.order: dict[str, list[str]] = {"x": [], "y": []}
 
-    def add(self, obj: PersistentVolume) -> None:
+    def add(self, obj: PersistentVolume) -> bool:
         its_class = obj.spec.storage_class_name
         if obj.name in self.held:
             _, latest, was = self.held[obj.name]
             if int(obj.metadata.resource_version) <= int(latest.metadata.resource_version):
-                return
+                return False
             if was != its_class:
                 self.order[was].remove(obj.name)
         self.held[obj.name] = (obj, obj, its_class)
         if obj.name not in self.order[its_class]:
             self.order[its_class].append(obj.name)
+        return True
 
     def delete(self, name: str) -> None:
         if name in self.held:
@@ -57,24 +71,28 @@ class Twin:
 class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.cache, self.twin = PVAssumeCache(None), Twin()
+        self.cache, self.twin, self.plain = PVAssumeCache(None), Twin(), Plain()
 
-    @rule(name=names, its_class=classes, version=versions)
-    def bring(self, name: str, its_class: str, version: int) -> None:
-        obj = volume(name, its_class=its_class, version=version)
-        self.cache.add(obj)
-        self.twin.add(obj)
+    @rule(brought=st.lists(st.tuples(names, classes, versions), min_size=1, max_size=5))
+    def bring(self, brought: list[tuple[str, str, int]]) -> None:
+        several = [volume(name, its_class=its_class, version=version) for name, its_class, version in brought]
+        stored = [obj for obj in several if self.twin.add(obj)]
+        self.plain.seen = []
+        assert self.cache.add_all(several) == self.plain.add_all(several) == len(stored)
+        assert all(one is other for one, other in zip(self.plain.seen, stored, strict=True))
 
     @rule(name=names)
     def bring_again(self, name: str) -> None:
         if name in self.twin.held:
             obj = self.twin.held[name][0]
             self.cache.on_update(obj, obj)
+            self.plain.on_update(obj, obj)
             self.twin.add(obj)
 
     @rule(name=names)
     def end(self, name: str) -> None:
         self.cache.on_delete(volume(name))
+        self.plain.on_delete(volume(name))
         self.twin.delete(name)
 
     @rule(name=names, its_class=classes, version=versions)
@@ -82,6 +100,7 @@ class Machine(RuleBasedStateMachine):
         obj = volume(name, its_class=its_class, version=version)
         if self.twin.assume(obj):
             self.cache.assume(obj)
+            self.plain.assume(obj)
         else:
             with pytest.raises(VolumeError):
                 self.cache.assume(obj)
@@ -89,6 +108,7 @@ class Machine(RuleBasedStateMachine):
     @rule(name=names)
     def restore(self, name: str) -> None:
         self.cache.restore(name)
+        self.plain.restore(name)
         self.twin.restore(name)
 
     @invariant()
@@ -97,8 +117,10 @@ class Machine(RuleBasedStateMachine):
             if name in self.twin.held:
                 api, latest, _ = self.twin.held[name]
                 assert self.cache.get_api_pv(name) is api
-                assert self.cache.get_pv(name) is latest
+                assert self.cache.get_pv(name) is self.plain.get(name) is latest
+                assert self.plain.get_api_obj(name) is api
             else:
+                assert self.plain.find(name) is None
                 with pytest.raises(VolumeError):
                     self.cache.get_pv(name)
         for its_class, order in self.twin.order.items():

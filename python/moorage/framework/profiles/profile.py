@@ -250,7 +250,9 @@ class Profile:
 
     def _overriding(self, name: str) -> list[VolumePlugin]:
         """The plugins about volumes for which an attribute is not that of all."""
-        return [one for one in self.volume_plugins if getattr(type(one), name) is not vars(VolumePlugin)[name]]
+        return [
+            one for one in self.volume_plugins if getattr(type(one), name) is not vars(VolumePlugin)[name]
+        ]
 
     def demand_versions(self) -> tuple[int, ...]:
         """Return `VolumePlugin.demand_version` of the plugins for which it changes."""

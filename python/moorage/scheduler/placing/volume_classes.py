@@ -262,9 +262,7 @@ class VolumeClasses:
         )
         return BoundClaims(readers, NAMES, in_use, self._batch, limited.attached is not None)
 
-    def _needs(
-        self, engine: Engine, pod: Pod, pod_class: int, ready: _Ready, known: _Known
-    ) -> Needs | None:
+    def _needs(self, engine: Engine, pod: Pod, pod_class: int, ready: _Ready, known: _Known) -> Needs | None:
         """Return the needs of a pod, which are those of an earlier pod with its class and description; None
         where they are not known."""
         batch = self._batch

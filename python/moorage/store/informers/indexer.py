@@ -454,6 +454,29 @@ class Indexer(Generic[T]):
         with self.lock:
             return self._put(key, obj)
 
+    def put_newer(self, objects: Iterable[T], assumed: dict[str, T]) -> list[str | None]:
+        """Store objects that are newer than those of their keys, up to one that needs a closer look; see
+        `IndexedObjects.put_newer`.
+
+        Parameters
+        ----------
+        objects : iterable of Object
+        assumed : dict of str to Object
+            Objects that count instead of those that are stored; an object that is stored ends them.
+
+        Returns
+        -------
+        list of str or None
+            The keys of the objects; None for one that is not newer.
+        """
+        with self.lock:
+            keys = self._objects.put_newer(objects, assumed)
+            stored = [key for key in keys if key is not None]
+            self.changes += len(stored)
+            if self._log is not None:
+                self._log.extend(stored)
+            return keys
+
     def remove(self, key: str) -> T | None:
         """Remove the object of a key; return it, or None where there is none.
 

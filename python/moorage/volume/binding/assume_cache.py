@@ -170,8 +170,13 @@ class AssumeCache(Generic[T]):
         """
         stored, index = 0, self._index_func if self._index_name else None
         with self._lock:
-            assumed, reported = self._assumed, self._objects
-            for obj in objects:
+            assumed, reported, given = self._assumed, self._objects, list(objects)
+            keys = reported.put_newer(given, assumed) if index is None else []
+            for key, obj in zip(keys, given, strict=False):
+                if key is not None:
+                    self._observe(key, obj)
+                    stored += 1
+            for obj in given[len(keys) :]:
                 try:
                     key = obj.key if isinstance(obj, Object) else self._key(obj)
                     known = assumed.get(key) or reported.get(key)

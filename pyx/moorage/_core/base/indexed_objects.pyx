@@ -8,9 +8,10 @@ from weakref import ref
 
 cimport cython
 
-from moorage._core.base.fields cimport METADATA, UID
-from moorage._core.base.watch_events cimport ObjectMap, WatchEvent, _likeness, _notice, _uid, made
+from moorage._core.base.fields cimport METADATA, UID, Field
+from moorage._core.base.watch_events cimport ObjectMap, WatchEvent, _key, _likeness, _notice, _uid, made
 
+cdef Field RESOURCE_VERSION = Field("resource_version")
 cdef object ABSENT = object()
 # What a change in the log is of, where it is not of an entry.
 cdef object DEFINED = object(), BUILT = object(), REPLACED = object()
@@ -456,6 +457,46 @@ cdef class IndexedObjects:
                         self._enter(index, key, old, new, changes)
         return keys
 
+    def put_newer(self, objects, dict assumed not None):
+        """Set objects that are newer than those of their keys, up to the first that needs a closer look.
+
+        That is one that has no metadata, or whose resource version and that of the object of its key are not
+        numbers with equally many digits.
+
+        Parameters
+        ----------
+        objects : iterable of Object
+        assumed : dict of str to Object
+            Objects that count instead of those that are there; an object that is set ends them.
+
+        Returns
+        -------
+        list of str or None
+            The keys of the objects; None for one that is not newer.
+        """
+        cdef list keys = []
+        cdef str key
+        for obj in objects:
+            try:
+                key = _key(obj)
+            except AttributeError:
+                break
+            known = assumed.get(key) if assumed else None
+            if known is None:
+                known = self.objects.find(key)
+            if known is not None:
+                new, old = RESOURCE_VERSION.of(METADATA.of(obj)), RESOURCE_VERSION.of(METADATA.of(known))
+                if type(new) is not str or type(old) is not str or not _are_like_numbers(new, old):
+                    break
+                if not new > old:
+                    keys.append(None)
+                    continue
+            self.put(key, obj)
+            if assumed:
+                assumed.pop(key, None)
+            keys.append(key)
+        return keys
+
     def put(self, str key not None, held):
         """Set the object of a key.
 
@@ -523,6 +564,20 @@ cdef class Reader:
         if held is None:
             held = self.contents.objects.held.get(key)
         return self.find(key) if type(held) is WatchEvent else held
+
+
+cdef bint _are_like_numbers(str one, str other) except -1:
+    """Whether two texts are numbers with equally many digits, which are compared as texts."""
+    cdef Py_UCS4 digit
+    if len(one) != len(other) or not one:
+        return False
+    for digit in one:
+        if not c"0" <= digit <= c"9":
+            return False
+    for digit in other:
+        if not c"0" <= digit <= c"9":
+            return False
+    return True
 
 
 cdef object _state(object held, bint is_lasting):

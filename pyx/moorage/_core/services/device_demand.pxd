@@ -17,7 +17,7 @@ cdef class DeviceViews:
     cdef int64_t epoch  # the number of times that `changed` was emptied
     cdef int32_t* view_of  # [row] index of the view; -1 for none
 
-    cdef int note(self, tuple device) except -1
+    cdef int note(self, list views) except -1
     cdef list views_with(self, tuple device)
 
 

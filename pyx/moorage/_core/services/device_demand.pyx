@@ -77,10 +77,12 @@ cdef class DeviceViews:
         devices : iterable of (str, str, str)
         allocated : AllocatedDevices
         """
+        cdef list views
         consumed, used = allocated.consumed, allocated.devices
         for device in devices:
-            _set_state(self, device, device in used, consumed.get(device) if consumed else None)
-            self.note(device)
+            views = self.views_with(device)
+            _set_state(self, views, device, device in used, consumed.get(device) if consumed else None)
+            self.note(views)
 
     def load(self, allocated):
         """Set the state of all devices.
@@ -94,9 +96,10 @@ cdef class DeviceViews:
             view.free_others(allocated)
         consumed, used = allocated.consumed, allocated.devices
         for device in used:
-            _set_state(self, device, True, consumed.get(device) if consumed else None)
+            shares = consumed.get(device) if consumed else None
+            _set_state(self, self.views_with(device), device, True, shares)
         for device, shares in consumed.items():
-            _set_state(self, device, device in used, shares)
+            _set_state(self, self.views_with(device), device, device in used, shares)
         self.changed.clear()
         self.epoch += 1
 
@@ -115,17 +118,17 @@ cdef class DeviceViews:
                     by_name.setdefault(name, []).append(at)
         return by_name.get(device[2], NOWHERE)
 
-    cdef int note(self, tuple device) except -1:
-        """Note that the state of a device may have changed."""
+    cdef int note(self, list views) except -1:
+        """Note that the state of a device of some views may have changed."""
         if len(self.changed) > LONG:
             self.changed.clear()
             self.epoch += 1
-        self.changed += self.views_with(device)
+        self.changed += views
 
 
-cdef int _set_state(DeviceViews views, tuple device, bint used, shares) except -1:
-    """Set the state of a device in all views."""
-    for at in views.views_with(device):
+cdef int _set_state(DeviceViews views, list places, tuple device, bint used, shares) except -1:
+    """Set the state of a device in the views that may have it."""
+    for at in places:
         (<DeviceView>views.views[at]).set_state(device, used, shares)
 
 
@@ -304,6 +307,7 @@ cdef class DeviceDemand(NodeDevices):
     cdef int take(self, int32_t pod, int32_t row) except -1:
         cdef int32_t at = self.views.view_of[row], member
         cdef DeviceView view = self.views.views[at], other
+        cdef list places
         found = self.answers[at]
         self.views.taken.append((pod, self, at, found))
         for _, devices in found:
@@ -311,11 +315,12 @@ cdef class DeviceDemand(NodeDevices):
                 if self.wanted.alternatives[alternative].admin_access:
                     continue
                 name = view.id_of(device)
-                for place in self.views.views_with(name):
+                places = self.views.views_with(name)
+                for place in places:
                     other = self.views.views[place]
                     for member in other.members_of(name):
                         other.set_used(member, True)
-                self.views.note(name)
+                self.views.note(places)
 
 
 cdef bint _has_shares(found) except -1:

@@ -50,13 +50,15 @@ class DevicesInUse:
         out.changes = self.changes
         return out
 
-    def add(self, allocation: AllocationResult) -> None:
-        """Count the devices of an allocation."""
+    def add(self, allocation: AllocationResult, changed: set[DeviceId] | None = None) -> None:
+        """Count the devices of an allocation, and note them in `changed`."""
         self.changes += 1
         for result in allocation.devices.results:
+            device = result.driver, result.pool, result.device
+            if changed is not None:
+                changed.add(device)
             if result.admin_access:
                 continue
-            device = result.driver, result.pool, result.device
             if result.share_id is None or not self._counts_shares:
                 self.devices.add(device)
                 continue
@@ -64,11 +66,13 @@ class DevicesInUse:
             for name, amount in result.consumed_capacity.items():
                 amounts[name] = amounts[name] + Quantity(amount) if name in amounts else Quantity(amount)
 
-    def remove(self, allocation: AllocationResult) -> None:
+    def remove(self, allocation: AllocationResult, changed: set[DeviceId] | None) -> None:
         """Take back what `add` has counted."""
         self.changes += 1
         for result in allocation.devices.results:
             device = result.driver, result.pool, result.device
+            if changed is not None:
+                changed.add(device)
             if result.admin_access:
                 continue
             if not self._is_share(result):
@@ -176,12 +180,10 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         held = self._held.get(key)
         if held is None and allocation is not None:
             self._held[key] = allocation
-            self._in_use.add(allocation)
-            self._note(allocation)
+            self._in_use.add(allocation, self._changed)
         elif held is not None and allocation is None:
             del self._held[key]
-            self._in_use.remove(held)
-            self._note(held)
+            self._in_use.remove(held, self._changed)
 
     def remove(self, key: str) -> ResourceClaim | None:
         removed = super().remove(key)

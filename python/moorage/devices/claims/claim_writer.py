@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from typing import Any, cast
 
 from msgspec.structs import replace
 
 from moorage.devices.extended_resources import Mappings
 from moorage.errors import MoorageError
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.objects import Pod
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.pod import PodExtendedResourceClaimStatus
@@ -53,7 +53,7 @@ class ClaimWriter:
         self._client = client
         self._timestamp = timestamp
 
-    @cached_property
+    @lazy_attribute
     def _time(self) -> str | None:
         """The time of the first allocation, for all that one writer writes."""
         return self._timestamp()

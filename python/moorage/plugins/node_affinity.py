@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import pinned_node
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, ActionType, of_class, on, queue_if
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, NodeSelector, NodeSelectorMatcher, Pod, PodSpec
 from moorage.objects.model import pod as pod_objects
@@ -59,7 +59,7 @@ class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreS
             return fwk.Status(fwk.Code.ERROR, (shape.preferred_error,), self.name)
         return None if shape.has_preferred or (self.added and self.added.preferred) else fwk.SKIP
 
-    @cached_property
+    @lazy_attribute
     def added(self) -> pod_objects.NodeAffinity | None:
         """The argument addedAffinity."""
         added = self.args.get("addedAffinity")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from moorage import framework as fwk
@@ -24,6 +23,7 @@ from moorage.framework.plugin.events import (
     pod_labels,
     queue_if,
 )
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import LabelSelectorMatcher, Node, Pod
@@ -98,7 +98,7 @@ class PodTopologySpread(
         """Whether pods without constraints get the system's default constraints."""
         return bool(self.args["defaultingType"] == "System")
 
-    @cached_property
+    @lazy_attribute
     def default_constraints(self) -> tuple[TopologySpreadConstraint, ...]:
         """The constraints of pods without any of their own."""
         if self.is_system_defaulted:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, of_class, on, queue_if
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
@@ -66,7 +66,7 @@ class VolumeZone(VolumePlugin):
 
     _static_version = -1
 
-    @cached_property
+    @lazy_attribute
     def _elsewhere(self) -> dict[tuple[Topology, ...], npt.NDArray[np.bool_]]:
         return {}
 

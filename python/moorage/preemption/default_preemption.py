@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from moorage import framework as fwk
 from moorage._core.preempt.lower_units import has_pods_below
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import POD, of_class, on
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.profiles.in_core import CorePostFilter, gates_only_with
 from moorage.objects import Pod
 
@@ -45,7 +46,7 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
     name = "DefaultPreemption"
     default_args = {"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 100}
 
-    @cached_property
+    @lazy_attribute
     def preempting(self) -> set[str]:
         """UIDs of pods whose preemption is running."""
         return set()

@@ -14,7 +14,7 @@ from moorage.objects.model.meta import Resources
 from moorage.objects.model.pod import PodSpec, PodStatus
 
 _each_quantity = each(lru_cache(maxsize=4096, typed=True)(quantity))  # of many objects, few differ
-_readable = SpecMemo()
+_readable = SpecMemo("persistent_volume_claim")
 Path: TypeAlias = tuple[str | int, ...]
 """The names of fields, and positions, that lead to a field."""
 

@@ -157,11 +157,10 @@ def _decide(
         return
     preemptor, priority = engine.framework.preemptor, diagnosis.shape.priority
     budgets, groups = handle.preempt_handle().pod_disruption_budgets(), groups_of(handle)
-    plugin, row_name = cast(DefaultPreemption, engine.preemption), cache.state.table.row_name
+    limits, row_name = cast(DefaultPreemption, engine.preemption).limits, cache.state.table.row_name
     room = cast(ObjectStore, handle.client).history  # for events that are not yet received
     scheduler.context.enlist_if_possible()
-    limits, waiting = plugin.limits, scheduler.pods.are_waiting(infos[pods.start : pods.stop])
-    for at, is_waiting in zip(pods, waiting, strict=True):
+    for at, is_waiting in zip(pods, scheduler.pods.are_waiting(infos[pods.start : pods.stop]), strict=True):
         if batch.route(at) != route or batch.target(at) != target or not is_waiting:
             break
         pod = infos[at].pod

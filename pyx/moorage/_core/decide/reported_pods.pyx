@@ -242,8 +242,8 @@ cdef bint _only_binds(ClusterState state, int32_t number, WatchEvent event) exce
 cdef int32_t _number_of(ClusterState state, object held, int32_t next_number) except -2:
     """Return the number of a pod that is held by itself or by the event that makes it; -1 for an unknown pod.
 
-    `next_number`: that of the pod that was assumed after the previous one. Most pods are bound in the order in
-    which they were assumed.
+    `next_number`: that of the pod that was assumed after the previous one. Most pods are bound in the order
+    in which they were assumed.
     """
     if type(held) is WatchEvent and (<WatchEvent>held)._previous is not None \
             and 0 <= next_number < (<Totals*>state.ledger.totals.data).used \

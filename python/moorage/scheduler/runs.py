@@ -87,9 +87,11 @@ class Run:
         self._placed = PlacedPods(scheduler.pods)
         # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
         self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
-        # How many pods of the last preemptor's priority to pop: few after an eviction, which puts some back.
+        # Largest number of pods to pop of the priority of the last preemptor: few after an eviction, as the
+        # next one puts the rest back.
         self._limit, self._preemptor_priority = ALL, 0
-        self._has_evicted = self._evicts = False  # whether for the last pod that was tried; in this batch
+        self._has_evicted = False  # whether pods were evicted for the last pod that was tried
+        self._evicts = False
         self._evictions, self._retried = 0, dict[str, int]()  # of preemptors: the evictions until then
         self._has_bound = False  # whether pods were bound one by one since the last sync
         # Groups that have failed since the last event that may help them, and their popped pods.

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.core.make import pod
 from tests.devices.make import claim, request
 
+from moorage._core.base.indexed_objects import IndexedObjects, Reader
 from moorage._core.services.claims_of_pods import AlikePods
 from moorage.devices.device_demands import AskingClaim
 from moorage.framework.profiles.in_core import VolumesOfBatch
@@ -38,11 +39,12 @@ class Claims:
 
     def __init__(self) -> None:
         self.by_key: dict[str, ResourceClaim] = {}
-        self.pending: set[str] = set()
+        self.pending: dict[str, object] = {}
         self.batch = VolumesOfBatch()
         asking = [AskingClaim(one, Shape) for one in self.of(self.add("first"))]  # type: ignore[arg-type]
         first = self.add("first")
-        self.alike = AlikePods(first, asking, self.by_key.get, self.pending.__contains__, self.batch)
+        claims = Reader(lambda key: None, IndexedObjects(), self.by_key)
+        self.alike = AlikePods(first, asking, claims, self.pending, self.batch)
 
     def add(self, name: str) -> Pod:
         """Add a pod with two claims of its own."""
@@ -102,7 +104,7 @@ def test_pods_whose_claims_differ_are_not_alike(at: str) -> None:
     claims.change(name, spec=SPEC, status=ResourceClaimStatus(allocation=AllocationResult()))
     assert is_unknown(claims, second)
     claims.change(name, status=ResourceClaimStatus())
-    claims.pending.add(known.metadata.uid)
+    claims.pending[known.metadata.uid] = None
     assert is_unknown(claims, second)
     claims.pending.clear()
     meta = replace(known.metadata, deletion_timestamp="2026-01-01T00:00:00Z")

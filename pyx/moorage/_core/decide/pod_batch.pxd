@@ -53,7 +53,7 @@ cdef class Routes:
 
 
 cdef class Alike:
-    cdef bint note(self, object pod, int32_t at) except -1
+    cpdef bint note(self, object pod, int32_t at) except -1
 
 
 cdef class PodBatch:

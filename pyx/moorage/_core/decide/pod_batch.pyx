@@ -93,8 +93,20 @@ cdef class AlikeRoutes:
 cdef class Alike:
     """Notes the pods after one with volumes that need the same as this one. This base class knows none."""
 
-    cdef bint note(self, object pod, int32_t at) except -1:
-        """Note a pod of the class; return whether it needs the same. Others are not noted."""
+    cpdef bint note(self, object pod, int32_t at) except -1:
+        """Note a pod of the class.
+
+        Parameters
+        ----------
+        pod : Pod
+        at : int
+            Its index in the batch.
+
+        Returns
+        -------
+        bool
+            Whether it needs the same; others are not noted.
+        """
         return False
 
 

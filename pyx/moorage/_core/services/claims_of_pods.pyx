@@ -145,7 +145,8 @@ cdef class AlikePods(Alike):
         self.claims, self.in_flight, self.batch = claims, in_flight, batch
         self.allocated, self.claiming = batch.allocated, batch.claiming
 
-    cdef bint note(self, object pod, int32_t at) except -1:
+    cpdef bint note(self, object pod, int32_t at) except -1:
+        """Note a pod that is alike; see `Alike.note`."""
         cdef list claims = [], asking = []
         cdef dict keys = {}
         cdef Py_ssize_t each

@@ -130,7 +130,7 @@ def test_what_happens_to_a_bound_pod_before_the_next_sync(caplog: pytest.LogCapt
     for one in pods:
         scheduler.context.schedule_one(one)
         store.bind(one, "a")
-    bound: Pod = store.get("Pod", "p", "default")
+    bound = store.get("Pod", "p", "default")
     store.update(pod("p", on="a", requests={"cpu": 2}))
     store.delete("Pod", "gone", "default")
     with caplog.at_level(logging.ERROR):

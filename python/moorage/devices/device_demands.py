@@ -166,7 +166,7 @@ class DeviceDemands:
         numbers: dict[Hashable, int] = {}
         used: list[DeviceView] = []
         view_of = [-1] * (int(nodes.rows.max(initial=-1)) + 1)
-        objects, may_need_order = cluster.table.objects, slices.count or slices.wait
+        objects, may_need_order = cluster.table.objects, slices.have_counters or slices.have_conditions
         for row in nodes.rows.tolist():
             node = objects[row]
             if node is None:

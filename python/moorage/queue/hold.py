@@ -109,7 +109,7 @@ class Hold:
             active, following = self._places.active, self._places.active.next
             return was_held and (following is None or bool(active.rank(infos[-1]) < active.rank(following)))
 
-    def back_off(self, preemptors: Sequence[Preemptor], deleted: ClusterEvent, without: ClusterEvent) -> int:
+    def back_off(self, preemptors: Sequence[Preemptor], deleted: ClusterEvent, changed: ClusterEvent) -> int:
         """Return preemptors to the queue while pods are held, as far as the deletion of a victim moves each
         of them to the backoff queue at once.
 
@@ -119,8 +119,8 @@ class Hold:
             None of them is among the victims.
         deleted : ClusterEvent
             The deletion of a pod.
-        without : ClusterEvent
-            The event before each deletion, which must mean nothing to the preemptors.
+        changed : ClusterEvent
+            The change of a pod before its deletion. No preemptor returns to which it may mean something.
 
         Returns
         -------
@@ -138,7 +138,7 @@ class Hold:
                     break
                 if known != (latest.spec.scheduler_name, rejectors):
                     known = latest.spec.scheduler_name, rejectors
-                    questions = self._questions(Rejection(known[0], *rejectors, ""), deleted, without)
+                    questions = self._questions(Rejection(known[0], *rejectors, ""), deleted, changed)
                 info.pod = latest
                 if not (questions and self._moves(info, questions, victims)):
                     break
@@ -161,10 +161,11 @@ class Hold:
         return not (latest.spec.node_name or (self._places.units.is_on and group_of(latest)))
 
     def _questions(
-        self, rejection: Rejection, deleted: ClusterEvent, without: ClusterEvent
+        self, rejection: Rejection, deleted: ClusterEvent, changed: ClusterEvent
     ) -> tuple[Question, ...] | None:
-        """Return the hints about a deletion, of whole classes; None where other events count, or others."""
-        if self._hints.meaning(rejection, without).may_move:
+        """Return the hints about a deletion that answer for whole classes of pods; None where the change
+        before it may move a pod, or hints of another kind are asked."""
+        if self._hints.meaning(rejection, changed).may_move:
             return None
         means = self._hints.meaning(rejection, deleted)
         return means.questions if means.may_move and means.of_class and not means.is_about_group else None

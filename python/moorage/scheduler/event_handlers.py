@@ -286,26 +286,6 @@ class PodHandler:
             return None
         return latest
 
-    def are_waiting(self, infos: Sequence[QueuedPodInfo]) -> list[bool]:
-        """Tell of each pod whether it exists without a node, according to the informers.
-
-        Parameters
-        ----------
-        infos : sequence of QueuedPodInfo
-
-        Returns
-        -------
-        list of bool
-        """
-        pods = pods_of(infos)
-        return [
-            latest is not None
-            and not latest.spec.node_name
-            and latest.metadata.uid == pod.metadata.uid
-            and latest.status.phase not in FINISHED
-            for pod, latest in zip(pods, self.indexer.get_many(keys_of(pods)), strict=True)
-        ]
-
     def deleted_or_bound(self, infos: Mapping[str, QueuedPodInfo]) -> dict[str, QueuedPodInfo]:
         """Select the pods that are deleted or have a node, as far as informers know.
 

@@ -67,13 +67,6 @@ class Run:
     result : ScheduleResult
     """
 
-    # CPython 3.11 and 3.12 read the attributes of an object slowly if it has more than 30 that are not slots.
-    __slots__ = (
-        *("_claimed", "_deferred", "_evictions", "_evicts", "_failed_groups", "_has_bound", "_has_evicted"),
-        *("_limit", "_placed", "_preemptor_priority", "_retried"),
-        *("metrics", "queue", "result", "scheduler"),
-    )
-
     defers_failed_groups = True
     """Whether a group that has failed waits for an event that may help it before it is tried again."""
 
@@ -754,10 +747,7 @@ class Run:
         if not (self._placed or self._has_bound):
             return
         scheduler, client, self._has_bound = self.scheduler, self.scheduler.client, False
-        keys, infos, ended = self._placed.take(self.result.placements)
-        for info in ended:
-            self.result.placements.pop(info.pod.key, None)
-            self.queue.done(info.uid)
+        keys, infos, _ = self._take_placed()
         nodes = list(map(self.result.placements.__getitem__, keys))
         if not (isinstance(client, ObjectStore) and self._bind_together(client, keys, infos, nodes)):
             for key, info, node in zip(keys, infos, nodes, strict=True):
@@ -770,6 +760,15 @@ class Run:
         scheduler.sync()
         scheduler.context.volume_classes.follow()
         self._retry_groups()
+
+    def _take_placed(self) -> tuple[list[str], list[QueuedPodInfo], list[QueuedPodInfo]]:
+        """Take the pods to bind; see `PlacedPods.take`. The attempts of those that others have deleted or
+        bound end."""
+        keys, infos, ended = self._placed.take(self.result.placements)
+        for info in ended:
+            self.result.placements.pop(info.pod.key, None)
+            self.queue.done(info.uid)
+        return keys, infos, ended
 
     def _bind_together(
         self, store: ObjectStore, keys: list[str], infos: list[QueuedPodInfo], nodes: list[str]

@@ -368,8 +368,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         ----------
         pod : Pod
         """
-        known = self.pods.current(pod)
-        return known is not None and not known.spec.node_name and known.metadata.uid == pod.metadata.uid
+        return self.pods.unbound(pod) is not None
 
     def _is_ours(self, pod: Pod) -> bool:
         """Whether a profile has the scheduler name of a pod."""

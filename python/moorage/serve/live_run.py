@@ -101,10 +101,8 @@ class LiveRun(Run):
         if self._claimed:
             self._write_claims()
         self._has_bound = False
-        keys, infos, ended = self._placed.take(self.result.placements)
+        keys, infos, ended = self._take_placed()
         for info in ended:
-            self.result.placements.pop(info.pod.key, None)
-            self.queue.done(info.uid)
             self.metrics.forget(info.uid)
         for key, info in zip(keys, infos, strict=True):
             node = self.result.placements.pop(key)

@@ -358,9 +358,9 @@ class DeviceSlices:
 
     Attributes
     ----------
-    count : bool
+    have_counters : bool
         Whether a slice has shared counters, or a device takes of them.
-    wait : bool
+    have_conditions : bool
         Whether a device has binding conditions.
     """
 
@@ -377,17 +377,17 @@ class DeviceSlices:
         self._built: dict[Hashable, DevicePool | None] = {}
         self._views: dict[Hashable, DeviceView] = {}
         self._columns: dict[Hashable, DeviceView] = {}
-        self._choose = False  # whether devices of a slice choose their nodes each
-        self.count = self.wait = False
+        self._select_nodes = False  # whether a slice has devices that select nodes each
+        self.have_counters = self.have_conditions = False
         kinds = SliceKinds()
         for one in sorted([PublishedSlice(one, kinds) for one in slices], key=_order):
             of_pool, spec = self._of_pool.get(one.pool), one.slice.spec
             if of_pool is None:
                 of_pool = self._of_pool[one.pool] = _SlicesOfPool()
             of_pool.generations[one.generation] = of_pool.generations.get(one.generation, 0) + 1
-            self._choose |= bool(spec.per_device_node_selection)
-            self.count |= one.kind.consumes or bool(spec.shared_counters)
-            self.wait |= one.kind.waits
+            self._select_nodes |= bool(spec.per_device_node_selection)
+            self.have_counters |= one.kind.consumes or bool(spec.shared_counters)
+            self.have_conditions |= one.kind.waits
             if one.kind.consumes:
                 of_pool.consuming.append(one)
             if features.partitionable and spec.shared_counters:
@@ -464,7 +464,7 @@ class DeviceSlices:
 
     def _chosen(self, pools: Iterable[DevicePool], node: Node) -> tuple[bool, ...]:
         """Which of the devices that choose their nodes choose a node."""
-        if not self._choose:
+        if not self._select_nodes:
             return ()
         choosing = [pool for pool in pools if pool.selects_nodes]
         return tuple([one.is_for(node) for pool in choosing for one in pool.devices]) if choosing else ()
@@ -503,7 +503,7 @@ class DeviceSlices:
         """
         kinds: list[Hashable] = []
         for pool in pools:
-            if self.count and pool.has_counters:  # these may depend on names
+            if self.have_counters and pool.has_counters:  # these may depend on names
                 return DeviceView(pools, node, self._features, is_order_free)
             kinds += [id(one.kind) for one in pool.slices]
             kinds.append(None)

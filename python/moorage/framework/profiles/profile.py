@@ -47,7 +47,6 @@ PREPARED = (
     "volume_plugins",
     "reads_volumes",
     "_device_plugins",
-    "_delegating",
     "pre_filters_in_core",
     "core_post_filters",
     "has_units",

@@ -160,8 +160,8 @@ def _decide(
     limits, row_name = cast(DefaultPreemption, engine.preemption).limits, cache.state.table.row_name
     room = cast(ObjectStore, handle.client).history  # for events that are not yet received
     scheduler.context.enlist_if_possible()
-    for at, is_waiting in zip(pods, scheduler.pods.are_waiting(infos[pods.start : pods.stop]), strict=True):
-        if batch.route(at) != route or batch.target(at) != target or not is_waiting:
+    for at in pods:
+        if batch.route(at) != route or batch.target(at) != target:
             break
         pod = infos[at].pod
         if pod.metadata.uid in nominator.nodes or not _is_plain(run, pod):
@@ -175,7 +175,7 @@ def _decide(
             break
         row, _, victims = choice
         node = row_name(row)
-        nominated = nominator.nominated_pods_for_node(node) if node in nominator.by_node else ()
+        nominated = nominator.nominated_pods_for_node(node)
         if any(priority_of(other) < priority for other in nominated) or not _may_go(run, victims):
             break
         room -= 2 * len(victims) + 1
@@ -188,7 +188,7 @@ def _decide(
         rejectors = before.rejectors if alike else failure.rejectors
         found.append(Preemption(infos[at], node, victims, failure, rejectors))
         cache.remove_added(victims.held)
-        nominator.nominate_current(pod, nominating)
+        nominator.add_nominated_pod(pod, nominating)
         result.failures[at] = failure
 
 

@@ -184,8 +184,6 @@ class Informer(Generic[T]):
     ----------
     indexer : Indexer
         The copy.
-    lister : Lister
-        The reader of the copy.
     field_selector : str
     """
 
@@ -217,7 +215,11 @@ class Informer(Generic[T]):
         self._saved: Any = None  # the result of `save`, while nothing has changed since
         self._lock = FastRLock()
         self.indexer: Indexer[T] = Indexer(indexers or {})
-        self.lister = Lister(self._struct, self.indexer)
+
+    @property
+    def lister(self) -> Lister[T]:
+        """The reader of the copy."""
+        return Lister(self._struct, self.indexer)
 
     def has_synced(self) -> bool:
         """Whether the copy has been filled once."""

@@ -91,6 +91,7 @@ cdef class Placements:
     cdef readonly PodBatch batch
     cdef readonly dict failures
 
+    cdef list _which(self, Py_ssize_t first, Py_ssize_t end, bint have_node)
     cpdef int resize(self, Py_ssize_t n) except -1
     cpdef int note_names(self) except -1
 

@@ -663,10 +663,7 @@ cdef class Placements:
         IndexError
             There are no such pods.
         """
-        cdef Py_ssize_t at
-        if not 0 <= first <= end <= self.n:
-            raise IndexError(f"there are no pods {first} to {end} among {self.n}")
-        return [at for at in range(first, end) if self.data[at] < 0]
+        return self._which(first, end, False)
 
     def placed(self, Py_ssize_t first, Py_ssize_t end):
         """Return the indexes of the pods with a node from `first` up to, but not including, `end`.
@@ -685,10 +682,14 @@ cdef class Placements:
         IndexError
             There are no such pods.
         """
+        return self._which(first, end, True)
+
+    cdef list _which(self, Py_ssize_t first, Py_ssize_t end, bint have_node):
+        """The indexes of the pods with or without a node; IndexError where there are no such pods."""
         cdef Py_ssize_t at
         if not 0 <= first <= end <= self.n:
             raise IndexError(f"there are no pods {first} to {end} among {self.n}")
-        return [at for at in range(first, end) if self.data[at] >= 0]
+        return [at for at in range(first, end) if (self.data[at] >= 0) == have_node]
 
     @property
     def nodes(self):

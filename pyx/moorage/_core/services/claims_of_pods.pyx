@@ -47,7 +47,7 @@ def pod_claims(pod, find, bint of_group=False):
     """
     cdef list found = []
     for use in <tuple>RESOURCE_CLAIMS.of(SPEC.of(pod)):
-        claim = _claim_of(pod, use, None, find, of_group)
+        claim = _claim_of(pod, use, find, of_group)
         if claim is not None:
             found.append(claim)
     return found
@@ -69,9 +69,7 @@ def claims_by_use(pod, find, bint of_group=False):
     ------
     ClaimError
     """
-    found = [
-        (USE.of(use), _claim_of(pod, use, None, find, of_group)) for use in RESOURCE_CLAIMS.of(SPEC.of(pod))
-    ]
+    found = [(USE.of(use), _claim_of(pod, use, find, of_group)) for use in RESOURCE_CLAIMS.of(SPEC.of(pod))]
     return [(name, claim) for name, claim in found if claim is not None]
 
 
@@ -156,9 +154,9 @@ cdef class AlikePods(Alike):
             return False
         try:
             for use in <tuple>RESOURCE_CLAIMS.of(self.spec):
-                claim = _claim_of(pod, use, self.claims, None, False)
-                if claim is not None:
-                    claims.append(claim)
+                name = _claim_name(pod, use)
+                if name is not None:
+                    claims.append(_checked(pod, use, name, self.claims.read(_key(pod, name)), False))
         except ClaimError:
             return False
         if len(claims) != len(self.shapes):
@@ -177,16 +175,16 @@ cdef class AlikePods(Alike):
         return True
 
 
-cdef object _claim_of(pod, use, Reader claims, find, bint of_group):
-    """The claim for an entry in the spec of a pod; None if the pod needs none for it. `claims` finds it, or
-    `find` if that is None."""
+cdef object _claim_of(pod, use, find, bint of_group):
+    """The claim for an entry in the spec of a pod; None if the pod needs none for it."""
     name = _claim_name(pod, use)
-    if name is None:
-        return None
-    key = _key(pod, name)
-    claim = find(key) if claims is None else claims.read(key)
+    return None if name is None else _checked(pod, use, name, find(_key(pod, name)), of_group)
+
+
+cdef object _checked(pod, use, name, claim, bint of_group):
+    """The claim of a name, for an entry in the spec of a pod; ClaimError where the pod cannot use it."""
     if claim is None:
-        raise ClaimError(f'could not find ResourceClaim "{key}"')
+        raise ClaimError(f'could not find ResourceClaim "{_key(pod, name)}"')
     meta = CLAIM_METADATA.of(claim)
     if DELETION_TIMESTAMP.of(meta) is not None:
         raise ClaimError(f'resourceclaim "{name}" is being deleted')

@@ -470,8 +470,8 @@ cdef class InFlight:
         entrance : Entrance or None
             Tells which pods PreEnqueue passes; None where it is not run before the backoff.
         numbers : iterator of int
-            Numbers the pods that enter a place. This pod takes two, as it enters the unschedulable pods before
-            the backoff queue.
+            Numbers the pods that enter a place. This pod takes two, as it enters the unschedulable pods
+            before the backoff queue.
 
         Returns
         -------

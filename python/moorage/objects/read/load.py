@@ -488,7 +488,7 @@ class _Reader:
         if "\0" in text:
             raise NoManifestError("not a text file", source=source)
         documents = read_yaml(text, source) if self.fields.mode == "strict" else self._lenient(text, source)
-        return _of_template(documents) if "{{" in text else documents
+        return map(_as_json, _of_template(documents) if "{{" in text else documents)
 
     def _lenient(self, text: str, source: str) -> Iterable[Any]:
         """Read YAML documents with duplicate keys."""
@@ -513,6 +513,12 @@ def _of_template(documents: Iterable[Any]) -> list[Any]:
         return list(documents)
     except InputError as error:
         raise NoManifestError(error.message, source=error.source) from None
+
+
+def _as_json(document: Any) -> Any:
+    """Return a YAML document as JSON text, whose objects are read in a fifth of the time (see `PartsReader`);
+    the value itself where it is no map."""
+    return msgspec.json.encode(document) if isinstance(document, dict) else document
 
 
 def _no_map(value: Any) -> str:

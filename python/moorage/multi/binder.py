@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import groupby
+from itertools import groupby, repeat
+from operator import attrgetter
 from threading import RLock
 from typing import Any, TypeVar, cast
 
@@ -112,6 +113,8 @@ TOO_FEW = "pod group {}: {} of its pods could be bound, {} are wanted"
 PYTHON, WAITS, PROFILE = int(Route.PYTHON), int(Route.WAITS), int(Route.PROFILE)
 APART = PYTHON | WAITS
 """Route bits of pods that are checked one by one: out-of-tree plugins, volumes, best effort, groups."""
+
+POD, NODE, PLACEMENT, ENGINE = map(attrgetter, ("pod", "node", "placement", "engine"))
 
 TOO_LATE = "victims were not deleted within {:g} s"
 
@@ -273,10 +276,10 @@ class Binder:
 
     def _choose_rows(self, placements: Sequence[Placement]) -> tuple[PodBatch, Placements]:
         """Return the pods as a batch, with the row of each that the core may check; -1 for the others."""
-        pods = [placement.pod for placement in placements]
+        pods = list(map(POD, placements))
         batch = PodBatch(self.cache.state, pods, self._routes)
         chosen = Placements(self.cache.state, len(pods), batch)
-        nodes, stored = [placement.node for placement in placements], self._pods.get_many(keys_of(pods))
+        nodes, stored = list(map(NODE, placements)), self._pods.get_many(keys_of(pods))
         self.cache.pods.choose_rows(pods, nodes, stored, chosen.rows)
         for first, end, route in batch.cut(APART):
             if route:
@@ -298,15 +301,14 @@ class Binder:
         verdicts = np.zeros(end, dtype=np.uint64)
         end = self.cache.admit(engine.placer, chosen, verdicts, first, end)
         deadline = self.clock() + VICTIMS_TIMEOUT
-        decided = list[Admitted | Outcome]()
-        if not verdicts[first:end].any():
-            return [Admitted(placement, engine, None, deadline) for placement in placements[first:end]]
-        for placement, verdict in zip(placements[first:end], verdicts[first:end].tolist(), strict=True):
-            if verdict:
-                shape = engine.framework.shape_of(target_of(engine.cache, placement.pod))
-                decided.append(Outcome(placement, explain_verdict(engine.profile, shape, verdict)))
-            else:
-                decided.append(Admitted(placement, engine, None, deadline))
+        decided: list[Admitted | Outcome] = list(
+            map(Admitted, placements[first:end], repeat(engine), repeat(None), repeat(deadline))
+        )
+        for at in np.flatnonzero(verdicts[first:end]).tolist():
+            placement = placements[first + at]
+            shape = engine.framework.shape_of(target_of(engine.cache, placement.pod))
+            status = explain_verdict(engine.profile, shape, int(verdicts[first + at]))
+            decided[at] = Outcome(placement, status)
         return decided
 
     def _admit_each(self, placements: Sequence[Placement]) -> list[Admitted | Outcome]:
@@ -473,24 +475,31 @@ class Binder:
 
     def _bind_all(self, ready: Sequence[Admitted]) -> list[Outcome]:
         """Bind pods, with one call of the store if no plugin takes part."""
-        plain = [item for item in ready if item.engine.profile.is_in_core]
-        try:
-            if not isinstance(self.client, ObjectStore):
-                plain = []
-            elif plain:
-                self.client.bind_many(
-                    [item.placement.pod for item in plain], [item.placement.node for item in plain]
-                )
-                self._finish(plain)
-        except ApiError:  # no pod is bound, because one was bound or deleted before
-            plain = []
-        done = set(map(id, plain)) if len(plain) < len(ready) else None
-        outcomes = [
-            Outcome(item.placement) if done is None or id(item) in done else self._bind(item)
-            for item in ready
-        ]
+        engines = set(map(ENGINE, ready))
+        in_core = {engine for engine in engines if engine.profile.is_in_core}
+        plain = ready if in_core == engines else [item for item in ready if item.engine in in_core]
+        if not (plain and self._bind_together(plain)):
+            plain = ()
+        if len(plain) == len(ready):
+            outcomes = list(map(Outcome, map(PLACEMENT, ready)))
+        else:
+            done = set(map(id, plain))
+            outcomes = [Outcome(item.placement) if id(item) in done else self._bind(item) for item in ready]
         self.sync()
         return outcomes
+
+    def _bind_together(self, ready: Sequence[Admitted]) -> bool:
+        """Bind pods in one write; return False, and bind none, if one of them cannot be bound."""
+        if not isinstance(self.client, ObjectStore):
+            return False
+        placements = list(map(PLACEMENT, ready))
+        pods = list(map(POD, placements))
+        try:
+            self.client.bind_many(pods, list(map(NODE, placements)))
+        except ApiError:  # a pod was bound or deleted before
+            return False
+        self._finish(pods)
+        return True
 
     def _bind(self, admitted: Admitted) -> Outcome:
         """Run Reserve, PreBind, Bind and PostBind of one pod."""
@@ -508,15 +517,14 @@ class Binder:
             framework.run_reserve_plugins_unreserve(state, pod, node)
             return self._reject(admitted, status)
         framework.run_post_bind_plugins(state, pod, node)
-        self._finish([admitted])
+        self._finish([admitted.placement.pod])
         return Outcome(admitted.placement)
 
-    def _finish(self, bound_pods: Sequence[Admitted]) -> None:
-        self.cache.finish_bindings([admitted.placement.pod for admitted in bound_pods])
-        for admitted in bound_pods if self._has_units else ():
-            if self._unit_of(admitted.placement) is not None:
-                unit = unit_key(admitted.placement.pod)
-                self.cache.set_unit_scheduling_status(unit, SchedulingStatus.SCHEDULED)
+    def _finish(self, pods: list[Pod]) -> None:
+        self.cache.finish_bindings(pods)
+        for pod in pods if self._has_units else ():
+            if group_of(pod) is not None:
+                self.cache.set_unit_scheduling_status(unit_key(pod), SchedulingStatus.SCHEDULED)
 
     def _reject(self, admitted: Admitted, status: fwk.Status) -> Outcome:
         """Forget a pod and unmark its victims."""

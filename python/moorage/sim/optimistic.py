@@ -12,12 +12,16 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import chain, groupby, zip_longest
+from itertools import chain, groupby, repeat
+from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
 
 from moorage import multi
+from moorage._core.base.watch_events import keys_of
 from moorage.errors import InputError
 from moorage.objects import Cluster, Pod, group_of
 from moorage.scheduler import Eviction, Scheduler, ScheduleResult
@@ -30,6 +34,8 @@ OF_BINDER = ("profile", "profiles", "config", "feature_gates", "registry")
 """Settings that schedulers and binder share."""
 
 EXECUTORS = {"threads": multi.Threads, "processes": multi.Processes, "ray": multi.RayActors}
+
+Ints = npt.NDArray[np.int32]
 
 Unit = list[int]
 """Indices of the pods of one unit of scheduling: a single pod, or the members of a group."""
@@ -194,11 +200,11 @@ class Rounds:
 
     def __post_init__(self) -> None:
         self.nodes = [node.name for node in self.initial.nodes]
+        self._names = [f"scheduler-{number}" for number in range(len(self.out.schedulers))]
         self._pod_of_uid = {pod.metadata.uid: pod for pod in (*self.initial.pods, *self.pods)}
-        self._node_number = {name: at for at, name in enumerate(self.nodes)}
         self._queues: list[deque[Unit]] = [deque() for _ in self.out.schedulers]
         self._unplaced: list[list[Unit]] = [[] for _ in self.out.schedulers]
-        self._proposed: dict[str, tuple[int, int]] = {}  # by UID: scheduler and index of the pod
+        self._waiting: dict[str, Ints] = {}  # the proposals of pods that wait for their victims, by UID
         self._assign_units()
 
     def _assign_units(self) -> None:
@@ -234,9 +240,14 @@ class Rounds:
         batches = [np.array([*chain(*units)], dtype=np.int32) for units in units_of]
         proposals = self.pool.propose(batches)
         decided = time.perf_counter()
-        outcomes = self.binder.bind(self._placements_in_turn(units_of, proposals)) + self.binder.resume()
+        proposed = self._in_turn(units_of, proposals)
+        outcomes = self.binder.bind(self._placements(proposed, proposals))
+        waiting = [at for at, one in enumerate(outcomes) if one.waiting]
+        self._waiting.update((outcomes[at].placement.pod.metadata.uid, proposed[at]) for at in waiting)
+        resumed = self.binder.resume()
+        late = [self._waiting.pop(one.placement.pod.metadata.uid) for one in resumed]
         bound = time.perf_counter()
-        self.pool.update(self._record(outcomes))
+        self.pool.update(self._record(np.vstack((proposed, *late)), outcomes + resumed))
         self.out.deciding += decided - began
         self.out.binding += bound - decided
         self.out.updating += time.perf_counter() - bound
@@ -248,49 +259,73 @@ class Rounds:
             pods += len(units[-1])
         return units
 
-    def _placements_in_turn(
-        self, units_of: Sequence[list[Unit]], proposals: Sequence[multi.ProposedPlacements]
-    ) -> list[multi.Placement]:
-        """The proposed placements, one unit of each scheduler in turn.
+    def _in_turn(self, units_of: Sequence[list[Unit]], proposals: Sequence[multi.ProposedPlacements]) -> Ints:
+        """Return scheduler, pod and node of each proposed placement, one unit of each scheduler in turn.
 
         Pods without a node are retried when others have been placed.
         """
-        proposed: list[list[list[multi.Placement]]] = []
+        tables, turns = [], []
         for number, (units, proposal) in enumerate(zip(units_of, proposals, strict=True)):
-            node_of = dict(zip(proposal.pods.tolist(), proposal.nodes.tolist(), strict=True))
-            proposed.append([])
-            for unit in units:
-                placements = [
-                    self._placement(number, at, node_of[at], proposal) for at in unit if node_of[at] >= 0
-                ]
-                unplaced = [at for at in unit if node_of[at] < 0]
-                if unplaced:
-                    self._unplaced[number].append(unplaced)
-                proposed[number].append(placements)
-            self.out.schedulers[number].placements += sum(map(len, proposed[number]))
-        return [item for units in zip_longest(*proposed, fillvalue=()) for unit in units for item in unit]
+            turn = np.repeat(np.arange(len(units)), [len(unit) for unit in units])
+            numbers = np.full(len(turn), number, dtype=np.int32)
+            has_node = proposal.nodes >= 0
+            tables.append(np.column_stack((numbers, proposal.pods, proposal.nodes))[has_node])
+            turns.append(turn[has_node])
+            self.out.schedulers[number].placements += len(turns[-1])
+            left = zip(turn[~has_node].tolist(), proposal.pods[~has_node].tolist(), strict=True)
+            for _, unplaced in groupby(left, key=itemgetter(0)):
+                self._unplaced[number].append([at for _, at in unplaced])
+        return np.concatenate(tables)[np.argsort(np.concatenate(turns), kind="stable")]
 
-    def _placement(
-        self, number: int, at: int, node: int, proposal: multi.ProposedPlacements
-    ) -> multi.Placement:
-        pod = self.pods[at]
-        self._proposed[pod.metadata.uid] = number, at
-        uids, violations = proposal.victims.get(at, ((), 0))
-        victims = tuple(self.binder.current(self._pod_of_uid[uid]) for uid in uids)
-        return multi.Placement(pod, self.nodes[node], victims, violations, f"scheduler-{number}")
+    def _placements(
+        self, proposed: Ints, proposals: Sequence[multi.ProposedPlacements]
+    ) -> list[multi.Placement]:
+        """Return the placements that `_in_turn` has found."""
+        names, pods, nodes = self._columns(proposed)
+        placements = list(map(multi.Placement, pods, nodes, repeat(()), repeat(0), names))
+        for proposal in proposals:
+            for pod, (uids, violations) in proposal.victims.items():
+                (at,) = np.flatnonzero(proposed[:, 1] == pod).tolist()
+                victims = tuple(self.binder.current(self._pod_of_uid[uid]) for uid in uids)
+                placements[at] = replace(placements[at], victims=victims, violations=violations)
+        return placements
 
-    def _record(self, outcomes: Sequence[multi.Outcome]) -> list[multi.BinderUpdate]:
-        """Record the outcomes of a round in the result; returns the update of each scheduler."""
+    def _columns(self, proposed: Ints) -> tuple[list[str], list[Pod], list[str]]:
+        """Return the names of the schedulers, the pods, and the names of the nodes of some proposals."""
+        number, pod, node = proposed.T.tolist()
+        names, pods = list(map(self._names.__getitem__, number)), list(map(self.pods.__getitem__, pod))
+        return names, pods, list(map(self.nodes.__getitem__, node))
+
+    def _record(self, proposed: Ints, outcomes: Sequence[multi.Outcome]) -> list[multi.BinderUpdate]:
+        """Record the outcomes of proposals in the result; returns the update of each scheduler."""
         result, stats = self.out.result, self.out.schedulers
+        admitted = np.array([one.status is None for one in outcomes], dtype=bool)
+        waits = np.array([one.waiting for one in outcomes], dtype=bool)
         rejected: list[list[int]] = [[] for _ in stats]
-        bound: list[tuple[int, int, int]] = []
-        evicted: list[str] = []
+        for at in np.flatnonzero(~admitted).tolist():
+            number, pod, _ = proposed[at].tolist()
+            rejected[number].append(pod)
+            stats[number].conflicts[outcomes[at].reason] += 1
+        placed = proposed[admitted & ~waits]
+        _, bound, nodes = self._columns(placed)
+        result.placements.update(zip(keys_of(bound), nodes, strict=True))
+        for number, count in enumerate(np.bincount(placed[:, 0], minlength=len(stats)).tolist()):
+            stats[number].bound += count
+        evicted = self._record_victims([one for one in outcomes if one.placement.victims])
+        self._requeue(rejected, bool(admitted.any()))
+        table = proposed[admitted]
+        others = [table[table[:, 0] != number] for number in range(len(stats))]
+        return [
+            multi.BinderUpdate(pods, by_others[:, 1], by_others[:, 2], evicted)
+            for pods, by_others in zip(rejected, others, strict=True)
+        ]
+
+    def _record_victims(self, outcomes: Sequence[multi.Outcome]) -> list[str]:
+        """Record the victims of admitted pods, and which pods wait for them; returns the victims' UIDs."""
+        result, evicted = self.out.result, list[str]()
         for outcome in outcomes:
             placement = outcome.placement
-            number, at = self._proposed[placement.pod.metadata.uid]
             if outcome.status is not None:
-                rejected[number].append(at)
-                stats[number].conflicts[outcome.reason] += 1
                 continue
             for victim in placement.victims:
                 result.evicted[victim.key] = Eviction(placement.node, placement.pod.key)
@@ -300,16 +335,7 @@ class Rounds:
                 result.waiting[placement.pod.key] = placement.node
             else:
                 result.waiting.pop(placement.pod.key, None)
-                result.placements[placement.pod.key] = placement.node
-                stats[number].bound += 1
-            bound.append((number, at, self._node_number[placement.node]))
-        self._requeue(rejected, bool(bound))
-        table = np.array(bound, dtype=np.int32).reshape(-1, 3)  # scheduler, pod, node
-        others = [table[table[:, 0] != number] for number in range(len(stats))]
-        return [
-            multi.BinderUpdate(pods, by_others[:, 1], by_others[:, 2], evicted)
-            for pods, by_others in zip(rejected, others, strict=True)
-        ]
+        return evicted
 
     def _requeue(self, rejected: Sequence[list[int]], has_bound: bool) -> None:
         """Return rejected pods to their schedulers, unit by unit, as the next ones.

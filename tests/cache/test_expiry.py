@@ -233,6 +233,6 @@ def test_the_thread_does_not_keep_the_process_alive() -> None:
 
 
 def test_a_cache_that_is_only_made_has_no_thread() -> None:
-    before = set(threading.enumerate())
+    before = set(threading.enumerate())  # those of other tests may end meanwhile
     assumed("p")
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before

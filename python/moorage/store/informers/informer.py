@@ -215,11 +215,14 @@ class Informer(Generic[T]):
         self._saved: Any = None  # the result of `save`, while nothing has changed since
         self._lock = FastRLock()
         self.indexer: Indexer[T] = Indexer(indexers or {})
+        self._lister: Lister[T] | None = None  # made when somebody asks
 
     @property
     def lister(self) -> Lister[T]:
         """The reader of the copy."""
-        return Lister(self._struct, self.indexer)
+        if self._lister is None:
+            self._lister = Lister(self._struct, self.indexer)
+        return self._lister
 
     def has_synced(self) -> bool:
         """Whether the copy has been filled once."""

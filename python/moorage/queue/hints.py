@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 from moorage._core.services.queued_pods import QueuedPodInfo
@@ -176,6 +176,7 @@ class Hints:
                 known = self.by_plugin.setdefault(name, [])
                 for registration in events:
                     known.append(registration.event)
+        self._events = dict.fromkeys(chain.from_iterable(self.by_plugin.values()))
         self.by_profile = {name: of_profile[framework] for name, framework in frameworks.items()}
         self.is_registered = lru_cache(CACHED)(self._is_registered)
         self.meaning = lru_cache(CACHED)(self._meaning)
@@ -196,7 +197,7 @@ class Hints:
 
     def _is_registered(self, event: ClusterEvent) -> bool:
         """Whether any plugin has registered an event."""
-        return event.is_wildcard or any(self._registers(name, event) for name in self.by_plugin)
+        return event.is_wildcard or any(registered.matches(event) for registered in self._events)
 
     def _registers(self, plugin: str, event: ClusterEvent) -> bool:
         """Whether one plugin has registered an event."""

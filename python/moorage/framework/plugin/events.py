@@ -121,8 +121,6 @@ class ClusterEvent(msgspec.Struct, frozen=True):
         bool
             A general Update is covered only by a registration of all updates, a wildcard only by a wildcard.
         """
-        if self.is_wildcard:
-            return True
         same = self.resource in (incoming.resource, WILDCARD) or (
             self.resource == POD and incoming.resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)
         )

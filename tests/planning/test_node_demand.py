@@ -195,3 +195,36 @@ def test_pods_of_daemon_sets_take_their_room_on_new_nodes(tmp_path: Path) -> Non
     cluster.nodes.append(node("a", cpu="1"))
     one = Scheduler(cluster)
     assert one.nodes_needed((pod("web", requests={"cpu": 1}), 4), like=node("b", cpu="2")).nodes == 3
+
+
+POLICIES = """
+apiVersion: v1
+kind: LimitRange
+metadata: {name: defaults, namespace: default}
+spec: {limits: [{type: Container, defaultRequest: {cpu: 2}}]}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: q, namespace: default}
+spec: {hard: {pods: "3"}}
+"""
+
+
+def test_new_pods_are_admitted_and_pods_of_the_cluster_are_not(tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text(POLICIES)
+    cluster = load(file)
+    cluster.nodes.append(node("a", cpu="4"))
+    cluster.pods.append(pod("old"))
+    one = Scheduler(cluster)
+    plan = one.nodes_needed((pod("web"), 2), like="a")
+    assert (plan.status, plan.nodes) == ("found", 0)
+    assert one.nodes_needed([pod("x", requests={"cpu": 3}), pod("y")], like="a").nodes == 1
+    assert one.nodes_needed([pod("old"), pod("x"), pod("y")], like="a").status == "found"
+    plan = one.nodes_needed((pod("web"), 4), like="a")
+    assert (plan.status, plan.counts, plan.lower_bound) == ("impossible", {"a": 0}, None)
+    assert [*plan.unplaced] == ["default/web#2", "default/web#3"]
+    text = "exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3"
+    assert plan.proof == f'The API server refuses 2 pods: pods "web#2" is forbidden: {text}'
+    assert plan.unplaced["default/web#3"].endswith(text)
+    assert one.nodes_needed(like="a").status == "found"

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
+from moorage._core.base.watch_events import keys_of
+from moorage.controllers.workloads.store_control import admission_of
 from moorage.errors import InputError
+from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.results import Failure
@@ -124,6 +127,11 @@ def nodes_needed(scheduler: Scheduler, workload: Workload, like: Likes, most: in
     templates = _templates(like)
     if most < 0:
         raise InputError(f"max {most}: a whole number from 0 on")
+    pods, refused = _admitted(scheduler, pods)
+    if refused:
+        proof = f"The API server refuses {len(refused)} pods: {next(iter(refused.values()))}"
+        counts = dict.fromkeys(_names(templates), 0)
+        return NodesNeeded(IMPOSSIBLE, counts, None, "", refused, proof, skipped)
     with scheduler.transaction():
         scheduler.volumes.settle()
         stored = store_with_claims(scheduler, pods)
@@ -146,13 +154,37 @@ def _pods_of(workload: Sequence[Pod] | tuple[Pod, int]) -> list[Pod]:
     return pods
 
 
+def _admitted(scheduler: Scheduler, pods: Sequence[Pod]) -> tuple[list[Pod], dict[str, str]]:
+    """Admit the pods that the store does not have, as the API server does.
+
+    Returns
+    -------
+    pods : list of Pod
+        As they are stored, without those that are refused.
+    refused : dict of str to str
+        ``namespace/name`` of each of these to the text of the refusal.
+    """
+    admission, out, refused = admission_of(scheduler.client), list[Pod](), dict[str, str]()
+    stored = scheduler.pods.indexer.get_many(keys_of(pods))
+    for pod, known in zip(pods, stored, strict=True):
+        try:
+            out.append(admission.admit(pod) if known is None else pod)
+        except RefusedError as error:
+            refused[pod.key] = str(error)
+    return out, refused
+
+
+def _names(templates: Sequence[str | Node]) -> list[str]:
+    """Return the names of the templates of new nodes."""
+    return [one if isinstance(one, str) else one.name for one in templates]
+
+
 def _templates(like: Likes) -> list[str | Node]:
     """Return the templates of new nodes."""
     templates = [like] if isinstance(like, str | Node) else list(like)
     if not templates or not all(isinstance(one, str | Node) for one in templates):
         raise InputError("nodes_needed: like: nodes, or names of nodes")
-    names = [one if isinstance(one, str) else one.name for one in templates]
-    if len(set(names)) < len(names):
+    if len(set(_names(templates))) < len(templates):
         raise InputError("nodes_needed: like: templates have different names")
     return templates
 
@@ -185,11 +217,9 @@ class _Search:
         if status == FOUND and sum(counts) > least:
             self._shrink(counts)
         left = self._unplaced(counts)
-        names = [one if isinstance(one, str) else one.name for one in self._templates]
         unplaced = {self._pods[at].key: failure.search_message for at, failure in left.items()}
-        return NodesNeeded(
-            status, dict(zip(names, counts, strict=True)), bound.nodes, bound.source, unplaced, proof
-        )
+        of_template = dict(zip(_names(self._templates), counts, strict=True))
+        return NodesNeeded(status, of_template, bound.nodes, bound.source, unplaced, proof)
 
     def _bound(self) -> tuple[NodeBound, str]:
         """Return a lower bound, and a proof that no number of nodes is enough, or ""."""

@@ -184,7 +184,9 @@ class PlanningVerbs:
 
         Numbers are tried by the engine itself: nodes are added, with the pods that DaemonSets place on them,
         and the pods are scheduled in the given order without evictions. Of several templates, the one that
-        places the most pods is added until none is left; then as many are taken away as possible.
+        places the most pods is added until none is left; then as many are taken away as possible. Pods that
+        the cluster does not have are admitted as new pods are, which sets the defaults of LimitRanges; where
+        one is refused, for example by a ResourceQuota, no number of nodes is enough.
 
         Parameters
         ----------

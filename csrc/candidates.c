@@ -325,20 +325,19 @@ static int fill(mr_candidates *c, const int32_t *lanes, uint8_t *seen)
     return MR_VALID;
 }
 
-MR_DISPATCHED void mr_candidates_write(mr_candidates *c, int32_t block, const int32_t *restrict lanes, int32_t n)
+/* Writes a block if there is one bucket, from lanes of which there are n. */
+static void write_block(mr_candidates *c, int32_t block, const int32_t *restrict lanes, int32_t n)
 {
+    const mr_blocks blocks = mr_one_bucket(c);
     int16_t *restrict totals = c->totals + block * MR_LANES;
-    uint8_t fits[MR_LANES] = {0};
     int32_t max = 0, min = 0;
     for (int32_t i = 0; i < n; i++) {
         totals[i] = (int16_t)lanes[i];
-        fits[i] = lanes[i] != 0;
         max = lanes[i] > max ? lanes[i] : max;
         min = lanes[i] < min ? lanes[i] : min;
     }
-    c->fits[block] = mr_bits_of(fits);
-    c->tops[block] = mr_equal_lanes(totals, (int16_t)max) & c->fits[block];
-    c->blocks[block] = (int16_t)(min < 0 || max > MR_CANDIDATE_LIMIT ? MR_OUT_OF_RANGE : max);
+    mr_block_note(&blocks, block);
+    if (min < 0 || max > MR_CANDIDATE_LIMIT) c->blocks[block] = MR_OUT_OF_RANGE;
 }
 
 void mr_candidates_lower(mr_candidates *c, int32_t position, int16_t total)
@@ -353,7 +352,7 @@ static void fill_lanes(const void *loop, int32_t first, int32_t n)
     mr_local_block(&c->search, &c->local, first, n, lanes);
     if (c->search.nominated) mr_nominated_lanes(&c->search, first, n, lanes);
     for (int32_t at = 0; at < n; at += MR_LANES)
-        mr_candidates_write(c, (first + at) / MR_LANES, lanes + at, n - at < MR_LANES ? n - at : MR_LANES);
+        write_block(c, (first + at) / MR_LANES, lanes + at, n - at < MR_LANES ? n - at : MR_LANES);
 }
 
 static int fill_one_bucket(mr_candidates *c)

@@ -8,16 +8,9 @@
 #ifndef MOORAGE_CANDIDATES_H
 #define MOORAGE_CANDIDATES_H
 
-#include <string.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 #include "scan.h"
 
-#define MR_LANES 64  /* positions per block, and blocks per superblock */
-#define MR_COUNTED 8 /* blocks per count of feasible positions */
-#define MR_CANDIDATE_LIMIT 32000 /* limit of totals, which are stored in 16 bits */
+#define MR_COUNTED 8 /* blocks per count of feasible positions; MR_LANES of them are a superblock */
 #define MR_BUCKETS 256    /* maximum number of buckets */
 #define MR_FEW_DOMAINS 64 /* a label with more values is not part of the key of a bucket */
 #define MR_KEY 16         /* maximum number of integers in the key of a bucket */
@@ -57,96 +50,10 @@ typedef struct {
     int64_t cursor;    /* sequence number up to which the change log has been read */
 } mr_candidates;
 
-/* Number of bits that are set (population count). Compilers replace this by an instruction where there is one. */
-MR_INLINED int32_t mr_bits(uint64_t w)
+/* The arrays of blocks, if there is one bucket. */
+static inline mr_blocks mr_one_bucket(const mr_candidates *c)
 {
-    w -= (w >> 1) & 0x5555555555555555ull;
-    w = (w & 0x3333333333333333ull) + ((w >> 2) & 0x3333333333333333ull);
-    return (int32_t)((((w + (w >> 4)) & 0x0F0F0F0F0F0F0F0Full) * 0x0101010101010101ull) >> 56);
-}
-
-/* The largest of `max` and the values. */
-MR_INLINED int16_t mr_largest(const int16_t *restrict values, int32_t n, int16_t max)
-{
-    for (int32_t i = 0; i < n; i++) max = values[i] > max ? values[i] : max;
-    return max;
-}
-
-/* Place of the k-th bit that is set, counted from 0. */
-MR_INLINED int32_t mr_nth_bit_portable(uint64_t w, int32_t k)
-{
-    int32_t place = 0;
-    for (int32_t half = 32; half; half >>= 1) {
-        int32_t low = mr_bits(w & ((1ull << half) - 1));
-        int up = k >= low;
-        k -= up ? low : 0;
-        place += up ? half : 0;
-        w >>= up ? half : 0;
-    }
-    return place;
-}
-
-MR_INLINED int32_t mr_nth_bit(uint64_t w, int32_t k)
-{
-#ifdef MR_HAS_BMI2
-    if (MR_HAS_BMI2) {
-        uint64_t bit = 1ull << k;
-        __asm__("pdep %2, %1, %0" : "=r"(bit) : "r"(bit), "r"(w));
-        return __builtin_ctzll(bit);
-    }
-#endif
-    return mr_nth_bit_portable(w, k);
-}
-
-/* The bits of `w` at the places where `mask` has bits, side by side; `w` is part of `mask`, which is not 0. */
-MR_INLINED uint64_t mr_extract_portable(uint64_t w, uint64_t mask)
-{
-    uint64_t out = 0;
-    for (; w; w &= w - 1) out |= 1ull << mr_bits(mask & ((w & -w) - 1));
-    return out;
-}
-
-MR_INLINED uint64_t mr_extract(uint64_t w, uint64_t mask)
-{
-    const uint64_t run = mask >> __builtin_ctzll(mask);
-    if (!(run & (run + 1))) return w >> __builtin_ctzll(mask); /* the bits of the mask are side by side */
-#ifdef MR_HAS_BMI2
-    if (MR_HAS_BMI2) {
-        __asm__("pext %2, %1, %0" : "=r"(w) : "r"(w), "r"(mask));
-        return w;
-    }
-#endif
-    return mr_extract_portable(w, mask);
-}
-
-/* 64 bytes of 0 or 1, as bits. A multiplication collects eight of them. */
-MR_INLINED uint64_t mr_bits_of(const uint8_t *bytes)
-{
-    uint64_t word = 0, eight;
-    for (int32_t i = 0; i < MR_LANES; i += 8) {
-        memcpy(&eight, bytes + i, sizeof eight);
-        word |= eight * 0x0102040810204080ull >> 56 << i;
-    }
-    return word;
-}
-
-/* The lanes of a block that hold a value, as bits. */
-MR_INLINED uint64_t mr_equal_lanes(const int16_t *restrict lanes, int16_t value)
-{
-#ifdef __SSE2__
-    const __m128i wanted = _mm_set1_epi16(value);
-    uint64_t word = 0;
-    for (int32_t i = 0; i < MR_LANES; i += 16) {
-        const __m128i low = _mm_cmpeq_epi16(_mm_loadu_si128((const __m128i *)(lanes + i)), wanted);
-        const __m128i high = _mm_cmpeq_epi16(_mm_loadu_si128((const __m128i *)(lanes + i + 8)), wanted);
-        word |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high)) << i;
-    }
-    return word;
-#else
-    uint8_t equal[MR_LANES];
-    for (int32_t lane = 0; lane < MR_LANES; lane++) equal[lane] = lanes[lane] == value;
-    return mr_bits_of(equal);
-#endif
+    return (mr_blocks){c->totals, c->blocks, c->fits, c->tops};
 }
 
 /* Number of blocks. */
@@ -183,11 +90,6 @@ void mr_candidates_point(mr_candidates *candidates, const mr_search *search);
  * Returns the number of bytes; with memory NULL it does nothing else. */
 size_t mr_candidates_layout(mr_candidates *candidates, char *memory, int32_t stride);
 
-/* Writes a block if there is one bucket: totals, feasible bits, largest total and the positions that have it. The largest
- * total is MR_OUT_OF_RANGE if a lane, of which there are n, is not in 0..MR_CANDIDATE_LIMIT. */
-#define MR_OUT_OF_RANGE (-1)
-void mr_candidates_write(mr_candidates *candidates, int32_t block, const int32_t *lanes, int32_t n);
-
 /* Sets the total of a position that remains feasible, if there is one bucket. */
 void mr_candidates_lower(mr_candidates *candidates, int32_t position, int16_t total);
 
@@ -209,9 +111,9 @@ void mr_candidates_refresh(mr_candidates *candidates, int32_t position);
 void mr_candidates_follow(mr_candidates *candidates, const mr_changes *changes);
 
 /* Decides as mr_candidates_decide by a scan: the blocks of the window are written to `room`, candidates with one bucket
- * for search->n positions whose cached evaluation does not matter. Their totals are upper bounds; the exact total of the
- * choice is computed, and if it is less, another choice is made. mr_scan_suits must hold. */
-int mr_scan_decide(mr_candidates *room, const mr_search *search, int32_t start, int32_t wanted, int heap,
+ * for as many positions as the search has, whose cached evaluation does not matter. Their totals are upper bounds; the
+ * exact total of the choice is computed, and if it is less, another choice is made. mr_scan_suits must hold. */
+int mr_scan_decide(mr_candidates *room, const mr_local *local, int32_t start, int32_t wanted, int heap,
                    mr_decision *decision);
 
 /* Decides from `start` as mr_search_run and mr_pick_first (with `heap`: mr_pick_heap) do. Terms must be prepared. */

@@ -423,70 +423,74 @@ MR_DISPATCHED void mr_candidates_decide(mr_candidates *c, int32_t start, int32_t
     else decide(c, c->stride, start, wanted, heap, seen, decision);
 }
 
-/* The blocks of a scan, from that of its start on. */
+/* A part of the blocks of a scan, for several threads. */
 typedef struct {
-    mr_candidates *c;
-    const mr_search *search;
     const mr_local *local;
-    int32_t first, all;     /* the first block, and the number of blocks of the list */
-    int32_t written, share; /* number of blocks to write at once, in all and in a chunk */
-} mr_window;
+    const mr_blocks *out;
+    int32_t from, to, share; /* the blocks, and their number in a chunk */
+} mr_part;
 
-static void write_block(const mr_window *w, int32_t block)
+static void bound_chunk(const void *loop, int32_t chunk)
 {
-    const int32_t first = block * MR_LANES, n = w->c->n - first < MR_LANES ? w->c->n - first : MR_LANES;
-    int32_t lanes[MR_LANES];
-    mr_fused_block(w->search, w->local, first, n, lanes);
-    mr_candidates_write(w->c, block, lanes, n);
+    const mr_part *part = loop;
+    const int32_t from = part->from + chunk * part->share, end = from + part->share;
+    mr_bound_blocks(part->local, from, end < part->to ? end : part->to, part->out);
 }
 
-static void write_chunk(const void *window, int32_t chunk)
+/* Writes blocks [from, to); returns 1 if several threads took part. */
+static int bound_blocks(const mr_local *local, const mr_blocks *out, int32_t from, int32_t to)
 {
-    const mr_window *w = window;
-    for (int32_t at = chunk * w->share; at < w->written && at < (chunk + 1) * w->share; at++)
-        write_block(w, (w->first + at) % w->all);
+    const mr_search *search = local->search;
+    const int32_t chunks = search->threads * MR_SHARES, share = (to - from + chunks - 1) / chunks;
+    const mr_part part = {local, out, from, to, share};
+    if (!mr_scan_is_parallel(search, (to - from) * MR_LANES)) {
+        mr_bound_blocks(local, from, to, out);
+        return 0;
+    }
+    mr_parallel(search->threads, (to - from + share - 1) / share, bound_chunk, &part);
+    return 1;
 }
 
-/* Writes, in several threads, the blocks that a window of `wanted` feasible positions has at least. */
-static void write_together(mr_window *w, int32_t start, int32_t wanted)
+/* Writes the blocks of a window, and ends it where more than `wanted` positions are feasible. Returns 1 if several threads
+ * took part. */
+MR_DISPATCHED int mr_scan_window(mr_candidates *c, const mr_local *local, int32_t wanted, mr_range *ranges,
+                                 mr_decision *decision)
 {
-    const int32_t chunks = w->search->threads * MR_SHARES, sure = wanted < w->c->n ? wanted : w->c->n;
-    w->written = (start % MR_LANES + sure + MR_LANES - 1) / MR_LANES;
-    if (w->written > w->all) w->written = w->all;
-    w->share = (w->written + chunks - 1) / chunks;
-    mr_parallel(w->search->threads, (w->written + w->share - 1) / w->share, write_chunk, w);
-}
-
-/* Writes the blocks of a window, and ends it where more than `wanted` positions are feasible. Returns 1 if a total is
- * out of range. */
-static int write_window(const mr_window *w, int32_t wanted, mr_range *ranges, mr_decision *decision)
-{
-    mr_candidates *c = w->c;
+    const mr_blocks out = mr_one_bucket(c);
+    const int32_t first = ranges[0].from / MR_LANES;
+    int parallel = 0;
     decision->looked_at = decision->feasible = 0;
     for (int32_t k = 0; k < 2; k++) {
+        const int32_t end = k ? first : mr_blocks_of(c); /* of the blocks to write */
+        int32_t written = k ? 0 : first;
         for (int32_t block = ranges[k].from / MR_LANES; block * MR_LANES < ranges[k].to; block++) {
-            const int32_t first = block * MR_LANES;
+            const int32_t at = block * MR_LANES, left = wanted - decision->feasible;
             uint16_t *count = &c->counts[block / MR_COUNTED];
-            if ((k == 0 || block != w->first)
-                && (!w->written || (block - w->first + w->all) % w->all >= w->written))
-                write_block(w, block);
-            if (c->blocks[block] == MR_OUT_OF_RANGE) return 1;
+            if (block == written && block < end) { /* and more, as many as there are at least in the window */
+                written = left < c->n - at ? (at + left) / MR_LANES + 1 : end;
+                written = written < end ? written : end;
+                parallel |= bound_blocks(local, &out, block, written);
+            }
+            if (c->blocks[block] == MR_OUT_OF_RANGE) {
+                decision->feasible = MR_UNDECIDED;
+                return parallel;
+            }
             /* The block of `start` counts in both ranges: its last position may be one of the second. */
             *count = (uint16_t)((block % MR_COUNTED ? *count : 0) + mr_bits(c->fits[block]));
-            const uint64_t fits = c->fits[block] & lanes_in(ranges[k], first);
-            const int32_t found = mr_bits(fits), left = wanted - decision->feasible;
+            const uint64_t fits = c->fits[block] & lanes_in(ranges[k], at);
+            const int32_t found = mr_bits(fits);
             if (found > left) {
-                ranges[k].to = first + mr_nth_bit(fits, left);
+                ranges[k].to = at + mr_nth_bit(fits, left);
                 if (k == 0) ranges[1].to = 0;
                 decision->feasible = wanted;
                 decision->looked_at += ranges[k].to - ranges[k].from;
-                return 0;
+                return parallel;
             }
             decision->feasible += found;
         }
         decision->looked_at += ranges[k].to - ranges[k].from;
     }
-    return 0;
+    return parallel;
 }
 
 MR_DISPATCHED int32_t mr_scan_choose(const mr_candidates *c, const mr_range *ranges, int heap, int16_t *best)
@@ -497,24 +501,20 @@ MR_DISPATCHED int32_t mr_scan_choose(const mr_candidates *c, const mr_range *ran
     return !*best ? -1 : heap ? heap_tie(c, NULL, 1, best, ranges) : first_in(c, NULL, 1, best, ranges);
 }
 
-int mr_scan_decide(mr_candidates *c, const mr_search *search, int32_t start, int32_t wanted, int heap,
+int mr_scan_decide(mr_candidates *c, const mr_local *local, int32_t start, int32_t wanted, int heap,
                    mr_decision *decision)
 {
-    const int parallel = mr_scan_is_parallel(search, wanted < c->n ? wanted : c->n);
     mr_range ranges[2] = {{start, c->n}, {0, start}};
-    mr_local local;
-    mr_window window = {c, search, &local, start / MR_LANES, (c->n + MR_LANES - 1) / MR_LANES, 0, 0};
-    mr_local_read(&local, search);
-    local.bounds = 1;
     decision->position = MR_UNDECIDED;
-    MR_DEBUG_BELOW(search->n, c->n + 1, "positions of a scan");
-    if (parallel) write_together(&window, start, wanted);
-    if (write_window(&window, wanted, ranges, decision)) return parallel;
+    MR_DEBUG_BELOW(local->search->n, c->n + 1, "positions of a scan");
+    if (local->most > MR_CANDIDATE_LIMIT) return 0;
+    const int parallel = mr_scan_window(c, local, wanted, ranges, decision);
+    if (decision->feasible == MR_UNDECIDED) return parallel;
     for (;;) {
         int16_t best;
         decision->position = mr_scan_choose(c, ranges, heap, &best);
         if (decision->position < 0) return parallel;
-        const int64_t exact = mr_local_lane(search, &local, search->order[decision->position]);
+        const int64_t exact = mr_local_lane(local->search, local, local->search->order[decision->position]);
         if (exact >= best) return parallel;
         mr_candidates_lower(c, decision->position, (int16_t)exact);
     }

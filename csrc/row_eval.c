@@ -8,22 +8,22 @@
 
 static int32_t saturated(double x)
 {
-    return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int32_t)x;
+    return x > INT32_MAX ? INT32_MAX : x <= MR_NO_SLOT ? MR_NO_SLOT + 1 : (int32_t)x;
 }
 
-/* The columns of mr_local.bounds. */
+/* The columns of mr_bound_blocks. */
 static void set_shares(mr_columns *c, int32_t p, const mr_row *r, int slow)
 {
     const double cpu = slow ? 0.0 : 100.0 / r->alloc_cpu, memory = slow ? 0.0 : 100.0 / r->alloc_memory;
     const double kib = (r->alloc_memory - r->req_memory) / 1024.0;
-    c->zero_cpu_share[p] = (float)(cpu * (r->alloc_cpu - r->nonzero_cpu));
-    c->zero_memory_share[p] = (float)(memory * (r->alloc_memory - r->nonzero_memory));
-    c->used_cpu_share[p] = (float)(cpu * r->req_cpu);
-    c->used_memory_share[p] = (float)(memory * r->req_memory);
+    c->nonzero_cpu_share[p] = (float)(cpu * r->nonzero_cpu);
+    c->nonzero_memory_share[p] = (float)(memory * r->nonzero_memory);
+    c->half_cpu_share[p] = (float)(cpu * r->req_cpu * 0.5);
+    c->half_memory_share[p] = (float)(memory * r->req_memory * 0.5);
     c->cpu_share[p] = (float)cpu;
     c->memory_share[p] = (float)memory;
-    c->free_milli[p] = saturated(r->alloc_cpu - r->req_cpu);
-    c->free_kib[p] = saturated(kib) - (kib < 0.0 && kib > INT32_MIN && saturated(kib) != kib);
+    c->free_milli[p] = r->pods < r->pods_max ? saturated(r->alloc_cpu - r->req_cpu) : MR_NO_SLOT;
+    c->free_kib[p] = saturated(kib) - (kib > MR_NO_SLOT + 1 && saturated(kib) > kib);
 }
 
 void mr_columns_set(mr_columns *c, int32_t p, const mr_ledger *ledger, const int32_t *taint_set, int32_t row)
@@ -118,23 +118,31 @@ static int32_t fixed_of(const mr_cluster *cluster, int32_t row)
 
 typedef struct {
     const mr_search *search;
-    uint8_t *ok;
+    uint64_t *ok;
 } static_loop;
+
+static int passes_statics(const mr_search *search, int32_t row)
+{
+    int ok = !search->fixed_ok || search->fixed_ok[fixed_of(search->cluster, row)];
+    for (int32_t i = 0; i < search->plan->n_filters && ok; i++)
+        if (asks_for_names(search, search->plan->filters[i]))
+            ok = !mr_filter(search->plan->filters[i], search->plan, search->cluster, search->shape, &search->pod, row);
+    return ok;
+}
 
 static void static_block(const void *loop, int32_t first, int32_t n)
 {
     const mr_search *search = ((const static_loop *)loop)->search;
-    uint8_t *ok = ((const static_loop *)loop)->ok;
+    uint64_t *ok = ((const static_loop *)loop)->ok, word = 0;
     for (int32_t at = first; at < first + n; at++) {
-        ok[at] = !search->fixed_ok || search->fixed_ok[fixed_of(search->cluster, search->order[at])];
-        for (int32_t i = 0; i < search->plan->n_filters && ok[at]; i++)
-            if (asks_for_names(search, search->plan->filters[i]))
-                ok[at] = !mr_filter(search->plan->filters[i], search->plan, search->cluster, search->shape,
-                                    &search->pod, search->order[at]);
+        word |= (uint64_t)passes_statics(search, search->order[at]) << at % MR_LANES;
+        if (at % MR_LANES < MR_LANES - 1 && at < first + n - 1) continue;
+        ok[at / MR_LANES] = word;
+        word = 0;
     }
 }
 
-void mr_static_lanes(const mr_search *search, uint8_t *ok)
+void mr_static_lanes(const mr_search *search, uint64_t *ok)
 {
     const static_loop loop = {search, ok};
     mr_each_block(search, mr_is_parallel(search, search->n), search->n, static_block, &loop);
@@ -184,10 +192,15 @@ void mr_local_read(mr_local *local, const mr_search *search)
         ? (int32_t)weight_of(plan, MR_BALANCED_ALLOCATION) : 0;
     local->images = search->has_images ? (int32_t)weight_of(plan, MR_IMAGE_LOCALITY) : 0;
     local->n_asked = other_filters(search, local->asked);
+    local->need_milli = s->need_cpu > 0 ? saturated((double)s->need_cpu) : MR_NO_SLOT + 1;
+    local->need_kib = s->need_memory > 0 ? saturated((double)(s->need_memory / 1024)) : MR_NO_SLOT + 1;
     local->narrow = s->need_cpu < INT32_MAX && s->need_memory % 1024 == 0 && s->need_memory / 1024 < INT32_MAX;
-    local->need_milli = s->need_cpu > 0 ? (int32_t)s->need_cpu : INT32_MIN;
-    local->need_kib = s->need_memory > 0 ? (int32_t)(s->need_memory / 1024) : INT32_MIN;
-    local->bounds = 0;
+    local->bound_cpu = (float)local->score_cpu;
+    local->bound_memory = (float)local->score_memory;
+    local->half_cpu = (float)(local->cpu * 0.5);
+    local->half_memory = (float)(local->memory * 0.5);
+    local->most = 1 + 100 * (local->fit + local->balanced + local->images);
+    local->search = search;
 }
 
 /* LeastAllocated of one resource: exact truncation of (capacity - requested) * 100 / capacity for capacities up to
@@ -232,45 +245,103 @@ MR_INLINED void fused_scores(const mr_columns *c, const mr_local *l, int32_t fir
 
 #define SLACK 1e-3f /* more than the error of the single-precision forms, of percentages that are at most 100 */
 
-MR_INLINED int32_t least_bound(float free, float request, float share)
-{
-    const float x = free - request * share;
-    return (int32_t)((x > 0.0f ? x : 0.0f) + SLACK);
-}
-
-MR_INLINED float share_of(float used, float request, float share)
+/* The share of a resource in use with one more request, which counts up to a limit. */
+MR_INLINED float share_of(float used, float request, float share, float limit)
 {
     const float x = used + request * share;
-    return x < 100.0f ? x : 100.0f;
+    return x < limit ? x : limit;
 }
 
-/* The scores of fused_scores or more, see mr_local.bounds. */
-MR_INLINED void bound_scores(const mr_columns *c, const mr_local *l, int32_t first, int32_t n, int32_t *restrict out)
+/* The whole percentages that remain, or more by a rounding error. */
+MR_INLINED int32_t remaining_percent(float share)
 {
-    const float *restrict zero_cpu = c->zero_cpu_share + first, *restrict zero_memory = c->zero_memory_share + first;
-    const float *restrict used_cpu = c->used_cpu_share + first, *restrict used_memory = c->used_memory_share + first;
-    const float *restrict cpu = c->cpu_share + first, *restrict memory = c->memory_share + first;
+    return (int32_t)(100.0f + SLACK - share);
+}
+
+/* The scores of fused_scores, or more, for a block; 0 where cpu, memory or slots do not suffice. With `plain` the weights
+ * and the strategy are the default ones, constants for the compiler. */
+MR_INLINED void bound_lanes(const mr_columns *c, const mr_local *l, int32_t first, int plain, int32_t *restrict out)
+{
+    const float *restrict nonzero_cpu = c->nonzero_cpu_share + first, *restrict cpu = c->cpu_share + first;
+    const float *restrict nonzero_memory = c->nonzero_memory_share + first, *restrict memory = c->memory_share + first;
+    const float *restrict half_cpu = c->half_cpu_share + first, *restrict half_memory = c->half_memory_share + first;
     const int32_t *restrict before = c->balanced + first;
-    const float score_cpu = (float)l->score_cpu, score_memory = (float)l->score_memory;
-    const float more_cpu = (float)l->cpu, more_memory = (float)l->memory;
-    const int32_t fit = l->fit, level = l->balanced, difference = l->difference;
-    for (int32_t i = 0; i < n; i++) {
-        const int32_t score = (least_bound(zero_cpu[i], score_cpu, cpu[i])
-                               + least_bound(zero_memory[i], score_memory, memory[i])) >> 1;
-        out[i] = 1 + (fit == 1 ? score : fit * score);
+    const int32_t *restrict free_milli = c->free_milli + first, *restrict free_kib = c->free_kib + first;
+    const float score_cpu = l->bound_cpu, score_memory = l->bound_memory;
+    const float more_cpu = l->half_cpu, more_memory = l->half_memory;
+    const int32_t milli = l->need_milli, kib = l->need_kib;
+    const int32_t fit = plain ? 1 : l->fit, level = plain ? 1 : l->balanced, difference = plain || l->difference;
+    for (int32_t i = 0; i < MR_LANES; i++) {
+        const int32_t score = (remaining_percent(share_of(nonzero_cpu[i], score_cpu, cpu[i], 100.0f))
+                               + remaining_percent(share_of(nonzero_memory[i], score_memory, memory[i], 100.0f))) >> 1;
+        const float apart = share_of(half_cpu[i], more_cpu, cpu[i], 50.0f)
+            - share_of(half_memory[i], more_memory, memory[i], 50.0f);
+        const int32_t even = remaining_percent(__builtin_fabsf(apart));
+        const int32_t balance = difference ? 50 + ((50 + even - before[i]) >> 1) : even;
+        const int32_t lacks = -((free_milli[i] < milli) | (free_kib[i] < kib));
+        out[i] = (1 + fit * score + level * balance) & ~lacks;
     }
-    if (level == 0) return;
-    for (int32_t i = 0; i < n; i++) {
-        const float apart = share_of(used_cpu[i], more_cpu, cpu[i]) - share_of(used_memory[i], more_memory, memory[i]);
-        const int32_t even = (int32_t)(100.0f - __builtin_fabsf(apart) * 0.5f + SLACK);
-        const int32_t score = difference ? 50 + ((50 + even - before[i]) >> 1) : even;
-        out[i] += level == 1 ? score : level * score;
+}
+
+MR_INLINED void note_block(const mr_blocks *out, int32_t block, int16_t largest)
+{
+    const int16_t *totals = out->totals + block * MR_LANES;
+    out->largest[block] = largest;
+    out->fits[block] = ~mr_equal_lanes(totals, 0);
+    out->tops[block] = mr_equal_lanes(totals, largest) & out->fits[block];
+}
+
+MR_DISPATCHED void mr_block_note(const mr_blocks *out, int32_t block)
+{
+    note_block(out, block, mr_largest(out->totals + block * MR_LANES, MR_LANES, 0));
+}
+
+/* Writes the lanes that have a bit, 0 for the others; returns the largest. */
+MR_INLINED int16_t keep_lanes(const int32_t *restrict lanes, uint64_t bits, int16_t *restrict totals)
+{
+#ifdef __SSE2__
+    const __m128i own = _mm_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128), next = _mm_slli_epi16(own, 8);
+    __m128i max = _mm_setzero_si128();
+    for (int32_t i = 0; i < MR_LANES; i += 16) {
+        const __m128i *four = (const __m128i *)(lanes + i), word = _mm_set1_epi16((int16_t)(bits >> i));
+        __m128i low = _mm_packs_epi32(_mm_loadu_si128(four), _mm_loadu_si128(four + 1));
+        __m128i high = _mm_packs_epi32(_mm_loadu_si128(four + 2), _mm_loadu_si128(four + 3));
+        low = _mm_and_si128(low, _mm_cmpeq_epi16(_mm_and_si128(word, own), own));
+        high = _mm_and_si128(high, _mm_cmpeq_epi16(_mm_and_si128(word, next), next));
+        max = _mm_max_epi16(max, _mm_max_epi16(low, high));
+        _mm_storeu_si128((__m128i *)(totals + i), low);
+        _mm_storeu_si128((__m128i *)(totals + i + 8), high);
+    }
+    max = _mm_max_epi16(max, _mm_srli_si128(max, 8));
+    max = _mm_max_epi16(max, _mm_srli_si128(max, 4));
+    max = _mm_max_epi16(max, _mm_srli_si128(max, 2));
+    return (int16_t)_mm_extract_epi16(max, 0);
+#else
+    for (int32_t i = 0; i < MR_LANES; i++) totals[i] = (int16_t)(bits >> i & 1 ? lanes[i] : 0);
+    return mr_largest(totals, MR_LANES, 0);
+#endif
+}
+
+/* The bits of 64 positions from one on. */
+MR_INLINED uint64_t bits_from(const uint64_t *bits, int32_t first)
+{
+    const int32_t at = first / MR_LANES, shift = first % MR_LANES;
+    return shift ? bits[at] >> shift | bits[at + 1] << (MR_LANES - shift) : bits[at];
+}
+
+/* Writes 0 where a position has no bit. */
+MR_INLINED void clear_lanes(const uint64_t *bits, int32_t first, int32_t n, int32_t *restrict out)
+{
+    for (int32_t at = 0; at < n; at += 32) {
+        const uint32_t word = (uint32_t)bits_from(bits, first + at);
+        const int32_t end = n - at < 32 ? n - at : 32;
+        for (int32_t i = 0; i < end; i++) out[at + i] &= -(int32_t)(word >> i & 1);
     }
 }
 
 /* Writes -1 for a row that fits, else 0; returns the number of rows that fit. */
-MR_INLINED int32_t fused_fit(const mr_columns *c, const mr_local *l, const int8_t *fixed_ok,
-                             const uint8_t *restrict static_ok, int32_t first, int32_t n, int32_t *restrict out)
+MR_INLINED int32_t fused_fit(const mr_columns *c, const mr_local *l, const int8_t *fixed_ok, const uint64_t *static_ok,
+                             int32_t first, int32_t n, int32_t *restrict out)
 {
     const double *restrict free_cpu = c->free_cpu + first, *restrict free_memory = c->free_memory + first;
     const int32_t *restrict slots = c->slots + first, *restrict fixed = c->fixed + first;
@@ -280,12 +351,11 @@ MR_INLINED int32_t fused_fit(const mr_columns *c, const mr_local *l, const int8_
     int32_t sum = 0;
     if (l->narrow)
         for (int32_t i = 0; i < n; i++)
-            out[i] = -((milli <= free_milli[i]) & (kib <= free_kib[i]) & (slots[i] > 0));
+            out[i] = -((milli <= free_milli[i]) & (kib <= free_kib[i]));
     else
         for (int32_t i = 0; i < n; i++)
             out[i] = -((cpu <= free_cpu[i]) & (memory <= free_memory[i]) & (slots[i] > 0));
-    if (static_ok)
-        for (int32_t i = 0; i < n; i++) out[i] &= -(int32_t)static_ok[i];
+    if (static_ok) clear_lanes(static_ok, first, n, out);
     else if (fixed_ok && c->n_fixed)
         for (int32_t i = 0; i < n; i++) out[i] &= -(int32_t)fixed_ok[fixed[i]];
     for (int32_t i = 0; i < n; i++) sum -= out[i];
@@ -333,12 +403,10 @@ MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *
                                        int32_t *restrict out)
 {
     const mr_columns *columns = search->columns;
-    /* -fwrapv: a sum that could wrap in the index would keep the compiler from using vectors. */
-    const uint8_t *static_ok = search->static_ok ? search->static_ok + first : NULL;
     int32_t fits[MR_BLOCK], others[MR_BLOCK], count = 1;
     /* First, as few nodes have an extended resource. */
     if (search->shape->n_others) count = fit_others(search, first, n, others);
-    if (count) count = fused_fit(columns, local, search->fixed_ok, static_ok, first, n, fits);
+    if (count) count = fused_fit(columns, local, search->fixed_ok, search->static_ok, first, n, fits);
     if (count && search->shape->n_others) {
         count = 0;
         for (int32_t i = 0; i < n; i++) count -= fits[i] &= others[i];
@@ -347,8 +415,7 @@ MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *
         memset(out, 0, (size_t)n * sizeof *out);
         return 0;
     }
-    if (local->bounds) bound_scores(columns, local, first, n, out);
-    else fused_scores(columns, local, first, n, out);
+    fused_scores(columns, local, first, n, out);
     for (int32_t i = 0; i < n; i++) out[i] &= fits[i];
     return count;
 }
@@ -431,6 +498,81 @@ int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t f
     return count;
 }
 
+/* The positions of a block that pass the filters other than by cpu, memory and slots, as far as columns and amounts of
+ * other resources tell, as bits. */
+MR_INLINED uint64_t passing(const mr_search *search, int32_t first)
+{
+    const int32_t n = search->n - first < MR_LANES ? search->n - first : MR_LANES;
+    const int32_t *fixed = search->columns->fixed + first;
+    uint64_t bits = ~0ull, word = 0;
+    if (search->static_ok) {
+        bits = search->static_ok[first / MR_LANES];
+    } else if (search->fixed_ok && search->columns->n_fixed) {
+        bits = 0;
+        for (int32_t i = 0; i < n; i++) bits |= (uint64_t)search->fixed_ok[fixed[i]] << i;
+    }
+    if (search->shape->n_others) {
+        int32_t fits[MR_LANES];
+        fit_others(search, first, n, fits);
+        for (int32_t i = 0; i < n; i++) word |= (uint64_t)(fits[i] & 1) << i;
+        bits &= word;
+    }
+    return bits;
+}
+
+/* 1 if some whole amount equals what is needed, so that the rest decides. */
+static int is_close(const mr_local *l, int32_t first)
+{
+    const int32_t *restrict milli = l->search->columns->free_milli + first;
+    const int32_t *restrict kib = l->search->columns->free_kib + first;
+    int32_t any = 0;
+    for (int32_t i = 0; i < MR_LANES; i++) any |= (milli[i] == l->need_milli) | (kib[i] == l->need_kib);
+    return any;
+}
+
+/* Evaluates what the kernel of bounds does not. */
+static void finish_block(const mr_local *local, int32_t block, const mr_blocks *out)
+{
+    const mr_search *search = local->search;
+    const mr_columns *c = search->columns;
+    const int32_t first = block * MR_LANES, n = search->n - first < MR_LANES ? search->n - first : MR_LANES;
+    int16_t *totals = out->totals + first;
+    int in_range = 1;
+    if (!local->narrow && is_close(local, first))
+        for (int32_t i = 0; i < n; i++)
+            if (local->need_cpu > c->free_cpu[first + i] || local->need_memory > c->free_memory[first + i]) totals[i] = 0;
+    if (local->n_asked || local->images)
+        for (int32_t i = 0; i < n; i++)
+            if (totals[i] && !c->slow[first + i])
+                totals[i] = (int16_t)remaining(search, local, search->order[first + i], totals[i]);
+    for (int32_t i = 0; c->n_slow && i < n; i++) {
+        if (!c->slow[first + i]) continue;
+        const int64_t lane = exact_lane(search, search->order[first + i]);
+        in_range &= lane >= 0 && lane <= MR_CANDIDATE_LIMIT;
+        totals[i] = (int16_t)lane;
+    }
+    mr_block_note(out, block);
+    if (!in_range) out->largest[block] = MR_OUT_OF_RANGE;
+}
+
+MR_DISPATCHED void mr_bound_blocks(const mr_local *local, int32_t from, int32_t to, const mr_blocks *out)
+{
+    const mr_columns *columns = local->search->columns;
+    const int plain = local->fit == 1 && local->balanced == 1 && local->difference;
+    const int more = !local->narrow || local->n_asked || local->images || columns->n_slow;
+    MR_DEBUG_BELOW(to * MR_LANES, local->search->n + MR_LANES, "end of blocks of positions");
+    for (int32_t block = from; block < to; block++) {
+        const int32_t first = block * MR_LANES;
+        const uint64_t bits = passing(local->search, first);
+        int32_t lanes[MR_LANES];
+        if (!bits) memset(lanes, 0, sizeof lanes); /* few nodes have an extended resource */
+        else if (plain) bound_lanes(columns, local, first, 1, lanes);
+        else bound_lanes(columns, local, first, 0, lanes);
+        note_block(out, block, keep_lanes(lanes, bits, out->totals + first));
+        if (more) finish_block(local, block, out);
+    }
+}
+
 void mr_local_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
 {
     MR_DEBUG_BELOW(first + n, search->n + 1, "end of a block of positions");
@@ -504,7 +646,8 @@ MR_DISPATCHED void mr_status_columns(const mr_search *search, const mr_local *lo
         codes[i] = (uint8_t)(fits ? 0 : above ? hopeless : MR_CODE_UNSCHEDULABLE);
     }
     if (search->static_ok)
-        for (int32_t i = 0; i < n; i++) codes[i] = search->static_ok[first + i] ? codes[i] : MR_CODE_UNRESOLVABLE;
+        for (int32_t i = 0; i < n; i++)
+            codes[i] = bits_from(search->static_ok, first + i) & 1 ? codes[i] : MR_CODE_UNRESOLVABLE;
     else if (search->fixed_ok && c->n_fixed)
         for (int32_t i = 0; i < n; i++) codes[i] = search->fixed_ok[fixed[i]] ? codes[i] : MR_CODE_UNRESOLVABLE;
 }

@@ -21,6 +21,7 @@ HEADERS = [
     "terms.h",
     "plugins.h",
     "parallel.h",
+    "lanes.h",
     "row_eval.h",
     "scan.h",
     "candidates.h",

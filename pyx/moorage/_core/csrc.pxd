@@ -188,6 +188,7 @@ cdef extern from "plugins.h" nogil:
 cdef extern from "scan.h" nogil:
     ctypedef struct mr_columns:
         int32_t* fixed
+        int32_t* free_milli
         uint8_t* slow
         int32_t n_fixed, n_slow
 
@@ -207,7 +208,7 @@ cdef extern from "scan.h" nogil:
         const mr_shape* shape
         const mr_columns* columns
         const int8_t* fixed_ok
-        const uint8_t* static_ok
+        const uint64_t* static_ok
         int32_t taints_alike
         const int32_t* order
         int32_t n, has_images
@@ -219,7 +220,8 @@ cdef extern from "scan.h" nogil:
     ctypedef struct mr_local:
         pass
 
-    const int MR_BLOCK, MR_CODE_UNSCHEDULABLE, MR_CODE_UNRESOLVABLE
+    const int MR_BLOCK, MR_LANES, MR_CODE_UNSCHEDULABLE, MR_CODE_UNRESOLVABLE
+    const int32_t MR_NO_SLOT
     void mr_local_read(mr_local* local, const mr_search* search)
     int mr_status_by_columns(const mr_search* search, const mr_local* local)
     void mr_status_block(const mr_search* search, const mr_local* local, int32_t first, int32_t n,
@@ -227,7 +229,7 @@ cdef extern from "scan.h" nogil:
     void mr_columns_set(mr_columns* columns, int32_t position, const mr_ledger* ledger,
                         const int32_t* taint_set, int32_t row)
     int mr_asks_for_statics(const mr_search* search)
-    void mr_static_lanes(const mr_search* search, uint8_t* ok)
+    void mr_static_lanes(const mr_search* search, uint64_t* ok)
     int mr_is_fused(const mr_search* search)
     const int MR_CALL
     int mr_verdicts(const mr_search* search, uint64_t asked, const int32_t* rows, int32_t n,
@@ -250,7 +252,7 @@ cdef extern from "scan.h" nogil:
 
 
 cdef extern from "candidates.h" nogil:
-    const int MR_UNMADE, MR_VALID, MR_MORE_BUCKETS, MR_LANES
+    const int MR_UNMADE, MR_VALID, MR_MORE_BUCKETS
 
     ctypedef struct mr_bucket_key:
         int32_t size
@@ -274,7 +276,7 @@ cdef extern from "candidates.h" nogil:
     size_t mr_candidates_layout(mr_candidates* candidates, char* memory, int32_t stride)
     int mr_candidates_build(mr_candidates* candidates, const mr_changes* changes, int32_t* lanes,
                             uint8_t* seen)
-    int mr_scan_decide(mr_candidates* room, const mr_search* search, int32_t start, int32_t wanted, int heap,
+    int mr_scan_decide(mr_candidates* room, const mr_local* local, int32_t start, int32_t wanted, int heap,
                        mr_decision* decision)
     void mr_candidates_refresh(mr_candidates* candidates, int32_t position)
     void mr_candidates_follow(mr_candidates* candidates, const mr_changes* changes)

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.core._kernels import ffi, lib
 from tests.core.kernel_world import DEFAULT_FILTERS, DEFAULT_SCORES, World
@@ -28,7 +28,7 @@ COLUMNS = (
     *("nonzero_free_cpu", "nonzero_free_memory", "per_cpu", "per_memory"),
 )
 SHARES = (
-    *("zero_cpu_share", "zero_memory_share", "used_cpu_share", "used_memory_share"),
+    *("nonzero_cpu_share", "nonzero_memory_share", "half_cpu_share", "half_memory_share"),
     *("cpu_share", "memory_share"),
 )
 
@@ -115,18 +115,21 @@ def make_shape(random: Random) -> Shape:
 def make_search(world: World, rows: list[Row], shape: Shape, plan: Any) -> Any:
     """A search over the rows in their order, with columns written row by row."""
     n = len(rows)
+    room = n + lib.MR_LANES  # whole blocks
     cluster, columns, search = (
         world.cluster(rows, SIZES, 10),
         world.new("mr_columns *"),
         world.new("mr_search *"),
     )
     for name in COLUMNS:
-        setattr(columns, name, world.new(f"double[{n}]"))
+        setattr(columns, name, world.new(f"double[{room}]"))
     for name in ("balanced", "slots", "fixed", "free_milli", "free_kib"):
-        setattr(columns, name, world.new(f"int32_t[{n}]"))
+        setattr(columns, name, world.new(f"int32_t[{room}]"))
     for name in SHARES:
-        setattr(columns, name, world.new(f"float[{n}]"))
-    columns.slow = world.new(f"uint8_t[{n}]")
+        setattr(columns, name, world.new(f"float[{room}]"))
+    columns.slow = world.new(f"uint8_t[{room}]")
+    for at in range(n, room):
+        columns.free_milli[at] = lib.MR_NO_SLOT
     for at in range(n):
         lib.mr_columns_set(columns, at, ffi.addressof(cluster.ledger), cluster.taint_set, at)
     passes = [taint >= 0 for taint in shape.taints]
@@ -140,6 +143,13 @@ def make_search(world: World, rows: list[Row], shape: Shape, plan: Any) -> Any:
     search.has_images = any(image in dict(row.images) for row in rows for image in shape.images)
     world.number_symbols(cluster)
     return search
+
+
+def statics_of(world: World, search: Any) -> Any:
+    """The positions that the filters by names, labels and taints pass, as bits, and a word more."""
+    bits = world.new(f"uint64_t[{search.n // lib.MR_LANES + 2}]")
+    lib.mr_static_lanes(search, bits)
+    return bits
 
 
 def read(search: Any) -> Any:
@@ -190,38 +200,59 @@ def test_fused_lanes(seed: int, difference: bool, names_node: bool) -> None:
         assert (out[lane], lib.mr_local_lane(search, read(search), first + lane)) == (expected,) * 2
 
 
+def blocks_of(world: World, local: Any, n: int) -> Any:
+    """The blocks of a list of that length."""
+    out, blocks = world.new("mr_blocks *"), -(-n // lib.MR_LANES)
+    out.totals = world.new(f"int16_t[{blocks * lib.MR_LANES}]")
+    out.largest = world.new(f"int16_t[{blocks}]")
+    out.fits, out.tops = world.new(f"uint64_t[{blocks}]"), world.new(f"uint64_t[{blocks}]")
+    lib.mr_bound_blocks(local, 0, blocks, out)
+    return out
+
+
 @settings(deadline=None, max_examples=150)
-@given(st.integers(0, 2**64), st.booleans())
-def test_bounds(seed: int, difference: bool) -> None:
-    """Never below the exact totals; feasible where these are."""
+@given(st.integers(0, 2**64), st.booleans(), st.integers(1, lib.MR_BLOCK))
+def test_bounds(seed: int, difference: bool, n: int) -> None:
+    """Never below the exact totals; feasible where these are, and nowhere behind the list."""
     random = Random(seed)
     world, shape = World(), make_shape(random)
-    rows = [make_row(random, shape) for _ in range(lib.MR_BLOCK)]
-    plan = world.plan(scores=make_scores(random), difference=difference)
-    search = make_search(world, rows, shape, plan)
+    plan = world.plan(
+        scores={**make_scores(random), **random.choice([{}, DEFAULT_SCORES])}, difference=difference
+    )
+    search = make_search(world, [make_row(random, shape) for _ in range(n)], shape, plan)
     if random.random() < 0.5:
-        search.static_ok = world.new(f"uint8_t[{lib.MR_BLOCK}]")
-        lib.mr_static_lanes(search, search.static_ok)
-    local, exact, bounds = read(search), *(ffi.new(f"int32_t[{lib.MR_BLOCK}]") for _ in range(2))
-    first = random.randrange(200)
-    count = lib.mr_fused_block(search, local, first, lib.MR_BLOCK - first, exact)
-    local.bounds = 1
-    assert lib.mr_fused_block(search, local, first, lib.MR_BLOCK - first, bounds) == count
-    for of_row, bound in zip(exact, bounds, strict=True):
-        assert (of_row == 0) == (bound == 0)
-        assert bound >= of_row
+        search.static_ok = statics_of(world, search)
+    local, exact = read(search), ffi.new(f"int32_t[{lib.MR_BLOCK}]")
+    assume(local.most <= lib.MR_CANDIDATE_LIMIT)
+    lib.mr_fused_block(search, local, 0, n, exact)
+    out = blocks_of(world, local, n)
+    for block in range(-(-n // lib.MR_LANES)):
+        lanes = range(block * lib.MR_LANES, (block + 1) * lib.MR_LANES)
+        totals, true = [out.totals[at] for at in lanes], [exact[at] for at in lanes]
+        if any(total < 0 for total in true):  # of a slow row
+            assert out.largest[block] == lib.MR_OUT_OF_RANGE
+            continue
+        assert [total > 0 for total in totals] == [total > 0 for total in true]
+        assert all(bound >= total for bound, total in zip(totals, true, strict=True))
+        assert out.largest[block] == max(totals)
+        assert out.fits[block] == sum(1 << at for at, total in enumerate(totals) if total)
+        largest = [at for at, total in enumerate(totals) if total and total == max(totals)]
+        assert out.tops[block] == sum(1 << at for at in largest)
 
 
-@given(st.integers(1, 2**31), st.integers(-1100, 1100), st.integers(0, 2**40))
-def test_memory_fits_to_the_byte(kib: int, spare: int, used: int) -> None:
-    """Whole KiB are compared as such, where they fit 32 bits; what is free need not be whole."""
-    world = World()
-    shape = Shape((0, kib * 1024), (0, 0), (0, 0))
-    rows = [Row((100, max(used + kib * 1024 + more, 1), 0, used, 0, 0), pods_max=1) for more in (spare, 0)]
+@given(
+    st.integers(1, 2**31), st.integers(-1100, 1100), st.integers(0, 2**40), st.sampled_from([0, 0, 1, 1023])
+)
+def test_memory_fits_to_the_byte(kib: int, spare: int, used: int, odd: int) -> None:
+    """Whole KiB are compared as such, where they fit 32 bits; neither side need be whole."""
+    world, request = World(), kib * 1024 + odd
+    shape = Shape((0, request), (0, 0), (0, 0))
+    rows = [Row((100, max(used + request + more, 1), 0, used, 0, 0), pods_max=1) for more in (spare, 0)]
     search = make_search(world, rows, shape, world.plan())
     out = ffi.new(f"int32_t[{lib.MR_BLOCK}]")
     assert lib.mr_fused_block(search, read(search), 0, 2, out) == (spare >= 0) + 1
     assert (out[0] > 0, out[1] > 0) == (spare >= 0, True)
+    assert blocks_of(world, read(search), 2).fits[0] == (spare >= 0) + 2
 
 
 @settings(deadline=None, max_examples=150)
@@ -233,8 +264,7 @@ def test_codes_of_blocks(seed: int, unresolvable: bool) -> None:
     rows = [make_row(random, shape) for _ in range(lib.MR_BLOCK)]
     search = make_search(world, rows, shape, world.plan(unresolvable=unresolvable))
     if random.random() < 0.5:
-        search.static_ok = world.new(f"uint8_t[{lib.MR_BLOCK}]")
-        lib.mr_static_lanes(search, search.static_ok)
+        search.static_ok = statics_of(world, search)
     first, codes = random.randrange(200), ffi.new(f"uint8_t[{lib.MR_BLOCK}]")
     lib.mr_status_block(search, read(search), first, lib.MR_BLOCK - first, codes)
     for lane, code in enumerate(codes[0 : lib.MR_BLOCK - first]):
@@ -252,12 +282,12 @@ def test_nothing_is_written_behind_the_end() -> None:
     shape = Shape((1, 1), (1, 1))
     search = make_search(world, [*rows, Row((1, 1, 9, 9, 9, 9))], shape, world.plan())
     search.n, search.pod.terms = 10, world.new("mr_terms *")
-    codes, ok = ffi.new("uint8_t[11]"), ffi.new("uint8_t[11]", b"\7" * 11)
+    codes, ok = ffi.new("uint8_t[11]"), ffi.new("uint64_t[2]", [7, 7])
     lib.mr_status_block(search, read(search), 0, 10, codes)
     assert list(codes) == [0] * 11
     search.pod.node_name = world.symbol("n0")
     lib.mr_static_lanes(search, ok)
-    assert list(ok) == [1] * 10 + [7]
+    assert list(ok) == [2**10 - 1, 7]
 
 
 @pytest.mark.parametrize(
@@ -331,7 +361,7 @@ def test_scan(seed: int, n: int, is_narrow: bool) -> None:
         few = random.randrange(1, min(n, 100) + 1)
         wanted = random.choice([1, n, n + 1, random.randrange(1, n + 1), few])
         search.threads = random.choice([1, 2, 5])  # for any number of nodes
-        assert lib.mr_scan_decide(room, search, start, wanted, heap, decision) == (search.threads > 1)
+        assert lib.mr_scan_decide(room, read(search), start, wanted, heap, decision) == (search.threads > 1)
         search.threads = 1
         chosen = decision.position, decision.looked_at, decision.feasible
         assert chosen == found_by_search(world, search, start, wanted, heap)

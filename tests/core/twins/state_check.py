@@ -24,6 +24,7 @@ from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 
 EXACT = 2**53
+BLOCK = 64  # positions
 PRESENT, UNSCHEDULABLE, WIDE, SLOW = 1, 4, 8, 16
 FEATURES = {"RestartAllContainersOnContainerExits": 32, "UserNamespacesHostNetworkSupport": 64}
 ASSUMED, ADDED = 1, 2
@@ -225,14 +226,19 @@ def check_view(state: ClusterState, twin: StateTwin) -> None:
 
 
 def check_shares(row: Any, is_slow: bool, shares: list[Any], free: list[Any]) -> None:
-    """Percentages of allocatable in single precision; free millicores and KiB, rounded down and saturated."""
+    """Percentages of allocatable in single precision; free millicores and KiB, rounded down and saturated.
+
+    The least number of millicores says that no slot is free.
+    """
     cpu, memory = (0.0 if is_slow else 100.0 / float(row[f"alloc_{of}"]) for of in ("cpu", "memory"))
-    expected = [cpu * (row["alloc_cpu"] - row["nonzero_cpu"])]
-    expected += [memory * (row["alloc_memory"] - row["nonzero_memory"])]
-    expected += [cpu * row["req_cpu"], memory * row["req_memory"], cpu, memory]
+    expected = [cpu * row["nonzero_cpu"], memory * row["nonzero_memory"]]
+    expected += [cpu * row["req_cpu"] / 2, memory * row["req_memory"] / 2, cpu, memory]
     assert_equal("shares", shares, [np.float32(share) for share in expected])
     amounts = row["alloc_cpu"] - row["req_cpu"], (row["alloc_memory"] - row["req_memory"]) // 1024
-    assert_equal("free", free, [min(max(int(amount), -(2**31)), 2**31 - 1) for amount in amounts])
+    wanted = [min(max(int(amount), 1 - 2**31), 2**31 - 1) for amount in amounts]
+    if row["pods"] >= row["pods_max"]:
+        wanted[0] = -(2**31)
+    assert_equal("free", free, wanted)
 
 
 def check_columns(state: ClusterState) -> None:
@@ -246,6 +252,9 @@ def check_columns(state: ClusterState) -> None:
     free = [values(buffer, "i4", size) for buffer in memory[19:21]]
     slow = values(memory[21], "u1", size)
     taints = values(inside(state.table)["taint_set"], "i4", state.table.used)
+    if order:
+        behind = values(memory[19], "i4", size + BLOCK)[size:]
+        assert_equal("free behind the list", set(behind), {-(2**31)})
     for at, row in enumerate(order):
         r = row_array(state)[row]
         is_slow = bool(r["flags"] & SLOW)

@@ -14,6 +14,7 @@ cdef struct Undo:  # an array of which a transaction saves items before a placem
 
 cdef struct ClassSearch:  # what placing pods of a class without Python reads
     mr_search search
+    mr_local local             # of `search`, if `by_totals`
     const mr_shape* shape
     mr_candidates* candidates  # NULL: no candidates are cached
     mr_matched** counted       # the counts that include pods of the class; NULL at the end

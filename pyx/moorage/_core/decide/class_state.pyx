@@ -133,7 +133,7 @@ cdef class ClassState:
         self.counted = Buffer(journal, sizeof(void*), 0)  # most classes need few of these
         self.undo = Buffer(journal, sizeof(Undo), 0)
         self.verdicts = Buffer(journal, sizeof(uint64_t), 0)
-        self.named = Buffer(journal, 1, 0)
+        self.named = Buffer(journal, sizeof(uint64_t), 0)
         self.named_by = -1
         self.order = Buffer(journal, sizeof(int32_t), 0)
 
@@ -200,10 +200,10 @@ cdef class ClassState:
         elif self.named_state == NOT_CACHED:
             self.named_state = CACHED if mr_asks_for_statics(search) else NOT_NEEDED
             if self.named_state == CACHED:
-                self.named.reserve(search.n + 1)
-                mr_static_lanes(search, <uint8_t*>self.named.data)
+                self.named.reserve(search.n // MR_LANES + 2)
+                mr_static_lanes(search, <uint64_t*>self.named.data)
         if self.named_state == CACHED:
-            search.static_ok = <const uint8_t*>self.named.data
+            search.static_ok = <const uint64_t*>self.named.data
 
     cdef int copy_order(self, mr_search* search) except -1:
         """Copy the list of searched nodes, which the next search of the profile overwrites."""

@@ -506,6 +506,8 @@ cdef class Decider:
         class_state.c.wanted = _wanted(self)
         is_fixed = self.tie_break != RANDOM and class_state.c.search.n
         class_state.c.by_totals = is_fixed and mr_scan_suits(&self.search.search)
+        if class_state.c.by_totals:
+            mr_local_read(&class_state.c.local, &class_state.c.search)
         class_state.c.candidates = NULL
         if is_fixed and self.keeps_candidates and not self.search.in_placement \
                 and mr_candidates_suit(&self.search.search):
@@ -628,7 +630,7 @@ cdef int32_t _decide_by_totals(Decider decider, ClassSearch* class_search) noexc
     cdef mr_decision decision
     decider.search.listing.scan_columns()
     decider.search.found.parallel += mr_scan_decide(
-        &decider.scan.c, &class_search.search, decider.rotation % class_search.search.n, class_search.wanted,
+        &decider.scan.c, &class_search.local, decider.rotation % class_search.search.n, class_search.wanted,
         decider.tie_break == GO_HEAP, &decision)
     decider.from_scans += 1
     return FAILED if decision.position == MR_UNDECIDED else _note(decider, &decision, class_search.search.n)

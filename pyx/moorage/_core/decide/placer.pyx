@@ -27,6 +27,8 @@ NO_SHARED_VOLUMES.pod = INT32_MAX
 cdef enum:
     FEW_NODES = 100_000  # to examine; for fewer, releasing the GIL costs more than other threads gain
     FEW_PODS = 128  # to check on one node each; the same
+    LINE = 64     # bytes
+    WINDOW = 256  # bytes of bits of 2,048 positions
 
 
 cdef struct Runs:  # the progress of a placer
@@ -55,6 +57,13 @@ cdef int32_t _until_no_row(const int32_t* rows, int32_t first, int32_t end) noex
     while at < end and rows[at] >= 0:
         at += 1
     return at
+
+
+cdef inline void _prefetch_lines(const void* first, int32_t nbytes) noexcept nogil:
+    """Prefetch some bytes."""
+    cdef int32_t line
+    for line in range((nbytes + LINE - 1) // LINE):
+        prefetch(<const char*>first + line * LINE)
 
 
 cdef class Placer:
@@ -398,10 +407,28 @@ cdef class Placer:
         cdef bint is_new = False
         while runs.at < end and not is_new and not self.decider.failed:
             runs.begin, runs.at = runs.at, min(runs.spans[0].end, end)
+            if runs.at < end:
+                self._prefetch(runs.searches[1], runs.searches[2] if runs.spans[1].end < end else NULL)
             is_new = self._place_equal(runs.searches[0], runs.spans, rows + runs.begin, runs.at - runs.begin)
             runs.searches += 1
             runs.spans += 1
         return is_new
+
+    cdef void _prefetch(self, const ClassSearch* following, const ClassSearch* later) noexcept nogil:
+        """Prefetch what the next run reads first, and of the run after it where to find that.
+
+        Of many classes in random order, what is kept is not in the processor's caches.
+        """
+        cdef int32_t start = self.decider.rotation + self.search.found.evaluated  # more or less
+        if later:
+            _prefetch_lines(later, sizeof(ClassSearch))
+        _prefetch_lines(following.shape, sizeof(mr_shape))
+        if following.candidates:
+            prefetch(&following.candidates.key.size)
+            prefetch(&following.candidates.cursor)
+        if following.search.static_ok:
+            start -= following.search.n if start >= following.search.n else 0
+            _prefetch_lines(following.search.static_ok + start // MR_LANES, WINDOW)
 
     cdef bint _handle_unschedulable(self, ClassSearch* class_search, int32_t at,
                                     object on_unschedulable) except -1:

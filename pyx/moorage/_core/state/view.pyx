@@ -15,7 +15,7 @@ import numpy as np
 from libc.string cimport memset
 
 from moorage._core.base cimport HEADER, LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog, debug_below
-from moorage._core.csrc cimport MR_PRESENT, mr_columns_set, mr_port
+from moorage._core.csrc cimport MR_LANES, MR_NO_SLOT, MR_PRESENT, mr_columns_set, mr_port
 
 cdef enum:
     DOUBLES = 10  # columns of 8 bytes
@@ -556,7 +556,7 @@ cdef int _set_positions(View view) except -1:
     cdef int32_t at
     cdef int32_t* order = <int32_t*>view.order.data
     for buffer in view.columns_memory:
-        buffer.reserve(view.size)
+        buffer.reserve(view.size + MR_LANES)  # whole blocks
     if view.is_scanned:
         _point_columns(view)
     view.position.touch_range(0, view.position.capacity)
@@ -577,6 +577,8 @@ cdef void _set_all_columns(View view) noexcept nogil:
     view.columns.n_fixed = view.columns.n_slow = 0
     for at in range(view.size):
         mr_columns_set(&view.columns, at, &view.ledger, view.taint_set, (<int32_t*>view.order.data)[at])
+    for at in range(view.size, view.size + MR_LANES if view.size else 0):
+        view.columns.free_milli[at] = MR_NO_SLOT
 
 
 cdef int _point_columns(View view) except -1:

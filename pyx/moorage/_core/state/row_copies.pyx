@@ -3,23 +3,45 @@
 An update copies the rows that the change log names since the last update.
 """
 
+from cpython.object cimport PyObject
 from fastrlock.rlock cimport lock_fastrlock, unlock_fastrlock
 from fastrlock.rlock import FastRLock
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from moorage._core.base cimport LOG_STATIC, Buffer, ChangeLog, Journal
-from moorage._core.state.ledger cimport RowPods
+from moorage._core.state.ledger cimport AHEAD, RowPods, prefetch
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.pod_spec import bound
 from moorage._core.state.cluster_state cimport ClusterState
 from moorage._core.state.view cimport View
 
 
+cdef extern from "Python.h":
+    ctypedef struct PyListObject:
+        PyObject** ob_item
+
+
 cdef struct Pair:
     char* to
     const char* origin
     Py_ssize_t size
+
+
+cdef inline void _copy_item(const Pair* pair, Py_ssize_t row) noexcept nogil:
+    """Copy one item of a column. A call of memcpy costs more than most; a constant size needs none."""
+    cdef char* to = pair.to + row * pair.size
+    cdef const char* origin = pair.origin + row * pair.size
+    if pair.size == 4:
+        memcpy(to, origin, 4)
+    elif pair.size == 8:
+        memcpy(to, origin, 8)
+    elif pair.size == 16:
+        memcpy(to, origin, 16)
+    elif pair.size == 64:
+        memcpy(to, origin, 64)
+    else:
+        memcpy(to, origin, pair.size)
 
 
 cdef class RowCopies:
@@ -109,6 +131,9 @@ cdef class RowCopies:
             for at in range(self.cursor, head):
                 if log.kind[at & (log.capacity - 1)] > LOG_STATIC:
                     continue
+                row = log.id[(at + AHEAD) & (log.capacity - 1)]  # behind the head there are older rows
+                if row < self.rows:
+                    prefetch((<PyListObject*>self.pods).ob_item[row])
                 row = log.id[at & (log.capacity - 1)]
                 # A row that the log names twice is copied once; the log can name one that is no more.
                 if row < self.rows and (<int64_t*>self.copied.data)[row] != head:
@@ -161,19 +186,11 @@ cdef class RowCopies:
 
     cdef int _copy(self, int32_t row) except -1:
         """Copy one row."""
-        cdef Pair* pair = <Pair*>self.pairs.data
         cdef NodeTable source = self.source.table
-        cdef Py_ssize_t skip
         cdef int32_t at
         cdef RowPods before = self.pods[row]
         for at in range(self.n_pairs):
-            if pair[at].size == sizeof(int32_t):  # a call of memcpy costs more than most columns
-                (<int32_t*>pair[at].to)[row] = (<int32_t*>pair[at].origin)[row]
-            elif pair[at].size == sizeof(int64_t):
-                (<int64_t*>pair[at].to)[row] = (<int64_t*>pair[at].origin)[row]
-            else:
-                skip = row * pair[at].size
-                memcpy(pair[at].to + skip, pair[at].origin + skip, pair[at].size)
+            _copy_item(<const Pair*>self.pairs.data + at, row)
         node = source.objects[row]
         if self.table.objects[row] is not node:
             self.table.objects[row] = node

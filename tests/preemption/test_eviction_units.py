@@ -167,7 +167,7 @@ def test_seen_by_a_group_priorities_follow_the_groups() -> None:
     one.client.create(group("none", 3, mode=SINGLE))
     one.sync()
     assert seen() == [(5, None), (None, None), (3, None)]
-    one.handle.shared(PodGroups)._changes[0].forget()
+    one.handle.shared(PodGroups)._followed[0].log.forget()
     assert seen() == [(5, None), (None, None), (3, None)]
 
 

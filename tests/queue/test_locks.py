@@ -41,7 +41,7 @@ def test_a_queue() -> None:
         "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
         "record_run": lambda: one.record_run(NODE_ADD, []),
         **{name: partial(getattr(one, name), NODE_ADD) for name in ("asks_by_class", "may_react")},
-        "knows_any": lambda: one.knows_any([p]),
+        "knows_any": lambda: one.knows_any([p.metadata.uid]),
         "flush_backoff_completed": one.flush_backoff_completed,
         "flush_unschedulable_left_over": one.flush_unschedulable_left_over,
         "next_event": one.next_event,

@@ -8,7 +8,7 @@ from typing import Any
 from moorage import framework as fwk
 from moorage.framework.plugin.events import COMPOSITE_POD_GROUP, POD, POD_GROUP, ActionType, on, queue_if
 from moorage.framework.plugin.group_index import PodGroups
-from moorage.framework.profiles.in_core import UnitPlugin
+from moorage.framework.profiles.in_core import UnitPlugin, gates_by_group
 from moorage.objects import AnyGroup, Pod, UnitKey, group_of
 from moorage.objects.model.pod_group import COMPOSITE
 
@@ -32,8 +32,9 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
     ) -> None:
         super().__init__(args, handle)
         # The groups that were found to be complete, and the version of `PodGroups` then.
-        self._complete, self._read = set[UnitKey](), (-1, -1, -1)
+        self._complete, self._read = set[UnitKey](), (-1, -1)
 
+    @gates_by_group
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         """Reject the pod until its group exists and has minCount pods.
 

@@ -12,9 +12,9 @@ from enum import Enum
 from typing import Any, NamedTuple, cast
 
 from moorage._core.services.backoff_queue import BackoffQueue
+from moorage._core.services.entrance import Entrance, GroupedPods
 from moorage._core.services.in_flight import InFlight, Numbers
 from moorage._core.services.queued_pods import (
-    Entrance,
     Place,
     PriorityLanes,
     QueuedPodInfo,
@@ -84,7 +84,7 @@ def alone(key: UnitKey) -> UnitKey:
     return key
 
 
-class Units:
+class Units(GroupedPods):
     """The waiting pods of each group whose pods are tried together, wherever they are in the queue.
 
     Parameters
@@ -93,41 +93,11 @@ class Units:
         False where groups are ignored (gate GenericWorkload). No pod is added then.
     top_of : callable
         Returns the group at the top of the tree that a group belongs to.
-
-    Attributes
-    ----------
-    members : dict of (str, str) to dict
-        Key of a group to its pods by UID.
     """
 
     def __init__(self, is_on: bool, top_of: TopOf) -> None:
-        self.is_on, self.top_of = is_on, top_of
-        self.members: dict[UnitKey, dict[str, QueuedPodInfo]] = {}
-
-    def enter(self, info: QueuedPodInfo) -> None:
-        """Add a pod that enters the queue, if it belongs to a group; set its `unit`.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
-        key = group_of(info.pod)
-        info.unit = None if key is None else self.top_of(key)
-        if info.unit is not None:
-            self.members.setdefault(info.unit, {})[info.uid] = info
-
-    def leave(self, info: QueuedPodInfo) -> None:
-        """Remove a pod of a group that leaves the queue; its `unit` stays set.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
-        assert info.unit is not None
-        members = self.members[info.unit]
-        del members[info.uid]
-        if not members:
-            del self.members[info.unit]
+        super().__init__(top_of)
+        self.is_on = is_on
 
     def regroup(self, keys: Iterable[UnitKey]) -> None:
         """Find the groups of waiting pods anew, after a change of the trees of groups.
@@ -173,9 +143,11 @@ class Units:
         return sorted(members.values(), key=lambda info: info.order)
 
 
-def gate_rule(
-    plugins: Iterable[PreEnqueuePlugin],
-) -> tuple[list[str], list[Sized], list[Callable[[Pod], Status | None]]] | None:
+Asked = list[Callable[[Pod], Status | None]]
+"""PreEnqueue of several plugins."""
+
+
+def gate_rule(plugins: Iterable[PreEnqueuePlugin]) -> tuple[list[str], list[Sized], Asked, Asked] | None:
     """Return what PreEnqueue reads, for `Entrance`.
 
     Parameters
@@ -184,22 +156,24 @@ def gate_rule(
 
     Returns
     -------
-    tuple of lists of str, of containers and of callables, or None
+    tuple of lists of str, of containers and twice of callables, or None
         None if one of the plugins is not the library's, whose calls are observed.
     """
     fields: list[str] = []
     held: list[Sized] = []
-    asked: list[Callable[[Pod], Status | None]] = []
+    asked: Asked = []
+    asked_by_group: Asked = []
     for plugin in plugins:
         gates = getattr(plugin.pre_enqueue, "gates_only_with", None)
         if gates is not None:
             fields += gates[0]
             held += [getattr(plugin, attribute) for attribute in gates[1]]
         elif plugin.in_core:
-            asked.append(plugin.pre_enqueue)
+            is_alike = getattr(plugin.pre_enqueue, "gates_by_group", False)
+            (asked_by_group if is_alike else asked).append(plugin.pre_enqueue)
         else:
             return None
-    return fields, held, asked
+    return fields, held, asked, asked_by_group
 
 
 class Places:
@@ -389,10 +363,12 @@ class Places:
             Whether a pod is now in the active queue that was not.
         """
         self.changes += 1
-        moved, enter = False, self.units.enter if self.units.is_on else None
+        moved, grouped = False, self.units if self.units.is_on else None
         while True:
             before = self.active.size
-            added, info = self._entrance.admit(infos, self.infos, self.active, self._numbers, self.now, enter)
+            added, info = self._entrance.admit(
+                infos, self.infos, self.active, self._numbers, self.now, grouped
+            )
             moved |= added
             if self.incoming is not None and added:
                 self.incoming["active", label] += self.active.size - before
@@ -504,7 +480,7 @@ class Places:
             self.unschedulable,
             self.backoff,
             self._entrance if self.pop_from_backoff else None,
-            self.units.enter,
+            self.units,
             self._numbers,
             self.now,
         )

@@ -318,12 +318,11 @@ class SchedulingQueue:
             for info in entries_of(infos, pods):
                 self._places.leave(info)
 
-    def knows_any(self, pods: Iterable[Pod]) -> bool:
-        """Whether one of some pods is in the queue, in flight or nominated."""
+    def knows_any(self, uids: Sequence[str]) -> bool:
+        """Whether one of some pods, by their UIDs, is in the queue, in flight or nominated."""
         with self._lock:
-            known, nominated, flying = self._places.infos, self.nominator.nodes, self._in_flight
-            uids = [pod.metadata.uid for pod in pods]
-            return any(uid in known or uid in nominated or uid in flying for uid in uids)
+            known = self._places.infos.keys(), self.nominator.nodes.keys()
+            return not all(one.isdisjoint(uids) for one in known) or any(map(self._in_flight.get, uids))
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods to the active queue, regardless of hints and backoff.

@@ -281,10 +281,10 @@ class PodHandler:
         -------
         Pod or None
         """
-        latest = self.current(pod)
+        latest = self.indexer.get(pod.key)
         if latest is None or latest.spec.node_name or latest.metadata.uid != pod.metadata.uid:
             return None
-        return latest
+        return None if latest.status.phase in FINISHED else latest
 
     def deleted_or_bound(self, infos: Mapping[str, QueuedPodInfo]) -> dict[str, QueuedPodInfo]:
         """Select the pods that are deleted or have a node, as far as informers know.
@@ -458,7 +458,7 @@ class PodHandler:
             found = preemptions(self.cache.state, notices, written) if written else []
         if not found or len(found) != len(returns) or queue.has_unschedulable or self.others:
             return 0
-        if queue.knows_any(deletion.likeness for evicted, _ in found for _, deletion in evicted):
+        if queue.knows_any([last.likeness.metadata.uid for evicted, _ in found for _, last in evicted]):
             return 0
         done = self._back_off(list(returns.values()), [own.known for _, own in found])
         for at, ((uid, one), (evicted, own)) in enumerate(zip(list(returns.items()), found, strict=True)):

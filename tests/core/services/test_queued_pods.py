@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from tests.core.make import pod
 
+from moorage._core.services.entrance import Entrance, GroupedPods
 from moorage._core.services.in_flight import InFlight
 from moorage._core.services.queued_pods import (
     CreationClock,
-    Entrance,
     KeyedHeap,
     Place,
     PriorityLanes,
@@ -24,7 +24,9 @@ from moorage._core.services.queued_pods import (
 )
 from moorage.framework import Code, Status
 from moorage.framework.plugin.events import NODE_ADD
-from moorage.objects.model.pod import PodSchedulingGate, PodStatus
+from moorage.objects import Pod
+from moorage.objects.model.pod import PodSchedulingGate, PodSchedulingGroup, PodStatus
+from moorage.objects.model.pod_group import group_of
 from moorage.scheduler.queueing import seconds
 
 
@@ -168,9 +170,10 @@ def admit(
 ) -> tuple[bool, str | None, list[str]]:
     """Whether pods were added, the name of the first that was not, and the names of the pods in the queue."""
     lanes, there = PriorityLanes(), {} if waiting is None else waiting
-    grouped: list[QueuedPodInfo] = []
-    added, info = entrance.admit(iter(infos), there, lanes, count(7), lambda: 2.5, grouped.append)
-    assert grouped == list(lanes)
+    grouped = GroupedPods(lambda key: (key[0], f"top of {key[1]}"))
+    added, info = entrance.admit(iter(infos), there, lanes, count(7), lambda: 2.5, grouped)
+    in_groups = [name for one in grouped.members.values() for name in names(one.values())]
+    assert sorted(in_groups) == sorted(one.pod.name for one in lanes if group_of(one.pod) is not None)
     for number, other in enumerate(lanes):
         assert (other.place, other.order, other.initial_attempt_timestamp) == (Place.ACTIVE, 7 + number, 2.5)
         assert there[other.pod.metadata.uid] is other
@@ -180,7 +183,8 @@ def admit(
 def test_pods_enter_up_to_the_first_that_may_not() -> None:
     held: set[str] = set()
     asked: dict[str, Status] = {}
-    rules = {"": (("scheduling_gates",), (held,), (lambda pod: asked.get(pod.name),)), "other": None}
+    ask = (lambda pod: asked.get(pod.name),)
+    rules = {"": (("scheduling_gates",), (held,), ask, ()), "other": None}
     nominated: dict[str, str] = {}
     entrance = Entrance(rules, nominated)
     a, b = entry("a"), entry("b")
@@ -202,6 +206,26 @@ def test_pods_enter_up_to_the_first_that_may_not() -> None:
     asked.clear()
     nominated["x"] = "m"
     assert admit(entrance, a) == (False, "a", [])
+
+
+def test_the_pods_of_a_group_are_asked_about_once() -> None:
+    refused: set[str] = set()
+    asked: list[str] = []
+
+    def ask(pod: Pod) -> Status | None:
+        asked.append(pod.name)
+        return Status(Code.UNSCHEDULABLE) if pod.name in refused else None
+
+    entrance = Entrance({"": ((), (), (), (ask,)), "other": ((), (), (), (ask,))}, {})
+    a, b, c, d = (
+        QueuedPodInfo(pod(name, scheduling_group=PodSchedulingGroup(group), scheduler_name=scheduler))
+        for name, group, scheduler in (("a", "g", ""), ("b", "g", ""), ("c", "h", ""), ("d", "g", "other"))
+    )
+    assert admit(entrance, a, b, entry("e"), c, d) == (True, None, ["a", "b", "e", "c", "d"])
+    assert asked == ["a", "c", "d"]  # no pod without a group, and each name and group once
+    refused.add("b")
+    assert admit(entrance, b, a) == (False, "b", [])
+    assert a.unit == ("default", "top of g")
 
 
 # ---- in flight ---------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ import numpy.typing as npt
 
 from moorage._core.base.watch_events import Notice
 from moorage._core.services.backoff_queue import BackoffQueue
-from moorage._core.services.queued_pods import Entrance, Place, QueuedPodInfo
+from moorage._core.services.entrance import Entrance, GroupedPods
+from moorage._core.services.queued_pods import Place, QueuedPodInfo
 from moorage._core.services.unschedulable_pods import UnschedulablePods
 from moorage.framework import ClusterEvent
 from moorage.objects import Pod
@@ -58,7 +59,7 @@ class InFlight:
         unschedulable: UnschedulablePods,
         backoff: BackoffQueue,
         entrance: Entrance | None,
-        enter: Callable[[QueuedPodInfo], None],
+        grouped: GroupedPods,
         numbers: Iterator[int],
         now: Callable[[], float],
     ) -> int: ...

@@ -1,8 +1,7 @@
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any, Protocol, Self
 
-from moorage.framework import Status
 from moorage.objects import Pod, UnitKey
 
 class Place(Enum):
@@ -82,24 +81,5 @@ def group_order(info: QueuedPodInfo) -> tuple[int, float, int]: ...
 
 class _Queue(Protocol):
     def add(self, info: QueuedPodInfo, /) -> None: ...
-
-class Entrance:
-    def __init__(
-        self,
-        rules: Mapping[
-            str, tuple[Sequence[str], Sequence[Sized], Sequence[Callable[[Pod], Status | None]]] | None
-        ],
-        nominated: dict[str, str],
-    ) -> None: ...
-    def passes(self, pod: Pod) -> bool: ...
-    def admit(
-        self,
-        infos: Iterator[QueuedPodInfo],
-        waiting: dict[str, QueuedPodInfo],
-        queue: _Queue,
-        numbers: Iterator[int],
-        now: Callable[[], float],
-        enter: Callable[[QueuedPodInfo], None] | None,
-    ) -> tuple[bool, QueuedPodInfo | None]: ...
 
 class Lane: ...

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 from moorage._core.base.fields import unfinished_group_of
 from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey
@@ -50,6 +51,57 @@ class Whole:
     lowest_priority: float = math.inf
 
 
+def _are_alike(group: AnyGroup | None, other: AnyGroup | None) -> bool:
+    """Whether two states of a group, None for none, differ at most in status and resource version."""
+    if group is other or group is None or other is None:
+        return group is other
+    one, two = group.metadata, other.metadata
+    is_same = one.uid == two.uid and one.creation_timestamp == two.creation_timestamp
+    return is_same and group.api_version == other.api_version and group.spec == other.spec
+
+
+class FollowedGroups:
+    """The groups of one kind, without what conditions and the resource version change.
+
+    Parameters
+    ----------
+    indexer : Indexer
+        Of the groups.
+
+    Attributes
+    ----------
+    log : KeyLog
+        Of their changes, those of conditions included.
+    """
+
+    def __init__(self, indexer: Any) -> None:
+        self._indexer, self.log = indexer, indexer.follow()
+        self._read = -1
+        self._known: dict[str, AnyGroup] = {}
+
+    def changed(self) -> list[str] | None:
+        """Return the keys of the groups that came, went or got another specification since the last call.
+
+        Returns
+        -------
+        list of str or None
+            None where any group may have.
+        """
+        keys, self._read = self.log.since(self._read), self.log.head
+        if keys is None:
+            self._known = {group.key: group for group in self._indexer.likenesses()}
+            return None
+        found: list[str] = []
+        for key, group in zip(keys, self._indexer.likenesses_of(keys), strict=True):
+            if not _are_alike(self._known.get(key), group):
+                found.append(key)
+            if group is not None:
+                self._known[key] = group
+            else:
+                self._known.pop(key, None)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class GroupTree:
     """A pod group, or a composite one with the groups in it.
@@ -58,13 +110,15 @@ class GroupTree:
     ----------
     key : UnitKey
     group : PodGroup or CompositePodGroup or None
-        None where no object has the key.
+        Its conditions and resource version may be of an earlier state. None where no object has the key.
     children : tuple of GroupTree
         The groups of a composite group, the oldest first.
     leaves : tuple of UnitKey
         The keys of the pod groups, in order.
     is_bound : bool
         Whether the group, or one below it, is bound to a topology.
+    priorities : frozenset of int
+        Those of the group and of all groups below it.
     """
 
     key: UnitKey
@@ -72,9 +126,14 @@ class GroupTree:
     children: tuple[GroupTree, ...] = ()
     leaves: tuple[UnitKey, ...] = field(init=False)
     is_bound: bool = field(init=False)
+    priorities: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
         is_bound = self.group is not None and bool(self.group.topology_keys)
+        own = () if self.group is None else (self.group.spec.priority or 0,)
+        object.__setattr__(
+            self, "priorities", frozenset(own).union(*[child.priorities for child in self.children])
+        )
         object.__setattr__(self, "is_bound", is_bound or any(child.is_bound for child in self.children))
         below = chain.from_iterable(child.leaves for child in self.children)
         object.__setattr__(self, "leaves", tuple(below) if is_composite(self.key) else (self.key,))
@@ -127,22 +186,41 @@ class PodGroups:
         self._pods.add_index(INDEX, unfinished_group_of, is_lasting=True)
         self._groups.add_index(CHILDREN, _by_parent, is_lasting=True)
         self._composites.add_index(CHILDREN, _by_parent, is_lasting=True)
-        self._changes = self._groups.follow(), self._composites.follow()
+        self._followed = FollowedGroups(self._groups), FollowedGroups(self._composites)
+        self._heads = -1, -1
+        self._version = 0
         self._for_pods = self._for_groups = Whole()
         self._lowest = math.inf
-        self._priorities: dict[UnitKey, int | None] = {}  # of pod groups, as of the change `_priorities_read`
-        self._priorities_read = 0
-        self._read = self._trees_read = -1, -1
-        self._complete: dict[UnitKey, bool] = {}  # as of the change `_completed` of pods and `_trees_read`
+        self._priorities: dict[UnitKey, int | None] = {}  # of pod groups that have not changed since
+        self._read = -1  # the version of `_for_pods`, `_for_groups` and `_lowest`
+        self._complete: dict[UnitKey, bool] = {}  # as of the change `_completed` of pods and of `_version`
         self._completed = -1
-        self._trees: dict[UnitKey, GroupTree] = {}  # as of `_trees_read`; so are `_roots` and `_leaves`
+        self._trees: dict[UnitKey, GroupTree] = {}  # as of `_version`; so are `_roots` and `_leaves`
         self._roots: dict[UnitKey, UnitKey | None] = {}
         self._leaves: dict[UnitKey, tuple[UnitKey, ...]] = {}
 
     @property
-    def version(self) -> tuple[int, int, int]:
-        """Equal as long as no group and no pod changes."""
-        return self._changes[0].head, self._changes[1].head, self._pods.changes
+    def version(self) -> tuple[int, int]:
+        """Equal as long as no pod changes, and no group but in its conditions."""
+        self._follow()
+        return self._version, self._pods.changes
+
+    def _follow(self) -> None:
+        """Forget what was found of groups, if one has changed since in more than its conditions."""
+        groups, composites = self._followed
+        heads = groups.log.head, composites.log.head
+        if self._heads == heads:
+            return
+        self._heads = heads
+        changed, others = groups.changed(), composites.changed()
+        if changed is None:
+            self._priorities.clear()
+        for key in changed or ():
+            namespace, _, name = key.partition("/")
+            self._priorities.pop((namespace, name), None)
+        if changed is None or others is None or changed or others:
+            self._version += 1
+            self._trees, self._roots, self._leaves, self._complete = {}, {}, {}, {}
 
     def get(self, key: UnitKey) -> AnyGroup | None:
         """Return a pod group, or None if it does not exist.
@@ -198,7 +276,7 @@ class PodGroups:
         UnitKey or None
             None if the tree has no top: a group does not exist, or belongs to itself.
         """
-        self._forget_trees()
+        self._follow()
         if key not in self._roots:
             above = self.ancestors(key)
             top = above[-1] if above else key
@@ -218,7 +296,8 @@ class PodGroups:
         UnitKey
             See `root`; the group itself, where its tree has no top.
         """
-        return self.root(key) or key
+        self._follow()
+        return self._roots.get(key) or self.root(key) or key
 
     def children(self, key: UnitKey) -> list[AnyGroup]:
         """Return the groups that belong to a composite group directly.
@@ -230,10 +309,10 @@ class PodGroups:
         Returns
         -------
         list of PodGroup or CompositePodGroup
-            The oldest first, then by name.
+            The oldest first, then by name. Their conditions may be of an earlier state.
         """
-        value = "/".join(key)
-        found = [*self._groups.by_index(CHILDREN, value), *self._composites.by_index(CHILDREN, value)]
+        value, kinds = "/".join(key), (self._groups, self._composites)
+        found = [group for kind in kinds for group in kind.likenesses_by_index(CHILDREN, value)]
         return sorted(found, key=lambda group: (group.metadata.creation_timestamp or "", group.name))
 
     def tree(self, key: UnitKey) -> GroupTree:
@@ -248,19 +327,12 @@ class PodGroups:
         -------
         GroupTree
         """
-        self._forget_trees()
+        self._follow()
         known = self._trees.get(key)
         if known is None:
             children = [self.tree(child.unit) for child in self.children(key)] if is_composite(key) else ()
             known = self._trees[key] = GroupTree(key, self.get(key), tuple(children))
         return known
-
-    def _forget_trees(self) -> None:
-        """Forget what was found of trees, if a group has changed since."""
-        heads = self._changes[0].head, self._changes[1].head
-        if self._trees_read != heads:
-            self._trees_read, self._trees, self._roots, self._complete = heads, {}, {}, {}
-            self._leaves = {}
 
     def leaves(self, key: UnitKey) -> Sequence[UnitKey]:
         """Return the pod groups below a composite group, or the pod group itself.
@@ -275,7 +347,7 @@ class PodGroups:
         """
         if not is_composite(key):
             return (key,)
-        self._forget_trees()
+        self._follow()
         known = self._leaves.get(key)
         if known is None:
             known = self._leaves[key] = self._find_leaves(key)
@@ -338,14 +410,7 @@ class PodGroups:
 
     def priorities(self) -> dict[UnitKey, int | None]:
         """Return what is known by `priority_of`, of the groups that have not changed since."""
-        log = self._changes[0]
-        if self._priorities_read != log.head:
-            changed, self._priorities_read = log.since(self._priorities_read), log.head
-            if changed is None:
-                self._priorities.clear()
-            for key in changed or ():
-                namespace, _, name = key.partition("/")
-                self._priorities.pop((namespace, name), None)
+        self._follow()
         return self._priorities
 
     def priority_of(self, key: UnitKey) -> int | None:
@@ -372,10 +437,10 @@ class PodGroups:
         return self._lowest
 
     def _refresh(self) -> None:
-        heads = self._changes[0].head, self._changes[1].head
-        if self._read == heads:
+        self._follow()
+        if self._read == self._version:
             return
-        self._read = heads
+        self._read = self._version
         groups, composites = self._groups.likenesses(), self._composites.likenesses()
         both = list(chain[AnyGroup](groups, composites))
         self._lowest = min([group.spec.priority or 0 for group in both], default=math.inf)

@@ -60,6 +60,24 @@ def gates_only_with(*fields: str, held: Sequence[str] = ()) -> Callable[[Asked],
     return decorate
 
 
+def gates_by_group(pre_enqueue: Asked) -> Asked:
+    """Mark a PreEnqueue method whose answer is alike for all pods of a group, and None for pods without one.
+
+    A method that overrides a marked one is not marked.
+
+    Parameters
+    ----------
+    pre_enqueue : callable
+
+    Returns
+    -------
+    callable
+        The same.
+    """
+    pre_enqueue.gates_by_group = True  # type: ignore[attr-defined]
+    return pre_enqueue
+
+
 class NativePlugin(Plugin):
     """A plugin whose verdicts and scores are computed by kernels of the compiled core.
 

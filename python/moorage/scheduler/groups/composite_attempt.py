@@ -8,9 +8,10 @@ tried in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -36,20 +37,8 @@ ByLeaf = dict[UnitKey, list[int]]
 """Pods of a tree by pod group, as indexes."""
 
 
-def leaf_of(pod: Pod) -> UnitKey:
-    """Return the pod group of a pod that has one.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    UnitKey
-    """
-    key = group_of(pod)
-    assert key is not None
-    return key
+leaf_of = cast("Callable[[Pod], UnitKey]", group_of)
+"""Returns the pod group of a pod that has one."""
 
 
 def by_leaf(pods: Sequence[Pod]) -> ByLeaf:
@@ -65,8 +54,8 @@ def by_leaf(pods: Sequence[Pod]) -> ByLeaf:
     dict of UnitKey to list of int
     """
     found: ByLeaf = {}
-    for at, pod in enumerate(pods):
-        found.setdefault(leaf_of(pod), []).append(at)
+    for at, leaf in enumerate(map(leaf_of, pods)):
+        found.setdefault(leaf, []).append(at)
     return found
 
 
@@ -156,17 +145,19 @@ class CompositeMembers:
         for leaf in self.leaves():
             leaf.read_terms()
 
-    @contextmanager
-    def engines_in_cycle(self, evicts: bool) -> Iterator[None]:
-        """Configure the engines for the block: no remembered failures, and no PostFilter.
+    def engines_in_cycle(self, evicts: bool) -> AbstractContextManager[None]:
+        """Configure the engines for a block: no remembered failures, and no PostFilter.
 
         Parameters
         ----------
         evicts : bool
             Without effect: no pod of a composite group evicts others by itself.
+
+        Returns
+        -------
+        context manager
         """
-        with in_cycle(self.engines, False):
-            yield
+        return in_cycle(self.engines, False)
 
 
 def _members(

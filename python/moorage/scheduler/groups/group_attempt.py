@@ -8,7 +8,7 @@ and goes to the one with the best score.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -114,17 +114,19 @@ class Members:
         """The engines that schedule the members."""
         return list(dict.fromkeys([self.engine, *(segment.engine for segment in self.segments)]))
 
-    @contextmanager
-    def engines_in_cycle(self, evicts: bool) -> Iterator[None]:
-        """Configure the engines for the block: no remembered failures, and PostFilter only if `evicts`.
+    def engines_in_cycle(self, evicts: bool) -> AbstractContextManager[None]:
+        """Configure the engines for a block: no remembered failures, and PostFilter only if `evicts`.
 
         Parameters
         ----------
         evicts : bool
             Whether PostFilter may run.
+
+        Returns
+        -------
+        context manager
         """
-        with in_cycle(self.engines, evicts):
-            yield
+        return in_cycle(self.engines, evicts)
 
 
 @contextmanager

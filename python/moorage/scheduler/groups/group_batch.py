@@ -7,12 +7,13 @@ which a pod fits nowhere, is left to its own cycle.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import cast
 
 from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey
+from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
@@ -240,17 +241,13 @@ class GroupBatch:
 
     def _tree_suits(self, at: int, root: CompositePodGroup) -> bool:
         """Whether the groups of a tree succeed if all pods are placed."""
-        tree, priority = self.context.groups.tree(root.unit), root.spec.priority or 0
-        if any(one.group is not None and (one.group.spec.priority or 0) != priority for one in tree):
+        tree, shape_of = self.context.groups.tree(root.unit), self.context.cache.state.classes.shape_of
+        begin, end, scheduled = self.begin(at), self.ends[at], self.scheduled[at]
+        priorities = tree.priorities.union(shape_of(one).priority for one in self.batch.classes(begin, end))
+        if len(priorities.union(pod.spec.priority or 0 for pod in scheduled)) > 1:
             return False
-        pending, placed = dict[UnitKey, int](), dict[UnitKey, int]()
-        waiting = map(self.batch.pod, range(self.begin(at), self.ends[at]))
-        for counts, pods in ((pending, waiting), (placed, self.scheduled[at])):
-            for pod in pods:
-                if (pod.spec.priority or 0) != priority:
-                    return False
-                leaf = leaf_of(pod)
-                counts[leaf] = counts.get(leaf, 0) + 1
+        pending = Counter(map(leaf_of, map(self.batch.pod, range(begin, end))))
+        placed = Counter(map(leaf_of, scheduled))
         if tree.is_bound and not all(one.children or pending.get(one.key) for one in tree):
             return False
         return succeeds_whole(tree, pending, placed)

@@ -9,7 +9,8 @@ from libc.stdint cimport int64_t
 
 from moorage._core.base cimport STATUS, Field, Notice
 from moorage._core.services.backoff_queue cimport BackoffQueue
-from moorage._core.services.queued_pods cimport Entrance, QueuedPodInfo
+from moorage._core.services.entrance cimport Entrance, GroupedPods
+from moorage._core.services.queued_pods cimport QueuedPodInfo
 from moorage._core.services.unschedulable_pods cimport UnschedulablePods, microseconds
 from moorage._core.services.queued_pods import Place, copies_of
 
@@ -47,7 +48,7 @@ cdef int _note_rejection(QueuedPodInfo info, tuple plugins, double time, int64_t
 
 
 cdef int _enter_place(
-    QueuedPodInfo info, UnschedulablePods unschedulable, BackoffQueue backoff, enter
+    QueuedPodInfo info, UnschedulablePods unschedulable, BackoffQueue backoff, GroupedPods grouped, dict tops
 ) except -1:
     """Add a rejected pod to the unschedulable pods; one of a group to its group and the backoff queue."""
     if info.unit is None:
@@ -55,7 +56,7 @@ cdef int _enter_place(
         unschedulable.add(info)
     else:
         info.place = BACKOFF
-        enter(info)
+        grouped.enter_alike(info, tops)
         backoff.add(info)
     return 0
 
@@ -372,7 +373,7 @@ cdef class InFlight:
         UnschedulablePods unschedulable not None,
         BackoffQueue backoff not None,
         Entrance entrance,
-        enter not None,
+        GroupedPods grouped not None,
         numbers not None,
         now not None,
     ):
@@ -394,8 +395,8 @@ cdef class InFlight:
         backoff : BackoffQueue
         entrance : Entrance or None
             Tells which pods PreEnqueue passes; None where it is not run before the backoff.
-        enter : callable
-            Adds a pod to its group.
+        grouped : GroupedPods
+            Takes the pods of groups.
         numbers : iterator of int
             Numbers the entries.
         now : callable
@@ -412,6 +413,7 @@ cdef class InFlight:
         cdef Py_ssize_t at = first
         cdef tuple plugins
         cdef double time
+        groups, tops = set(), {}
         if first < 0 or not len(infos) == len(latest) == len(rejectors):
             raise ValueError("a state and rejectors of each pod are wanted, and a pod to begin with")
         try:
@@ -424,12 +426,12 @@ cdef class InFlight:
                 time, until = now(), 0
                 if info.unit is not None:
                     until = backoff.end_of(time, info.unschedulable_count + 1)
-                    if until == 0 or not (entrance is None or entrance.passes(info.pod)):
+                    if until == 0 or not (entrance is None or entrance.passes_with(info.pod, groups)):
                         break
                 _note_rejection(info, plugins, time, until)
                 info.order = next(numbers)
                 waiting[info.uid] = info
-                _enter_place(info, unschedulable, backoff, enter)
+                _enter_place(info, unschedulable, backoff, grouped, tops)
                 del self.pods[info.uid]
                 if info.cursor == end:
                     n += 1

@@ -27,10 +27,14 @@ cdef class KeyedHeap:
     cpdef QueuedPodInfo pop(self)
 
 
-cdef class Entrance:
-    cdef dict rules, nominated
-    cdef object name, fields, held, asked  # the rule of the last scheduler name
-    cdef bint is_known
+cdef class CreationClock:
+    cdef public double now
+    cdef object seconds, text
+    cdef double at  # the time of `text`, which was read last
 
-    cpdef bint passes(self, pod) except -1
-    cdef bint is_nominated(self, pod) except -1
+
+cdef class PriorityLanes:
+    cdef dict lanes
+    cdef readonly Py_ssize_t size
+
+    cpdef add(self, QueuedPodInfo info)

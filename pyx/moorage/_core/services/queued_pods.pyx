@@ -1,5 +1,5 @@
-"""The parts of the scheduling queue that every pod passes: its entry, the entrance, and the active queue in
-the order of PrioritySort. They are not thread-safe; the queue has a lock.
+"""The parts of the scheduling queue that every pod passes: its entry, and the active queue in the order of
+PrioritySort. They are not thread-safe; the queue has a lock.
 
 kube-scheduler v1.36, framework/types.go and backend/queue/active_queue.go.
 """
@@ -11,15 +11,13 @@ cimport cython
 from libc.math cimport INFINITY, NAN, isnan
 from libc.stdint cimport int64_t
 
-from moorage._core.base cimport METADATA, SPEC, STATUS, UID, Field
+from moorage._core.base cimport METADATA, SPEC, UID, Field
 
 cdef enum:
     SPARE = 32  # so many removed pods stay in a lane or a heap of any size
 
 cdef frozenset NO_PLUGINS = frozenset()
-cdef tuple NO_RULE = ((), (), ())
-cdef Field PRIORITY = Field("priority"), SCHEDULER_NAME = Field("scheduler_name")
-cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
+cdef Field PRIORITY = Field("priority")
 cdef Field CREATION_TIMESTAMP = Field("creation_timestamp")
 
 
@@ -235,10 +233,6 @@ cdef class CreationClock:
     now : float
         Seconds since 1970.
     """
-
-    cdef public double now
-    cdef object seconds, text
-    cdef double at  # the time of `text`, which was read last
 
     def __init__(self, seconds not None):
         self.seconds = seconds
@@ -465,9 +459,6 @@ cdef class PriorityLanes:
         The number of pods.
     """
 
-    cdef dict lanes
-    cdef readonly Py_ssize_t size
-
     def __cinit__(self):
         self.lanes = {}
 
@@ -624,27 +615,28 @@ cdef class PriorityLanes:
                 if members is None:
                     break
                 for info in members:
-                    self._take(lane, info)
+                    _take(self, lane, info)
                 infos += members
             else:
-                self._take(lane, info)
+                _take(self, lane, info)
                 infos.append(info)
         if not lane.size:
             del self.lanes[priority]
         return infos
 
-    cdef int _take(self, Lane lane, QueuedPodInfo info) except -1:
-        """Remove a pod. `lane` stays, even without pods."""
-        if lane.size and lane.peek() is info:
-            lane.pop()
-            lane.size -= 1
-            self.size -= 1
-        elif self.lanes[_priority(info)] is lane:
-            lane.remove(info)
-            self.size -= 1
-        else:
-            self.remove(info)
-        return 0
+
+cdef int _take(PriorityLanes lanes, Lane lane, QueuedPodInfo info) except -1:
+    """Remove a pod. `lane` stays, even without pods."""
+    if lane.size and lane.peek() is info:
+        lane.pop()
+        lane.size -= 1
+        lanes.size -= 1
+    elif lanes.lanes[_priority(info)] is lane:
+        lane.remove(info)
+        lanes.size -= 1
+    else:
+        lanes.remove(info)
+    return 0
 
 
 cdef list _leave_together(dict groups, unit):
@@ -693,104 +685,3 @@ def group_order(QueuedPodInfo info not None):
     (int, float, int)
     """
     return -_priority(info), 0.0 if isnan(info.first_ready) else info.first_ready, info.order
-
-
-cdef class Entrance:
-    """Admits the new pods that certainly enter the active queue, and are not nominated.
-
-    Parameters
-    ----------
-    rules : dict
-        By scheduler name, whether PreEnqueue may reject a pod: names of fields of spec, and containers, all
-        of which are empty for a pod that passes, and functions that return None for it; None where it is not
-        known. A pod of a name that is not here passes.
-    nominated : dict
-        The nominations of all pods, by UID.
-    """
-
-    def __init__(self, dict rules not None, dict nominated not None):
-        self.rules = {
-            name: rule and (tuple([Field(field) for field in rule[0]]), tuple(rule[1]), tuple(rule[2]))
-            for name, rule in rules.items()
-        }
-        self.nominated = nominated
-
-    cpdef bint passes(self, pod) except -1:
-        """Whether PreEnqueue certainly passes a pod.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        bool
-            False where it is not known.
-        """
-        cdef Field field
-        spec = SPEC.of(pod)
-        name = SCHEDULER_NAME.of(spec)
-        if name is not self.name:
-            rule = self.rules.get(name, NO_RULE)
-            self.name, self.is_known = name, rule is not None
-            self.fields, self.held, self.asked = rule or NO_RULE
-        if not self.is_known:
-            return False
-        for field in <tuple>self.fields:
-            if field.of(spec):
-                return False
-        for container in <tuple>self.held:
-            if container:
-                return False
-        for ask in <tuple>self.asked:
-            if ask(pod) is not None:
-                return False
-        return True
-
-    cdef bint is_nominated(self, pod) except -1:
-        """Whether a pod, or any other one, is nominated."""
-        return bool(self.nominated) or bool(NOMINATED_NODE_NAME.of(STATUS.of(pod)))
-
-    def admit(self, infos, dict waiting not None, queue not None, numbers not None, now not None, enter):
-        """Add new pods to the active queue, up to the first that may not enter it.
-
-        Parameters
-        ----------
-        infos : iterator of QueuedPodInfo
-        waiting : dict of str to QueuedPodInfo
-            All waiting pods by UID, to which they are added.
-        queue : PriorityLanes or other queue
-            The active queue.
-        numbers : iterator of int
-            Numbers the entries.
-        now : callable
-            Returns seconds.
-        enter : callable or None
-            Adds each pod to its group; None where groups are ignored.
-
-        Returns
-        -------
-        added : bool
-            Whether a pod was added.
-        info : QueuedPodInfo or None
-            The first pod that was not added, because it waits already, or may be rejected by PreEnqueue or
-            nominated; None if all were added.
-        """
-        cdef QueuedPodInfo info
-        cdef bint added = False
-        for info in infos:
-            uid = _uid(info)
-            if uid in waiting or self.is_nominated(info.pod) or not self.passes(info.pod):
-                return added, info
-            if isnan(info.first_ready):
-                info.first_ready = (<CreationClock>now).now if type(now) is CreationClock else now()
-            info.gating_plugin, info.order, info.place = "", next(numbers), IN_ACTIVE
-            waiting[uid] = info
-            if enter is not None:
-                enter(info)
-            if type(queue) is PriorityLanes:
-                (<PriorityLanes>queue).add(info)
-            else:
-                queue.add(info)
-            added = True
-        return added, None

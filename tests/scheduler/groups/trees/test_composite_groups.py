@@ -24,7 +24,7 @@ from tests.scheduler.groups.gang_kit import (
 )
 
 from moorage.framework.plugin.group_index import GroupTree, PodGroups
-from moorage.objects.model.meta import LabelSelector, Object
+from moorage.objects.model.meta import Condition, LabelSelector, Object
 from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
 from moorage.objects.model.pod_group import (
     AllDisruptionMode,
@@ -382,6 +382,28 @@ def test_the_index_of_trees() -> None:
     scheduler.sync()
     assert sorted(groups.leaves(c)) == [g, h, ("default", "j")]
     assert sorted(groups.leaves(d)) == [g, ("default", "j")]
+
+
+def test_trees_stay_until_a_group_changes_in_more_than_its_conditions() -> None:
+    scheduler = world(composite("c", 1), gang("g", 1, "c"), gang("h", 1, "c"))
+    scheduler.sync()
+    groups, c, g = scheduler.groups, ("default", "CompositePodGroup/c"), ("default", "g")
+    before, version, priorities = groups.tree(c), groups.version, groups.priorities()
+    assert (groups.priority_of(g), before.priorities) == (0, {0})
+    store, ready = store_of(scheduler), Condition(type="PodGroupScheduled", status="False")
+    for kind in (PodGroup, CompositePodGroup):
+        store.set_condition(store.list(kind)[0], ready)
+    scheduler.sync()
+    assert groups.tree(c) is before
+    assert (groups.version, priorities) == (version, {g: 0})
+    found = store.get(PodGroup, "g", "default")
+    store.update(replace(found, spec=replace(found.spec, priority=7)))
+    scheduler.sync()
+    assert (groups.priority_of(g), groups.tree(c).priorities) == (7, {0, 7})
+    for name in ("g", "h"):
+        store.delete(PodGroup, name, "default")
+        scheduler.sync()
+    assert (groups.tree(c).leaves, groups.root(g)) == ((), None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,19 @@
+from moorage._core.services.queued_pods cimport QueuedPodInfo
+
+
+cdef class GroupedPods:
+    cdef readonly object top_of
+    cdef readonly dict members
+
+    cdef int enter_alike(self, QueuedPodInfo info, dict tops) except -1
+
+
+cdef class Entrance:
+    cdef dict rules, nominated
+    cdef object name, fields, held, asked, asked_by_group  # the rule of the last scheduler name
+    cdef bint is_known
+
+    cpdef bint passes(self, pod) except -1
+    cdef bint passes_with(self, pod, set groups) except -1
+    cdef bint group_passes(self, pod, set groups) except -1
+    cdef bint is_nominated(self, pod) except -1

@@ -1,0 +1,196 @@
+"""The entrance of the scheduling queue: what becomes of new pods, and the groups that waiting pods belong to.
+
+kube-scheduler v1.36, backend/queue/scheduling_queue.go. Not thread-safe; the queue has a lock.
+"""
+
+from libc.math cimport isnan
+
+from moorage._core.base cimport SPEC, STATUS, Field, group_of
+from moorage._core.services.queued_pods cimport CreationClock, PriorityLanes, QueuedPodInfo
+from moorage._core.services.queued_pods import Place
+
+cdef tuple NO_RULE = ((), (), (), ())
+cdef Field SCHEDULER_NAME = Field("scheduler_name"), NOMINATED_NODE_NAME = Field("nominated_node_name")
+cdef object ACTIVE = Place.ACTIVE
+
+
+cdef class GroupedPods:
+    """The waiting pods of each group whose pods are tried together, wherever they are in the queue.
+
+    Parameters
+    ----------
+    top_of : callable
+        Returns the group whose pods are tried together with those of a group.
+
+    Attributes
+    ----------
+    members : dict of (str, str) to dict
+        Key of a group to its pods by UID.
+    """
+
+    def __init__(self, top_of not None):
+        self.top_of, self.members = top_of, {}
+
+    def enter(self, QueuedPodInfo info not None):
+        """Add a pod that enters the queue, if it belongs to a group; set its `unit`.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
+        self.enter_alike(info, {})
+
+    cdef int enter_alike(self, QueuedPodInfo info, dict tops) except -1:
+        """Add a pod as `enter` does. `tops` takes what is known of groups until one of them changes."""
+        info.unit = key = group_of(info.pod)
+        if key is None:
+            return 0
+        unit = tops.get(key)
+        if unit is None:
+            unit = tops[key] = self.top_of(key)
+        info.unit = unit
+        members = self.members.get(unit)
+        if members is None:
+            members = self.members[unit] = {}
+        members[info.uid] = info
+        return 0
+
+    def leave(self, QueuedPodInfo info not None):
+        """Remove a pod of a group that leaves the queue; its `unit` stays set.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
+        members = self.members[info.unit]
+        del members[info.uid]
+        if not members:
+            del self.members[info.unit]
+
+
+cdef class Entrance:
+    """Admits the new pods that certainly enter the active queue, and are not nominated.
+
+    Parameters
+    ----------
+    rules : dict
+        By scheduler name, whether PreEnqueue may reject a pod: names of fields of spec, and containers, all
+        of which are empty for a pod that passes, functions that return None for it, and functions whose
+        answers are alike for all pods of a group, and None for pods without one; None where it is not known.
+        A pod of a name that is not here passes.
+    nominated : dict
+        The nominations of all pods, by UID.
+    """
+
+    def __init__(self, dict rules not None, dict nominated not None):
+        self.rules = {
+            name: rule and (tuple([Field(field) for field in rule[0]]), *map(tuple, rule[1:]))
+            for name, rule in rules.items()
+        }
+        self.nominated = nominated
+
+    cpdef bint passes(self, pod) except -1:
+        """Whether PreEnqueue certainly passes a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+            False where it is not known.
+        """
+        return self.passes_with(pod, set())
+
+    cdef bint passes_with(self, pod, set groups) except -1:
+        """Whether PreEnqueue certainly passes a pod, where `groups` takes the groups whose pods pass."""
+        cdef Field field
+        spec = SPEC.of(pod)
+        name = SCHEDULER_NAME.of(spec)
+        if name is not self.name:
+            rule = self.rules.get(name, NO_RULE)
+            self.name, self.is_known = name, rule is not None
+            self.fields, self.held, self.asked, self.asked_by_group = rule or NO_RULE
+        if not self.is_known:
+            return False
+        for field in <tuple>self.fields:
+            if field.of(spec):
+                return False
+        for container in <tuple>self.held:
+            if container:
+                return False
+        for ask in <tuple>self.asked:
+            if ask(pod) is not None:
+                return False
+        return not self.asked_by_group or self.group_passes(pod, groups)
+
+    cdef bint group_passes(self, pod, set groups) except -1:
+        """Whether the functions that are asked once for a group pass a pod."""
+        group = group_of(pod)
+        key = self.name, group
+        if group is None or key in groups:
+            return True
+        for ask in <tuple>self.asked_by_group:
+            if ask(pod) is not None:
+                return False
+        groups.add(key)
+        return True
+
+    cdef bint is_nominated(self, pod) except -1:
+        """Whether a pod, or any other one, is nominated."""
+        return bool(self.nominated) or bool(NOMINATED_NODE_NAME.of(STATUS.of(pod)))
+
+    def admit(
+        self,
+        infos,
+        dict waiting not None,
+        queue not None,
+        numbers not None,
+        now not None,
+        GroupedPods grouped,
+    ):
+        """Add new pods to the active queue, up to the first that may not enter it.
+
+        Parameters
+        ----------
+        infos : iterator of QueuedPodInfo
+        waiting : dict of str to QueuedPodInfo
+            All waiting pods by UID, to which they are added.
+        queue : PriorityLanes or other queue
+            The active queue.
+        numbers : iterator of int
+            Numbers the entries.
+        now : callable
+            Returns seconds.
+        grouped : GroupedPods or None
+            Takes the pods of groups; None where groups are ignored.
+
+        Returns
+        -------
+        added : bool
+            Whether a pod was added.
+        info : QueuedPodInfo or None
+            The first pod that was not added, because it waits already, or may be rejected by PreEnqueue or
+            nominated; None if all were added.
+        """
+        cdef QueuedPodInfo info
+        cdef bint added = False
+        cdef set groups = set()
+        cdef dict tops = {}
+        for info in infos:
+            uid = info.uid
+            if uid in waiting or self.is_nominated(info.pod) or not self.passes_with(info.pod, groups):
+                return added, info
+            if isnan(info.first_ready):
+                info.first_ready = (<CreationClock>now).now if type(now) is CreationClock else now()
+            info.gating_plugin, info.order, info.place = "", next(numbers), ACTIVE
+            waiting[uid] = info
+            if grouped is not None:
+                grouped.enter_alike(info, tops)
+            if type(queue) is PriorityLanes:
+                (<PriorityLanes>queue).add(info)
+            else:
+                queue.add(info)
+            added = True
+        return added, None

@@ -422,6 +422,9 @@ def test_a_condition_of_several_objects_is_one_write() -> None:
         True,
     ]
     assert store.set_condition([], ready) == []
+    other = Condition(type="Ready", status="False")
+    assert store.set_condition(store.list(Pod)[0], other, stays="True") == [True, True, True]
+    assert store.list(Pod)[1] == str(int(before) + 2)
     seen = [(event.type, event.object.name, int(event.resource_version)) for event in watch.poll()]
     first = int(before)
     assert seen == [("MODIFIED", "a", first + 1), ("MODIFIED", "c", first + 2)]

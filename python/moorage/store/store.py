@@ -443,7 +443,7 @@ class ObjectStore:
             self._changed.notify_all()
         return stored
 
-    def set_condition(self, objects: Sequence[T], condition: Condition) -> Sequence[bool]:
+    def set_condition(self, objects: Sequence[T], condition: Condition, stays: str = "") -> Sequence[bool]:
         """Set a condition of several objects, where that changes it, as one write.
 
         Parameters
@@ -453,6 +453,8 @@ class ObjectStore:
         condition : Condition
             Replaces the condition of its type, or is appended. It keeps its transition time if its status
             stays.
+        stays : str, optional
+            The status with which a condition of its type stays as it is; "" for none.
 
         Returns
         -------
@@ -460,7 +462,7 @@ class ObjectStore:
             False for an object that does not exist.
         """
         with self._lock:
-            found = self._tables.set_condition(objects, condition, _with_condition) if objects else []
+            found = self._tables.set_condition(objects, condition, _with_condition, stays) if objects else []
             self._changed.notify_all()
         return found
 

@@ -197,7 +197,7 @@ class Table(Generic[T]):
             raise refusal(pods[bound], self.objects.get(keys[bound]), nodes[bound])
 
     def set_condition(
-        self, objects: Sequence[T], condition: Condition, make: Make[T], version: int
+        self, objects: Sequence[T], condition: Condition, make: Make[T], version: int, stays: str
     ) -> list[bool]:
         """Set a condition of objects; see `ObjectMap.set_condition`.
 
@@ -208,13 +208,14 @@ class Table(Generic[T]):
         make : callable
         version : int
             The resource version of the first change.
+        stays : str
 
         Returns
         -------
         list of bool
         """
         before = len(self._events)
-        found = self.objects.set_condition(objects, condition, make, version, self._events)
+        found = self.objects.set_condition(objects, condition, make, version, self._events, stays)
         self.free(len(self._events) - before)
         return found
 
@@ -495,7 +496,9 @@ class Tables:
         self.changes += writes
         table.changes = self.changes
 
-    def set_condition(self, objects: Sequence[T], condition: Condition, make: Make[T]) -> list[bool]:
+    def set_condition(
+        self, objects: Sequence[T], condition: Condition, make: Make[T], stays: str
+    ) -> list[bool]:
         """Set a condition of objects of one kind; see `ObjectMap.set_condition`.
 
         Parameters
@@ -504,6 +507,7 @@ class Tables:
             Not empty.
         condition : Condition
         make : callable
+        stays : str
 
         Returns
         -------
@@ -511,7 +515,7 @@ class Tables:
         """
         table = self[type(objects[0])]
         with self._versions(table, len(objects)) as first:
-            return table.set_condition(objects, condition, make, first)
+            return table.set_condition(objects, condition, make, first, stays)
 
     def evict(
         self,

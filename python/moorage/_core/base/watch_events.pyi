@@ -104,6 +104,7 @@ class ObjectMap(Generic[_T]):
         make: Callable[[_T, str, Any], _T],
         version: int,
         events: list[WatchEvent[_T]],
+        stays: str = "",
     ) -> list[bool]: ...
     def evict(
         self,

@@ -63,9 +63,7 @@ def patch_groups(
         if isinstance(client, ObjectStore):
             godel = [group for group in alike if isinstance(group, PodGroup) and group.is_godel]
             others = [group for group in alike if group not in godel] if godel else alike
-            if message:
-                others = [group for group in others if not _is_scheduled(client, group, condition)]
-            client.set_condition(others, condition)
+            client.set_condition(others, condition, stays="True" if message else "")
             alike = list(godel)
         for group in alike:
             _patch(client, group, condition)
@@ -90,15 +88,6 @@ def patch_outcomes(
     """
     for message, alike in groupby(sorted(outcomes, key=itemgetter(1)), itemgetter(1)):
         patch_groups(client, [group for group, _ in alike], message, is_error, since=since)
-
-
-def _is_scheduled(client: ObjectStore, group: AnyGroup, condition: Condition) -> bool:
-    """Whether the status of a group has a condition as true, or there is no such group."""
-    try:
-        current = cast(AnyGroup, client.get(type(group), group.name, group.namespace))
-    except NotFoundError:
-        return True
-    return any(one.type == condition.type and one.status == "True" for one in current.status.conditions)
 
 
 def _patch(client: ObjectClient, group: AnyGroup, condition: Condition) -> None:

@@ -527,7 +527,8 @@ cdef class IndexedObjects:
         """Replace an object in an index; None for no object."""
         cdef OrderedMap group
         cdef tuple values = () if new is None else tuple(index.function(new))
-        for value in () if old is None else dict.fromkeys(index.function(old)):
+        cdef tuple before = () if old is None else tuple(index.function(old))
+        for value in dict.fromkeys(before) if before else ():
             if value not in values:
                 group = self.group(index, value)
                 group.drop(key, changes, index.name, value)

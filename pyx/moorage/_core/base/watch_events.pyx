@@ -529,7 +529,7 @@ cdef class ObjectMap:
             done += 1
         return done
 
-    def set_condition(self, objects, condition, make, int64_t version, list events not None):
+    def set_condition(self, objects, condition, make, int64_t version, list events not None, str stays=""):
         """Set a condition of objects where that changes it. No interrupt comes between two changes.
 
         Parameters
@@ -544,6 +544,8 @@ cdef class ObjectMap:
             The resource version of the first change; it grows by 1 with each.
         events : list of WatchEvent
             Takes an event for each changed object.
+        stays : str
+            The status with which a condition of its type stays as it is; "" for none.
 
         Returns
         -------
@@ -551,14 +553,16 @@ cdef class ObjectMap:
             Of each object, whether it existed.
         """
         cdef WatchEvent event
+        cdef str key
         cdef list found = []
         cdef Py_ssize_t first = len(events)
-        for held in [self.find(_key(obj)) for obj in objects]:  # made first, as it runs Python
+        for key, held in [(_key(obj), self.find(_key(obj))) for obj in objects]:  # made first: it runs Python
             found.append(held is not None)
-            if held is not None and _changes(CONDITIONS.of(STATUS.of(held)), condition):
+            if held is not None and _changes(CONDITIONS.of(STATUS.of(held)), condition, stays):
                 event = _deferred("MODIFIED", held, version + len(events) - first, make, condition)
+                event._key = key
                 events.append(event)
-                self.held[_key(held)] = event
+                self.held[key] = event
         return found
 
     def evict(self, pods, condition, make, remove, int64_t version, list events not None):
@@ -662,10 +666,15 @@ cdef class ObjectMap:
     cdef int _evict(self, str key, object held, bint changes, object condition, object make, object remove,
                     int64_t version, list events) except -1:
         """Change and delete an object, at a resource version that grows by the number of all events."""
+        cdef WatchEvent event
         if changes:
-            held = _deferred("MODIFIED", held, version + len(events), make, condition)
-            events.append(held)
-        events.append(_deferred("DELETED", held, version + len(events), remove, None))
+            event = _deferred("MODIFIED", held, version + len(events), make, condition)
+            event._key = key
+            events.append(event)
+            held = event
+        event = _deferred("DELETED", held, version + len(events), remove, None)
+        event._key = key
+        events.append(event)
         del self.held[key]
         return 0
 
@@ -737,11 +746,14 @@ cdef bint _may_leave_dependents(object held) except -1:
     return not hasattr(held, "metadata") or _has_owners(held) or bool(VOLUMES.of(SPEC.of(held)))
 
 
-cdef bint _changes(tuple conditions, condition) except -1:
-    """Whether a condition would change, besides its transition time if its status stays."""
+cdef bint _changes(tuple conditions, condition, str stays="") except -1:
+    """Whether a condition would change, besides its transition time if its status stays. One with the status
+    `stays` does not."""
     cdef bint keeps_time
     for one in conditions:
         if TYPE.of(one) == TYPE.of(condition):
+            if stays and CONDITION_STATUS.of(one) == stays:
+                return False
             keeps_time = CONDITION_STATUS.of(one) == CONDITION_STATUS.of(condition)
             return one != (replace(condition, last_transition_time=one.last_transition_time) if keeps_time
                            else condition)

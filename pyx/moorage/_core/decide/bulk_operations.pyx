@@ -567,10 +567,20 @@ def remove_added(ClusterState state not None, pods):
     """
     cdef int32_t number
     cdef list others = []
-    for pod in pods:
-        number = state._known(_likeness(pod))
-        if number < 0 or state.ledger.state_of(number) != ADDED:
-            others.append(pod)
-        else:
-            state._leave(number)
+    mark = None  # of one transaction, from the first pod on whose removal can run out of memory half-way
+    try:
+        for pod in pods:
+            number = state._known(_likeness(pod))
+            if number < 0 or state.ledger.state_of(number) != ADDED:
+                others.append(pod)
+                continue
+            if state._can_run_out_by(number) and mark is None:
+                mark = state.begin()
+            state._take_away(number)
+    except BaseException:
+        if mark is not None:
+            state.rollback(mark)
+        raise
+    if mark is not None:
+        state.commit(mark)
     return others

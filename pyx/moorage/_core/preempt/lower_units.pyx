@@ -14,7 +14,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t
 from libc.string cimport memset
 
 from moorage._core.base cimport METADATA, UID, allocate
-from moorage._core.csrc cimport mr_row_add_pod, mr_verdict
+from moorage._core.csrc cimport mr_row_add_pod, mr_shape, mr_verdict
 from moorage._core.decide.pod_batch cimport PodBatch
 from moorage._core.decide.search cimport Search
 from moorage._core.preempt.bound_pods cimport pods_with_numbers
@@ -76,6 +76,7 @@ cdef class LowerUnits:
     cdef ClusterState state
     cdef readonly dict wholes
     cdef readonly int32_t size
+    cdef int32_t used  # of `numbers`
     # by unit, in the order of importance: its pods in `numbers`
     cdef int32_t[::1] first, end, numbers
 
@@ -111,7 +112,7 @@ cdef class LowerUnits:
                     rank = rank if own is None else own
                 if rank >= priority:
                     pass
-                elif whole in pods_of:
+                elif whole is not None and whole in pods_of:
                     pods_of[whole][1].append(number)
                 else:
                     rank_of[n], is_alone[n], size_of[n] = rank, not symbol, 1
@@ -138,7 +139,8 @@ cdef class LowerUnits:
                 self.numbers[used] = self.state.ledger.find(UID.of(METADATA.of(pod)))
                 used += 1
         order = np.lexsort((starts[:n], -size[:n], alone[:n], -ranks[:n]))
-        self.size, self.first, self.end = n, first[order], first[order] + size[order]
+        self.size, self.used = n, used
+        self.first, self.end = first[order], first[order] + size[order]
         self.wholes = {}
         if wholes:
             self.wholes = {at: wholes[unit] for at, unit in enumerate(order.tolist()) if unit in wholes}
@@ -258,7 +260,7 @@ cdef class LowerUnits:
         IndexError
             There is no such unit.
         """
-        cdef _Room room = _Room(search, batch, pods, succeeds)
+        cdef _Room room = _Room(search, batch, pods, succeeds, self)
         cdef unsigned char[::1] is_away = bytearray(b"\1") * self.size
         cdef unsigned char[::1] is_last = bytearray(b"\1") * self.size
         cdef int32_t at
@@ -302,17 +304,34 @@ cdef class _Room:
     cdef Shape shape
     cdef object succeeds
     cdef list memory
+    cdef int32_t* row  # of each of the pods of `LowerUnits.numbers`
+    cdef const mr_shape** usage  # of each of these
     cdef int32_t* room  # by row, at most `pods`; UNSEARCHED
     cdef int8_t* known  # by total, what `succeeds` has answered
     cdef int32_t pods, nodes, searched
     cdef int64_t total
 
-    def __init__(self, Search search not None, PodBatch batch not None, int32_t pods, succeeds):
+    def __init__(
+        self,
+        Search search not None,
+        PodBatch batch not None,
+        int32_t pods,
+        succeeds not None,
+        LowerUnits units not None,
+    ):
         cdef int32_t pod_class = batch.spans[batch.span_at(0)].pod_class, rows = search.state.table.used
+        cdef int32_t each
+        cdef Shape shape
         self.search, self.pods, self.succeeds, self.memory = search, pods, succeeds, []
         self.shape = search.state.classes.shape(pod_class)
         self.room = <int32_t*>allocate(self.memory, sizeof(int32_t), rows + 1)
         self.known = <int8_t*>allocate(self.memory, 1, pods + 1)
+        self.row = <int32_t*>allocate(self.memory, sizeof(int32_t), units.used + 1)
+        self.usage = <const mr_shape**>allocate(self.memory, sizeof(mr_shape*), units.used + 1)
+        for each in range(units.used):
+            self.row[each] = units.state.ledger.row_of(units.numbers[each])
+            shape = units.state.classes.shape(units.state.ledger.class_of(units.numbers[each]))
+            self.usage[each] = &shape.c
         memset(self.room, UNSEARCHED, rows * sizeof(int32_t))
         memset(self.known, UNKNOWN, pods + 1)
         search._prepare(pod_class, 0, 0)
@@ -351,27 +370,22 @@ cdef void _count_all(_Room room) noexcept:
         room.nodes += room.room[row] > 0
 
 
-cdef int _move(LowerUnits units, _Room room, int32_t at, int32_t sign) except -1:
+cdef void _move(LowerUnits units, _Room room, int32_t at, int32_t sign) noexcept:
     """Add the usage of the pods of a unit to their rows (sign 1), or subtract it (sign -1)."""
-    cdef Ledger ledger = units.state.ledger
-    cdef Shape shape
     cdef int32_t each
     for each in range(units.first[at], units.end[at]):
-        shape = units.state.classes.shape(ledger.class_of(units.numbers[each]))
-        mr_row_add_pod(&room.search.cluster.ledger, ledger.row_of(units.numbers[each]), &shape.c, sign)
-    return 0
+        mr_row_add_pod(&room.search.cluster.ledger, room.row[each], room.usage[each], sign)
 
 
-cdef int _recount(LowerUnits units, _Room room, int32_t at, int32_t least) except -1:
+cdef void _recount(LowerUnits units, _Room room, int32_t at, int32_t least) noexcept:
     """Count again on the rows of a unit that have room for at least a number of pods."""
     cdef int32_t each, row, before
     for each in range(units.first[at], units.end[at]):
-        row = units.state.ledger.row_of(units.numbers[each])
+        row = room.row[each]
         before = room.room[row]
         if before >= least:
             room.room[row] = _room_on(room, row)
             room.total += room.room[row] - before
-    return 0
 
 
 cdef int _try(LowerUnits units, _Room room, int32_t at, unsigned char[::1] is_away) except -1:
@@ -384,4 +398,4 @@ cdef int _try(LowerUnits units, _Room room, int32_t at, unsigned char[::1] is_aw
         return 0
     _move(units, room, at, -1)
     is_away[at] = True
-    return _recount(units, room, at, 0)
+    _recount(units, room, at, 0)

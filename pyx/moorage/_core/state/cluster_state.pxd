@@ -37,6 +37,7 @@ cdef class ClusterState:
     cdef bint _is_confirmed_by(self, int32_t number, object pod) except -1
     cdef int _confirm(self, int32_t number, object pod) except -1
     cdef int _leave(self, int32_t number) except -1
+    cdef bint _can_run_out_by(self, int32_t number) except -1
     cdef int _release_if_empty(self, int32_t row) except -1
 
     cdef inline str _node_of(self, int32_t number):

@@ -300,9 +300,13 @@ cdef class ClusterState:
 
     cdef int _leave(self, int32_t number) except -1:
         """Call `_take_away`, in a transaction if it can run out of memory half-way."""
-        if _can_run_out(self, number, None, 0):
+        if self._can_run_out_by(number):
             return self.atomically(self._take_away, number)
         return self._take_away(number)
+
+    cdef bint _can_run_out_by(self, int32_t number) except -1:
+        """Whether `_take_away` can run out of memory half-way. Other memory for it is allocated here."""
+        return _can_run_out(self, number, None, 0)
 
     def assume_pod(self, pod):
         """Add a pod that is not yet bound to the node of its spec.nodeName.

@@ -71,19 +71,18 @@ class PodNominator:
 
     def _nominate(self, pod: Pod, node: str | None) -> None:
         """End the nomination of a pod, and nominate the pod to a node unless that is None."""
-        if node and self._replace(pod, node):
+        before = self.nodes.get(pod.metadata.uid)
+        if before and before == node and self._replace(pod, node):
             return
-        self.delete_nominated_pod_if_exists(pod)
+        if before is not None:
+            self.delete_nominated_pod_if_exists(pod)
         if node is not None:
             self.put(pod, node)
 
     def _replace(self, pod: Pod, node: str) -> bool:
-        """Replace the latest nominated pod of a node by its new state, if no filter distinguishes the two;
+        """Replace the latest nominated pod of its node by its new state, if no filter distinguishes the two;
         return whether it was replaced."""
-        uid = pod.metadata.uid
-        if self.nodes.get(uid) != node:
-            return False
-        pods = self.by_node[node]
+        uid, pods = pod.metadata.uid, self.by_node[node]
         before, meta = pods[uid].metadata, pod.metadata
         is_last = next(reversed(pods)) == uid
         if not is_last or pods[uid].spec is not pod.spec or before.labels != meta.labels:

@@ -172,6 +172,17 @@ def test_a_run_of_events_is_remembered_where_nobody_else_may_react() -> None:
     assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
 
 
+def test_a_run_ends_with_the_objects_that_were_added_or_changed() -> None:
+    queue = make_queue(WANTS_NODES)
+    queue.add(queued("a"))
+    queue.pop(0)
+    added, changed = Notice(None, node("m")), Notice(node("n"), node("n"))
+    deleted = Notice(node("o"), None)
+    assert queue.record_run(NODE_ADD, [added, added, changed]) == 2
+    assert queue.record_run(NODE_ADD, [changed, deleted, changed]) == 1
+    assert [new.name for _, _, new in queue.in_flight_events()] == ["m", "m", "n"]
+
+
 def test_events_are_dropped_when_the_first_that_saw_them_is_done() -> None:
     queue = make_queue(WANTS_NODES)
     for name in "abc":

@@ -78,13 +78,17 @@ class DeviceNeeds(Struct, frozen=True):
 
 class _Shape(Struct, frozen=True):
     """What a claim asks for: the spec, its requests, also as one list, and whether the claim or a class
-    configures devices. The number equals for claims with equal answers; None for an invalid claim."""
+    configures devices. The number equals for claims with equal answers; None for an invalid claim.
+
+    Known are allocations that any claim gets which asks for this alone, by view and devices (see
+    `DeviceSearch.find`)."""
 
     spec: ResourceClaimSpec
     alternatives: list[list[Request]]
     requests: list[Request]
     configures: bool
     number: int | None
+    allocations: dict[tuple[object, ...], AllocationResult]
 
 
 class AskingClaim(Struct, frozen=True):
@@ -402,7 +406,7 @@ class DeviceDemands:
             flat, class_of = [one for some in requests.alternatives for one in some], self._state.class_of()
             classes = [class_of(one.class_name) for one in flat]
             configures = bool(claim.spec.devices.config) or any(one and one.spec.config for one in classes)
-            shape = _Shape(claim.spec, requests.alternatives, flat, configures, number)
+            shape = _Shape(claim.spec, requests.alternatives, flat, configures, number, {})
             self._shapes[id(claim.spec)] = shape
         return None if shape.number is None else AskingClaim(claim, shape)
 
@@ -459,8 +463,12 @@ class DeviceDemands:
         if taken is None:
             return []
         if len(claims) == 1 and not claims[0].shape.configures:
-            allocation = self._allocation_on(node, taken, claims[0].shape.requests)
+            shape = claims[0].shape
+            allocation = self._allocation_on(node, taken, shape.requests)
             if allocation is not None:
+                if len(shape.allocations) >= _LIMIT:
+                    shape.allocations.clear()
+                shape.allocations[taken.view, *taken.found[0][1]] = allocation
                 return [allocation]
         state = self._state
         found = claim_results([one.requests for one in claims], taken.view, taken.found, state.class_of())

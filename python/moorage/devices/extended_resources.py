@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import parse_value
 from moorage._core.base.resources import pod_requests
+from moorage._core.services.claims_of_pods import EXTENDED
 from moorage.objects import Container, Pod
 from moorage.objects.model.meta import ObjectMeta, OwnerReference, is_native
 from moorage.objects.model.pod import ContainerExtendedResourceRequest, PodSpec
@@ -25,7 +26,7 @@ from moorage.objects.model.resource_claims import (
 
 IN_MEMORY = "<extended-resources>"
 """The name of a claim that is not written yet."""
-ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+ANNOTATION = EXTENDED
 
 Mappings = tuple[ContainerExtendedResourceRequest, ...]
 

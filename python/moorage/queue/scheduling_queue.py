@@ -701,7 +701,7 @@ class SchedulingQueue:
             self._in_flight.observe_evictions(evictions, pod_update_events, ASSIGNED_POD_DELETE, heard)
 
     def record_run(self, event: ClusterEvent, notices: Iterable[Notice[Any]]) -> int:
-        """Record an event of objects for the pods in flight, if no other can react; return their number."""
+        """Record an event of leading objects for pods in flight, if no other can react; return how many."""
         with self._lock:
             if self._listening(event) or self._places.units.members:
                 return 0

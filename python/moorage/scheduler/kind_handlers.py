@@ -58,8 +58,9 @@ class EventHandler:
         """
         adds = next(iter(notices)).is_addition
         event = self._add if adds else self._update
-        alike = takewhile(lambda one: one.is_addition is adds and not one.is_deletion, notices)
-        return sum(1 for _ in alike) if event is None else self.queue.record_run(event, alike)
+        if event is not None:
+            return self.queue.record_run(event, notices)
+        return sum(1 for _ in takewhile(lambda one: one.is_addition is adds and not one.is_deletion, notices))
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
         """Pass the addition of an object.

@@ -348,11 +348,14 @@ class ObjectStore:
         NotFoundError, ConflictError, InvalidObjectError
             As for `update`.
         """
+        given = list(objects)
+        with self._lock:
+            if len(set(map(type, given))) == 1 and self._tables.update(given):  # all are merely replaced
+                self._changed.notify_all()
+                return
         with self.all_or_nothing():
-            for _, group in groupby(objects, type):
-                new = list(group)
-                for obj in new[self._tables.update(new) :]:  # from the first that is not merely replaced
-                    self._update(obj)
+            for obj in given:
+                self._update(obj)
 
     def patch(
         self,

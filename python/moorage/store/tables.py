@@ -147,8 +147,8 @@ class Table(Generic[T]):
         self.free(len(self._events) - before)
         return added
 
-    def update(self, objects: Sequence[T], version: int) -> int:
-        """Replace objects; see `ObjectMap.update`.
+    def update(self, objects: Sequence[T], version: int) -> bool:
+        """Replace objects, all or none; see `ObjectMap.update`.
 
         Parameters
         ----------
@@ -158,13 +158,19 @@ class Table(Generic[T]):
 
         Returns
         -------
-        int
-            The number of objects that were replaced.
+        bool
+            False, and none is replaced, if one needs a closer look.
         """
-        before = len(self._events)
-        replaced = self.objects.update(objects, version, self._events)
-        self.free(len(self._events) - before)
-        return replaced
+        replaced = -1
+        try:
+            replaced = self.objects.update(objects, version, self._events)
+        finally:
+            if replaced < len(objects):
+                self.undo(version - 1)
+        if replaced < len(objects):
+            return False
+        self.free(replaced)
+        return True
 
     def bind(
         self: Table[Pod],
@@ -604,8 +610,8 @@ class Tables:
         self._wrote(table, added)
         return added
 
-    def update(self, objects: Sequence[Object]) -> int:
-        """Replace objects of one kind, up to one that needs a closer look; see `ObjectMap.update`.
+    def update(self, objects: Sequence[Object]) -> bool:
+        """Replace objects of one kind, all or none; see `ObjectMap.update`.
 
         Parameters
         ----------
@@ -614,14 +620,15 @@ class Tables:
 
         Returns
         -------
-        int
-            The number of objects that were replaced.
+        bool
+            False, and none is replaced, if one needs a closer look.
         """
         table = self[type(objects[0])]
-        replaced = table.update(objects, self.version + 1)
-        self.version += replaced
-        self._wrote(table, replaced)
-        return replaced
+        if not table.update(objects, self.version + 1):
+            return False
+        self.version += len(objects)
+        self._wrote(table, len(objects))
+        return True
 
     def bind(self, pods: Sequence[Pod], nodes: Sequence[str], keys: Sequence[str], now: str) -> None:
         """Bind each pod to its node; if one binding fails, no pod is bound. The objects of the bound pods are

@@ -8,8 +8,10 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from moorage._core.services.claims_of_pods import FINALIZER as FINALIZER
+from moorage._core.services.claims_of_pods import ClaimWriteError as ClaimWriteError
+from moorage._core.services.claims_of_pods import reserved
 from moorage.devices.extended_resources import Mappings
-from moorage.errors import MoorageError
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.objects import Pod
 from moorage.objects.model.meta import ObjectMeta
@@ -25,7 +27,6 @@ from moorage.store import ApiError, ConflictError, NotFoundError, ObjectClient, 
 
 from .node_resources import Statuses, with_statuses
 
-FINALIZER = "resource.kubernetes.io/delete-protection"
 RETRIES = 5
 """How often a write is tried that meets a conflict (client-go, retry.DefaultRetry)."""
 NO_MAPPINGS = "nil or empty request mappings, no update of pod {} ExtendedResourceClaimStatus"
@@ -33,10 +34,6 @@ POD_RETRIES = 4
 """How often the status of a pod is patched when the server has an internal error."""
 
 logger = logging.getLogger("moorage.devices")
-
-
-class ClaimWriteError(MoorageError):
-    """A claim could not be written."""
 
 
 class ClaimWriter:
@@ -54,7 +51,7 @@ class ClaimWriter:
         self._timestamp = timestamp
 
     @lazy_attribute
-    def _time(self) -> str | None:
+    def time(self) -> str | None:
         """The time of the first allocation, for all that one writer writes."""
         return self._timestamp()
 
@@ -103,62 +100,20 @@ class ClaimWriter:
         allocation: AllocationResult | None,
         user: ResourceClaimConsumerReference,
     ) -> ResourceClaim:
-        reserved = self.reserved(claim, allocation, user)
-        is_protected = reserved.metadata is claim.metadata
+        written = reserved(claim, allocation, user, self.time)
+        is_protected = written.metadata is claim.metadata
         what = _what(allocation) if is_protected else "add finalizer to"
         try:
             if isinstance(self._client, ObjectStore):
-                return self._client.update(reserved)
+                return self._client.update(written)
             if not is_protected:
-                claim = self._client.update(replace(claim, metadata=reserved.metadata))
+                claim = self._client.update(replace(claim, metadata=written.metadata))
                 what = _what(allocation)
-            return self.update_status(claim, reserved.status)
+            return self.update_status(claim, written.status)
         except ConflictError:
             raise
         except ApiError as error:
             raise ClaimWriteError(f"{what} claim {claim.key}: {error}") from None
-
-    def reserved(
-        self,
-        claim: ResourceClaim,
-        allocation: AllocationResult | None,
-        user: ResourceClaimConsumerReference,
-    ) -> ResourceClaim:
-        """Return a claim as it is written for a user, with its allocation if it has none yet.
-
-        With an allocation it gets the finalizer, which is another write before this one except in an
-        ObjectStore.
-
-        Parameters
-        ----------
-        claim : ResourceClaim
-        allocation : AllocationResult or None
-        user : ResourceClaimConsumerReference
-
-        Returns
-        -------
-        ResourceClaim
-
-        Raises
-        ------
-        ClaimWriteError
-            The claim is being deleted, or has an allocation or none against expectation.
-        """
-        meta, status = claim.metadata, claim.status
-        if meta.deletion_timestamp is not None:
-            raise ClaimWriteError(f"claim {claim.key} got deleted in the meantime")
-        if allocation is not None:
-            if status.allocation is not None:
-                raise ClaimWriteError(f"claim {claim.key} got allocated elsewhere in the meantime")
-            if FINALIZER not in meta.finalizers:
-                meta = replace(meta, finalizers=(*meta.finalizers, FINALIZER))
-        written = allocation or status.allocation
-        if written is None:
-            raise ClaimWriteError(f"claim {claim.key} got deallocated elsewhere in the meantime")
-        if written.allocation_timestamp is None and self._time is not None:
-            written = replace(written, allocation_timestamp=self._time)
-        status = replace(status, allocation=written, reserved_for=(*status.reserved_for, user))
-        return replace(claim, metadata=meta, status=status)
 
     def update_status(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
         """Replace the status of a claim.

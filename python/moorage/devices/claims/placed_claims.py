@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from moorage._core.services.claims_of_pods import ClaimWriteError, reserve_together
 from moorage.devices.allocation.claim_requests import AllocationError
 from moorage.devices.device_demands import AskingClaim, DeviceDemands, TakenDevices
 from moorage.devices.device_state import DeviceState
@@ -18,7 +19,7 @@ from moorage.objects.model.resource_claims import AllocationResult, ResourceClai
 from moorage.store import ApiError, ObjectStore
 
 from .claim_consumers import of_pod
-from .claim_writer import ClaimWriteError, ClaimWriter
+from .claim_writer import ClaimWriter
 from .pod_resource_claims import is_reserved_for
 
 
@@ -114,20 +115,9 @@ class PlacedClaims:
         """Write the claims of pods as one write, if the client is an ObjectStore; return the indexes of pods
         whose claims are left: each by itself tells why."""
         client = self._handle.client
-        left: list[int] = []
-        claims: dict[str, ResourceClaim] = {}
-        extended: dict[int, ResourceClaim] = {}
         if not isinstance(client, ObjectStore):
             return range(len(pods))
-        for at, (pod, placed) in enumerate(pods):
-            try:
-                own = self._reserved(pod, placed, claims)
-            except (AllocationError, ApiError, ClaimWriteError):
-                left.append(at)
-                continue
-            if placed.mappings:
-                extended[at] = own.pop(placed.claims[-1].key)
-            claims.update(own)
+        claims, extended, left = reserve_together(pods, self._allocations, of_pod, self._writer.time)
         try:
             client.update_many(claims.values())
         except ApiError:
@@ -167,27 +157,14 @@ class PlacedClaims:
         with suppress(ApiError, ClaimWriteError):
             self._writer.delete(claim)
 
-    def _reserved(
-        self, pod: Pod, placed: PlacedPod, earlier: Mapping[str, ResourceClaim]
-    ) -> dict[str, ResourceClaim]:
-        """Return the claims of a pod, by key, as they are to be written after those of earlier pods. That for
-        extended resources is to be created. A claim that has changed since the pod was placed is refused."""
-        user = of_pod(pod)
-        out: dict[str, ResourceClaim] = {}
-        for claim, allocation in self._allocated(placed):
-            key = claim.key
-            claim = earlier.get(key, claim)
-            if not (claim.status.reserved_for and is_reserved_for(claim, pod)):
-                out[key] = self._writer.reserved(claim, allocation, user)
-        return out
+    def _allocations(self, placed: PlacedPod) -> list[AllocationResult]:
+        """Return the allocations of the claims of a pod that have to be allocated."""
+        return self._devices.demands.allocations(placed.taken, placed.asking, placed.node)
 
     def _allocated(self, placed: PlacedPod) -> Iterable[tuple[ResourceClaim, AllocationResult | None]]:
         """Return the claims of a pod, each with its allocation if the pod is the first to need it."""
-        new = self._devices.demands.allocations(placed.taken, placed.asking, placed.node)
-        if len(new) == len(placed.claims):
-            return zip(placed.claims, new, strict=True)
-        rest = iter(new)
-        return [(one, next(rest, None) if one.status.allocation is None else None) for one in placed.claims]
+        new = iter(self._allocations(placed))
+        return [(one, next(new, None) if one.status.allocation is None else None) for one in placed.claims]
 
     def _write(self, pod: Pod, placed: PlacedPod) -> None:
         """Write the claims of one pod; an error takes back the reservations."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from threading import RLock
 from typing import Generic, TypeVar, cast
 
-from moorage._core.base.indexed_objects import Reader
+from moorage._core.base.indexed_objects import Reader, new_states
 from moorage._core.base.watch_events import Notice
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.store import DeletedFinalStateUnknown, Indexer, Informer
@@ -130,11 +130,7 @@ class AssumeCache(Generic[T]):
         int
             Their number.
         """
-        received: list[T] = []
-        for notice in notices:
-            if notice.is_deletion:
-                break
-            received.append(cast(T, notice.new))
+        received = new_states(notices)
         self.add_all(received)
         return len(received)
 
@@ -172,10 +168,8 @@ class AssumeCache(Generic[T]):
         with self._lock:
             assumed, reported, given = self._assumed, self._objects, list(objects)
             keys = reported.put_newer(given, assumed) if index is None else []
-            for key, obj in zip(keys, given, strict=False):
-                if key is not None:
-                    self._observe(key, obj)
-                    stored += 1
+            self._observe_all(keys, given)
+            stored += len(keys) - keys.count(None)
             for obj in given[len(keys) :]:
                 try:
                     key = obj.key if isinstance(obj, Object) else self._key(obj)
@@ -196,6 +190,12 @@ class AssumeCache(Generic[T]):
 
     def _observe(self, key: str, obj: T | None) -> None:
         """Follow a change to a state that the informer reported; None: the object is gone."""
+
+    def _observe_all(self, keys: Iterable[str | None], objects: Iterable[T]) -> None:
+        """Follow the changes of several objects; None stands for the key of one that has not changed."""
+        for key, obj in zip(keys, objects, strict=False):
+            if key is not None:
+                self._observe(key, obj)
 
     def remove(self, key: str) -> T | None:
         """Remove an object and its assumed state.

@@ -9,7 +9,9 @@ from weakref import ref
 cimport cython
 
 from moorage._core.base.fields cimport METADATA, UID, Field
-from moorage._core.base.watch_events cimport ObjectMap, WatchEvent, _key, _likeness, _notice, _uid, made
+from moorage._core.base.watch_events cimport (
+    Notice, ObjectMap, WatchEvent, _key, _likeness, _notice, _uid, made,
+)
 
 cdef Field RESOURCE_VERSION = Field("resource_version")
 cdef object ABSENT = object()
@@ -541,6 +543,26 @@ cdef class IndexedObjects:
                 index.groups.set(value, group, changes, index.name, None)
             if key not in group.held:
                 group.set(key, None, changes, index.name, value)
+
+
+def new_states(notices):
+    """Return the objects after the leading notices that are of no deletion.
+
+    Parameters
+    ----------
+    notices : iterable of Notice
+
+    Returns
+    -------
+    list of Object
+    """
+    cdef Notice notice
+    cdef list out = []
+    for notice in notices:
+        if notice._new is None:
+            break
+        out.append(notice.new)
+    return out
 
 
 cdef class Reader:

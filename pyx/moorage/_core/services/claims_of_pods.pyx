@@ -1,12 +1,15 @@
-"""The resource claims of pods (kube-scheduler v1.36, dynamic-resource-allocation, resourceclaim/)."""
+"""The resource claims of pods, and the devices that they have (kube-scheduler v1.36,
+dynamic-resource-allocation, resourceclaim/).
+"""
 
+import msgspec
 from libc.stdint cimport int32_t
 
 from moorage.errors import MoorageError
 
 from moorage._core.base cimport (
     CONTAINER_STATUSES, DELETION_TIMESTAMP, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE, SPEC, STATUS, UID,
-    Field,
+    Field, Quantity,
 )
 from moorage._core.base.indexed_objects cimport Reader
 from moorage._core.decide.pod_batch cimport Alike
@@ -19,10 +22,29 @@ cdef Field TEMPLATE = Field("resource_claim_template_name")
 cdef Field CLAIM_METADATA = Field("metadata"), CLAIM_NAME = Field("name"), CLAIM_SPEC = Field("spec")
 cdef Field CLAIM_STATUS = Field("status"), ALLOCATION = Field("allocation")
 cdef Field OWNERS = Field("owner_references"), CONTROLLER = Field("controller"), OWNER_UID = Field("uid")
+cdef Field CLAIM_NAMESPACE = Field("namespace"), CLAIM_DELETION = Field("deletion_timestamp")
+cdef Field FINALIZERS = Field("finalizers"), RESERVED_FOR = Field("reserved_for"), USER_UID = Field("uid")
+cdef Field TIME = Field("allocation_timestamp"), POD_NAME = Field("name")
+cdef Field CLAIM_ANNOTATIONS = Field("annotations"), DEVICES = Field("devices"), RESULTS = Field("results")
+cdef Field DRIVER = Field("driver"), POOL = Field("pool"), DEVICE = Field("device")
+cdef Field ADMIN_ACCESS = Field("admin_access"), SHARE = Field("share_id")
+# Fields of pods that were placed; see `PlacedPod`, `TakenDevices` and `AskingClaim`.
+cdef Field PLACED_CLAIMS = Field("claims"), ASKING = Field("asking"), TAKEN = Field("taken")
+cdef Field MAPPINGS = Field("mappings"), VIEW = Field("view"), FOUND = Field("found")
+cdef Field SHAPE = Field("shape"), ALLOCATIONS = Field("allocations")
+
+replace = msgspec.structs.replace
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 
 
 class ClaimError(MoorageError):
     """A claim of a pod is not there, or is not the pod's."""
+
+
+class ClaimWriteError(MoorageError):
+    """A claim could not be written."""
 
 
 def pod_claims(pod, find, bint of_group=False):
@@ -116,6 +138,163 @@ def is_owned_by_group(claim, group):
     )
 
 
+cdef class ObservedClaims:
+    """What the claims of a cluster have: the devices in use, and which pods' extended resources they serve.
+
+    As upstream, the devices of a claim are those of the allocation that it had first, until it has none; and
+    a device that two allocations have is free when the first of them is given up.
+
+    Parameters
+    ----------
+    counts_shares : bool
+        Whether results with a share ID take a part of a device's capacity, and not the device.
+
+    Attributes
+    ----------
+    devices : set of (str, str, str)
+        Those in use by driver, pool and name.
+    consumed : dict of (str, str, str) to dict of str to Quantity
+        What shares take of the capacity of devices.
+    changes : int
+        A number that grows whenever the devices in use change.
+    changed : set of (str, str, str) or None
+        The devices that were taken or given up since the caller emptied it; None: any.
+    extended : dict of str to list of str
+        By UID of a pod, the keys of claims for its extended resources, of those that are gone as well.
+    """
+
+    cdef readonly set devices
+    cdef readonly dict consumed, extended
+    cdef readonly object changes
+    cdef public set changed
+    cdef dict held  # by key of a claim, its allocation
+    cdef bint counts_shares
+
+    def __init__(self, bint counts_shares):
+        self.counts_shares, self.changes = counts_shares, 0
+        self.devices, self.consumed, self.extended, self.held = set(), {}, {}, {}
+
+    def copy(self):
+        """Return a copy, in which any device may have changed.
+
+        Returns
+        -------
+        ObservedClaims
+        """
+        cdef ObservedClaims out = ObservedClaims(self.counts_shares)
+        out.devices, out.held, out.changes = self.devices.copy(), self.held.copy(), self.changes
+        out.consumed = {device: amounts.copy() for device, amounts in self.consumed.items()}
+        out.extended = {uid: keys.copy() for uid, keys in self.extended.items()}
+        return out
+
+    def restore(self, ObservedClaims saved not None):
+        """Return to the devices of a copy; what serves extended resources is kept.
+
+        Parameters
+        ----------
+        saved : ObservedClaims
+        """
+        cdef ObservedClaims other = saved.copy()
+        self.devices, self.consumed, self.held = other.devices, other.consumed, other.held
+        self.changed, self.changes = None, self.changes + 1
+
+    def note(self, allocation not None):
+        """Note that an allocation has come into flight, or ended that.
+
+        Parameters
+        ----------
+        allocation : AllocationResult
+        """
+        self.changes += 1
+        if self.changed is not None:
+            for result in <tuple>RESULTS.of(DEVICES.of(allocation)):
+                self.changed.add((DRIVER.of(result), POOL.of(result), DEVICE.of(result)))
+
+    cpdef int add(self, allocation) except -1:
+        """Count the devices of an allocation.
+
+        Parameters
+        ----------
+        allocation : AllocationResult
+        """
+        self.changes += 1
+        for result in <tuple>RESULTS.of(DEVICES.of(allocation)):
+            device = DRIVER.of(result), POOL.of(result), DEVICE.of(result)
+            if self.changed is not None:
+                self.changed.add(device)
+            if ADMIN_ACCESS.of(result):
+                continue
+            if SHARE.of(result) is None or not self.counts_shares:
+                self.devices.add(device)
+                continue
+            amounts = self.consumed.setdefault(device, {})
+            for name, amount in result.consumed_capacity.items():
+                amounts[name] = amounts[name] + Quantity(amount) if name in amounts else Quantity(amount)
+
+    cdef int _remove(self, allocation) except -1:
+        """Take back what `add` has counted."""
+        self.changes += 1
+        for result in <tuple>RESULTS.of(DEVICES.of(allocation)):
+            device = DRIVER.of(result), POOL.of(result), DEVICE.of(result)
+            if self.changed is not None:
+                self.changed.add(device)
+            if ADMIN_ACCESS.of(result):
+                continue
+            if SHARE.of(result) is None or not self.counts_shares:
+                self.devices.discard(device)
+                continue
+            amounts = self.consumed.get(device, {})
+            for name, amount in result.consumed_capacity.items():
+                amounts[name] -= Quantity(amount)
+            if all([amount.sign() == 0 for amount in amounts.values()]):
+                self.consumed.pop(device, None)
+
+    cpdef int observe(self, str key, claim) except -1:
+        """Count or give up the devices of a claim after a change to a state.
+
+        Parameters
+        ----------
+        key : str
+            Of the claim.
+        claim : ResourceClaim or None
+            None: it is gone.
+        """
+        allocation, held = None, self.held.get(key)
+        if claim is not None:
+            allocation, annotations = ALLOCATION.of(CLAIM_STATUS.of(claim)), CLAIM_ANNOTATIONS.of(
+                CLAIM_METADATA.of(claim))
+            if annotations and annotations.get(EXTENDED) == "true":
+                self._serve(key, claim)
+        if held is None and allocation is not None:
+            self.held[key] = allocation
+            self.add(allocation)
+        elif held is not None and allocation is None:
+            del self.held[key]
+            self._remove(held)
+
+    def observe_all(self, keys, claims):
+        """Observe claims, one after the other; see `observe`.
+
+        Parameters
+        ----------
+        keys : iterable of (str or None)
+            None: the claim has not changed.
+        claims : iterable of ResourceClaim
+        """
+        for key, claim in zip(keys, claims):
+            if key is not None:
+                self.observe(key, claim)
+
+    cdef int _serve(self, key, claim) except -1:
+        """Note for which pod a claim serves extended resources."""
+        cdef list keys
+        for owner in <tuple>OWNERS.of(CLAIM_METADATA.of(claim)):
+            if CONTROLLER.of(owner):
+                keys = self.extended.setdefault(OWNER_UID.of(owner), [])
+                if key not in keys:
+                    keys.append(key)
+
+
 cdef class AlikePods(Alike):
     """Notes the pods of a batch whose claims ask for the same as those of the pod before, as
     `DeviceDemands.needs_of` does: the pods share a spec, and all their claims are to be allocated.
@@ -173,6 +352,122 @@ cdef class AlikePods(Alike):
         self.claiming[at] = claims, asking, ()
         self.batch.leader = at
         return True
+
+
+def reserved(claim, allocation, user, time=None):
+    """Return a claim as it is written for a user, with its allocation if it has none yet.
+
+    With an allocation it gets the finalizer.
+
+    Parameters
+    ----------
+    claim : ResourceClaim
+    allocation : AllocationResult or None
+    user : ResourceClaimConsumerReference
+    time : str, optional
+        The time of an allocation that has none.
+
+    Returns
+    -------
+    ResourceClaim
+
+    Raises
+    ------
+    ClaimWriteError
+        The claim is being deleted, or has an allocation or none against expectation.
+    """
+    return _reserved(claim, allocation, user, time)
+
+
+def reserve_together(pods, find, user_of, time=None):
+    """Return the claims of placed pods as they are to be written, each after those of the pods before it.
+
+    Parameters
+    ----------
+    pods : iterable of (Pod, PlacedPod)
+    find : callable
+        Returns the allocations of the claims of a PlacedPod that have to be allocated, where these are not
+        known from an earlier pod.
+    user_of : callable
+        Returns the reference to a pod as a user.
+    time : str, optional
+        The time of allocations.
+
+    Returns
+    -------
+    claims : dict of str to ResourceClaim
+        By key. A claim that is reserved for its pod already is left out.
+    new : dict of int to ResourceClaim
+        By the index of the pod, the claims for extended resources, which are to be created.
+    left : list of int
+        The indexes of pods whose claims cannot be written.
+    """
+    cdef dict claims = {}, new = {}
+    cdef list left = [], own
+    cdef Py_ssize_t at
+    for at, (pod, placed) in enumerate(pods):
+        try:
+            own = _reserved_for(pod, placed, claims, find, user_of, time)
+        except MoorageError:
+            left.append(at)
+            continue
+        if MAPPINGS.of(placed):
+            new[at] = own.pop()[1]
+        for key, claim in own:
+            claims[key] = claim
+    return claims, new, left
+
+
+cdef list _reserved_for(pod, placed, dict earlier, find, user_of, time):
+    """The keys of a pod's claims, and the claims as they are to be written after those of earlier pods."""
+    cdef list out = [], claims = PLACED_CLAIMS.of(placed), allocations = _allocations_of(placed, find)
+    cdef Py_ssize_t at = 0
+    uid, user = UID.of(METADATA.of(pod)), user_of(pod)
+    for claim in claims:
+        allocation = None
+        if ALLOCATION.of(CLAIM_STATUS.of(claim)) is None and at < len(allocations):
+            allocation, at = allocations[at], at + 1
+        meta = CLAIM_METADATA.of(claim)
+        key = f"{CLAIM_NAMESPACE.of(meta)}/{CLAIM_NAME.of(meta)}"
+        claim = earlier.get(key, claim)
+        for other in <tuple>RESERVED_FOR.of(CLAIM_STATUS.of(claim)):
+            if USER_UID.of(other) == uid:
+                break
+        else:
+            out.append((key, _reserved(claim, allocation, user, time)))
+    return out
+
+
+cdef list _allocations_of(placed, find):
+    """The allocations of the claims of a placed pod that have to be allocated."""
+    cdef list asking = ASKING.of(placed)
+    taken = TAKEN.of(placed)
+    if taken is not None and len(asking) == 1:
+        _, devices = (<list>FOUND.of(taken))[0]
+        known = (<dict>ALLOCATIONS.of(SHAPE.of(asking[0]))).get((VIEW.of(taken), *devices))
+        if known is not None:
+            return [known]
+    return find(placed)
+
+
+cdef object _reserved(claim, allocation, user, time):
+    """A claim as it is written for a user; see `reserved`."""
+    meta, status = CLAIM_METADATA.of(claim), CLAIM_STATUS.of(claim)
+    written = ALLOCATION.of(status)
+    if CLAIM_DELETION.of(meta) is not None:
+        raise ClaimWriteError(f"claim {claim.key} got deleted in the meantime")
+    if allocation is not None:
+        if written is not None:
+            raise ClaimWriteError(f"claim {claim.key} got allocated elsewhere in the meantime")
+        written = allocation
+        if FINALIZER not in FINALIZERS.of(meta):
+            meta = replace(meta, finalizers=(*FINALIZERS.of(meta), FINALIZER))
+    if written is None:
+        raise ClaimWriteError(f"claim {claim.key} got deallocated elsewhere in the meantime")
+    if time is not None and TIME.of(written) is None:
+        written = replace(written, allocation_timestamp=time)
+    status = replace(status, allocation=written, reserved_for=(*RESERVED_FOR.of(status), user))
+    return replace(claim, metadata=meta, status=status)
 
 
 cdef object _claim_of(pod, use, find, bint of_group):

@@ -57,6 +57,8 @@ cdef class DeviceSearch:
     cdef bint has_admin_access
 
     cpdef find(self)
+    cdef list _results(self)
+    cdef int _prepare(self) except -1
     cdef int64_t _collect(self, int32_t alternative) except -1
     cdef int _step(self) except -1
     cdef int _claim(self, int32_t claim) except -1

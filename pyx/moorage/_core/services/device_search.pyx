@@ -192,37 +192,42 @@ cdef class DeviceSearch:
         finally:
             self.view.forget_search()
 
-    def _results(self):
+    cdef list _results(self):
         """What was found for each claim."""
         cdef Wanted wanted = self.wanted
         cdef int32_t claim, at
-        out = []
+        cdef bint several
+        cdef list out = [], chosen, devices
         for claim in range(wanted.n_claims):
-            chosen = [self.chosen[at] for at in range(wanted.requests[claim], wanted.requests[claim + 1])]
-            devices = [
-                (self.found_for[at], self.found[at], bool(self.view.flags[self.found[at]] & SEVERAL))
-                for at in range(claim * MAX_RESULTS, claim * MAX_RESULTS + self.n_found[claim])
-            ]
+            chosen, devices = [], []
+            for at in range(wanted.requests[claim], wanted.requests[claim + 1]):
+                chosen.append(self.chosen[at])
+            for at in range(claim * MAX_RESULTS, claim * MAX_RESULTS + self.n_found[claim]):
+                several = self.view.flags[self.found[at]] & SEVERAL
+                devices.append((self.found_for[at], self.found[at], several))
             out.append((chosen, devices))
         return out
 
     # ---- checks before the search --------------------------------------------------------------------------
 
-    def _prepare(self):
+    cdef int _prepare(self) except -1:
         """Find out how many devices each request needs, and raise the error of one that cannot be."""
         cdef Wanted wanted = self.wanted
         cdef int32_t claim, request, at
+        cdef int64_t least, fewest
+        cdef bint is_first, all_match
         for claim in range(wanted.n_claims):
             least = 0
             for request in range(wanted.requests[claim], wanted.requests[claim + 1]):
-                fewest = None
+                fewest = 0
                 for at in range(wanted.choices[request], wanted.choices[request + 1]):
                     if wanted.errors[at] is not None:
                         raise wanted.errors[at].with_traceback(None)
-                    count = self._collect(at) if wanted.each[at].wants_all else wanted.each[at].count
-                    self.counts[at] = count
-                    fewest = self.counts[at] if fewest is None else min(fewest, self.counts[at])
-                least += fewest or 0
+                    all_match = wanted.each[at].wants_all
+                    self.counts[at] = self._collect(at) if all_match else wanted.each[at].count
+                    is_first = at == wanted.choices[request]
+                    fewest = self.counts[at] if is_first else min(fewest, self.counts[at])
+                least += fewest
             if least > MAX_RESULTS:
                 raise wanted.rules.too_many(wanted.claims[claim], least)
             if wanted.constraint_errors[claim] is not None:

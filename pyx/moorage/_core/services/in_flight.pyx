@@ -257,14 +257,14 @@ cdef class InFlight:
             self.log.append((event, old, new))
 
     def observe_run(self, event, notices):
-        """Record an event of several objects; see `observe`.
+        """Record an event of the leading objects that were added, or that were changed; see `observe`.
 
         Parameters
         ----------
         event : ClusterEvent or None
             None: it is not recorded.
         notices : iterable of Notice
-            Of the objects.
+            Of objects. The first tells whether additions are recorded.
 
         Returns
         -------
@@ -273,8 +273,12 @@ cdef class InFlight:
         """
         cdef Notice notice
         cdef Py_ssize_t n = 0
-        cdef bint records = event is not None and self.pods and not self.is_held
+        cdef bint records = event is not None and self.pods and not self.is_held, adds
         for notice in notices:
+            if n == 0:
+                adds = notice.is_addition
+            if notice.is_deletion or notice.is_addition != adds:
+                break
             if records:
                 self.log.append((event, notice))
             n += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moorage.devices.allocation.device_pools import PublishedDevice
 from moorage.devices.cel.cel_errors import CompileError
-from moorage.devices.cel.selector import SelectorError, compile_selector, device_value, library
+from moorage.devices.cel.selector import SelectorError, check_values, compile_selector, device_value, library
 
 _LIMIT = 1 << 20
 
@@ -22,6 +22,7 @@ class SelectorCache:
         self._list_attributes = list_attributes
         library()  # kube-scheduler, too, has its environment before the first expression
         self._results: dict[tuple[str, bytes], bool | SelectorError] = {}
+        self._by_driver: dict[tuple[str, str], bool] = {}  # of expressions that read nothing else
 
     def matches(self, expression: str, device: PublishedDevice) -> bool:
         """Evaluate an expression for a device.
@@ -48,6 +49,7 @@ class SelectorCache:
             found = self._evaluate(expression, device)
             if len(self._results) >= _LIMIT:
                 self._results.clear()
+                self._by_driver.clear()
             self._results[key] = found
         if isinstance(found, SelectorError):
             raise found
@@ -57,7 +59,14 @@ class SelectorCache:
         selector = compile_selector(expression, list_attributes=self._list_attributes)
         if isinstance(selector, CompileError):
             raise selector
+        driver, lists = device.id[0], self._list_attributes
         try:
-            return selector.matches(device_value(device.id[0], device.device, self._list_attributes))
+            if not selector.reads_driver_alone:
+                return selector.matches(device_value(driver, device.device, lists))
+            check_values(device.device, lists)
+            key = expression, driver
+            if key not in self._by_driver:
+                self._by_driver[key] = selector.matches(device_value(driver, device.device, lists))
+            return self._by_driver[key]
         except SelectorError as error:
             return error

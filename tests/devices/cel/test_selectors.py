@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from tests.devices.make import DRIVER
 
+from moorage.devices.allocation.device_pools import PublishedSlice, SliceKinds
 from moorage.devices.cel.cel_errors import CompileError
 from moorage.devices.cel.selector import Selector, SelectorError, compile_selector, device_value
-from moorage.objects.model.resource_slices import Device
+from moorage.devices.selector_cache import SelectorCache
+from moorage.objects.model.resource_slices import Device, DeviceAttribute, ResourceSlice, ResourceSliceSpec
 from moorage.objects.read.decode import decode
 
 DEVICE = decode(
@@ -35,6 +37,39 @@ def matches(text: str) -> bool:
     selector = compile_selector(text)
     assert isinstance(selector, Selector), selector
     return selector.matches(device_value(DRIVER, DEVICE))
+
+
+@pytest.mark.parametrize(
+    ("text", "alone"),
+    [
+        (f'device.driver == "{DRIVER}"', True),
+        ('["a"].exists(one, device.driver.startsWith(one)) || device.?driver.orValue("") == "b"', True),
+        ("true", True),
+        (f'device.driver == "{DRIVER}" && device.allowMultipleAllocations', False),
+        (f"has({ATTRIBUTES}.model)", False),
+        ('cel.bind(one, device, one.driver == "a")', False),
+    ],
+)
+def test_whether_an_expression_reads_the_driver_alone(text: str, alone: bool) -> None:
+    selector = compile_selector(text)
+    assert isinstance(selector, Selector), selector
+    assert selector.reads_driver_alone is alone
+
+
+def test_a_malformed_version_is_an_error_of_each_device_that_has_it() -> None:
+    cache, text = SelectorCache(), f'device.driver == "{DRIVER}"'
+
+    def matches(version: str) -> bool:
+        device = Device(name="d", attributes={"driverVersion": DeviceAttribute(version=version)})
+        one = PublishedSlice(
+            ResourceSlice(spec=ResourceSliceSpec(driver=DRIVER, devices=(device,))), SliceKinds()
+        )
+        return cache.matches(text, one.device(0))
+
+    assert matches("1.2.3")
+    with pytest.raises(SelectorError, match="attribute driverVersion: parse semantic version"):
+        matches("1.2")
+    assert matches("1.2.4")
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,7 @@ class PublishedSlice:
         spec = slice.spec
         self.slice, self.kind = slice, kinds.of(spec)
         self.pool, self.generation = (spec.driver, spec.pool.name), spec.pool.generation
+        self._alone: list[DevicePool] | None = None
 
     @lazy_attribute
     def devices(self) -> list[PublishedDevice]:
@@ -255,11 +256,19 @@ class PublishedSlice:
             self._made[at] = made
         return made
 
+    def alone(self) -> list[DevicePool]:
+        """Return the pool of a node that has this slice alone, where nothing consumes counters."""
+        if self._alone is None:
+            driver, name = self.pool
+            is_invalid = self.kind.repeats
+            self._alone = [DevicePool(driver, name, () if is_invalid else (self,), is_invalid=is_invalid)]
+        return self._alone
+
     @property
     def places(self) -> Sequence[ResourceSliceSpec | Device]:
-        """What says from which nodes devices of the slice can be used."""
+        """What says from which nodes devices of a slice can be used that names none itself."""
         spec = self.slice.spec
-        if spec.node_name or spec.all_nodes or spec.node_selector is not None:
+        if spec.all_nodes or spec.node_selector is not None:
             return (spec,)
         return spec.devices if spec.per_device_node_selection else ()
 
@@ -366,9 +375,8 @@ class DeviceSlices:
 
     def __init__(self, slices: Iterable[ResourceSlice], features: Features) -> None:
         self._features = features
-        self._published: list[PublishedSlice] = []
-        self._of_pool: dict[tuple[str, str], _SlicesOfPool] = {}
-        self._counting: dict[tuple[str, str], list[PublishedSlice]] = {}
+        kinds = SliceKinds()
+        self._published = sorted([PublishedSlice(one, kinds) for one in slices], key=_order)
         self._named: dict[str, list[int]] = {}
         self._selected: dict[NodeSelector, list[int]] = {}
         self._everywhere: list[int] = []
@@ -377,26 +385,22 @@ class DeviceSlices:
         self._built: dict[Hashable, DevicePool | None] = {}
         self._views: dict[Hashable, DeviceView] = {}
         self._columns: dict[Hashable, DeviceView] = {}
-        self._select_nodes = False  # whether a slice has devices that select nodes each
-        self.have_counters = self.have_conditions = False
-        kinds = SliceKinds()
-        for one in sorted([PublishedSlice(one, kinds) for one in slices], key=_order):
-            of_pool, spec = self._of_pool.get(one.pool), one.slice.spec
-            if of_pool is None:
-                of_pool = self._of_pool[one.pool] = _SlicesOfPool()
-            of_pool.generations[one.generation] = of_pool.generations.get(one.generation, 0) + 1
-            self._select_nodes |= bool(spec.per_device_node_selection)
-            self.have_counters |= one.kind.consumes or bool(spec.shared_counters)
-            self.have_conditions |= one.kind.waits
-            if one.kind.consumes:
-                of_pool.consuming.append(one)
-            if features.partitionable and spec.shared_counters:
-                self._counting.setdefault(one.pool, []).append(one)
-            self._note_places(one)
+        specs, known = [one.slice.spec for one in self._published], {one.kind for one in self._published}
+        # Whether a slice has devices that select nodes each.
+        self._select_nodes = bool([one for one in specs if one.per_device_node_selection])
+        self.have_conditions = bool([one for one in known if one.waits])
+        counting = [one for one in known if one.consumes] or [one for one in specs if one.shared_counters]
+        self.have_counters = bool(counting)
+        for at, spec in enumerate(specs):
+            if spec.node_name:  # as most slices have
+                self._named.setdefault(spec.node_name, []).append(at)
+            else:
+                self._note_places(at, self._published[at])
+        needs_partitions = self.have_counters or bool(list(filter(_needs_partitions, specs)))
+        # Whether slices with the name of a node are all that it can use, each by itself.
+        self._are_plain = not (self._everywhere or self._selected or needs_partitions)
 
-    def _note_places(self, one: PublishedSlice) -> None:
-        at = len(self._published)
-        self._published.append(one)
+    def _note_places(self, at: int, one: PublishedSlice) -> None:
         for place in one.places:
             if place.node_name:
                 self._named.setdefault(place.node_name, []).append(at)
@@ -404,6 +408,28 @@ class DeviceSlices:
                 self._everywhere.append(at)
             elif place.node_selector is not None:
                 self._selected.setdefault(place.node_selector, []).append(at)
+
+    @lazy_attribute
+    def _of_pool(self) -> dict[tuple[str, str], _SlicesOfPool]:
+        """The slices of each pool."""
+        out: dict[tuple[str, str], _SlicesOfPool] = {}
+        for one in self._published:
+            of_pool = out.get(one.pool)
+            if of_pool is None:
+                of_pool = out[one.pool] = _SlicesOfPool()
+            of_pool.generations[one.generation] = of_pool.generations.get(one.generation, 0) + 1
+            if one.kind.consumes:
+                of_pool.consuming.append(one)
+        return out
+
+    @lazy_attribute
+    def _counting(self) -> dict[tuple[str, str], list[PublishedSlice]]:
+        """The slices of each pool that have shared counters."""
+        out: dict[tuple[str, str], list[PublishedSlice]] = {}
+        for one in self._published if self._features.partitionable and self.have_counters else ():
+            if one.slice.spec.shared_counters:
+                out.setdefault(one.pool, []).append(one)
+        return out
 
     def offered(self, node: Node) -> list[PublishedSlice]:
         """Return the slices with devices that can be used from a node, those with its name alone first.
@@ -438,13 +464,18 @@ class DeviceSlices:
             Those with devices for the node. Of the others, which have nothing but shared counters, the first
             that is incomplete or invalid, and the first that is invalid: no answer depends on more of them.
         """
-        known = self._pools.get(node.metadata.name)
+        name = node.metadata.name
+        if self._are_plain and len(named := self._named.get(name, ())) == 1:
+            one = self._published[named[0]]
+            if one.slice.spec.pool.resource_slice_count == 1:
+                return one.alone()
+        known = self._pools.get(name)
         if known is None or known[0] is not node:
             offered = self.offered(node)
             alike = tuple(map(id, offered))
             if alike not in self._alike:
                 self._alike[alike] = self._gather(offered)
-            known = self._pools[node.name] = node, self._alike[alike]
+            known = self._pools[name] = node, self._alike[alike]
         return known[1]
 
     def view_key(self, node: Node, pools: Sequence[DevicePool]) -> Hashable:
@@ -460,7 +491,8 @@ class DeviceSlices:
         -------
         hashable
         """
-        return (*map(id, pools), *self._chosen(pools, node))
+        own = tuple(map(id, pools))
+        return (*own, *self._chosen(pools, node)) if self._select_nodes else own
 
     def _chosen(self, pools: Iterable[DevicePool], node: Node) -> tuple[bool, ...]:
         """Which of the devices that choose their nodes choose a node."""
@@ -505,10 +537,11 @@ class DeviceSlices:
         for pool in pools:
             if self.have_counters and pool.has_counters:  # these may depend on names
                 return DeviceView(pools, node, self._features, is_order_free)
-            kinds += [id(one.kind) for one in pool.slices]
+            for one in pool.slices:
+                kinds.append(id(one.kind))
             kinds.append(None)
         names = len({pool.name for pool in pools}) if len(pools) > 1 else len(pools)
-        key = tuple(kinds), self._chosen(pools, node), names
+        key = tuple(kinds), self._chosen(pools, node) if self._select_nodes else (), names
         like = self._columns.get(key)
         if like is not None:
             return DeviceView(pools, node, self._features, is_order_free, like)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields as parts_of
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from moorage.devices.cel.library.optional_functions import add_optional_function
 from moorage.devices.cel.library.semver import add_semver_functions, parse_semver
 from moorage.devices.cel.library.standard_functions import add_standard_functions
 from moorage.devices.cel.library.string_functions import add_string_functions
+from moorage.devices.cel.syntax.expressions import Expression, Identifier, Select
 from moorage.devices.cel.syntax.parser import TOO_DEEP, parse
 from moorage.objects.model.resource_slices import Device, DeviceAttribute
 
@@ -47,10 +49,12 @@ class Selector:
     Parameters
     ----------
     evaluate : callable
+    reads_driver_alone : bool
+        Whether the expression reads nothing else of a device.
     """
 
-    def __init__(self, evaluate: Evaluate) -> None:
-        self._evaluate = evaluate
+    def __init__(self, evaluate: Evaluate, reads_driver_alone: bool) -> None:
+        self._evaluate, self.reads_driver_alone = evaluate, reads_driver_alone
 
     def matches(self, device: MapValue) -> bool:
         """Evaluate the expression for a device.
@@ -139,13 +143,50 @@ def compile_selector(text: str, *, list_attributes: bool = False) -> Selector | 
         if result not in (BOOL, ANY, *([DYN] if list_attributes else ())):
             raise ResultTypeError(str(result))
         begin_work()
-        return Selector(compile_expression(root))
+        return Selector(compile_expression(root), _reads_driver_alone(root))
     except CompileError as error:
         return error
     except EvaluationError as error:
         return ProgramError(str(error))
     except RecursionError:
         return CompileError(text, [Problem(0, TOO_DEEP)])
+
+
+def _reads_driver_alone(root: Expression) -> bool:
+    """Whether an expression reads nothing of a device but its driver."""
+    left: list[Any] = [root]
+    while left:
+        one = left.pop()
+        if isinstance(one, list | tuple):
+            left += one
+        elif isinstance(one, Select) and _is_device(one.operand) and one.name == "driver":
+            continue
+        elif _is_device(one):
+            return False
+        elif isinstance(one, Expression):
+            left += [getattr(one, part.name) for part in parts_of(one)]
+    return True
+
+
+def _is_device(one: object) -> bool:
+    return isinstance(one, Identifier) and one.name == "device"
+
+
+def check_values(device: Device, list_attributes: bool = False) -> None:
+    """Raise the error that `device_value` has for a device, if there is one.
+
+    Parameters
+    ----------
+    device : Device
+    list_attributes : bool, default False
+        See `device_value`.
+
+    Raises
+    ------
+    SelectorError
+    """
+    for name, attribute in device.attributes.items():
+        _attribute(name, attribute, list_attributes)
 
 
 def device_value(driver: str, device: Device, list_attributes: bool = False) -> MapValue:

@@ -36,6 +36,7 @@ cdef class DeviceDemand(NodeDevices):
     cdef readonly Wanted wanted
     cdef list memory, answers
     cdef dict searches      # by the view with the columns
+    cdef dict unused        # by the view with the columns, what is found while no device ever was in use
     cdef int64_t most_steps
     cdef int64_t* versions  # [view] the version of the view that the answer is for, plus 1; 0 for no answer
     cdef int32_t* scores    # [view] its score; -1 without a solution
@@ -45,4 +46,6 @@ cdef class DeviceDemand(NodeDevices):
     cdef int64_t epoch
 
     cdef int _answer(self, int32_t at) except -1
+    cdef tuple _found_unused(self, DeviceView view)
+    cdef tuple _found_in(self, DeviceView view)
     cdef DeviceSearch _search_of(self, DeviceView view)

@@ -200,7 +200,7 @@ cdef class DeviceDemand(NodeDevices):
         self.versions = <int64_t*>allocate(self.memory, sizeof(int64_t), n + 1)
         self.scores = <int32_t*>allocate(self.memory, sizeof(int32_t), n + 1)
         self.failed = <uint8_t*>allocate(self.memory, 1, n + 1)
-        self.searches, self.answers = {}, [None] * n
+        self.searches, self.unused, self.answers = {}, {}, [None] * n
 
     cdef int refresh(self) except -1:
         cdef Py_ssize_t at
@@ -218,19 +218,12 @@ cdef class DeviceDemand(NodeDevices):
     cdef int _answer(self, int32_t at) except -1:
         """Search the devices of a view again, if its devices have changed."""
         cdef DeviceView view = self.views.views[at]
-        cdef DeviceSearch search
         cdef int32_t row
         cdef bint fits, failed
         if self.versions[at] == view.version + 1:
             return 0
-        self.versions[at], found, failed = view.version + 1, None, False
-        search = self._search_of(view)
-        try:
-            found = search.find()
-        except MoorageError:
-            failed = True
-        if found is not None and _has_shares(found):
-            failed, found = True, None
+        self.versions[at] = view.version + 1
+        found, failed = self._found_in(view) if view.version else self._found_unused(view)
         self.n_failed += failed - self.failed[at]
         self.failed[at] = failed
         self.answers[at], fits = found, found is not None
@@ -239,6 +232,23 @@ cdef class DeviceDemand(NodeDevices):
             if self.fits[row] != fits:
                 self.fits[row] = fits
                 self.views.state.table.changed(LOG_ROW, row)
+
+    cdef tuple _found_unused(self, DeviceView view):
+        """What is found in a view whose devices never were in use: the same as in all such views with its
+        columns."""
+        cdef tuple found = self.unused.get(view if view.like is None else view.like)
+        if found is None:
+            found = self.unused[view if view.like is None else view.like] = self._found_in(view)
+        return found
+
+    cdef tuple _found_in(self, DeviceView view):
+        """What is found in a view, or None; and whether plugins have to search there."""
+        found = None
+        try:
+            found = self._search_of(view).find()
+        except MoorageError:
+            return None, True
+        return (None, True) if found is not None and _has_shares(found) else (found, False)
 
     cdef DeviceSearch _search_of(self, DeviceView view):
         """The search of a view: views with the same columns share one."""

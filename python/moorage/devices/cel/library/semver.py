@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property, total_ordering
+from functools import cached_property, lru_cache, total_ordering
 
 from moorage._core.base.quantity import wrap_int64
 from moorage.devices.cel import overloads as cost
@@ -45,6 +45,7 @@ class Semver:
 register(Semver, SEMVER)
 
 
+@lru_cache(maxsize=1 << 10)
 def parse_semver(text: str) -> Semver:
     """Return the version of a text.
 

@@ -175,9 +175,9 @@ class DeviceDemands:
             node = objects[row]
             if node is None:
                 continue
-            found = slices.pools_of(node)
-            key = slices.view_key(node, found)
+            key: Hashable = slices.own_slice(node) or slices.view_key(node, slices.pools_of(node))
             if key not in numbers:
+                found = slices.pools_of(node)
                 if may_need_order and not pools.are_order_free(found, features.binding_conditions):
                     return
                 if key not in self._views:

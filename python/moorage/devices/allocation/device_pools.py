@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import msgspec
 
@@ -25,6 +26,7 @@ NO_COUNTERS: Counters = {}
 _encode = msgspec.msgpack.Encoder().encode
 _matchers: dict[NodeSelector, NodeSelectorMatcher] = {}
 _MAX_MATCHERS = 1 << 12
+_NAME = attrgetter("slice.metadata.name")
 
 
 def selects(selector: NodeSelector, node: Node) -> bool:
@@ -376,7 +378,7 @@ class DeviceSlices:
     def __init__(self, slices: Iterable[ResourceSlice], features: Features) -> None:
         self._features = features
         kinds = SliceKinds()
-        self._published = sorted([PublishedSlice(one, kinds) for one in slices], key=_order)
+        self._published = _in_order([PublishedSlice(one, kinds) for one in slices])
         self._named: dict[str, list[int]] = {}
         self._selected: dict[NodeSelector, list[int]] = {}
         self._everywhere: list[int] = []
@@ -389,8 +391,8 @@ class DeviceSlices:
         # Whether a slice has devices that select nodes each.
         self._select_nodes = bool([one for one in specs if one.per_device_node_selection])
         self.have_conditions = bool([one for one in known if one.waits])
-        counting = [one for one in known if one.consumes] or [one for one in specs if one.shared_counters]
-        self.have_counters = bool(counting)
+        consumes = bool([one for one in known if one.consumes])
+        self.have_counters = consumes or bool([one for one in specs if one.shared_counters])
         for at, spec in enumerate(specs):
             if spec.node_name:  # as most slices have
                 self._named.setdefault(spec.node_name, []).append(at)
@@ -464,19 +466,33 @@ class DeviceSlices:
             Those with devices for the node. Of the others, which have nothing but shared counters, the first
             that is incomplete or invalid, and the first that is invalid: no answer depends on more of them.
         """
-        name = node.metadata.name
-        if self._are_plain and len(named := self._named.get(name, ())) == 1:
-            one = self._published[named[0]]
-            if one.slice.spec.pool.resource_slice_count == 1:
-                return one.alone()
-        known = self._pools.get(name)
+        if (own := self.own_slice(node)) is not None:
+            return own.alone()
+        known = self._pools.get(node.metadata.name)
         if known is None or known[0] is not node:
             offered = self.offered(node)
             alike = tuple(map(id, offered))
             if alike not in self._alike:
                 self._alike[alike] = self._gather(offered)
-            known = self._pools[name] = node, self._alike[alike]
+            known = self._pools[node.metadata.name] = node, self._alike[alike]
         return known[1]
+
+    def own_slice(self, node: Node) -> PublishedSlice | None:
+        """Return the slice of a node that can use this one alone, which is a pool for itself; else None.
+
+        Parameters
+        ----------
+        node : Node
+
+        Returns
+        -------
+        PublishedSlice or None
+        """
+        named = self._named.get(node.metadata.name, ()) if self._are_plain else ()
+        if len(named) != 1:
+            return None
+        one = self._published[named[0]]
+        return one if one.slice.spec.pool.resource_slice_count == 1 else None
 
     def view_key(self, node: Node, pools: Sequence[DevicePool]) -> Hashable:
         """Return what nodes with equal views have in common.
@@ -533,15 +549,16 @@ class DeviceSlices:
         -------
         DeviceView
         """
-        kinds: list[Hashable] = []
-        for pool in pools:
-            if self.have_counters and pool.has_counters:  # these may depend on names
-                return DeviceView(pools, node, self._features, is_order_free)
-            for one in pool.slices:
-                kinds.append(id(one.kind))
-            kinds.append(None)
-        names = len({pool.name for pool in pools}) if len(pools) > 1 else len(pools)
-        key = tuple(kinds), self._chosen(pools, node) if self._select_nodes else (), names
+        if self._are_plain and len(pools) == 1 and len(pools[0].slices) == 1:
+            key: Hashable = id(pools[0].slices[0].kind)
+        else:
+            kinds: list[Hashable] = []
+            for pool in pools:
+                if self.have_counters and pool.has_counters:  # these may depend on names
+                    return DeviceView(pools, node, self._features, is_order_free)
+                kinds += [id(one.kind) for one in pool.slices]
+                kinds.append(None)
+            key = tuple(kinds), self._chosen(pools, node), len({pool.name for pool in pools})
         like = self._columns.get(key)
         if like is not None:
             return DeviceView(pools, node, self._features, is_order_free, like)
@@ -591,7 +608,7 @@ class DeviceSlices:
 
     def _build(self, key: tuple[str, str], usable: list[PublishedSlice]) -> DevicePool | None:
         counting = self._counting.get(key)
-        relevant = sorted({*usable, *counting}, key=_order) if counting else usable
+        relevant = _in_order({*usable, *counting}) if counting else usable
         generations = {one.generation for one in relevant}
         generation = max(generations)
         slices = relevant
@@ -655,7 +672,11 @@ def _needs_partitions(spec: ResourceSliceSpec) -> bool:
     return spec.per_device_node_selection is not None or bool(spec.shared_counters)
 
 
-def _order(one: PublishedSlice) -> tuple[bool, str]:
-    """Slices of one node come before those that nodes share."""
-    spec = one.slice.spec
-    return not spec.node_name or bool(spec.shared_counters), one.slice.name
+def _in_order(slices: Iterable[PublishedSlice]) -> list[PublishedSlice]:
+    """Slices by name, those of one node before those that nodes share."""
+    own: list[PublishedSlice] = []
+    shared: list[PublishedSlice] = []
+    for one in slices:
+        spec = one.slice.spec
+        (own if spec.node_name and not spec.shared_counters else shared).append(one)
+    return sorted(own, key=_NAME) + sorted(shared, key=_NAME)

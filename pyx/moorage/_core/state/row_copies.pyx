@@ -38,6 +38,8 @@ cdef inline void _copy_item(const Pair* pair, Py_ssize_t row) noexcept nogil:
         memcpy(to, origin, 8)
     elif pair.size == 16:
         memcpy(to, origin, 16)
+    elif pair.size == 48:
+        memcpy(to, origin, 48)
     elif pair.size == 64:
         memcpy(to, origin, 64)
     else:

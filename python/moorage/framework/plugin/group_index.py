@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from moorage._core.base.fields import unfinished_group_of
+from moorage._core.base.watch_events import keys_of
 from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey
 from moorage.objects.model.pod_group import COMPOSITE
 
@@ -89,7 +90,8 @@ class FollowedGroups:
         """
         keys, self._read = self.log.since(self._read), self.log.head
         if keys is None:
-            self._known = {group.key: group for group in self._indexer.likenesses()}
+            groups = self._indexer.likenesses()
+            self._known = dict(zip(keys_of(groups), groups, strict=True))
             return None
         found: list[str] = []
         for key, group in zip(keys, self._indexer.likenesses_of(keys), strict=True):
@@ -384,12 +386,14 @@ class PodGroups:
     @property
     def whole(self) -> Mapping[UnitKey, int]:
         """Priority by group, of the groups that a preemptor which is a pod evicts as a whole."""
-        return self.whole_for(group=False).priority
+        self._refresh()
+        return self._for_pods.priority
 
     @property
     def evicted_with(self) -> Mapping[UnitKey, UnitKey]:
         """By pod group whose pods are only evicted with others, the group in `whole` that has them."""
-        return self.whole_for(group=False).evicted_with
+        self._refresh()
+        return self._for_pods.evicted_with
 
     def whole_for(self, group: bool) -> Whole:
         """Return the groups whose pods are only evicted together.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
+from itertools import groupby
 from typing import cast
 
 import numpy as np
@@ -73,6 +74,8 @@ def in_order(leaves: Sequence[UnitKey], pods: Sequence[Pod]) -> list[int]:
     -------
     list of int
     """
+    if [leaf for leaf, _ in groupby(map(leaf_of, pods))] == list(leaves):
+        return list(range(len(pods)))
     found = by_leaf(pods)
     ordered = [at for leaf in leaves for at in found.pop(leaf, ())]
     return ordered + sorted(at for others in found.values() for at in others)

@@ -247,7 +247,7 @@ class GroupBatch:
         if len(priorities.union(pod.spec.priority or 0 for pod in scheduled)) > 1:
             return False
         pending = Counter(map(leaf_of, map(self.batch.pod, range(begin, end))))
-        placed = Counter(map(leaf_of, scheduled))
+        placed = Counter(map(leaf_of, scheduled)) if scheduled else {}
         if tree.is_bound and not all(one.children or pending.get(one.key) for one in tree):
             return False
         return succeeds_whole(tree, pending, placed)

@@ -287,15 +287,18 @@ class Run:
         int
             The number of pods that were tried.
         """
-        self._evicts = False
-        tried = self._attempt_pods(infos) if infos[0].unit is None else self._attempt_units(infos)
+        self._evicts, nominator, of_unit = False, self.scheduler.context.nominator, infos[0].unit is not None
+        held = nominator.nominated_keys(pods_of(infos)) if of_unit or self._failed_groups else set()
+        tried = self._attempt_units(infos) if of_unit else self._attempt_pods(infos)
         if tried < len(infos):
             self.queue.put_back(*[one for one in infos[tried:] if self.queue.in_flight_pod(one.uid) is one])
         if self._evicts:
             self.scheduler.sync()
             self._retry_groups()
-            if infos[0].unit is not None:
+            if of_unit:
                 self.resume(self.scheduler.cache.clock())
+        elif held and (held - nominator.nominated_keys(pods_of(infos))) & self.result.unschedulable.keys():
+            self._retry_groups()
         self._has_evicted = self._evicts
         if not self._evicts:
             self._limit = min(self._limit * GROWTH, ALL)

@@ -10,11 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.framework.make import make
 from tests.preemption.world import victim
 from tests.scheduler.groups.gang_kit import gang, member, members, nodes, on_nodes, store_of, world
 from tests.scheduler.groups.group_world import place
+from tests.scheduler.make import profile_with
 from tests.scheduler.placing.alone import place_alone
 
+import moorage as mo
 from moorage import Cluster, Scheduler
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import (
@@ -26,6 +29,7 @@ from moorage.objects.model.pod import (
     WeightedPodAffinityTerm,
 )
 from moorage.objects.model.pod_group import PodGroup
+from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler.groups.group_attempt import WAITS_FOR_MEMBERS, WAITS_FOR_VICTIMS
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -255,3 +259,21 @@ def test_a_workload_evicts_nobody() -> None:
     result = one.schedule_workload(gang("g", 1))
     assert result.failures[0].message == "0/1 nodes are available: 1 Insufficient cpu."
     assert on_nodes(one) == {"v": "a"}
+
+
+def test_groups_are_tried_again_when_a_nomination_ends() -> None:
+    """A pod that waits for its group is evicted for another one of it, which is alone then."""
+    reserving = make(mo.ReservePlugin, "R", reserve=None, unreserve=None)
+    one = world(
+        gang("h", 2), gang("b", 0), node("a", cpu="5"), profile=profile_with(reserving, GangScheduling())
+    )
+    one.client.create(member("waiting", "h", 3))
+    one.sync()
+    assert one.context.schedule_one(one.client.get(Pod, "waiting", "default")).waiting
+    one.client.create(member("alone", "", 2))
+    assert one.run().placements == {"default/alone": "a"}
+    one.client.create(member("second", "h", 3, priority=5))
+    one.client.create(member("small", "b"))
+    result = one.run()
+    assert result.placements == {"default/small": "a"}
+    assert "default/second" in result.unschedulable

@@ -180,6 +180,20 @@ class PodNominator:
         with self.lock:
             return list(self.by_node.get(node_name, {}).values())
 
+    def nominated_keys(self, pods: Iterable[Pod]) -> set[str]:
+        """Return ``namespace/name`` of those of some pods that are nominated to a node.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+
+        Returns
+        -------
+        set of str
+        """
+        nodes = self.nodes
+        return {pod.key for pod in pods if nodes.get(pod.metadata.uid)} if self.by_node else set()
+
     def is_alone(self, pod: Pod, node_name: str) -> bool:
         """Whether no other pod is nominated to a node.
 

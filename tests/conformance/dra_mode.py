@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.devices.claims.claim_writer import FINALIZER
+from moorage._core.services.claims_of_pods import FINALIZER
 from moorage.devices.claims.claims_of_cycle import DeviceCycleState
 from moorage.framework.plugin.cycle_state import CycleState, NotFoundError
 from moorage.framework.plugin.status import Status

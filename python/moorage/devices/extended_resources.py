@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import parse_value
 from moorage._core.base.resources import pod_requests
-from moorage._core.services.claims_of_pods import EXTENDED
+from moorage._core.services.claims_of_pods import EXTENDED_CLAIM
 from moorage.objects import Container, Pod
 from moorage.objects.model.meta import ObjectMeta, OwnerReference, is_native
 from moorage.objects.model.pod import ContainerExtendedResourceRequest, PodSpec
@@ -26,7 +26,6 @@ from moorage.objects.model.resource_claims import (
 
 IN_MEMORY = "<extended-resources>"
 """The name of a claim that is not written yet."""
-ANNOTATION = EXTENDED
 
 Mappings = tuple[ContainerExtendedResourceRequest, ...]
 
@@ -79,7 +78,7 @@ def find_claim(pod: Pod, claims: Iterable[ResourceClaim]) -> ResourceClaim | Non
     ResourceClaim or None
     """
     for claim in claims:
-        if claim.metadata.annotations.get(ANNOTATION) == "true":
+        if claim.metadata.annotations.get(EXTENDED_CLAIM) == "true":
             for owner in claim.metadata.owner_references:
                 if owner.controller and owner.uid == pod.metadata.uid and owner.name == pod.name:
                     return claim
@@ -87,7 +86,7 @@ def find_claim(pod: Pod, claims: Iterable[ResourceClaim]) -> ResourceClaim | Non
 
 
 _NO_REQUESTS = ResourceClaimSpec()
-_ANNOTATIONS = {ANNOTATION: "true"}
+_ANNOTATIONS = {EXTENDED_CLAIM: "true"}
 
 
 def new_claim(pod: Pod, spec: ResourceClaimSpec = _NO_REQUESTS) -> ResourceClaim:

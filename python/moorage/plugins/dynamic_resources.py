@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from moorage import framework as fwk
 from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.decide.terms import NodeDevices
-from moorage._core.services.claims_of_pods import ClaimError
+from moorage._core.services.claims_of_pods import ClaimError, ClaimWriteError
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_class import Shape
 from moorage.devices.allocation.allocation_results import allocation_of
@@ -35,7 +35,7 @@ from moorage.devices.claims.binding_conditions import (
 )
 from moorage.devices.claims.claim_consumers import group_claims, of_pod
 from moorage.devices.claims.claim_hints import ClaimHints
-from moorage.devices.claims.claim_writer import ClaimWriteError, ClaimWriter
+from moorage.devices.claims.claim_writer import ClaimWriter
 from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
 from moorage.devices.claims.common_demand import CommonDemand, FoundAllocations, are_everywhere
 from moorage.devices.claims.node_resources import take_of_node, why_shared

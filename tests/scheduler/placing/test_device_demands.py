@@ -14,9 +14,9 @@ from tests.devices.make import DRIVER, claim, device, device_class, request, res
 from tests.framework.make import make as make_plugin
 
 from moorage import Cluster, Scheduler
+from moorage._core.services.claims_of_pods import EXTENDED_CLAIM
 from moorage.devices.claims.placed_claims import PlacedClaims, PlacedPod
 from moorage.devices.device_demands import DeviceDemands
-from moorage.devices.extended_resources import ANNOTATION
 from moorage.framework.plugin.interface import ReservePlugin
 from moorage.objects import Node, Object, Pod, decode_object
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
@@ -108,7 +108,7 @@ def outcome(one: Scheduler) -> tuple[dict[str, str], dict[str, str], list[Any]]:
     states: list[Any] = []
     for each in claims:
         key, told = each.key, None
-        if ANNOTATION in each.metadata.annotations:
+        if EXTENDED_CLAIM in each.metadata.annotations:
             key = each.metadata.owner_references[0].name
             told = one.client.get(Pod, key, "default").status.extended_resource_claim_status
             assert told is not None

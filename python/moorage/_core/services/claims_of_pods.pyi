@@ -17,7 +17,7 @@ from moorage.objects.model.resource_claims import (
 )
 
 FINALIZER: str
-EXTENDED: str
+EXTENDED_CLAIM: str
 
 class ClaimError(MoorageError): ...
 class ClaimWriteError(MoorageError): ...

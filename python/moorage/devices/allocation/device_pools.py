@@ -225,7 +225,6 @@ class PublishedSlice:
         spec = slice.spec
         self.slice, self.kind = slice, kinds.of(spec)
         self.pool, self.generation = (spec.driver, spec.pool.name), spec.pool.generation
-        self._alone: list[DevicePool] | None = None
 
     @lazy_attribute
     def devices(self) -> list[PublishedDevice]:
@@ -258,13 +257,11 @@ class PublishedSlice:
             self._made[at] = made
         return made
 
+    @lazy_attribute
     def alone(self) -> list[DevicePool]:
-        """Return the pool of a node that has this slice alone, where nothing consumes counters."""
-        if self._alone is None:
-            driver, name = self.pool
-            is_invalid = self.kind.repeats
-            self._alone = [DevicePool(driver, name, () if is_invalid else (self,), is_invalid=is_invalid)]
-        return self._alone
+        """The pool of a node that has this slice alone, where nothing consumes counters."""
+        (driver, name), is_invalid = self.pool, self.kind.repeats
+        return [DevicePool(driver, name, () if is_invalid else (self,), is_invalid=is_invalid)]
 
     @property
     def places(self) -> Sequence[ResourceSliceSpec | Device]:
@@ -467,7 +464,7 @@ class DeviceSlices:
             that is incomplete or invalid, and the first that is invalid: no answer depends on more of them.
         """
         if (own := self.own_slice(node)) is not None:
-            return own.alone()
+            return own.alone
         known = self._pools.get(node.metadata.name)
         if known is None or known[0] is not node:
             offered = self.offered(node)
@@ -507,8 +504,7 @@ class DeviceSlices:
         -------
         hashable
         """
-        own = tuple(map(id, pools))
-        return (*own, *self._chosen(pools, node)) if self._select_nodes else own
+        return (*map(id, pools), *self._chosen(pools, node))
 
     def _chosen(self, pools: Iterable[DevicePool], node: Node) -> tuple[bool, ...]:
         """Which of the devices that choose their nodes choose a node."""

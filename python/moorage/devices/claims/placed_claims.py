@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from moorage._core.services.claims_of_pods import ClaimWriteError, reserve_together
+from moorage._core.services.claims_of_pods import EXTENDED_CLAIM, ClaimWriteError, reserve_together
 from moorage.devices.allocation.claim_requests import AllocationError
 from moorage.devices.device_demands import AskingClaim, DeviceDemands, TakenDevices
 from moorage.devices.device_state import DeviceState
-from moorage.devices.extended_resources import ANNOTATION, IN_MEMORY, Mappings
+from moorage.devices.extended_resources import IN_MEMORY, Mappings
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.objects import Pod
 from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim
@@ -187,7 +187,7 @@ class PlacedClaims:
                         self._devices.claim_cache.assume_written(written[-1])
         except (ApiError, ClaimWriteError):
             for claim in written:
-                if claim.metadata.annotations.get(ANNOTATION):
+                if claim.metadata.annotations.get(EXTENDED_CLAIM):
                     self._delete(claim)
                 else:
                     self._writer.unreserve(claim, pod.metadata.uid)

@@ -11,11 +11,11 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from moorage._core.base.resources import pod_requests
-from moorage._core.services.claims_of_pods import ClaimError
+from moorage._core.services.claims_of_pods import EXTENDED_CLAIM, ClaimError
 from moorage.controllers.resource_claims.resource_claim_controller import claim_of_template
 from moorage.devices.allocation.claim_requests import ClaimRequests, ClassOf, Request
 from moorage.devices.device_state import DeviceState
-from moorage.devices.extended_resources import ANNOTATION, claim_spec, find_claim, new_claim
+from moorage.devices.extended_resources import claim_spec, find_claim, new_claim
 from moorage.devices.request_survey import (
     CAPACITY,
     CLASS,
@@ -288,7 +288,7 @@ def released_claims(devices: PodClaims) -> list[ResourceClaim]:
     extended = find_claim(devices.pod, devices.state.claim_cache.extended_claims(devices.pod))
     if extended is not None:
         meta = extended.metadata
-        left = {key: value for key, value in meta.annotations.items() if key != ANNOTATION}
+        left = {key: value for key, value in meta.annotations.items() if key != EXTENDED_CLAIM}
         claims[extended.key] = replace(extended, metadata=replace(meta, annotations=left))
     return [
         replace(claim, status=ResourceClaimStatus())

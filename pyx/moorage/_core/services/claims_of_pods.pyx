@@ -36,7 +36,7 @@ cdef Field SHAPE = Field("shape"), ALLOCATIONS = Field("allocations")
 replace = msgspec.structs.replace
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
-EXTENDED = "resource.kubernetes.io/extended-resource-claim"
+EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 
 
 class ClaimError(MoorageError):
@@ -261,9 +261,9 @@ cdef class ObservedClaims:
         """
         allocation, held = None, self.held.get(key)
         if claim is not None:
-            allocation, annotations = ALLOCATION.of(CLAIM_STATUS.of(claim)), CLAIM_ANNOTATIONS.of(
-                CLAIM_METADATA.of(claim))
-            if annotations and annotations.get(EXTENDED) == "true":
+            allocation = ALLOCATION.of(CLAIM_STATUS.of(claim))
+            annotations = CLAIM_ANNOTATIONS.of(CLAIM_METADATA.of(claim))
+            if annotations and annotations.get(EXTENDED_CLAIM) == "true":
                 self._serve(key, claim)
         if held is None and allocation is not None:
             self.held[key] = allocation
@@ -354,7 +354,7 @@ cdef class AlikePods(Alike):
         return True
 
 
-def reserved(claim, allocation, user, time=None):
+cpdef object reserved(claim, allocation, user, time=None):
     """Return a claim as it is written for a user, with its allocation if it has none yet.
 
     With an allocation it gets the finalizer.
@@ -376,7 +376,22 @@ def reserved(claim, allocation, user, time=None):
     ClaimWriteError
         The claim is being deleted, or has an allocation or none against expectation.
     """
-    return _reserved(claim, allocation, user, time)
+    meta, status = CLAIM_METADATA.of(claim), CLAIM_STATUS.of(claim)
+    written = ALLOCATION.of(status)
+    if CLAIM_DELETION.of(meta) is not None:
+        raise ClaimWriteError(f"claim {claim.key} got deleted in the meantime")
+    if allocation is not None:
+        if written is not None:
+            raise ClaimWriteError(f"claim {claim.key} got allocated elsewhere in the meantime")
+        written = allocation
+        if FINALIZER not in FINALIZERS.of(meta):
+            meta = replace(meta, finalizers=(*FINALIZERS.of(meta), FINALIZER))
+    if written is None:
+        raise ClaimWriteError(f"claim {claim.key} got deallocated elsewhere in the meantime")
+    if time is not None and TIME.of(written) is None:
+        written = replace(written, allocation_timestamp=time)
+    status = replace(status, allocation=written, reserved_for=(*RESERVED_FOR.of(status), user))
+    return replace(claim, metadata=meta, status=status)
 
 
 def reserve_together(pods, find, user_of, time=None):
@@ -434,7 +449,7 @@ cdef list _reserved_for(pod, placed, dict earlier, find, user_of, time):
             if USER_UID.of(other) == uid:
                 break
         else:
-            out.append((key, _reserved(claim, allocation, user, time)))
+            out.append((key, reserved(claim, allocation, user, time)))
     return out
 
 
@@ -448,26 +463,6 @@ cdef list _allocations_of(placed, find):
         if known is not None:
             return [known]
     return find(placed)
-
-
-cdef object _reserved(claim, allocation, user, time):
-    """A claim as it is written for a user; see `reserved`."""
-    meta, status = CLAIM_METADATA.of(claim), CLAIM_STATUS.of(claim)
-    written = ALLOCATION.of(status)
-    if CLAIM_DELETION.of(meta) is not None:
-        raise ClaimWriteError(f"claim {claim.key} got deleted in the meantime")
-    if allocation is not None:
-        if written is not None:
-            raise ClaimWriteError(f"claim {claim.key} got allocated elsewhere in the meantime")
-        written = allocation
-        if FINALIZER not in FINALIZERS.of(meta):
-            meta = replace(meta, finalizers=(*FINALIZERS.of(meta), FINALIZER))
-    if written is None:
-        raise ClaimWriteError(f"claim {claim.key} got deallocated elsewhere in the meantime")
-    if time is not None and TIME.of(written) is None:
-        written = replace(written, allocation_timestamp=time)
-    status = replace(status, allocation=written, reserved_for=(*RESERVED_FOR.of(status), user))
-    return replace(claim, metadata=meta, status=status)
 
 
 cdef object _claim_of(pod, use, find, bint of_group):

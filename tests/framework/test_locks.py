@@ -22,6 +22,7 @@ def test_nominations() -> None:
         "nominated_node": lambda: one.nominated_node(p),
         "nominated_before": lambda: one.nominated_before(p),
         "nominated_nodes": lambda: one.nominated_nodes(),
+        "nominated_keys": lambda: one.nominated_keys([p, q]),
         "is_alone": lambda: one.is_alone(p, "n"),
         "delete_nominated_pod_if_exists": lambda: one.delete_nominated_pod_if_exists(p),
         "save": one.save,

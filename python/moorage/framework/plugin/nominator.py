@@ -191,8 +191,9 @@ class PodNominator:
         -------
         set of str
         """
-        nodes = self.nodes
-        return {pod.key for pod in pods if nodes.get(pod.metadata.uid)} if self.by_node else set()
+        with self.lock:
+            nodes = self.nodes
+            return {pod.key for pod in pods if nodes.get(pod.metadata.uid)} if self.by_node else set()
 
     def is_alone(self, pod: Pod, node_name: str) -> bool:
         """Whether no other pod is nominated to a node.

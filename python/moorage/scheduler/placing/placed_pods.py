@@ -29,7 +29,8 @@ class PlacedPods:
 
     def clear(self) -> None:
         """Drop all pods."""
-        self.keys, self.infos = list[str](), list[QueuedPodInfo]()
+        self.keys: list[str] = []
+        self.infos: list[QueuedPodInfo] = []
         self._seen = 0  # `changes` of the informers' copy of the pods when the first of these was placed
 
     def __len__(self) -> int:
@@ -80,7 +81,8 @@ class PlacedPods:
         ended : list of QueuedPodInfo
             The pods that others have deleted or bound since.
         """
-        keys, infos, ended = self.keys, self.infos, list[QueuedPodInfo]()
+        keys, infos = self.keys, self.infos
+        ended: list[QueuedPodInfo] = []
         if infos and self.may_have_changed:
             placed = dict(zip(keys, infos, strict=True))  # of pods with one key the last one
             gone = self._pods.deleted_or_bound(placed)

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from bench import table, test_front_page
-from bench.decide import test_workloads
+from bench.workloads import test_workloads
 
 from moorage.sim.perf import read_workloads
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.core.placing import place_run
 
@@ -14,7 +15,14 @@ from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Cluster
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
-from moorage.objects.model.pod import Pod, TopologySpreadConstraint
+from moorage.objects.model.pod import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+)
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 
@@ -68,13 +76,6 @@ def test_a_run_counts_its_own_pods() -> None:
 
 
 def test_terms_that_stand_twice_count_twice() -> None:
-    from moorage.objects.model.pod import (
-        Affinity,
-        PodAffinity,
-        PodAffinityTerm,
-        WeightedPodAffinityTerm,
-    )
-
     state, placer = make(3)
     weighted = WeightedPodAffinityTerm(5, PodAffinityTerm(label_selector=APP, topology_key=HOST))
     for name, terms in (("one", (weighted,)), ("two", (weighted, weighted))):
@@ -112,3 +113,82 @@ def test_selectors_are_asked_about_the_classes_that_they_may_name(monkeypatch: p
     assert 100 <= asked[0] <= 400
     for at in range(100):
         assert len({*rows[3 * at : 3 * at + 3]} - {-1}) == 3
+
+
+def rejected_apps(state: ClusterState, placer: Placer, apps: int) -> list[set[str]]:
+    """The nodes that have a pod of each app, told by anti-affinity to it: one selector each."""
+    out = []
+    for app in range(apps):
+        selector = LabelSelector(match_labels={"app": f"a{app}"})
+        term = PodAffinityTerm(label_selector=selector, topology_key=HOST)
+        affinity = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+        seeker = state.classes.intern(pod("p", affinity=affinity))
+        rows, bits = placer.search.filter_verdicts("InterPodAffinity", seeker)
+        out.append(
+            {state.table.row_name(row) for row, bit in zip(rows.tolist(), bits.tolist(), strict=True) if bit}
+        )
+    return out
+
+
+def test_many_selectors_at_one_moment() -> None:
+    """From the fourth on pods are looked up by class; those count that are there, after pods have left, taken
+    the number of another, or come back in a rollback."""
+    apps = 8
+    state, placer = make(4)
+    there: dict[str, tuple[int, int, Pod]] = {}
+
+    def enter(name: str, app: int, at: int) -> None:
+        there[name] = app, at, pod(name, on=f"n{at}", labels={"app": f"a{app}"})
+        state.add_pod(there[name][2])
+
+    def leave(name: str) -> None:
+        state.remove_pod(there.pop(name)[2])
+
+    def check() -> None:
+        state.domains.limit = 0
+        state.domains.enforce_limit()  # so that all selectors count anew
+        assert rejected_apps(state, placer, apps) == [
+            {f"n{at}" for app, at, _ in there.values() if app == one} for one in range(apps)
+        ]
+
+    for at in range(12):
+        enter(f"q{at}", at % apps, at % 4)
+    check()
+    leave("q3")
+    check()
+    enter("q12", 5, 3)  # with the number of q3
+    check()
+    before = dict(there)
+    mark = state.begin()
+    leave("q12")
+    leave("q7")
+    enter("q13", 6, 0)
+    assert rejected_apps(state, placer, apps)[5:] == [{"n1"}, {"n0", "n2"}, set()]
+    state.rollback(mark)
+    there = before
+    check()
+
+
+def test_a_counter_that_takes_the_nodes_of_another() -> None:
+    """The nodes of a domain are those that are there now, as the other counter has followed all changes."""
+    state, placer = make(4)
+    zones = "topology.kubernetes.io/zone"
+    one = replace_selector(spread_over(zones), "x")
+    assert rejected(state, placer, one) == set()
+    state.set_node(node("n4", zone="z2", labels={HOST: "n4"}))
+    state.set_node(node("n0", zone="z2", labels={HOST: "n0"}))
+    state.remove_node("n2")
+    state.add_pod(pod("q", on="n1", labels={"app": "y"}))
+    assert rejected(state, placer, one) == set()
+    assert rejected(state, placer, replace_selector(spread_over(zones, "r"), "y")) == {"n1", "n3"}
+
+
+def replace_selector(one: Pod, app: str) -> Pod:
+    """The pod with another selector, and labels that it matches."""
+    (constraint,) = one.spec.topology_spread_constraints
+    constraint = replace(constraint, label_selector=LabelSelector(match_labels={"app": app}))
+    return replace(
+        one,
+        metadata=replace(one.metadata, labels={"app": app}),
+        spec=replace(one.spec, topology_spread_constraints=(constraint,)),
+    )

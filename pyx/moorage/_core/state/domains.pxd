@@ -50,6 +50,7 @@ cdef class Domains:
     cdef int64_t moves, undone
     cdef Py_ssize_t rows
     cdef dict topologies, eligibilities, matched, counters, spare
+    cdef dict latest  # counters by what they have besides the pods: the newest of each
     cdef dict classes_of, matched_of  # by attribute, see `attributes`
     cdef list by_class
     cdef Py_ssize_t n_classes, nbytes

@@ -11,9 +11,7 @@ transaction. Code that keeps a counter compares `epoch`, and looks the counter u
 
 from functools import partial
 
-import numpy as np
-
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from moorage._core.base cimport HEADER, LOG_STATIC, ChangeLog
 from moorage._core.csrc cimport *
@@ -104,7 +102,7 @@ cdef class Domains:
         self.topologies = {}
         self.eligibilities = {}
         self.matched = {}
-        self.counters = {}
+        self.counters, self.latest = {}, {}
         self.classes_of, self.matched_of, self.by_class = {}, {}, []
         self.spare = {}
         self.moves, self.limit = -1, MEMORY_LIMIT
@@ -245,7 +243,6 @@ cdef class Domains:
         key, matches, attribute_sets = matcher
         cdef Matched out = self.matched.get(key)
         cdef int32_t pod_class
-        cdef unsigned char[::1] matching
         if out is not None:
             return out
         _find_classes(self)
@@ -256,10 +253,7 @@ cdef class Domains:
         possible = [self.classes_of.get(attribute, ()) for attribute in attributes]
         found = {each for classes in possible for each in classes if matches(each)}
         if found:  # else no pod counts, and the ledger need not be read
-            matching = np.zeros(self.n_classes, dtype=np.uint8)
-            for pod_class in found:
-                matching[pod_class] = True
-            self.ledger.count(matching, all_pods, <int32_t*>out.pods.data)
+            self.ledger.count(found, all_pods, <int32_t*>out.pods.data)
         _point_matched(self, out)
         self.moves = self.journal.moves
         self.journal.on_undo(partial(self._drop_matched, out))
@@ -338,7 +332,6 @@ cdef class Domains:
         """
         key = matched, topology, eligibility, absent
         cdef Counter out = self.counters.get(key)
-        cdef int32_t row
         if out is not None:
             return out
         self.refresh()
@@ -356,8 +349,8 @@ cdef class Domains:
             self._drop_counter(key, out)
             raise
         self.moves = self.journal.moves
-        for row in range(self.table.used):
-            mr_counter_add(&out.c, row, (<int32_t*>matched.pods.data)[row], 1)
+        _fill_counter(self, out, self.latest.get(key[1:]))
+        self.latest[key[1:]] = out
         return out
 
     # ---- memory --------------------------------------------------------------------------------------------
@@ -389,6 +382,8 @@ cdef class Domains:
         """Drop a counter."""
         if self.counters.get(key) is counter:
             del self.counters[key]
+            if self.latest.get(key[1:]) is counter:
+                del self.latest[key[1:]]
             if counter in counter.matched.counters:
                 counter.matched.counters.remove(counter)
             self._put_away(counter.pods, counter.nodes)
@@ -420,6 +415,7 @@ cdef class Domains:
         self.matched.clear()
         self.matched_of.clear()
         self.counters.clear()
+        self.latest.clear()
         self.by_class.clear()
         self._put_away(*held)
 
@@ -496,6 +492,18 @@ cdef int _find_classes(Domains domains) except -1:
         for attribute in domains.attributes(pod_class):
             domains.classes_of.setdefault(attribute, []).append(pod_class)
     domains.n_classes = classes
+
+
+cdef int _fill_counter(Domains domains, Counter out, Counter like) except -1:
+    """Count the pods and nodes of each domain; the nodes are those of a counter that is like it but for the
+    pods, where there is one."""
+    cdef const int32_t* pods = <int32_t*>out.matched.pods.data
+    cdef int32_t row, nodes = like is None
+    if like is not None:
+        memcpy(out.c.nodes, like.c.nodes, like.c.domains * sizeof(int32_t))
+    for row in range(domains.table.used):
+        if nodes or pods[row]:
+            mr_counter_add(&out.c, row, pods[row], nodes)
 
 
 cdef int _shift(Domains domains, Counter counter, int32_t row, int32_t sign) except -1:

@@ -50,6 +50,15 @@ cdef class RowPods:
 
 
 @cython.final
+cdef class ClassLists:
+    cdef int64_t entered, undone, readings  # `readings`: how often pods were counted at this moment
+    cdef int32_t[::1] starts, numbers  # the numbers of a class are those from its start to that of the next
+
+    cdef int fill(self, Ledger ledger) except -1
+    cdef int32_t first(self, int32_t pod_class) noexcept
+
+
+@cython.final
 cdef class Ledger:
     cdef Journal journal
     cdef Symbols symbols
@@ -60,6 +69,8 @@ cdef class Ledger:
     cdef Deadlines deadlines
     cdef Buffer pods, rows, totals
     cdef int32_t found  # where the last search of `has_any` ended
+    cdef int64_t entered  # number of pods that have entered; an undo does not lower it
+    cdef ClassLists lists
 
     cdef Ledger clone(self, Journal journal)
     cdef int32_t find(self, str uid) except -2
@@ -81,7 +92,7 @@ cdef class Ledger:
     cdef list expired(self, double now)
     cdef list binding(self)
     cdef bint has_any(self, const unsigned char[::1] matching) noexcept
-    cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1
+    cdef int count(self, set classes, bint all_pods, int32_t* pods) except -1
 
     cdef inline int _fill_shared(self, int32_t row) except -1:
         """Fill in the shared pod list of a row; must be called before the pods of the row change."""

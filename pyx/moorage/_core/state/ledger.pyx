@@ -6,6 +6,8 @@ Expired, Deleted. Only assumed and added pods are in the ledger.
 
 from functools import partial
 
+import numpy as np
+
 cimport cython
 from cpython.ref cimport Py_REFCNT
 
@@ -17,6 +19,7 @@ from moorage._core.state.pod_spec cimport uses_volumes
 
 cdef enum:
     LATER = -1
+    READINGS = 3  # of all pods, before lists of the pods of each class are made, which costs about as much
 
 cdef Field START_TIME = Field("start_time")
 cdef double NEVER = LATER  # the deadline of a pod that has none
@@ -42,6 +45,43 @@ cdef class RowPods:
             ]
             self.ordinals = None
         return list(self.pods)
+
+
+cdef class ClassLists:
+    """The numbers of all pods by class, at one moment.
+
+    A pod that leaves is a free record then, so that only a pod that enters or a rollback puts it out of date.
+
+    Parameters
+    ----------
+    entered, undone : int
+        Of the ledger and its journal at that moment.
+    """
+
+    def __cinit__(self, int64_t entered, int64_t undone):
+        self.entered, self.undone = entered, undone
+
+    cdef int fill(self, Ledger ledger) except -1:
+        """List the pods of each class, in the order of their numbers."""
+        cdef int32_t used = (<Totals*>ledger.totals.data).used, number, pod_class, classes = 0
+        cdef int32_t[::1] starts, ends
+        for number in range(used):
+            classes = max(classes, ledger.record(number).pod_class + 1)
+        starts = np.zeros(classes + 1, dtype=np.int32)
+        for number in range(used):
+            starts[ledger.record(number).pod_class + 1] += 1
+        for pod_class in range(classes):
+            starts[pod_class + 1] += starts[pod_class]
+        ends = starts.copy()
+        self.starts, self.numbers = starts, np.empty(used, dtype=np.int32)
+        for number in range(used):
+            pod_class = ledger.record(number).pod_class
+            self.numbers[ends[pod_class]] = number
+            ends[pod_class] += 1
+
+    cdef inline int32_t first(self, int32_t pod_class) noexcept:
+        """Return where the pods of a class begin in `numbers`."""
+        return self.starts[min(pod_class, <int32_t>self.starts.shape[0] - 1)]
 
 
 cdef class Ledger:
@@ -388,15 +428,32 @@ cdef class Ledger:
             self.found = number + 1 if number + 1 < used else 0
         return False
 
-    cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1:
-        """Add to `pods`, by row, the number of pods of matching classes; without `all_pods` terminating pods
-        do not count."""
-        cdef PodRecord* pod
-        cdef int32_t number
+    cdef int count(self, set classes, bint all_pods, int32_t* pods) except -1:
+        """Add to `pods`, by row, the number of pods of some classes; without `all_pods` terminating pods do not
+        count.
+
+        All pods are read for it, but from the fourth time on, while none enters, those of the classes alone.
+        """
+        cdef ClassLists lists = self.lists
+        cdef unsigned char[::1] matching
+        cdef int32_t number, pod_class, at
+        if lists is None or lists.entered != self.entered or lists.undone != self.journal.undone:
+            lists = self.lists = ClassLists(self.entered, self.journal.undone)
+        if lists.readings == READINGS:
+            lists.fill(self)
+        lists.readings += 1
+        if lists.readings > READINGS:
+            for pod_class in classes:
+                for at in range(lists.first(pod_class), lists.first(pod_class + 1)):
+                    _count(self.record(lists.numbers[at]), all_pods, pods)
+            return 0
+        matching = np.zeros(max(classes, default=0) + 1, dtype=np.uint8)
+        for pod_class in classes:
+            matching[pod_class] = True
         for number in range((<Totals*>self.totals.data).used):
-            pod = self.record(number)
-            if pod.state != FREE and matching[pod.pod_class] and (all_pods or not pod.terminating):
-                pods[pod.row] += 1
+            pod_class = self.record(number).pod_class
+            if pod_class < matching.shape[0] and matching[pod_class]:
+                _count(self.record(number), all_pods, pods)
 
     # ---- expiry --------------------------------------------------------------------------------------------
 
@@ -503,6 +560,12 @@ cdef int _append(Ledger ledger, int32_t number, int32_t row) except -1:
     pods_of.count += 1
 
 
+cdef inline void _count(const PodRecord* pod, bint all_pods, int32_t* pods) noexcept:
+    """Add a pod to the number of its row."""
+    if pod.state != FREE and (all_pods or not pod.terminating):
+        pods[pod.row] += 1
+
+
 cdef inline int32_t _next_number(Ledger ledger) noexcept:
     """Return the number that the next pod gets."""
     cdef Totals* totals = <Totals*>ledger.totals.data
@@ -523,6 +586,7 @@ cdef int32_t _enter(Ledger ledger, int32_t row, int32_t pod_class, bint terminat
     else:
         totals.used += 1
     totals.alive += 1
+    ledger.entered += 1
     pod.deadline = NEVER
     pod.pod_class = pod_class
     pod.origin = pod.ordinal = 0

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
-from tests.core.make import node, pod
+from tests.core.make import node, pod, port
 from tests.core.refusals import (
     ADDED,
     ADDED_ON_B,
@@ -66,6 +66,35 @@ def test_only_added_pods_are_removed_in_bulk() -> None:
     one, unknown = known(), pod("unknown", on="a")
     assert one.remove_added([ADDED, ASSUMED, unknown]) == [ASSUMED, unknown]
     assert [one.state.has_pod(each) for each in (ADDED, ASSUMED)] == [False, True]
+
+
+def ports_on_a(one: SchedulerCache) -> set[int]:
+    info = one.node_info("a")
+    assert info is not None
+    return {number for _, _, number in info.used_ports}
+
+
+def test_host_ports_leave_with_pods_that_are_removed_in_bulk() -> None:
+    one = cache()
+    held = [pod(f"p{number}", on="a", ports=[port(number), port(1)]) for number in (80, 81, 82)]
+    one.add_pods(held)
+    assert ports_on_a(one) == {1, 80, 81, 82}
+    assert one.remove_added([held[0], held[2], held[0]]) == [held[0]]  # removed once
+    assert ports_on_a(one) == {81}  # a port is used once
+
+
+def test_all_or_no_pods_are_removed_in_bulk() -> None:
+    one = cache()
+    held = [pod("p", on="a", ports=[port(80)]), pod("q", on="a", ports=[port(81)])]
+    one.add_pods(held)
+    before = dump(one.state)
+    with one.transaction():
+        assert one.remove_added(held) == []
+        assert ports_on_a(one) == set()
+    assert dump(one.state, before) == before
+    with pytest.raises(AttributeError):
+        one.remove_added([*held, None])  # type: ignore[list-item]
+    assert dump(one.state, before) == before
 
 
 NAMELESS = replace(NEW, metadata=replace(NEW.metadata, uid=""))

@@ -28,3 +28,4 @@ cdef class PortSets:
     cdef int _make(self, frozenset ports) except -1
     cdef bint holds(self, int32_t set_id, tuple ports) except -1
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1
+    cdef int32_t without(self, int32_t set_id, set ports) except -1

@@ -163,3 +163,7 @@ cdef class PortSets:
             before = self.sets[set_id]
             moved_id = self.moves[key] = self.intern(before | set(ports) if adding else before - set(ports))
         return moved_id
+
+    cdef int32_t without(self, int32_t set_id, set ports) except -1:
+        """Return the id of a set after many ports have been removed."""
+        return self.intern(<frozenset>self.sets[set_id] - ports)

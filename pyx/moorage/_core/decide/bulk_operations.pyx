@@ -552,7 +552,7 @@ def _set_deadlines(ClusterState state, const int32_t[::1] numbers, double deadli
 
 
 def remove_added(ClusterState state not None, pods):
-    """Remove those of some pods that have been added.
+    """Remove those of some pods that have been added, all or none.
 
     Parameters
     ----------
@@ -565,22 +565,26 @@ def remove_added(ClusterState state not None, pods):
     list of (Pod or WatchEvent)
         The other pods, assumed or not in the cache.
     """
-    cdef int32_t number
+    cdef int32_t number, row
+    cdef tuple ports
+    cdef set held
+    cdef dict numbers = {}  # those to remove, each once
+    cdef dict freed = {}  # their host ports by row
     cdef list others = []
-    mark = None  # of one transaction, from the first pod on whose removal can run out of memory half-way
-    try:
-        for pod in pods:
-            number = state._known(_likeness(pod))
-            if number < 0 or state.ledger.state_of(number) != ADDED:
-                others.append(pod)
-                continue
-            if state._can_run_out_by(number) and mark is None:
-                mark = state.begin()
-            state._take_away(number)
-    except BaseException:
-        if mark is not None:
-            state.rollback(mark)
-        raise
-    if mark is not None:
-        state.commit(mark)
+    for pod in pods:
+        number = state._known(_likeness(pod))
+        if number < 0 or state.ledger.state_of(number) != ADDED or number in numbers:
+            others.append(pod)
+            continue
+        numbers[number] = None
+        ports = state.classes.shape(state.ledger.class_of(number)).ports
+        if ports:
+            row = state.ledger.row_of(number)
+            held = freed.get(row)
+            if held is None:
+                held = freed[row] = set()
+            for port in ports:
+                held.add(port)
+    if numbers:
+        state._take_each(numbers, freed)
     return others

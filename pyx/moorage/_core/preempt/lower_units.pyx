@@ -21,7 +21,7 @@ from moorage._core.preempt.bound_pods cimport pods_with_numbers
 from moorage._core.preempt.budgets cimport Budgets
 from moorage._core.preempt.importance cimport start_of
 from moorage._core.preempt.importance import start_time
-from moorage._core.state cimport ClusterState, Ledger, Shape
+from moorage._core.state cimport ClusterState, Ledger, PodRecord, Shape
 from moorage._core.state.pod_spec import bound
 
 cdef enum:
@@ -43,12 +43,13 @@ def has_pods_below(ClusterState state not None, int32_t priority):
         Terminating pods count.
     """
     cdef int32_t each, classes = <int32_t>len(state.classes.keys)
+    cdef const int32_t* priority_of = <const int32_t*>state.classes.priorities.data
     cdef unsigned char[::1] lower
     if state.classes.lowest_priority >= priority:
         return False
     lower = bytearray(classes + 1)
     for each in range(classes):
-        lower[each] = state.classes.shape(each).priority < priority
+        lower[each] = priority_of[each] < priority
     return state.ledger.has_any(lower)
 
 
@@ -85,7 +86,8 @@ cdef class LowerUnits:
         cdef int32_t row, number, symbol, rank, n = 0, used = 0
         cdef int32_t alive = <int32_t>len(ledger)
         cdef const int32_t[::1] rows
-        cdef Shape shape
+        cdef const int32_t* priority_of = <const int32_t*>state.classes.priorities.data
+        cdef PodRecord* record
         cdef dict found = {}, pods_of = {}  # by symbol (priority, key of the whole); by key (unit, numbers)
         self.state = state
         state.view.refresh()
@@ -102,9 +104,9 @@ cdef class LowerUnits:
                 continue
             number = ledger.row(row).first
             for _ in range(ledger.pods_on(row)):
-                symbol = ledger.record(number).group
-                shape = state.classes.shape(ledger.class_of(number))
-                rank, whole = shape.priority, None
+                record = ledger.record(number)
+                symbol = record.group
+                rank, whole = priority_of[record.pod_class], None
                 if symbol:
                     if symbol not in found:
                         found[symbol] = groups.unit_of(group_of(ledger.model_of(number)))
@@ -138,12 +140,12 @@ cdef class LowerUnits:
             for pod in pods:
                 self.numbers[used] = self.state.ledger.find(UID.of(METADATA.of(pod)))
                 used += 1
-        order = np.lexsort((starts[:n], -size[:n], alone[:n], -ranks[:n]))
-        self.size, self.used = n, used
-        self.first, self.end = first[order], first[order] + size[order]
-        self.wholes = {}
-        if wholes:
+        self.size, self.used, self.wholes = n, used, wholes
+        if not _are_in_order(n, size_of, ranks, start, alone):
+            order = np.lexsort((starts[:n], -size[:n], alone[:n], -ranks[:n]))
+            first, size = first[order], size[order]
             self.wholes = {at: wholes[unit] for at, unit in enumerate(order.tolist()) if unit in wholes}
+        self.first, self.end = first, first + size
 
     def __len__(self):
         return self.size
@@ -268,8 +270,8 @@ cdef class LowerUnits:
             if not 0 <= at < self.size:
                 raise IndexError(f"there is no unit {at} among {self.size}")
             is_last[at] = False
-        for at in range(self.size):
-            _move(self, room, at, -1)
+        for at in range(self.used):
+            _move(room, at, -1)
         try:
             _count_all(room)
             nodes, leaving = room.nodes, None
@@ -281,10 +283,29 @@ cdef class LowerUnits:
                         _try(self, room, at, is_away)
                 leaving = [at for at in range(self.size) if is_away[at]]
         finally:
-            for at in range(self.size):
-                if is_away[at]:
-                    _move(self, room, at, 1)
+            for at in range(self.used):
+                if room.is_away[at]:
+                    _move(room, at, 1)
         return leaving, nodes, room.searched
+
+
+cdef bint _are_in_order(int32_t n, const int32_t[::1] size, const int64_t[::1] rank,
+                        const int64_t[::1] start, const int8_t[::1] alone) noexcept:
+    """Whether the most important unit comes first already."""
+    cdef int32_t at
+    for at in range(1, n):
+        if rank[at] != rank[at - 1]:
+            if rank[at] > rank[at - 1]:
+                return False
+        elif alone[at] != alone[at - 1]:
+            if alone[at] < alone[at - 1]:
+                return False
+        elif size[at] != size[at - 1]:
+            if size[at] > size[at - 1]:
+                return False
+        elif start[at] < start[at - 1]:
+            return False
+    return True
 
 
 cdef class _Room:
@@ -306,6 +327,8 @@ cdef class _Room:
     cdef list memory
     cdef int32_t* row  # of each of the pods of `LowerUnits.numbers`
     cdef const mr_shape** usage  # of each of these
+    cdef unsigned char* is_away  # whether the usage of each is subtracted from its row
+    cdef int32_t* before  # of each that returns, the room on its row without it
     cdef int32_t* room  # by row, at most `pods`; UNSEARCHED
     cdef int8_t* known  # by total, what `succeeds` has answered
     cdef int32_t pods, nodes, searched
@@ -328,6 +351,8 @@ cdef class _Room:
         self.known = <int8_t*>allocate(self.memory, 1, pods + 1)
         self.row = <int32_t*>allocate(self.memory, sizeof(int32_t), units.used + 1)
         self.usage = <const mr_shape**>allocate(self.memory, sizeof(mr_shape*), units.used + 1)
+        self.is_away = <unsigned char*>allocate(self.memory, 1, units.used + 1)
+        self.before = <int32_t*>allocate(self.memory, sizeof(int32_t), units.used + 1)
         for each in range(units.used):
             self.row[each] = units.state.ledger.row_of(units.numbers[each])
             shape = units.state.classes.shape(units.state.ledger.class_of(units.numbers[each]))
@@ -370,32 +395,36 @@ cdef void _count_all(_Room room) noexcept:
         room.nodes += room.room[row] > 0
 
 
-cdef void _move(LowerUnits units, _Room room, int32_t at, int32_t sign) noexcept:
-    """Add the usage of the pods of a unit to their rows (sign 1), or subtract it (sign -1)."""
-    cdef int32_t each
-    for each in range(units.first[at], units.end[at]):
-        mr_row_add_pod(&room.search.cluster.ledger, room.row[each], room.usage[each], sign)
+cdef void _move(_Room room, int32_t each, int32_t sign) noexcept:
+    """Add the usage of a pod to its row (sign 1), or subtract it (sign -1)."""
+    mr_row_add_pod(&room.search.cluster.ledger, room.row[each], room.usage[each], sign)
+    room.is_away[each] = sign < 0
 
 
-cdef void _recount(LowerUnits units, _Room room, int32_t at, int32_t least) noexcept:
-    """Count again on the rows of a unit that have room for at least a number of pods."""
-    cdef int32_t each, row, before
-    for each in range(units.first[at], units.end[at]):
-        row = room.row[each]
-        before = room.room[row]
-        if before >= least:
-            room.room[row] = _room_on(room, row)
-            room.total += room.room[row] - before
+cdef void _put(_Room room, int32_t row, int32_t found) noexcept:
+    """Note the room on a row."""
+    room.total += found - room.room[row]
+    room.room[row] = found
 
 
 cdef int _try(LowerUnits units, _Room room, int32_t at, unsigned char[::1] is_away) except -1:
-    """Have a unit return, if the group, which succeeds without it, then does as well."""
+    """Have a unit return, if the group, which succeeds without it, then does as well.
+
+    A row without room gets none by it: pods that return to one stay away until the end.
+    """
     cdef int64_t total = room.total
-    _move(units, room, at, 1)
+    cdef int32_t each, row
     is_away[at] = False
-    _recount(units, room, at, 1)  # a row without room gets none by it
+    for each in range(units.first[at], units.end[at]):
+        row = room.row[each]
+        room.before[each] = room.room[row]
+        if room.room[row] > 0:
+            _move(room, each, 1)
+            _put(room, row, _room_on(room, row))
     if room.total == total or _fits(room):
         return 0
-    _move(units, room, at, -1)
+    for each in reversed(range(units.first[at], units.end[at])):
+        _put(room, room.row[each], room.before[each])
+        if room.before[each] > 0:
+            _move(room, each, -1)
     is_away[at] = True
-    _recount(units, room, at, 0)

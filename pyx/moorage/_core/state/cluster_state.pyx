@@ -275,12 +275,16 @@ cdef class ClusterState:
 
     cpdef int _take_away(self, int32_t number) except -1:
         """Remove a pod from the ledger, the node table and the counters of domains."""
+        return self._take(number, self.classes.shape(self.ledger.class_of(number)).ports)
+
+    cdef int _take(self, int32_t number, tuple ports) except -1:
+        """Do as `_take_away`, while some host ports of the pod, or none, leave its row."""
         cdef int32_t row = self.ledger.row_of(number)
         cdef int32_t pod_class = self.ledger.class_of(number)
         cdef Shape shape = self.classes.shape(pod_class)
         self.domains.pod_moved(pod_class, self.ledger.is_terminating(number), row, -1)
         self.ledger.remove(number)
-        self.table.add_pod(shape.ledger, row, &shape.c, shape.ports, -1)
+        self.table.add_pod(shape.ledger, row, &shape.c, ports, -1)
         self.table.changed(LOG_ROW, row)
         return self._release_if_empty(row)
 
@@ -303,6 +307,29 @@ cdef class ClusterState:
         if self._can_run_out_by(number):
             return self.atomically(self._take_away, number)
         return self._take_away(number)
+
+    cdef int _take_each(self, dict numbers, dict freed) except -1:
+        """Remove pods by their numbers, the keys of `numbers`, all or none.
+
+        `freed` has the host ports of these pods by row: the rows are without them before the pods leave.
+        """
+        cdef int32_t number, row
+        cdef dict left = {row: self.table.ports_without(row, ports) for row, ports in freed.items()}
+        cdef bint journals = self.journal.depth != 0
+        self.table.sync_columns()
+        for number in numbers:
+            journals |= not self.table.row(0, self.ledger.row_of(number)).flags & (MR_PRESENT | MR_HELD)
+        if journals:  # a freed row, or the journal, can run out of memory half-way
+            return self.atomically(self._take_all, numbers, left)
+        return self._take_all(numbers, left)
+
+    cpdef int _take_all(self, dict numbers, dict left) except -1:
+        """Give rows their sets of host ports, then remove pods that have no others."""
+        cdef int32_t number, row, set_id
+        for row, set_id in left.items():
+            self.table.put_ports(row, set_id)
+        for number in numbers:
+            self._take(number, ())
 
     cdef bint _can_run_out_by(self, int32_t number) except -1:
         """Whether `_take_away` can run out of memory half-way. Other memory for it is allocated here."""

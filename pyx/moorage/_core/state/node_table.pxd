@@ -32,6 +32,8 @@ cdef class NodeTable:
     cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
                      int32_t sign) except -1
     cdef bint has_ports(self, int32_t row, tuple ports) except -1
+    cdef int32_t ports_without(self, int32_t row, set ports) except -1
+    cdef int put_ports(self, int32_t row, int32_t set_id) except -1
     cdef int changed(self, Kind kind, int32_t row) except -1
     cdef int check_logged(self) except -1
     cdef int32_t resource_id(self, str resource) except -1

@@ -419,8 +419,16 @@ cdef class NodeTable:
         self.count_pod(ledger, row, sign)
         if ports:
             moved = self.port_sets.moved((<int32_t*>self.port_set.data)[row], ports, sign > 0)
-            self.port_set.touch(row)
-            (<int32_t*>self.port_set.data)[row] = moved
+            self.put_ports(row, moved)
+
+    cdef int put_ports(self, int32_t row, int32_t set_id) except -1:
+        """Give a row a set of host ports. The caller logs the row."""
+        self.port_set.touch(row)
+        (<int32_t*>self.port_set.data)[row] = set_id
+
+    cdef int32_t ports_without(self, int32_t row, set ports) except -1:
+        """Return the id of the set of the host ports of a row without some ports."""
+        return self.port_sets.without((<int32_t*>self.port_set.data)[row], ports)
 
     cdef bint has_ports(self, int32_t row, tuple ports) except -1:
         """Whether all of some host ports are in use on a row."""
@@ -439,8 +447,7 @@ cdef class NodeTable:
         symbols = frozenset([
             (self.symbols.intern(ip), self.symbols.intern(protocol), port) for ip, protocol, port in ports
         ])
-        self.port_set.touch(row)
-        (<int32_t*>self.port_set.data)[row] = self.port_sets.intern(symbols)
+        self.put_ports(row, self.port_sets.intern(symbols))
 
     # ---- columns -------------------------------------------------------------------------------------------
 

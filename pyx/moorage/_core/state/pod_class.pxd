@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.csrc cimport mr_shape
-from moorage._core.base cimport SpecMemo, Symbols
+from moorage._core.base cimport Buffer, SpecMemo, Symbols
 
 
 cdef class Shape:
@@ -34,6 +34,7 @@ cdef class PodClasses:
     cdef readonly list shapes, keys, interned, terms
     cdef readonly object gates, ledger_of
     cdef readonly int32_t lowest_priority
+    cdef Buffer priorities  # of the pods of each class, int32
 
     cpdef int32_t intern(self, pod) except -1
     cdef int32_t intern_after(self, pod, before) except -1

@@ -10,12 +10,13 @@ import threading
 from collections import namedtuple
 from itertools import count
 
-from libc.stdint cimport INT32_MAX, int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
 
 from msgspec.structs import replace
 
 from moorage._core.base cimport (
-    ANNOTATIONS, METADATA, MR_DEBUG_BUILD, NAMESPACE, SPEC, Field, SpecMemo, allocate, debug_below,
+    ANNOTATIONS, METADATA, MR_DEBUG_BUILD, NAMESPACE, SPEC, Buffer, Field, Journal, SpecMemo, allocate,
+    debug_below,
 )
 from moorage._core.csrc cimport *
 from moorage._core.state.declared_features cimport feature_flags, required_features
@@ -516,6 +517,7 @@ cdef class PodClasses:
         self.shapes = []
         self.lowest_priority = INT32_MAX
         self.keys = []
+        self.priorities = Buffer(Journal(), sizeof(int32_t))
         self.interned = []
         self.terms = []
 
@@ -721,12 +723,16 @@ cdef object _find(PodClasses classes, pod, shape):
 cdef object _intern_key(PodClasses classes, tuple key):
     """Return the number of the class of a key, adding the class if it is new."""
     cdef InternedClass interned
+    cdef Shape shape
     pod_class = classes.class_ids.get(key)
     if pod_class is None:
         with classes.lock:
             if key not in classes.class_ids:
                 interned = InternedClass.__new__(InternedClass)
                 interned.owner, interned.pod_class = classes.number, len(classes.keys)
+                shape = classes.shapes[key[0]]
+                classes.priorities.reserve(interned.pod_class + 1)
+                (<int32_t*>classes.priorities.data)[interned.pod_class] = shape.priority
                 classes.interned.append(interned)
                 classes.keys.append(key)
                 classes.class_ids[key] = interned.pod_class

@@ -64,12 +64,14 @@ class Transaction:
         Whether `commit` has been called.
     is_over : bool
         Whether it has ended, possibly with the transaction around it.
+    saved : list of (Enlisted, object)
+        The participants, with what their `save` returned.
     """
 
     def __init__(self, mark: tuple[int, int, int]) -> None:
         self.mark = mark  # of the state
         self.committed = self.is_over = False
-        self._saved: list[tuple[Enlisted, object]] = []
+        self.saved: list[tuple[Enlisted, object]] = []
 
     def enlist(self, participant: Enlisted) -> None:
         """Add a participant that has not changed since the transaction began, if it has not been added yet.
@@ -78,14 +80,14 @@ class Transaction:
         ----------
         participant : Enlisted
         """
-        if all(enlisted is not participant for enlisted, _ in self._saved):
-            self._saved.append((participant, participant.save()))
+        if all(enlisted is not participant for enlisted, _ in self.saved):
+            self.saved.append((participant, participant.save()))
 
     def end(self) -> None:
         """Undo or release the saved states of the participants, in the order of their enlistment, and drop
         them."""
         self.is_over = True
-        states, self._saved = self._saved, []
+        states, self.saved = self.saved, []
         end_each(states, "release" if self.committed else "undo")
 
     def commit(self) -> None:
@@ -165,11 +167,16 @@ class ClusterCache:
         snapshot.update(self.state)
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self, *others: Enlisted) -> Iterator[Transaction]:
         """Return a context manager that undoes the changes of its block unless the block commits.
 
         An exception undoes the changes in any case. Transactions nest: one that is still open when the one
         around it ends is undone first. The lock is held throughout.
+
+        Parameters
+        ----------
+        *others : Enlisted
+            State that takes part as well, of no participant.
 
         Yields
         ------
@@ -181,8 +188,8 @@ class ClusterCache:
             # Bound now: there may be no memory later.
             commit, rollback = self.state.commit, self.state.rollback
             try:
-                for participant in self.participants:
-                    transaction.enlist(participant)
+                for participant in (*self.participants, *others):
+                    transaction.saved.append((participant, participant.save()))
                 self.transactions.append(transaction)
                 self.state.journal.begin()
                 yield transaction

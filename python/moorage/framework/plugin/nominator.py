@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from moorage.objects import Pod
 
@@ -250,7 +251,7 @@ class PodNominator:
         with self.lock:
             return self.nodes.copy(), {node: pods.copy() for node, pods in self.by_node.items()}
 
-    def undo(self, saved: tuple[dict[str, str], dict[str, dict[str, Pod]]]) -> None:
+    def undo(self, saved: Any) -> None:
         """Restore saved nominations.
 
         Parameters
@@ -264,6 +265,15 @@ class PodNominator:
             self.nodes.update(nodes)
             self.by_node = pods
             self._begin_epoch()
+
+    def release(self, saved: object) -> None:
+        """Do nothing: saved nominations need no release.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
 
     def __bool__(self) -> bool:
         """Whether some pod is nominated to a node."""

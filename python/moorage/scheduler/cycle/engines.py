@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from time import time as seconds_since_1970
-from typing import cast
+from typing import Any, cast
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.search import MAX_THREADS
@@ -141,7 +141,7 @@ class Rotation:
         """Return what `undo` needs: the holder and its position."""
         return self.holder, self.holder.decider.start
 
-    def undo(self, saved: object) -> None:
+    def undo(self, saved: Any) -> None:
         """Restore the holder and its position.
 
         Parameters
@@ -149,7 +149,7 @@ class Rotation:
         saved : object
             The result of `save`.
         """
-        self.holder, self.holder.decider.start = cast(tuple[Engine, int], saved)
+        self.holder, self.holder.decider.start = saved
 
     def release(self, saved: object) -> None:
         """Do nothing: a saved position needs no release.

@@ -8,7 +8,7 @@ cycle that stored it. Only the very next cycle may use a list, so one list for a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -65,7 +65,7 @@ class Batching:
         """Return a copy of the list for `undo`."""
         return None if self.scored is None else self.scored.copy()
 
-    def undo(self, saved: object) -> None:
+    def undo(self, saved: Any) -> None:
         """Restore a saved list.
 
         Parameters
@@ -73,7 +73,7 @@ class Batching:
         saved : object
             The result of `save`.
         """
-        self.scored = cast(ScoredNodes | None, saved)
+        self.scored = saved
 
     def release(self, saved: object) -> None:
         """Do nothing: a saved list needs no release.

@@ -50,35 +50,36 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         key = group_of(pod)
         if key is None:
             return None
-        version = self._groups.version
+        groups = self._groups
+        version = groups.version
         if self._read != version:
             self._read, self._complete = version, set()
         if key in self._complete:
             return None
-        status = self._why_incomplete(key)
+        status = self._why_incomplete(groups, key)
         if status is None:
             self._complete.add(key)
         return status
 
-    def _why_incomplete(self, key: UnitKey) -> fwk.Status | None:
+    def _why_incomplete(self, groups: PodGroups, key: UnitKey) -> fwk.Status | None:
         """Reject the pods of a group until it exists and has minCount pods."""
-        group, name = self._groups.get(key), key[1]
+        group, name = groups.known(key), key[1]
         if group is None:
             return self._waits_for(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')
         if group.parent is not None:
-            return self._waits_for_tree(key)
-        if self._groups.size(key) >= group.min_count:
+            return self._waits_for_tree(groups, key)
+        if groups.size(key) >= group.min_count:
             return None
         return self._waits_for("waiting for minCount pods from a gang to appear in scheduling queue")
 
-    def _waits_for_tree(self, key: UnitKey) -> fwk.Status | None:
+    def _waits_for_tree(self, groups: PodGroups, key: UnitKey) -> fwk.Status | None:
         """Reject a pod of a tree of groups until the tree has a top, and the groups and pods that it needs
         (kube-scheduler v1.37)."""
-        root = self._groups.root(key)
+        root = groups.root(key)
         if root is None:
-            name = self._groups.ancestors(key)[-1][1].removeprefix(f"{COMPOSITE}/")
+            name = groups.ancestors(key)[-1][1].removeprefix(f"{COMPOSITE}/")
             return self._waits_for(f'waiting for composite pod group "{name}" spec to appear')
-        if self._groups.is_complete(root):
+        if groups.is_complete(root):
             return None
         name = root[1].removeprefix(f"{COMPOSITE}/")
         return self._waits_for(f'waiting for composite pod group "{name}" tree to meet quorum')

@@ -140,7 +140,7 @@ class Units(GroupedPods):
         list of QueuedPodInfo
         """
         members = {} if unit is None else self.members.get(unit, {})
-        return sorted(members.values(), key=lambda info: info.order)
+        return by_order(members)
 
 
 Asked = list[Callable[[Pod], Status | None]]

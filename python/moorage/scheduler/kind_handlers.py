@@ -129,6 +129,25 @@ class TreeHandler:
     def __init__(self, queue: SchedulingQueue, groups: PodGroups) -> None:
         self.queue, self.groups = queue, groups
 
+    def on_run(self, notices: Iterable[Notice[AnyGroup]]) -> int:
+        """Pass over the leading updates, whose states nobody has to make (see `RunHandler`).
+
+        Parameters
+        ----------
+        notices : iterable of Notice
+
+        Returns
+        -------
+        int
+            Their number.
+        """
+        passed = 0
+        for notice in notices:
+            if notice.is_addition or notice.is_deletion:
+                break
+            passed += 1
+        return passed
+
     def on_add(self, obj: AnyGroup, is_in_initial_list: bool) -> None:
         """Follow the addition of a group.
 

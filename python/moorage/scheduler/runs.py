@@ -584,16 +584,17 @@ class Run:
     ) -> None:
         """Place the pods of a group or a tree, as many as it needs or none."""
         scheduler, context = self.scheduler, self.scheduler.context
+        nominator, nominate = context.nominator, context.bindings.nominate
         done = self.place_unit(group, [info.pod for info in infos], scheduled)
         failures = done.failures if done.succeeded or done.is_error else failures_with_group(done)
-        for fails, consecutive in groupby(range(len(infos)), lambda at: bool(done.rows[at] < 0)):
+        for fails, consecutive in groupby(range(len(infos)), (done.rows < 0).tolist().__getitem__):
             part = list(consecutive)
             if fails:
                 for at in part if self.reports_failures else ():
                     report_failure(context, context.engine_of(infos[at].pod), infos[at].pod, failures[at])
                 self._give_back(infos, part, failures)
                 for at in () if self.reports_failures else part:
-                    context.bindings.nominate(context.nominator, infos[at].pod, failures[at].nominating)
+                    nominate(nominator, infos[at].pod, failures[at].nominating)
             for at in () if fails else part:
                 if at not in done.started:
                     self._assumed([infos[at]], [scheduler.table.row_name(done.rows[at])])
@@ -634,7 +635,7 @@ class Run:
         -------
         GroupResult
         """
-        engines = {self.scheduler.context.engine_of(pod) for pod in pods}
+        engines = self.scheduler.context.engines_of(pods)
         if len(engines) > 1:
             return rejected(self.scheduler.context, pods, several_schedulers(pods))
         engine, scheduler, began = engines.pop(), self.scheduler, time.perf_counter()

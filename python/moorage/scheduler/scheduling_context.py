@@ -114,6 +114,20 @@ class SchedulingContext:
         """
         return self.by_name.get(pod.spec.scheduler_name) or self.rotation.engines[0]
 
+    def engines_of(self, pods: Iterable[Pod]) -> set[Engine]:
+        """Return the engines of the profiles of pods; see `engine_of`.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+
+        Returns
+        -------
+        set of Engine
+        """
+        first = self.rotation.engines[0]
+        return {self.by_name.get(name) or first for name in {pod.spec.scheduler_name for pod in pods}}
+
     def engine_for(self, pod: Pod) -> Engine:
         """Return the engine that schedules a pod, and hand the rotation to it.
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
@@ -25,6 +24,7 @@ from .watch import Watch
 Preemption = tuple[Pod, str, Sequence[Pod | WatchEvent[Pod]]]
 """A pod, the node to which it is nominated, and the pods that are evicted for it."""
 T = TypeVar("T", bound=Object)
+R = TypeVar("R")
 Make = Callable[[T, str, Any], T]
 """Makes the object of an event from the previous one, the resource version and an argument."""
 FIRST_VERSION = 1
@@ -520,8 +520,9 @@ class Tables:
         list of bool
         """
         table = self[type(objects[0])]
-        with self._versions(table, len(objects)) as first:
-            return table.set_condition(objects, condition, make, first, stays)
+        return self._numbered(
+            table, len(objects), lambda first: table.set_condition(objects, condition, make, first, stays)
+        )
 
     def evict(
         self,
@@ -544,8 +545,9 @@ class Tables:
             Of each pod up to the first with finalizers, whether it existed.
         """
         table = self[Pod]
-        with self._versions(table, 2 * len(pods)) as first:
-            return table.evict(pods, condition, make, remove, first)
+        return self._numbered(
+            table, 2 * len(pods), lambda first: table.evict(pods, condition, make, remove, first)
+        )
 
     def preempt(
         self,
@@ -570,22 +572,26 @@ class Tables:
         written : list of WatchEvent
         """
         table = self[Pod]
-        with self._versions(table, sum(2 * len(victims) + 1 for _, _, victims in preemptions)) as first:
-            return table.preempt(preemptions, condition, make, remove, nominate, first)
+        most = sum(2 * len(victims) + 1 for _, _, victims in preemptions)
+        return self._numbered(
+            table,
+            most,
+            lambda first: table.preempt(preemptions, condition, make, remove, nominate, first),
+        )
 
-    @contextmanager
-    def _versions(self, table: Table[Any], most: int) -> Iterator[int]:
-        """Number the writes of a block, at most `most`, from the version that is returned on.
+    def _numbered(self, table: Table[Any], most: int, write: Callable[[int], R]) -> R:
+        """Return the result of `write`, which numbers its writes, at most `most`, from its argument on.
 
-        If an interrupt ends the block, versions are left out, and none is used twice.
+        If an interrupt ends it, versions are left out, and none is used twice.
         """
         version, before = self.version, table.end
         self.version += most
         self._wrote(table, most)
-        yield version + 1
+        result = write(version + 1)
         unused = before + most - table.end
         self.version -= unused
         self._wrote(table, -unused)
+        return result
 
     def create(self, objects: Sequence[T], uid_prefix: str, now: str) -> int:
         """Store new objects of one kind, up to one that needs a name or is refused; see `ObjectMap.create`.

@@ -119,6 +119,8 @@ class GroupTree:
         The keys of the pod groups, in order.
     is_bound : bool
         Whether the group, or one below it, is bound to a topology.
+    minimum : int
+        Number of pods, or of groups of a composite group, that it needs; at least 1.
     priorities : frozenset of int
         Those of the group and of all groups below it.
     """
@@ -128,6 +130,7 @@ class GroupTree:
     children: tuple[GroupTree, ...] = ()
     leaves: tuple[UnitKey, ...] = field(init=False)
     is_bound: bool = field(init=False)
+    minimum: int = field(init=False)
     priorities: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,6 +139,7 @@ class GroupTree:
         object.__setattr__(
             self, "priorities", frozenset(own).union(*[child.priorities for child in self.children])
         )
+        object.__setattr__(self, "minimum", 1 if self.group is None else max(1, self.group.min_count))
         object.__setattr__(self, "is_bound", is_bound or any(child.is_bound for child in self.children))
         below = chain.from_iterable(child.leaves for child in self.children)
         object.__setattr__(self, "leaves", tuple(below) if is_composite(self.key) else (self.key,))
@@ -145,11 +149,6 @@ class GroupTree:
         yield self
         for child in self.children:
             yield from child
-
-    @property
-    def minimum(self) -> int:
-        """Number of pods, or of groups of a composite group, that it needs; at least 1."""
-        return max(1, self.group.min_count) if self.group is not None else 1
 
     def has_enough(self, pods: Mapping[UnitKey, int]) -> bool:
         """Whether the group and all groups below it that count have what they need.
@@ -163,9 +162,10 @@ class GroupTree:
         -------
         bool
         """
-        if is_composite(self.key):
-            return sum(child.has_enough(pods) for child in self.children) >= self.minimum
-        return pods.get(self.key, 0) >= self.minimum
+        count = pods.get(self.key, 0)
+        for child in self.children:
+            count += child.has_enough(pods)
+        return count >= self.minimum
 
 
 class PodGroups:
@@ -235,12 +235,30 @@ class PodGroups:
         -------
         PodGroup or CompositePodGroup or None
         """
-        group: AnyGroup | None
-        if is_composite(key):
-            group = self._composites.get(f"{key[0]}/{key[1].removeprefix(OF_COMPOSITE)}")
-        else:
-            group = self._groups.get("/".join(key))
+        groups, name = self._named(key)
+        group: AnyGroup | None = groups.get(name)
         return group
+
+    def known(self, key: UnitKey) -> AnyGroup | None:
+        """Return a pod group as `get` does, but with conditions and a resource version of any earlier state.
+
+        Parameters
+        ----------
+        key : UnitKey
+
+        Returns
+        -------
+        PodGroup or CompositePodGroup or None
+        """
+        groups, name = self._named(key)
+        group: AnyGroup | None = groups.likeness(name)
+        return group
+
+    def _named(self, key: UnitKey) -> tuple[Any, str]:
+        """Return the groups of the kind of a group, and its key among them."""
+        if is_composite(key):
+            return self._composites, f"{key[0]}/{key[1].removeprefix(OF_COMPOSITE)}"
+        return self._groups, "/".join(key)
 
     # ---- trees ---------------------------------------------------------------------------------------------
 
@@ -258,12 +276,12 @@ class PodGroups:
             the list.
         """
         found: list[UnitKey] = []
-        group = self.get(key)
+        group = self.known(key)
         while group is not None and group.parent is not None:
             found.append(group.parent)
             if group.parent in found[:-1]:
                 break
-            group = self.get(group.parent)
+            group = self.known(group.parent)
         return found
 
     def root(self, key: UnitKey) -> UnitKey | None:
@@ -282,7 +300,7 @@ class PodGroups:
         if key not in self._roots:
             above = self.ancestors(key)
             top = above[-1] if above else key
-            group = self.get(top)
+            group = self.known(top)
             self._roots[key] = top if group is not None and group.parent is None else None
         return self._roots[key]
 
@@ -333,7 +351,7 @@ class PodGroups:
         known = self._trees.get(key)
         if known is None:
             children = [self.tree(child.unit) for child in self.children(key)] if is_composite(key) else ()
-            known = self._trees[key] = GroupTree(key, self.get(key), tuple(children))
+            known = self._trees[key] = GroupTree(key, self.known(key), tuple(children))
         return known
 
     def leaves(self, key: UnitKey) -> Sequence[UnitKey]:
@@ -430,7 +448,7 @@ class PodGroups:
         int or None
             None for that of each pod itself.
         """
-        group, known = self.get(key), self.priorities()
+        group, known = self.known(key), self.priorities()
         known[key] = None if group is None or group.is_v1alpha2 else group.spec.priority or 0
         return known[key]
 

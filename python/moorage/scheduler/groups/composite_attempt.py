@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby
 from typing import cast
 
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from moorage.framework import NominatingInfo, Placement
 from moorage.framework.plugin.group_index import GroupTree, is_composite
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.runtime.placements import make_placements
 from moorage.objects import AnyGroup, Pod, PodGroup, UnitKey, group_of
 from moorage.scheduler.cycle.engine import Engine
@@ -122,10 +123,13 @@ class CompositeMembers:
             self.indexes.append(at)
             self.children.append(_members(context, engine, child, [pods[index] for index in at], before))
 
-    @cached_property
+    @lazy_attribute
     def engines(self) -> list[Engine]:
         """The engines that schedule the members."""
-        return list(dict.fromkeys([self.engine, *(one for child in self.children for one in child.engines)]))
+        found = {self.engine: None}
+        for child in self.children:
+            found |= dict.fromkeys(child.engines)
+        return list(found)
 
     @property
     def carry_terms(self) -> bool:
@@ -235,6 +239,8 @@ class CompositeAttempt:
     ----------
     children : list of Attempt or CompositeAttempt
         Of the groups that were tried, in order.
+    satisfied : int
+        Number of groups that have what they need.
     error : str
         The error that ended the attempt; "" for none.
     reason : str
@@ -249,6 +255,7 @@ class CompositeAttempt:
         self.members = members
         self.context = members.context
         self.children: list[Attempt | CompositeAttempt] = []
+        self.satisfied = 0
         self.error = self.reason = ""
         self.nominates = False
 
@@ -265,6 +272,7 @@ class CompositeAttempt:
                 break
             attempt = decide_tree(child, True, parent)
             self.children.append(attempt)
+            self.satisfied += attempt.counts
             if attempt.error:
                 self.error = CHILD_FAILED.format(attempt.error)
                 break
@@ -273,11 +281,6 @@ class CompositeAttempt:
     def error_of_group(self) -> str:
         """The error of the group, and of its pods that have none of their own; "" for none."""
         return self.error
-
-    @property
-    def satisfied(self) -> int:
-        """Number of groups that have what they need."""
-        return sum(child.counts for child in self.children)
 
     @property
     def remaining(self) -> int:
@@ -387,21 +390,21 @@ class CompositeAttempt:
         return found
 
 
-def groups_of(members: Members | CompositeMembers) -> Iterator[AnyGroup]:
-    """Yield a group, and those below it.
+def groups_of(members: Members | CompositeMembers) -> list[AnyGroup]:
+    """Return a group, and those below it.
 
     Parameters
     ----------
     members : Members or CompositeMembers
 
-    Yields
-    ------
-    PodGroup or CompositePodGroup
+    Returns
+    -------
+    list of PodGroup or CompositePodGroup
     """
-    if members.group is not None:
-        yield members.group
+    found = [] if members.group is None else [members.group]
     for child in members.children if isinstance(members, CompositeMembers) else ():
-        yield from groups_of(child)
+        found += groups_of(child)
+    return found
 
 
 def _failures(attempt: Attempt, above: str) -> dict[int, Failure]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from moorage._core.decide.pod_batch import PodBatch, Sink
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import Transaction
 from moorage.framework import NominatingInfo, PermitPlugin, Placement, PlacementGeneratePlugin
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.runtime.binding_points import WAITING
 from moorage.framework.runtime.placements import make_placements
 from moorage.objects import AnyGroup, Pod, PodGroup
@@ -97,7 +98,7 @@ class Members:
             for first, end, route in self.batch.cut(SEGMENTS)
         ]
 
-    @cached_property
+    @lazy_attribute
     def carry_terms(self) -> bool:
         """Whether affinity terms of members placed first may concern the other members."""
         shape_of = self.context.cache.state.classes.shape_of
@@ -109,10 +110,10 @@ class Members:
             for pod_class, _, pinned in self.batch.targets(segment.first, segment.end):
                 segment.engine.search.terms_of(pod_class, pinned)
 
-    @cached_property
+    @lazy_attribute
     def engines(self) -> list[Engine]:
         """The engines that schedule the members."""
-        return list(dict.fromkeys([self.engine, *(segment.engine for segment in self.segments)]))
+        return list(dict.fromkeys([self.engine, *[segment.engine for segment in self.segments]]))
 
     def engines_in_cycle(self, evicts: bool) -> AbstractContextManager[None]:
         """Configure the engines for a block: no remembered failures, and PostFilter only if `evicts`.
@@ -158,8 +159,9 @@ def counts_members(engine: Engine) -> bool:
     engine : Engine
         Of the profile of the pods.
     """
-    has_plugin = any(plugin.name == GangScheduling.name for plugin in engine.profile.at(PermitPlugin))
-    return has_plugin or not engine.handle.groups_pods
+    if not engine.handle.groups_pods:
+        return True
+    return GangScheduling.name in [plugin.name for plugin in engine.profile.at(PermitPlugin)]
 
 
 class GroupResult(ScheduleResult):
@@ -556,26 +558,18 @@ def try_members(members: Members, placement: Placement | None = None, commit: bo
     return attempt
 
 
-@contextmanager
-def all_or_nothing(context: SchedulingContext) -> Iterator[Transaction]:
-    """Open a transaction of the cache that includes nominations.
+def all_or_nothing(context: SchedulingContext) -> AbstractContextManager[Transaction]:
+    """Return a transaction of the cache that includes nominations.
 
     Parameters
     ----------
     context : SchedulingContext
 
-    Yields
-    ------
-    Transaction
+    Returns
+    -------
+    context manager of Transaction
     """
-    nominator = context.handle.nominator
-    saved = nominator.save()
-    with context.cache.transaction() as transaction:
-        try:
-            yield transaction
-        finally:
-            if not transaction.committed:
-                nominator.undo(saved)
+    return context.cache.transaction(context.handle.nominator)
 
 
 def failures_with_group(done: GroupResult) -> dict[int, Failure]:

@@ -13,7 +13,8 @@ from itertools import accumulate
 from typing import cast
 
 from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup
+from moorage.framework.plugin.group_index import GroupTree
+from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
@@ -72,6 +73,8 @@ class GroupBatch:
             raise
         self.result = ScheduleResult(context.cache.state, len(self.batch), self.batch)
         self._routes: list[int] = []  # by group, its route; NONE where the group needs a cycle of its own
+        trees, composite = context.groups.tree, CompositePodGroup
+        self._trees = [trees(one.unit) if isinstance(one, composite) else None for one in groups]
         self._places_by_topology = [places_by_topology(one) for one in context.rotation.engines]
         self._follows_pods = [bool(one.plan.follows) for one in context.rotation.engines]
         self._counts_members = [counts_members(one) for one in context.rotation.engines]
@@ -91,9 +94,8 @@ class GroupBatch:
         list of PodGroup or CompositePodGroup
         """
         found: list[AnyGroup] = []
-        for group in self.groups[first:end]:
-            if isinstance(group, CompositePodGroup):
-                tree = self.context.groups.tree(group.unit)
+        for group, tree in zip(self.groups[first:end], self._trees[first:end], strict=True):
+            if tree is not None:
                 found += [one.group for one in tree if one.group is not None]
             elif group is not None:
                 found.append(group)
@@ -142,10 +144,10 @@ class GroupBatch:
 
     def _is_bound(self, at: int) -> bool:
         """Whether a group, or one of its tree, is bound to a topology."""
-        group = self.groups[at]
-        if not isinstance(group, CompositePodGroup):
-            return group is not None and bool(group.topology_keys)
-        return self.context.groups.tree(group.unit).is_bound
+        group, tree = self.groups[at], self._trees[at]
+        if tree is not None:
+            return tree.is_bound
+        return group is not None and bool(group.topology_keys)
 
     def _place_bound(self, engine: Engine, first: int) -> int:
         """Place groups that are bound to a topology; return the index of the first that was not placed."""
@@ -154,12 +156,12 @@ class GroupBatch:
             one_by_one = GroupPlacement(self.context, engine, self.result)
             trees = TreePlacement(self.context, engine, self.result)
             while at < len(self.groups) and self._routes[at] == route and self._is_bound(at):
-                group, pods = self.groups[at], range(self.begin(at), self.ends[at])
+                group, tree, pods = self.groups[at], self._trees[at], range(self.begin(at), self.ends[at])
                 view.refresh()
                 view.freezes_counts = True
                 try:
-                    if isinstance(group, CompositePodGroup):
-                        done = trees.place(self.context.groups.tree(group.unit), pods)
+                    if tree is not None:
+                        done = trees.place(tree, pods)
                     else:
                         needs_all = self._minimum(at, engine.number) == len(pods)
                         done = one_by_one.place(pods, cast(PodGroup, group), needs_all)
@@ -229,24 +231,27 @@ class GroupBatch:
     def _suits(self, at: int, route: int, pods: int) -> bool:
         """Whether a group that is placed as a whole reaches its minimum, and may be placed by the core."""
         profile, scheduled, group = route // PROFILE, len(self.scheduled[at]), self.groups[at]
+        tree = self._trees[at]
         if self._follows_pods[profile]:
             return False
         if group is None:
             return True
         if not self._places_by_topology[profile] or (scheduled and self._is_bound(at)):
             return False
-        if isinstance(group, CompositePodGroup):
-            return self._counts_members[profile] and self._tree_suits(at, group)
+        if tree is not None:
+            return self._counts_members[profile] and self._tree_suits(at, tree)
         return pods + scheduled >= self._minimum(at, profile)
 
-    def _tree_suits(self, at: int, root: CompositePodGroup) -> bool:
+    def _tree_suits(self, at: int, tree: GroupTree) -> bool:
         """Whether the groups of a tree succeed if all pods are placed."""
-        tree, shape_of = self.context.groups.tree(root.unit), self.context.cache.state.classes.shape_of
+        shape_of = self.context.cache.state.classes.shape_of
         begin, end, scheduled = self.begin(at), self.ends[at], self.scheduled[at]
-        priorities = tree.priorities.union(shape_of(one).priority for one in self.batch.classes(begin, end))
-        if len(priorities.union(pod.spec.priority or 0 for pod in scheduled)) > 1:
+        priorities = tree.priorities.union([shape_of(one).priority for one in self.batch.classes(begin, end)])
+        if len(priorities.union([pod.spec.priority or 0 for pod in scheduled])) > 1:
             return False
-        pending = Counter(map(leaf_of, map(self.batch.pod, range(begin, end))))
+        pending = dict[UnitKey, int]()
+        for leaf in map(leaf_of, map(self.batch.pod, range(begin, end))):
+            pending[leaf] = pending.get(leaf, 0) + 1
         placed = Counter(map(leaf_of, scheduled)) if scheduled else {}
         if tree.is_bound and not all(one.children or pending.get(one.key) for one in tree):
             return False

@@ -36,8 +36,10 @@ def places_by_topology(engine: Engine) -> bool:
     engine : Engine
         Of the profile.
     """
-    plugins = engine.profile.at(PlacementGeneratePlugin)
-    return all(type(plugin) is TopologyPlacementGenerator for plugin in plugins)
+    for plugin in engine.profile.at(PlacementGeneratePlugin):
+        if type(plugin) is not TopologyPlacementGenerator:
+            return False
+    return True
 
 
 class GroupPlacement:

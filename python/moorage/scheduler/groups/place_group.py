@@ -99,7 +99,7 @@ def place_group(
         undone = nullcontext() if context.group_cycle_bugs else context.cache.transaction()
         with undone as transaction:
             context.cache.state.view.refresh()
-            with _engines_in_cycle(members, evicts, postponed), _one_snapshot(members):
+            with _in_cycle(members, evicts, postponed):
                 try:
                     result = _decide(members, evicts)
                 except StatusError as failed:
@@ -184,38 +184,30 @@ def why_invalid(members: CompositeMembers) -> str:
 
 
 @contextmanager
-def _one_snapshot(members: AnyMembers) -> Iterator[None]:
-    """Freeze what upstream copies into its snapshot at the start of a cycle: the number of nodes per image,
-    and, by a bug, the list of nodes with affinity terms."""
-    state = members.context.cache.state
-    lists = members.context.group_cycle_bugs and members.carry_terms
-    state.view.freezes_counts = True
-    if lists:
-        state.domains.list_carriers()
-        members.read_terms()
-    try:
-        yield
-    finally:
-        state.view.freezes_counts = False
-        if lists:
-            state.domains.unlist_carriers()
-
-
-@contextmanager
-def _engines_in_cycle(
-    members: AnyMembers, evicts: bool, postponed: list[Callable[[], object]]
-) -> Iterator[None]:
+def _in_cycle(members: AnyMembers, evicts: bool, postponed: Actions) -> Iterator[None]:
     """Configure the engines for a cycle: PostFilter, remembered failures and the searched nodes. Preemption
-    appends its actions to `postponed` instead of executing them."""
-    handle = members.engine.handle
+    appends its actions to `postponed` instead of executing them.
+
+    What upstream copies into its snapshot at the start of a cycle is frozen: the number of nodes per image,
+    and, by a bug, the list of nodes with affinity terms.
+    """
+    handle, state = members.engine.handle, members.context.cache.state
     plugins = preemption_plugins(members.engine.profile)
     for plugin in plugins:
         plugin.reason_against = reason_against(handle, members.group)
     handle.postponed, handle.tried = postponed, members.pods
+    lists = members.context.group_cycle_bugs and members.carry_terms
     try:
         with members.engines_in_cycle(evicts):
+            state.view.freezes_counts = True
+            if lists:
+                state.domains.list_carriers()
+                members.read_terms()
             yield
     finally:
+        state.view.freezes_counts = False
+        if lists:
+            state.domains.unlist_carriers()
         handle.postponed, handle.tried = None, ()
         for plugin in plugins:
             plugin.reason_against = ""
@@ -250,7 +242,7 @@ def schedule_workload(
     groups, unit = context.groups, group.unit
     pending = groups.pending(unit) if pods is None else pods
     check_new(context.cache.state, pending)
-    engines = {context.engine_of(pod) for pod in pending}
+    engines = context.engines_of(pending)
     if len(engines) > 1:
         raise MoorageError(several_schedulers(pending))
     if not engines:

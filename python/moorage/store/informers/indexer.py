@@ -245,6 +245,20 @@ class Indexer(Generic[T]):
         with self.lock:
             return list(map(self._objects.get, keys))
 
+    def likeness(self, key: str) -> T | None:
+        """Return an object that exists already and is like that of a key; see `likenesses_of`.
+
+        Parameters
+        ----------
+        key : str
+
+        Returns
+        -------
+        Object or None
+        """
+        with self.lock:
+            return self._objects.likeness(key)
+
     def likenesses_of(self, keys: Iterable[str]) -> list[T | None]:
         """Return for each key an object that exists already and is like that of the key, except in what
         bindings set, in conditions and in the resource version; None for a key without an object.
@@ -365,11 +379,10 @@ class Indexer(Generic[T]):
             There is no such index.
         """
         with self.lock:
-            get, like, keys = self._objects.get, self._objects.likeness, self._objects.keys
-            return [
-                [cast(T, get(key)) for key in keys(name, value) if is_wanted(cast(T, like(key)))]
-                for value in values
-            ]
+            keys = self._objects.keys
+            get = cast("Callable[[str], T]", self._objects.get)
+            like = cast("Callable[[str], T]", self._objects.likeness)
+            return [[get(key) for key in keys(name, value) if is_wanted(like(key))] for value in values]
 
     def list_index_func_values(self, name: str) -> list[str]:
         """Return the values that the objects have in an index.

@@ -35,6 +35,7 @@ from moorage.objects.model.pod_group import (
 )
 from moorage.scheduler import Scheduler
 from moorage.scheduler.groups.composite_attempt import succeeds_whole
+from moorage.store import store as store_module
 
 TOPOLOGY = GATES | {"TopologyAwareWorkloadScheduling": True}
 PREEMPTS = GATES | {"WorkloadAwarePreemption": True}
@@ -382,6 +383,22 @@ def test_the_index_of_trees() -> None:
     scheduler.sync()
     assert sorted(groups.leaves(c)) == [g, h, ("default", "j")]
     assert sorted(groups.leaves(d)) == [g, ("default", "j")]
+
+
+def test_the_state_of_a_group_with_a_new_condition_is_made_when_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scheduler = world(composite("c", 1), gang("g", 1, "c"), member("p", "g"))
+    scheduler.sync()
+    made, plain, groups = list[Any](), store_module._with_condition, scheduler.groups
+    monkeypatch.setattr(store_module, "_with_condition", lambda *of: made.append(of) or plain(*of))
+    ready, g = Condition(type="PodGroupScheduled", status="False"), ("default", "g")
+    store_of(scheduler).set_condition([groups.known(g)], ready)
+    scheduler.sync()
+    assert groups.known(g) is groups.tree(("default", "CompositePodGroup/c")).children[0].group
+    assert made == []
+    assert groups.get(g).status.conditions == (ready,)
+    assert len(made) == 1
 
 
 def test_trees_stay_until_a_group_changes_in_more_than_its_conditions() -> None:

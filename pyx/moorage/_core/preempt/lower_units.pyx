@@ -25,6 +25,10 @@ from moorage._core.state cimport ClusterState, Ledger, PodRecord, Shape
 from moorage._core.state.pod_spec import bound
 
 cdef enum:
+    UNREAD = 0
+    AS_EACH = 1  # each pod of a group by itself, with its own priority
+    WITH_PRIORITY = 2  # each by itself, with the priority of the group
+    TOGETHER = 3
     UNKNOWN = -1
     UNSEARCHED = -1
 
@@ -51,6 +55,50 @@ def has_pods_below(ClusterState state not None, int32_t priority):
     for each in range(classes):
         lower[each] = priority_of[each] < priority
     return state.ledger.has_any(lower)
+
+
+cdef class _Evictions:
+    """How the pods of each group are evicted, by the symbol of the group.
+
+    Attributes
+    ----------
+    kinds : memoryview of unsigned char
+        With whom; `UNREAD` where `_read` has to be called.
+    priorities : memoryview of int
+        With which priority, unless each pod has its own.
+    wholes : dict of int to UnitKey
+        The group whose pods are only evicted together.
+    """
+
+    cdef Ledger ledger
+    cdef object groups
+    cdef unsigned char[::1] kinds
+    cdef int32_t[::1] priorities
+    cdef dict wholes
+
+    def __init__(self, Ledger ledger not None, groups not None):
+        cdef Py_ssize_t symbols = len(ledger.symbols.names)
+        self.ledger, self.groups, self.wholes = ledger, groups, {}
+        self.kinds, self.priorities = bytearray(symbols), np.empty(symbols, dtype=np.int32)
+
+
+cdef int _read(_Evictions evictions, int32_t number) except -1:
+    """Note how the pods of the group of a pod are evicted; return with whom."""
+    cdef int32_t symbol = evictions.ledger.record(number).group
+    cdef int kind = AS_EACH
+    key, known = group_of(evictions.ledger.model_of(number)), evictions.groups.priorities
+    if key in known and key not in evictions.groups.evicted_with:
+        priority, whole = known[key], None
+    else:
+        priority, whole = evictions.groups.unit_of(key)
+    if priority is not None:
+        evictions.priorities[symbol] = priority
+        kind = WITH_PRIORITY
+    if whole is not None:
+        evictions.wholes[symbol] = whole
+        kind = TOGETHER
+    evictions.kinds[symbol] = kind
+    return kind
 
 
 cdef class LowerUnits:
@@ -88,7 +136,9 @@ cdef class LowerUnits:
         cdef const int32_t[::1] rows
         cdef const int32_t* priority_of = <const int32_t*>state.classes.priorities.data
         cdef PodRecord* record
-        cdef dict found = {}, pods_of = {}  # by symbol (priority, key of the whole); by key (unit, numbers)
+        cdef int kind
+        cdef dict pods_of = {}  # by the key of a whole: (unit, numbers)
+        cdef _Evictions of_group = _Evictions(ledger, groups)
         self.state = state
         state.view.refresh()
         rows = state.view.rows()
@@ -108,10 +158,11 @@ cdef class LowerUnits:
                 symbol = record.group
                 rank, whole = priority_of[record.pod_class], None
                 if symbol:
-                    if symbol not in found:
-                        found[symbol] = groups.unit_of(group_of(ledger.model_of(number)))
-                    own, whole = found[symbol]
-                    rank = rank if own is None else own
+                    kind = of_group.kinds[symbol] or _read(of_group, number)
+                    if kind != AS_EACH:
+                        rank = of_group.priorities[symbol]
+                    if kind == TOGETHER:
+                        whole = of_group.wholes[symbol]
                 if rank >= priority:
                     pass
                 elif whole is not None and whole in pods_of:

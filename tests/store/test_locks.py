@@ -101,6 +101,7 @@ def test_the_copy_of_an_informer() -> None:
         "items": one.items,
         "values": one.values,
         "likenesses": one.likenesses,
+        "likeness": lambda: one.likeness(p.key),
         "likenesses_of": lambda: one.likenesses_of([p.key]),
         "count": lambda: one.count("name", "p"),
         "by_index": lambda: one.by_index("name", "p"),

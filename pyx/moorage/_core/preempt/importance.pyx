@@ -333,7 +333,9 @@ cdef class Importance:
     cdef int follow(self) except -1:
         """Mark changed rows to be read again, and read new classes."""
         cdef int64_t at, last = self.log.capacity - 1
-        cdef int32_t row
+        cdef int32_t row, before = -1
+        cdef mr_pod_span* spans
+        cdef bint has_units = bool(self.units.keys)
         if self.known < len(self.classes.keys):
             _read_classes(self)
         self.spans.reserve(self.table.used)
@@ -341,11 +343,13 @@ cdef class Importance:
             _forget(self)
             self.units.note_all()
         else:
+            spans = self.spans_of()
             for at in range(self.cursor, self.log.head):
                 row = self.log.id[at & last]
-                if self.log.kind[at & last] <= LOG_ORDER and row < self.spans.capacity:
-                    self.spans_of()[row].read = 0
-                    self.units.note(row)
+                if self.log.kind[at & last] <= LOG_ORDER and row < self.spans.capacity and row != before:
+                    spans[row].read, before = 0, row
+                    if has_units:
+                        self.units.note(row)
         self.cursor = self.log.head
         return self._refresh_units()
 

@@ -74,8 +74,8 @@ cdef class View:
         """Apply all changes since the last refresh."""
         cdef ChangeLog log = self.table.log
         cdef int64_t at, head = log.head, last = log.capacity - 1
-        cdef int32_t row
-        cdef bint lost = log.lost(self.cursor), order_changed = lost, static_changed = lost
+        cdef int32_t kinds = 0
+        cdef bint lost = log.lost(self.cursor), order_changed, static_changed
         self.table.check_logged()
         # Memory can have moved without a change: in a fork, or after an allocation failed half-way.
         self.table.fill_ledger(0, &self.ledger)
@@ -87,8 +87,8 @@ cdef class View:
         # The log can name rows that a rollback removed: reserve room for every row there ever was.
         if not lost:
             for at in range(self.cursor, head):
-                order_changed |= log.kind[at & last] == LOG_ORDER
-                static_changed |= log.kind[at & last] == LOG_STATIC
+                kinds |= 1 << log.kind[at & last]
+        order_changed, static_changed = lost or kinds >> LOG_ORDER & 1, lost or kinds >> LOG_STATIC & 1
         self.position.reserve(self.table.name.capacity)
         self.shown.reserve(self.table.name.capacity)
         self.seen_epoch.reserve(self.table.name.capacity)
@@ -104,15 +104,7 @@ cdef class View:
             for at in range(self.n_settled):
                 _freeze_settled(self, (<int32_t*>self.settled.data)[at])
         self.n_settled = 0
-        if lost:
-            for row in range(self.table.used):
-                _follow_row(self, row, LOG_STATIC)
-        else:
-            for at in range(self.cursor, head):
-                if log.kind[at & last] <= LOG_STATIC:
-                    _follow_row(self, log.id[at & last], <Kind>log.kind[at & last])
-        for at in range(self.table.used if lost else head - self.cursor):
-            _has_shown(self, at if lost else log.id[(self.cursor + at) & last])
+        _follow_changes(self, head, kinds, lost)
         self.cursor = log.head  # what the refresh has logged itself is in the view already
         if static_changed or order_changed:
             self.static_version += 1
@@ -277,16 +269,17 @@ cdef class View:
     cdef int scan_columns(self) noexcept nogil:
         """Apply the logged changes of rows to the columns."""
         cdef int64_t at, head = self.table.log.head, last = self.table.log.capacity - 1
-        cdef int32_t position, row
+        cdef int32_t position, row, before = -1
         if not self.is_scanned or self.scanned == head:
             return 0
-        if self.scanned < 0 or self.table.log.lost(self.scanned):
+        if self.scanned < 0 or head - self.scanned > self.size or self.table.log.lost(self.scanned):
             _set_all_columns(self)
         else:
             for at in range(self.scanned, head):
                 row = self.table.log.id[at & last]
-                if self.table.log.kind[at & last] > LOG_STATIC or row >= self.table.used:
+                if self.table.log.kind[at & last] > LOG_STATIC or row >= self.table.used or row == before:
                     continue
+                before = row
                 position = (<int32_t*>self.position.data)[row] - 1
                 if position >= 0:
                     debug_below(position, self.size, b"position of the view")
@@ -440,20 +433,50 @@ cdef int32_t _row_of(View view, int32_t symbol) noexcept:
     return -1
 
 
-cdef int _follow_row(View view, int32_t row, Kind kind) except -1:
-    """Apply a logged change of a row.
+cdef inline bint _has_changed(View view, int32_t row) noexcept:
+    """Whether a row of the list has another generation than the one that the view last read.
 
-    Its image counts change only if its generation differs from the one that the view last read: a rollback
-    logs rows that are again as they were.
+    A rollback logs rows that are again as they were, and those it has removed.
     """
-    if row >= view.table.used:  # the row was added in a transaction that has been rolled back
+    if row >= view.table.used or not (<int32_t*>view.position.data)[row]:
+        return False
+    return (<int64_t*>view.table.generation.data)[row] != (<int64_t*>view.shown.data)[row]
+
+
+cdef int _follow_changes(View view, int64_t head, int32_t kinds, bint lost) except -1:
+    """Apply the logged changes up to `head`, which are of some kinds, to the rows; or read all rows."""
+    cdef ChangeLog log = view.table.log
+    cdef int64_t at, last = log.capacity - 1
+    cdef int32_t row
+    if lost:
+        for row in range(view.table.used):
+            _copy_if_changed(view, row)
+            _freeze_if_changed(view, row)
         return 0
-    if not (<int32_t*>view.position.data)[row]:
-        return 0
-    if (<int64_t*>view.table.generation.data)[row] != (<int64_t*>view.shown.data)[row]:
-        if kind == LOG_STATIC:
-            _copy_images(view, row)
+    for at in range(view.cursor, head if kinds >> LOG_STATIC & 1 else view.cursor):
+        if log.kind[at & last] == LOG_STATIC:
+            _copy_if_changed(view, log.id[at & last])
+    for at in range(view.cursor, head):
+        if log.kind[at & last] <= LOG_STATIC:
+            _freeze_if_changed(view, log.id[at & last])
+    for at in range(view.cursor, head if kinds >> LOG_ORDER else view.cursor):
+        _has_shown(view, log.id[at & last])
+    return 0
+
+
+cdef int _copy_if_changed(View view, int32_t row) except -1:
+    """Apply a logged change of a node: copy the images of its row."""
+    if _has_changed(view, row):
+        _copy_images(view, row)
+    return 0
+
+
+cdef int _freeze_if_changed(View view, int32_t row) except -1:
+    """Apply a logged change of a row, as often as it has been logged only once."""
+    if _has_changed(view, row):
         _freeze_if_listed(view, row)
+        _has_shown(view, row)
+    return 0
 
 
 # ---- rows

@@ -228,3 +228,25 @@ def test_the_objects_of_an_event_are_not_made_for_a_lasting_index() -> None:
     assert (make.made, one.likeness(pod.key)) == (0, pod)
     one.undo(mark)
     assert (make.made, one.get(pod.key)) == (0, pod)
+
+
+def test_a_lasting_index_takes_changes_when_it_is_read_or_saved() -> None:
+    one, asked = IndexedObjects[Pod](), list[str]()
+
+    def by_name(one: Pod) -> tuple[str, ...]:
+        asked.append(one.name)
+        return (one.name,)
+
+    one.define("name", by_name, True)
+    assert one.count("name", "a") == 0
+    pods = [stored(name) for name in "abcd"]
+    one.put("a", pods[0])
+    one.apply([WatchEvent("ADDED", pod, "1") for pod in pods[1:]], tuple, [])
+    assert not asked
+    assert (one.keys("name", "c"), asked) == (["default/c"], [*"abcd"])
+    one.put("a", None)
+    mark = one.save()
+    assert asked == [*"abcda"]
+    one.put("b", pods[1])
+    one.undo(mark)
+    assert (one.values_of("name"), asked) == ([*"bcd"], [*"abcdab"])

@@ -40,6 +40,7 @@ cdef class Index:
     cdef object function
     cdef bint is_lasting
     cdef OrderedMap groups
+    cdef list pending  # (key, old, new)
 
 
 @cython.final
@@ -53,6 +54,8 @@ cdef class IndexedObjects:
     cdef Index built(self, str name)
     cdef OrderedMap group(self, Index index, str value)
     cdef int _enter(self, Index index, key, old, new, list changes) except -1
+    cdef int _change(self, Index index, key, old, new, list changes) except -1
+    cdef int _settle(self, Index index) except -1
     cdef int _undo(self, tuple change) except -1
 
 

@@ -15,6 +15,9 @@ from moorage._core.base.watch_events cimport (
 
 cdef Field RESOURCE_VERSION = Field("resource_version")
 cdef object ABSENT = object()
+cdef enum:
+    MOST_PENDING = 1 << 12  # changes of an index, which keep their objects alive
+
 # What a change in the log is of, where it is not of an entry.
 cdef object DEFINED = object(), BUILT = object(), REPLACED = object()
 
@@ -136,10 +139,13 @@ cdef int _number(OrderedMap entries) except -1:
 
 
 cdef class Index:
-    """Values of objects, each with the keys of those that have it; `groups` is None until it is built."""
+    """Values of objects, each with the keys of those that have it; `groups` is None until it is built.
+
+    Changes of a lasting index are pending until it is read or the contents are saved.
+    """
 
     def __cinit__(self, str name not None, function not None, bint is_lasting):
-        self.name, self.function, self.is_lasting = name, function, is_lasting
+        self.name, self.function, self.is_lasting, self.pending = name, function, is_lasting, []
 
 
 cdef class IndexedObjects:
@@ -167,6 +173,9 @@ cdef class IndexedObjects:
         -------
         Mark
         """
+        cdef Index index
+        for index in self.indexes.values():
+            self._settle(index)
         return self.log.mark()
 
     def undo(self, Mark mark not None):
@@ -232,6 +241,7 @@ cdef class IndexedObjects:
         for index in self.indexes.values():
             its = other.indexes.get(index.name)
             if its is not None and its.function is index.function and its.groups is not None:
+                other._settle(its)
                 index.groups = its.groups.copy(self.owner)
 
     def replace(self, dict objects not None):
@@ -329,7 +339,7 @@ cdef class IndexedObjects:
         """Drop the contents of all indexes; each is built again when it is read."""
         cdef Index index
         for index in self.indexes.values():
-            index.groups = None
+            index.groups, index.pending = None, []
 
     cdef Index built(self, str name):
         """Return an index, with its contents; KeyError where there is none."""
@@ -337,6 +347,7 @@ cdef class IndexedObjects:
         cdef list changes
         if index is None:
             raise KeyError(f"Index with name {name} does not exist")
+        self._settle(index)
         if index.groups is None:
             changes = self.log.changes()
             if changes is not None:
@@ -456,7 +467,7 @@ cdef class IndexedObjects:
                     old = _state(held, index.is_lasting)
                     new = None if event.type == "DELETED" else _state(event, index.is_lasting)
                     if old is not new:
-                        self._enter(index, key, old, new, changes)
+                        self._change(index, key, old, new, changes)
         return keys
 
     def put_newer(self, objects, dict assumed not None):
@@ -522,15 +533,36 @@ cdef class IndexedObjects:
             self.order.drop(key, changes, None, None)
         for index in self.indexes.values():
             if index.groups is not None:
-                self._enter(index, key, old, held, changes)
+                self._change(index, key, old, held, changes)
         return old
+
+    cdef int _change(self, Index index, key, old, new, list changes) except -1:
+        """Replace an object in an index, as soon as it is read where that is early enough; None for no
+        object."""
+        if changes is not None or not index.is_lasting:
+            return self._enter(index, key, old, new, changes)
+        index.pending.append((key, old, new))
+        return self._settle(index) if len(index.pending) >= MOST_PENDING else 0
+
+    cdef int _settle(self, Index index) except -1:
+        """Enter the pending changes of an index, which nobody can undo."""
+        if not index.pending:
+            return 0
+        pending, index.pending = index.pending, []
+        try:
+            for key, old, new in pending:
+                self._enter(index, key, old, new, None)
+        except BaseException:
+            index.groups = None
+            raise
+        return 0
 
     cdef int _enter(self, Index index, key, old, new, list changes) except -1:
         """Replace an object in an index; None for no object."""
         cdef OrderedMap group
         cdef tuple values = () if new is None else tuple(index.function(new))
         cdef tuple before = () if old is None else tuple(index.function(old))
-        for value in dict.fromkeys(before) if before else ():
+        for value in before if len(before) < 2 else tuple(dict.fromkeys(before)):
             if value not in values:
                 group = self.group(index, value)
                 group.drop(key, changes, index.name, value)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.objects.make import cluster, make, pod
 from tests.objects.refusal import refusal
 
+from moorage._core.base.fields import disrupted_whole
 from moorage.errors import InputError
 from moorage.objects import (
     Cluster,
@@ -58,7 +59,8 @@ def test_godel() -> None:
     [(None, False), ({"all": {}}, True), ({"single": {}}, False), ("PodGroup", True), ("Pod", False)],
 )
 def test_disruption_mode(mode: object, whole: bool) -> None:
-    assert group(GANG | {"disruptionMode": mode}).is_disrupted_whole is whole
+    one = group(GANG | {"disruptionMode": mode})
+    assert disrupted_whole([one]) == ([one] if whole else [], 0)
 
 
 def test_unknown_group() -> None:
@@ -206,7 +208,7 @@ def test_composite_groups(tmp_path: Path, version: str) -> None:
     spec |= {"priorityClassName": "high", "parentCompositePodGroupName": "top"}
     found = make("CompositePodGroup", "c", spec, apiVersion=f"scheduling.k8s.io/{version}")
     assert isinstance(found, CompositePodGroup)
-    assert (found.min_count, found.topology_keys, found.is_disrupted_whole) == (2, ("zone",), True)
+    assert (found.min_count, found.topology_keys, disrupted_whole([found])) == (2, ("zone",), ([found], 0))
     assert (found.unit, found.parent) == (
         (found.namespace, "CompositePodGroup/c"),
         (found.namespace, "CompositePodGroup/top"),

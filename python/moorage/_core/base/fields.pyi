@@ -1,6 +1,8 @@
+from collections.abc import Iterable
 from typing import Any, Self, final
 
 from moorage.objects.model.pod import Pod, PodSpec
+from moorage.objects.model.pod_group import CompositePodGroup, PodGroup
 
 GROUP_ANNOTATION: str
 
@@ -20,3 +22,6 @@ class SpecMemo:
 
 def group_of(pod: Pod) -> tuple[str, str] | None: ...
 def unfinished_group_of(pod: Pod) -> tuple[str, ...]: ...
+def disrupted_whole(
+    groups: Iterable[PodGroup | CompositePodGroup],
+) -> tuple[list[PodGroup | CompositePodGroup], float]: ...

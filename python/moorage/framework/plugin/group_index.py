@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from moorage._core.base.fields import unfinished_group_of
+from moorage._core.base.fields import disrupted_whole, unfinished_group_of
 from moorage._core.base.watch_events import keys_of
 from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey
 from moorage.objects.model.pod_group import COMPOSITE
@@ -93,14 +93,15 @@ class FollowedGroups:
             groups = self._indexer.likenesses()
             self._known = dict(zip(keys_of(groups), groups, strict=True))
             return None
-        found: list[str] = []
-        for key, group in zip(keys, self._indexer.likenesses_of(keys), strict=True):
-            if not _are_alike(self._known.get(key), group):
+        known, found = self._known, list[str]()
+        states = zip(keys, self._indexer.likenesses_of(keys), strict=True)
+        for key, group in [(key, group) for key, group in states if known.get(key) is not group]:
+            if not _are_alike(known.get(key), group):
                 found.append(key)
             if group is not None:
-                self._known[key] = group
+                known[key] = group
             else:
-                self._known.pop(key, None)
+                known.pop(key, None)
         return found
 
 
@@ -464,9 +465,7 @@ class PodGroups:
             return
         self._read = self._version
         groups, composites = self._groups.likenesses(), self._composites.likenesses()
-        both = list(chain[AnyGroup](groups, composites))
-        self._lowest = min([group.spec.priority or 0 for group in both], default=math.inf)
-        whole = [group for group in both if group.spec.disruption_mode and group.is_disrupted_whole]
+        whole, self._lowest = disrupted_whole(chain[AnyGroup](groups, composites))
         later = [group for group in whole if not group.is_v1alpha2]
         in_trees = groups if composites else ()
         self._for_pods = self._for_groups = self._evicted_whole(whole, in_trees)

@@ -205,12 +205,6 @@ class PodGroup(Object, frozen=True):
         """Whether the group is of the version that v1.36 has. Others are decided upon as v1.37 does."""
         return self.api_version == V1ALPHA2
 
-    @property
-    def is_disrupted_whole(self) -> bool:
-        """Whether members are evicted only together."""
-        mode = self.spec.disruption_mode
-        return mode == "PodGroup" if isinstance(mode, str) else mode is not None and mode.all is not None
-
 
 class CompositePodGroupSpec(Struct, frozen=True):
     """Spec of a composite pod group."""
@@ -272,12 +266,6 @@ class CompositePodGroup(Object, frozen=True):
     def is_v1alpha2(self) -> bool:
         """False: v1.36 has no composite groups."""
         return False
-
-    @property
-    def is_disrupted_whole(self) -> bool:
-        """Whether the pods of all groups are evicted only together."""
-        mode = self.spec.disruption_mode
-        return mode is not None and mode.all is not None
 
 
 AnyGroup = PodGroup | CompositePodGroup

@@ -6,6 +6,8 @@ attribute is a constant; caching it saves the lookup of the descriptor.
 
 from types import MemberDescriptorType
 
+from libc.math cimport INFINITY
+
 cdef extern from "structmember.h":  # CPython's
     ctypedef struct PyMemberDef:
         Py_ssize_t offset
@@ -194,6 +196,8 @@ cdef Field PHASE = Field("phase")
 cdef frozenset FINISHED = frozenset(("Succeeded", "Failed"))
 cdef Field SCHEDULING_GROUP = Field("scheduling_group"), POD_GROUP_NAME = Field("pod_group_name")
 
+cdef Field PRIORITY = Field("priority"), DISRUPTION_MODE = Field("disruption_mode"), ALL = Field("all")
+
 # Has the name of a pod's group, if `spec.schedulingGroup` is not set (Gödel).
 GROUP_ANNOTATION = "godel.bytedance.com/pod-group-name"
 
@@ -235,3 +239,29 @@ def unfinished_group_of(pod):
         return ()
     group = group_of(pod)
     return () if group is None else (f"{group[0]}/{group[1]}",)
+
+
+def disrupted_whole(groups):
+    """Select the groups whose pods are evicted only together.
+
+    Parameters
+    ----------
+    groups : iterable of (PodGroup or CompositePodGroup)
+
+    Returns
+    -------
+    whole : list of (PodGroup or CompositePodGroup)
+    lowest : float
+        The lowest priority of all groups; infinity without groups.
+    """
+    cdef list whole = []
+    lowest = None
+    for group in groups:
+        spec = SPEC.of(group)
+        priority = PRIORITY.of(spec) or 0
+        if lowest is None or priority < lowest:
+            lowest = priority
+        mode = DISRUPTION_MODE.of(spec)
+        if mode is not None and (mode == "PodGroup" if type(mode) is str else ALL.of(mode) is not None):
+            whole.append(group)
+    return whole, INFINITY if lowest is None else lowest

@@ -196,7 +196,7 @@ def fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name:
     set of str
         The UIDs of these pods, which must not be deleted.
     """
-    failed = set[str]()
+    failed: set[str] = set()
     if handle.waiting_pods or handle.pods_in_pre_bind:
         for victim in victims:
             uid = victim.metadata.uid

@@ -93,7 +93,8 @@ class FollowedGroups:
             groups = self._indexer.likenesses()
             self._known = dict(zip(keys_of(groups), groups, strict=True))
             return None
-        known, found = self._known, list[str]()
+        known = self._known
+        found: list[str] = []
         states = zip(keys, self._indexer.likenesses_of(keys), strict=True)
         for key, group in [(key, group) for key, group in states if known.get(key) is not group]:
             if not _are_alike(known.get(key), group):
@@ -465,7 +466,7 @@ class PodGroups:
             return
         self._read = self._version
         groups, composites = self._groups.likenesses(), self._composites.likenesses()
-        whole, self._lowest = disrupted_whole(chain[AnyGroup](groups, composites))
+        whole, self._lowest = disrupted_whole((*groups, *composites))
         later = [group for group in whole if not group.is_v1alpha2]
         in_trees = groups if composites else ()
         self._for_pods = self._for_groups = self._evicted_whole(whole, in_trees)

@@ -249,7 +249,7 @@ class GroupBatch:
         priorities = tree.priorities.union([shape_of(one).priority for one in self.batch.classes(begin, end)])
         if len(priorities.union([pod.spec.priority or 0 for pod in scheduled])) > 1:
             return False
-        pending = dict[UnitKey, int]()
+        pending: dict[UnitKey, int] = {}
         for leaf in map(leaf_of, map(self.batch.pod, range(begin, end))):
             pending[leaf] = pending.get(leaf, 0) + 1
         placed = Counter(map(leaf_of, scheduled)) if scheduled else {}

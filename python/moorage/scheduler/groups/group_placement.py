@@ -176,7 +176,7 @@ class GroupPlacement:
         finally:
             state.rollback(mark)
             search.search_in(None)
-        scores = list[int]()
+        scores: list[int] = []
         if len(rows):
             found = Assignments(placement, self._batch.pods[pods.start : pods.stop], rows, 0)
             scores = [plugin.score_placement(group, found) for plugin in self._scorers]

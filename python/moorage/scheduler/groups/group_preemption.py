@@ -164,7 +164,8 @@ class _Search:
             raise StatusError(Status(Code.ERROR, (attempt.error_of_group,)))
         if not attempt.succeeded:
             return attempt.message
-        leaving, last = list[int](), set(range(len(units))).difference(protected)
+        leaving: list[int] = []
+        last = set(range(len(units))).difference(protected)
         for at in (*protected, *sorted(last)):
             for pod in pods[at]:
                 state.assume_pod(pod)

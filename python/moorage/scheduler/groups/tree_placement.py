@@ -336,7 +336,8 @@ class TreePlacement:
                 satisfied += 1
                 rows[child.pods.start - node.pods.start : child.pods.stop - node.pods.start] = own
         del self._placed[before:]
-        fits, scores = satisfied >= node.minimum, list[int]()
+        fits = satisfied >= node.minimum
+        scores: list[int] = []
         if fits:
             with self._counted(placement):
                 scores = self._scores(node, placement, rows)
@@ -356,8 +357,9 @@ class TreePlacement:
                     next_start, rows = engine.decider.start, self._result.rows[pods.start : pods.stop].copy()
                 finally:
                     state.rollback(mark)
-                placed, scores = int(np.count_nonzero(rows >= 0)), list[int]()
+                placed = int(np.count_nonzero(rows >= 0))
                 fits = placed > 0 and placed >= node.minimum
+                scores: list[int] = []
                 if fits:
                     scores = self._scores(node, placement, rows)
         finally:

@@ -74,7 +74,8 @@ def preempt_together(
     before = result.failures.get(pods.start - 1)
     if before is None or not before.nominated_node or not _can_be_together(run, engine, result, pods.start):
         return 0, False
-    room, found = min(len(pods), run.room(), MOST), list[Preemption]()
+    room = min(len(pods), run.room(), MOST)
+    found: list[Preemption] = []
     began = time.perf_counter()
     try:
         with run.scheduler.cache.lock:
@@ -208,7 +209,7 @@ def _carry_out(
 ) -> bool:
     """Write what was decided, and receive the events; return whether the held pods would be popped next."""
     scheduler, queue, pods = run.scheduler, run.queue, run.scheduler.pods
-    returns = dict[str, Preemption]()
+    returns: dict[str, Preemption] = {}
     for at, one in enumerate(found, first):
         one.now = run.pass_until(at)
     try:

@@ -169,18 +169,30 @@ def test_many_selectors_at_one_moment() -> None:
     check()
 
 
-def test_a_counter_that_takes_the_nodes_of_another() -> None:
-    """The nodes of a domain are those that are there now, as the other counter has followed all changes."""
-    state, placer = make(4)
-    zones = "topology.kubernetes.io/zone"
-    one = replace_selector(spread_over(zones), "x")
-    assert rejected(state, placer, one) == set()
+def move_nodes(state: ClusterState) -> None:
+    """Of zones z0 (n0, n2) and z1 (n1, n3) the first loses its nodes, and z2 gets n0 and n4."""
     state.set_node(node("n4", zone="z2", labels={HOST: "n4"}))
     state.set_node(node("n0", zone="z2", labels={HOST: "n0"}))
     state.remove_node("n2")
-    state.add_pod(pod("q", on="n1", labels={"app": "y"}))
-    assert rejected(state, placer, one) == set()
-    assert rejected(state, placer, replace_selector(spread_over(zones, "r"), "y")) == {"n1", "n3"}
+    for name, host in (("q1", "n1"), ("q2", "n3"), ("q3", "n4")):
+        state.add_pod(pod(name, on=host, labels={"app": "y"}))
+
+
+@pytest.mark.parametrize("is_undone", [False, True])
+def test_a_counter_that_takes_the_nodes_of_another(is_undone: bool) -> None:
+    """The nodes of a domain are those that are there now: the other counter has followed all changes, or was
+    dropped by a rollback. A zone without nodes has no part in the minimum, which is that of z2."""
+    state, placer = make(4)
+    seekers = [replace_selector(spread_over("topology.kubernetes.io/zone"), app) for app in "xyz"]
+    mark = state.begin()
+    assert rejected(state, placer, seekers[0]) == set()
+    if is_undone:
+        state.rollback(mark)
+    else:
+        state.commit(mark)
+    move_nodes(state)
+    assert rejected(state, placer, seekers[1]) == {"n1", "n3"}
+    assert rejected(state, placer, seekers[2]) == set()
 
 
 def replace_selector(one: Pod, app: str) -> Pod:

@@ -183,9 +183,10 @@ def test_a_counter_that_takes_the_nodes_of_another(is_undone: bool) -> None:
     """The nodes of a domain are those that are there now: the other counter has followed all changes, or was
     dropped by a rollback. A zone without nodes has no part in the minimum, which is that of z2."""
     state, placer = make(4)
-    seekers = [replace_selector(spread_over("topology.kubernetes.io/zone"), app) for app in "xyz"]
-    mark = state.begin()
+    seekers = [replace_selector(spread_over("topology.kubernetes.io/zone"), app) for app in "xyzw"]
     assert rejected(state, placer, seekers[0]) == set()
+    mark = state.begin()
+    assert rejected(state, placer, seekers[3]) == set()
     if is_undone:
         state.rollback(mark)
     else:

@@ -429,8 +429,8 @@ cdef class Ledger:
         return False
 
     cdef int count(self, set classes, bint all_pods, int32_t* pods) except -1:
-        """Add to `pods`, by row, the number of pods of some classes; without `all_pods` terminating pods do not
-        count.
+        """Add to `pods`, by row, the number of pods of some classes; without `all_pods` terminating pods do
+        not count.
 
         All pods are read for it, but from the fourth time on, while none enters, those of the classes alone.
         """

@@ -88,18 +88,23 @@ def test_terms_that_stand_twice_count_twice() -> None:
     assert by_node == {"n0": 5, "n1": 10, "n2": 0}
 
 
-def test_selectors_are_asked_about_the_classes_that_they_may_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not each about each: the questions grow with the number of selectors."""
-    asked, selects = [0], core_terms._matches_all  # type: ignore[attr-defined]
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often a selector was asked about a class."""
+    count, selects = [0], core_terms._matches_all  # type: ignore[attr-defined]
 
     def counted(*arguments: Any) -> Any:
-        asked[0] += 1
+        count[0] += 1
         return selects(*arguments)
 
     monkeypatch.setattr(core_terms, "_matches_all", counted)
-    scheduler = Scheduler(Cluster(nodes=[node(f"n{at}", labels={HOST: f"n{at}"}) for at in range(60)]))
+    return count
+
+
+def pods_with_selectors(apps: int, each: int) -> list[Pod]:
+    """Pods that are spread over hosts, some of each app, whose selector only they match."""
     pods = []
-    for at in range(100):
+    for at in range(apps):
         value = LabelSelector(
             match_labels={"team": "t", "app": f"a{at}"},
             match_expressions=(LabelSelectorRequirement("tier", "NotIn", ("x",)),),
@@ -107,12 +112,31 @@ def test_selectors_are_asked_about_the_classes_that_they_may_name(monkeypatch: p
         constraint = TopologySpreadConstraint(1, HOST, "DoNotSchedule", value)
         labels = {"team": "t", "app": f"a{at}"}
         pods += [
-            pod(f"p{at}-{n}", labels=labels, topology_spread_constraints=(constraint,)) for n in range(3)
+            pod(f"p{at}-{n}", labels=labels, topology_spread_constraints=(constraint,)) for n in range(each)
         ]
-    rows = scheduler.schedule_pods(pods).rows.tolist()
+    return pods
+
+
+def scheduler_with_hosts(nodes: int) -> Scheduler:
+    return Scheduler(Cluster(nodes=[node(f"n{at}", labels={HOST: f"n{at}"}) for at in range(nodes)]))
+
+
+def test_selectors_are_asked_about_the_classes_that_they_may_name(asked: list[int]) -> None:
+    """Not each about each: the questions grow with the number of selectors."""
+    rows = scheduler_with_hosts(60).schedule_pods(pods_with_selectors(100, 3)).rows.tolist()
     assert 100 <= asked[0] <= 400
     for at in range(100):
         assert len({*rows[3 * at : 3 * at + 3]} - {-1}) == 3
+
+
+def test_counters_of_a_batch_that_exceed_the_limit_are_made_few_times(asked: list[int]) -> None:
+    """Not again for all pods that are left after each one: a batch of thousands would never end."""
+    pods = pods_with_selectors(100, 1)
+    expected = scheduler_with_hosts(60).schedule_pods(pods).rows.tolist()
+    scheduler, before = scheduler_with_hosts(60), asked[0]
+    scheduler.cache.state.domains.limit = 10_000
+    assert scheduler.schedule_pods(pods).rows.tolist() == expected
+    assert asked[0] - before <= 500
 
 
 def rejected_apps(state: ClusterState, placer: Placer, apps: int) -> list[set[str]]:

@@ -165,14 +165,14 @@ cdef class Placer:
                          object on_unschedulable) except -1:
         """Place the pods from `first` to `end`, run by run; see `place` for the rest."""
         cdef int32_t at = first, stop
-        cdef bint together
         self.decider._save()
         self.state.ledger.make_room(end - first, batch.replicas is not None)
         self.state.ledger.reserve_rows(self.state.table.used)
         while at < end:
             stop = self._kernel_runs_until(batch, at, end)
-            together = stop > at and self._prepare_all(batch, at, stop)
-            if together:
+            if stop > at:
+                stop = self._prepare_all(batch, at, stop)
+            if stop > at:
                 at = self._place_runs(batch, out, at, stop, sink, on_unschedulable)
             else:
                 stop = min(batch.spans[batch.span_at(at)].end, end)
@@ -238,9 +238,10 @@ cdef class Placer:
     def admit(self, Placements out not None, uint64_t[::1] verdicts not None, int32_t first, int32_t end):
         """Count pods on chosen rows, one after the other, as far as the filters pass them there.
 
-        The caller enters them in the ledger. It stops before a pod without a row, and before one that kernels
-        alone cannot check: its route has other bits than `Route.PINNED` and its profile, there are nominated
-        pods, or a transaction is open.
+        The caller enters them in the ledger. It stops before a pod without a row, before one whose counters
+        exceed `Domains.limit` beside those of the pods before it, and before one that kernels alone cannot
+        check: its route has other bits than `Route.PINNED` and its profile, there are nominated pods, or a
+        transaction is open.
 
         Parameters
         ----------
@@ -267,7 +268,10 @@ cdef class Placer:
         end = batch.until((PROFILE - 1) & ~PINNED, first, end)
         end = _until_no_row(out.data, first, self._kernel_runs_until(batch, first, end))
         self.state.table.check_rows(out.rows[first:end])
-        if first == end or self.state.journal.depth or not self._prepare_all(batch, first, end):
+        if first == end or self.state.journal.depth:
+            return first
+        end = self._prepare_all(batch, first, end)
+        if first == end:
             return first
         self.state.ledger.make_room(end - first)
         self.state.ledger.reserve_rows(self.state.table.used)
@@ -337,31 +341,37 @@ cdef class Placer:
             each += 1
         return min(at, end)
 
-    cdef bint _prepare_all(self, PodBatch batch, int32_t first, int32_t end) except -1:
-        """Prepare the search of each run in `searches`; False if they cannot all be prepared together."""
+    cdef int32_t _prepare_all(self, PodBatch batch, int32_t first, int32_t end) except -1:
+        """Prepare the search of each of the leading runs in `searches`, as many as can be prepared together;
+        return the index after their last pod."""
         cdef int32_t begin = batch.span_at(first), stop = batch.span_at(end - 1) + 1, each
         cdef ClassStates states = self.search.states
         cdef ClassState class_state
         cdef int64_t epoch
-        cdef Terms terms
         states.in_use.clear()
-        for each in range(begin, stop):
+        for each in range(begin, stop):  # all counters must exist before any class collects its counters
             if each > begin and batch.spans[each].pod_class == batch.spans[each - 1].pod_class:
                 continue
             if states.used(batch.spans[each].pod_class) is None:
-                states.use(states.get(batch.spans[each].pod_class, 0, 0))
-        for class_state in states.in_use:  # all counters must exist before any class collects its counters
-            terms = self.search._terms_of(class_state.pod_class, 0)
-            if class_state.shape.is_pinned and (not terms.is_empty() or self.search.in_placement):
-                return False
+                if each > begin and self.state.domains.exceeds_limit():
+                    stop = each  # further counters would replace those of the classes before
+                    break
+                class_state = states.get(batch.spans[each].pod_class, 0, 0)
+                if self._is_alone(class_state):
+                    stop = each
+                    break
+                states.use(class_state)
+        if stop == begin:
+            return first
+        end = min(end, batch.spans[stop - 1].end)
         epoch = self.state.domains.epoch
         for each in range(<int32_t>len(states.in_use)):
             class_state = self.decider._prepare_class((<ClassState>states.in_use[each]).pod_class, 0, 0)
             class_state.c.by_node = class_state.shape.is_pinned
             states.in_use[each] = class_state
         self.state.domains.refresh()  # counters of other classes count pods without terms too
-        if self.state.domains.epoch != epoch:  # the counters of all classes exceed the limit
-            return False
+        if self.state.domains.epoch != epoch:
+            return first
         for class_state in states.in_use:
             self.decider._collect_counters(class_state, class_state.pod_class)
         self.search.cluster = self.state.domains.cluster
@@ -370,7 +380,12 @@ cdef class Placer:
             if class_state.pod_class != batch.spans[each].pod_class:
                 class_state = states.used(batch.spans[each].pod_class)
             (<void**>self.searches.data)[each - begin] = &class_state.c
-        return True
+        return end
+
+    cdef bint _is_alone(self, ClassState class_state) except -1:
+        """Whether the pods of a class cannot be prepared together with others; reads its terms."""
+        cdef Terms terms = self.search._terms_of(class_state.pod_class, 0)
+        return class_state.shape.is_pinned and (not terms.is_empty() or self.search.in_placement)
 
     cdef int32_t _place_runs(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
                              object on_unschedulable) except -1:

@@ -59,6 +59,7 @@ cdef class Domains:
     cdef public Py_ssize_t limit
 
     cdef int refresh(self) except -1
+    cdef bint exceeds_limit(self) noexcept
     cdef int point(self) except -1
     cdef int make_room(self, int32_t pod_class) except -1
     cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1

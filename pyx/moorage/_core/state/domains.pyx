@@ -402,11 +402,15 @@ cdef class Domains:
                 listed.remove(matched)
         self._put_away(matched.pods)
 
+    cdef bint exceeds_limit(self) noexcept:
+        """Whether `enforce_limit` would drop all counters now."""
+        return not self.journal.depth and self.nbytes > self.limit
+
     def enforce_limit(self):
         """Drop all counters if they take more than `limit` bytes; does nothing inside a transaction."""
         cdef Counter counter
         cdef Matched matched
-        if self.journal.depth or self.nbytes <= self.limit:
+        if not self.exceeds_limit():
             return
         held = [matched.pods for matched in self.matched.values()]
         for counter in self.counters.values():

@@ -237,11 +237,12 @@ cdef class IndexedObjects:
         """
         cdef Index index, its
         self.replace(other.order.in_order().copy())
+        for index in other.indexes.values():
+            other._settle(index)
         other.owner = object()  # as both have the groups of its indexes now, a change copies them
         for index in self.indexes.values():
             its = other.indexes.get(index.name)
             if its is not None and its.function is index.function and its.groups is not None:
-                other._settle(its)
                 index.groups = its.groups.copy(self.owner)
 
     def replace(self, dict objects not None):

@@ -47,13 +47,12 @@ def has_pods_below(ClusterState state not None, int32_t priority):
         Terminating pods count.
     """
     cdef int32_t each, classes = <int32_t>len(state.classes.keys)
-    cdef const int32_t* priority_of = <const int32_t*>state.classes.priorities.data
     cdef unsigned char[::1] lower
     if state.classes.lowest_priority >= priority:
         return False
     lower = bytearray(classes + 1)
     for each in range(classes):
-        lower[each] = priority_of[each] < priority
+        lower[each] = state.classes.priority_of(each) < priority
     return state.ledger.has_any(lower)
 
 
@@ -86,11 +85,7 @@ cdef int _read(_Evictions evictions, int32_t number) except -1:
     """Note how the pods of the group of a pod are evicted; return with whom."""
     cdef int32_t symbol = evictions.ledger.record(number).group
     cdef int kind = AS_EACH
-    key, known = group_of(evictions.ledger.model_of(number)), evictions.groups.priorities
-    if key in known and key not in evictions.groups.evicted_with:
-        priority, whole = known[key], None
-    else:
-        priority, whole = evictions.groups.unit_of(key)
+    priority, whole = evictions.groups.unit_of(group_of(evictions.ledger.model_of(number)))
     if priority is not None:
         evictions.priorities[symbol] = priority
         kind = WITH_PRIORITY
@@ -134,7 +129,6 @@ cdef class LowerUnits:
         cdef int32_t row, number, symbol, rank, n = 0, used = 0
         cdef int32_t alive = <int32_t>len(ledger)
         cdef const int32_t[::1] rows
-        cdef const int32_t* priority_of = <const int32_t*>state.classes.priorities.data
         cdef PodRecord* record
         cdef int kind
         cdef dict pods_of = {}  # by the key of a whole: (unit, numbers)
@@ -156,7 +150,7 @@ cdef class LowerUnits:
             for _ in range(ledger.pods_on(row)):
                 record = ledger.record(number)
                 symbol = record.group
-                rank, whole = priority_of[record.pod_class], None
+                rank, whole = state.classes.priority_of(record.pod_class), None
                 if symbol:
                     kind = of_group.kinds[symbol] or _read(of_group, number)
                     if kind != AS_EACH:

@@ -34,7 +34,7 @@ cdef class PodClasses:
     cdef readonly list shapes, keys, interned, terms
     cdef readonly object gates, ledger_of
     cdef readonly int32_t lowest_priority
-    cdef Buffer priorities  # of the pods of each class, int32
+    cdef Buffer priorities  # of the pods of each class, int32; see `priority_of`
 
     cpdef int32_t intern(self, pod) except -1
     cdef int32_t intern_after(self, pod, before) except -1
@@ -45,3 +45,7 @@ cdef class PodClasses:
     cdef Shape shape(self, int32_t pod_class)
     cdef dict labels(self, int32_t pod_class)
     cdef list terms_that_may_match(self, int32_t pod_class)
+
+    cdef inline int32_t priority_of(self, int32_t pod_class) noexcept:
+        """Return the priority of the pods of a class. Classes that other threads add can move the memory."""
+        return (<int32_t*>self.priorities.data)[pod_class]

@@ -64,14 +64,12 @@ class Transaction:
         Whether `commit` has been called.
     is_over : bool
         Whether it has ended, possibly with the transaction around it.
-    saved : list of (Enlisted, object)
-        The participants, with what their `save` returned.
     """
 
     def __init__(self, mark: tuple[int, int, int]) -> None:
         self.mark = mark  # of the state
         self.committed = self.is_over = False
-        self.saved: list[tuple[Enlisted, object]] = []
+        self._saved: list[tuple[Enlisted, object]] = []
 
     def enlist(self, participant: Enlisted) -> None:
         """Add a participant that has not changed since the transaction began, if it has not been added yet.
@@ -80,14 +78,16 @@ class Transaction:
         ----------
         participant : Enlisted
         """
-        if all(enlisted is not participant for enlisted, _ in self.saved):
-            self.saved.append((participant, participant.save()))
+        for enlisted, _ in self._saved:
+            if enlisted is participant:
+                return
+        self._saved.append((participant, participant.save()))
 
     def end(self) -> None:
         """Undo or release the saved states of the participants, in the order of their enlistment, and drop
         them."""
         self.is_over = True
-        states, self.saved = self.saved, []
+        states, self._saved = self._saved, []
         end_each(states, "release" if self.committed else "undo")
 
     def commit(self) -> None:
@@ -176,7 +176,7 @@ class ClusterCache:
         Parameters
         ----------
         *others : Enlisted
-            State that takes part as well, of no participant.
+            Further state that the transaction undoes.
 
         Yields
         ------
@@ -189,7 +189,7 @@ class ClusterCache:
             commit, rollback = self.state.commit, self.state.rollback
             try:
                 for participant in (*self.participants, *others):
-                    transaction.saved.append((participant, participant.save()))
+                    transaction.enlist(participant)
                 self.transactions.append(transaction)
                 self.state.journal.begin()
                 yield transaction

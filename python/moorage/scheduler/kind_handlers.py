@@ -27,6 +27,11 @@ def _events(resource: str, actions: ActionType) -> tuple[ClusterEvent | None, ..
     return tuple([ClusterEvent(resource, action) if actions & action else None for action in reported])
 
 
+def _count_leading(notices: Iterable[Notice[Any]], adds: bool) -> int:
+    """Return the number of leading notices of additions, or of updates."""
+    return sum(1 for _ in takewhile(lambda one: one.is_addition is adds and not one.is_deletion, notices))
+
+
 class EventHandler:
     """Passes the events of one resource to the queue, as far as some plugin has registered them.
 
@@ -60,7 +65,7 @@ class EventHandler:
         event = self._add if adds else self._update
         if event is not None:
             return self.queue.record_run(event, notices)
-        return sum(1 for _ in takewhile(lambda one: one.is_addition is adds and not one.is_deletion, notices))
+        return _count_leading(notices, adds)
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
         """Pass the addition of an object.
@@ -141,12 +146,7 @@ class TreeHandler:
         int
             Their number.
         """
-        passed = 0
-        for notice in notices:
-            if notice.is_addition or notice.is_deletion:
-                break
-            passed += 1
-        return passed
+        return _count_leading(notices, False)
 
     def on_add(self, obj: AnyGroup, is_in_initial_list: bool) -> None:
         """Follow the addition of a group.

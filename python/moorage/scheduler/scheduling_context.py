@@ -125,8 +125,8 @@ class SchedulingContext:
         -------
         set of Engine
         """
-        first = self.rotation.engines[0]
-        return {self.by_name.get(name) or first for name in {pod.spec.scheduler_name for pod in pods}}
+        one_of_each = {pod.spec.scheduler_name: pod for pod in pods}
+        return set(map(self.engine_of, one_of_each.values()))
 
     def engine_for(self, pod: Pod) -> Engine:
         """Return the engine that schedules a pod, and hand the rotation to it.

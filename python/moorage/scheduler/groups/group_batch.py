@@ -14,7 +14,7 @@ from typing import cast
 
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.framework.plugin.group_index import GroupTree
-from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey
+from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
@@ -249,9 +249,7 @@ class GroupBatch:
         priorities = tree.priorities.union([shape_of(one).priority for one in self.batch.classes(begin, end)])
         if len(priorities.union([pod.spec.priority or 0 for pod in scheduled])) > 1:
             return False
-        pending: dict[UnitKey, int] = {}
-        for leaf in map(leaf_of, map(self.batch.pod, range(begin, end))):
-            pending[leaf] = pending.get(leaf, 0) + 1
+        pending = Counter(map(leaf_of, map(self.batch.pod, range(begin, end))))
         placed = Counter(map(leaf_of, scheduled)) if scheduled else {}
         if tree.is_bound and not all(one.children or pending.get(one.key) for one in tree):
             return False

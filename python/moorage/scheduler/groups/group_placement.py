@@ -36,10 +36,8 @@ def places_by_topology(engine: Engine) -> bool:
     engine : Engine
         Of the profile.
     """
-    for plugin in engine.profile.at(PlacementGeneratePlugin):
-        if type(plugin) is not TopologyPlacementGenerator:
-            return False
-    return True
+    plugins = engine.profile.at(PlacementGeneratePlugin)
+    return all(type(plugin) is TopologyPlacementGenerator for plugin in plugins)
 
 
 class GroupPlacement:

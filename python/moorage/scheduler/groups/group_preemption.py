@@ -107,9 +107,9 @@ class _Search:
         pods = self.members.pods
         if not preemption_plugins(self.members.engine.profile):
             return NO_PLUGIN
-        if [group for group in groups_of(self.members) if group.topology_keys]:
+        if any(group.topology_keys for group in groups_of(self.members)):
             return TOPOLOGY
-        if "Never" in [pod.spec.preemption_policy for pod in pods]:
+        if any(pod.spec.preemption_policy == "Never" for pod in pods):
             return NEVER
         for name in sorted({pod.status.nominated_node_name for pod in pods} - {""}):
             info = self.cache.node_info(name)

@@ -538,8 +538,8 @@ cdef class IndexedObjects:
         return old
 
     cdef int _change(self, Index index, key, old, new, list changes) except -1:
-        """Replace an object in an index, as soon as it is read where that is early enough; None for no
-        object."""
+        """Replace an object in an index; None for no object. A lasting index enters the change when it is
+        read, unless it has to be undoable."""
         if changes is not None or not index.is_lasting:
             return self._enter(index, key, old, new, changes)
         index.pending.append((key, old, new))

@@ -348,6 +348,7 @@ cdef class Placer:
         cdef ClassStates states = self.search.states
         cdef ClassState class_state
         cdef int64_t epoch
+        cdef Terms terms
         states.in_use.clear()
         for each in range(begin, stop):  # all counters must exist before any class collects its counters
             if each > begin and batch.spans[each].pod_class == batch.spans[each - 1].pod_class:
@@ -357,7 +358,8 @@ cdef class Placer:
                     stop = each  # further counters would replace those of the classes before
                     break
                 class_state = states.get(batch.spans[each].pod_class, 0, 0)
-                if self._is_alone(class_state):
+                terms = self.search._terms_of(class_state.pod_class, 0)
+                if class_state.shape.is_pinned and (not terms.is_empty() or self.search.in_placement):
                     stop = each
                     break
                 states.use(class_state)
@@ -381,11 +383,6 @@ cdef class Placer:
                 class_state = states.used(batch.spans[each].pod_class)
             (<void**>self.searches.data)[each - begin] = &class_state.c
         return end
-
-    cdef bint _is_alone(self, ClassState class_state) except -1:
-        """Whether the pods of a class cannot be prepared together with others; reads its terms."""
-        cdef Terms terms = self.search._terms_of(class_state.pod_class, 0)
-        return class_state.shape.is_pinned and (not terms.is_empty() or self.search.in_placement)
 
     cdef int32_t _place_runs(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
                              object on_unschedulable) except -1:

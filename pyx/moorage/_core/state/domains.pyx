@@ -1,6 +1,6 @@
 """Counters of matching pods, per node and per topology domain (value of a topology key).
 
-A counter is created, by one pass over the ledger, when a topology spread constraint or an inter-pod affinity
+A counter is created, from the pods in the ledger, when a topology spread constraint or an inter-pod affinity
 term is first evaluated. After that each added or removed pod updates it, and changes of nodes reach it
 through the change log, so that a placement need not iterate over pods. kube-scheduler v1.36
 (podtopologyspread, interpodaffinity) instead counts all pods in each PreFilter and PreScore.

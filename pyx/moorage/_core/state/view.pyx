@@ -267,7 +267,8 @@ cdef class View:
         return self.scan_columns()
 
     cdef int scan_columns(self) noexcept nogil:
-        """Apply the logged changes of rows to the columns."""
+        """Apply the logged changes of rows to the columns; set these anew if there are more changes than
+        nodes."""
         cdef int64_t at, head = self.table.log.head, last = self.table.log.capacity - 1
         cdef int32_t position, row, before = -1
         if not self.is_scanned or self.scanned == head:
@@ -453,14 +454,16 @@ cdef int _follow_changes(View view, int64_t head, int32_t kinds, bint lost) exce
             _copy_if_changed(view, row)
             _freeze_if_changed(view, row)
         return 0
-    for at in range(view.cursor, head if kinds >> LOG_STATIC & 1 else view.cursor):
-        if log.kind[at & last] == LOG_STATIC:
-            _copy_if_changed(view, log.id[at & last])
+    if kinds >> LOG_STATIC & 1:
+        for at in range(view.cursor, head):
+            if log.kind[at & last] == LOG_STATIC:
+                _copy_if_changed(view, log.id[at & last])
     for at in range(view.cursor, head):
         if log.kind[at & last] <= LOG_STATIC:
             _freeze_if_changed(view, log.id[at & last])
-    for at in range(view.cursor, head if kinds >> LOG_ORDER else view.cursor):
-        _has_shown(view, log.id[at & last])
+    if kinds >> LOG_ORDER:
+        for at in range(view.cursor, head):
+            _has_shown(view, log.id[at & last])
     return 0
 
 
@@ -472,7 +475,7 @@ cdef int _copy_if_changed(View view, int32_t row) except -1:
 
 
 cdef int _freeze_if_changed(View view, int32_t row) except -1:
-    """Apply a logged change of a row, as often as it has been logged only once."""
+    """Apply a logged change of a row, unless an earlier entry of the log has led to it."""
     if _has_changed(view, row):
         _freeze_if_listed(view, row)
         _has_shown(view, row)

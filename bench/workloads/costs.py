@@ -41,7 +41,7 @@ def cost(workload: Workload, rounds: int, run: Run) -> tuple[list[str], float]:
 def main(arguments: Sequence[str] | None = None, run: Run = run_workload) -> None:
     parser = argparse.ArgumentParser(prog="bench.workloads.costs", description=__doc__)
     parser.add_argument("files", nargs="+", metavar="FILE", help="a performance-config.yaml")
-    parser.add_argument("--case", metavar="NAME[/WORKLOAD]", help="only this case, or workload")
+    parser.add_argument("--case", default="", metavar="NAME[/WORKLOAD]", help="only this case, or workload")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--above", type=float, default=0.0, help="only rows of more placing times")
     asked = parser.parse_args(arguments)

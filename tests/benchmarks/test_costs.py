@@ -8,7 +8,7 @@ import pytest
 from bench.workloads.costs import main
 from tests.house.source import ROOT
 
-from moorage.sim.perf import Workload, WorkloadReport
+from moorage.sim.perf import Workload, WorkloadReport, read_workloads
 from moorage.sim.perf.report import NanosecondsPerPod
 
 FILE = str(ROOT / "tests/data/scheduler_perf/excerpt/performance-config.yaml")
@@ -59,3 +59,12 @@ def test_only_dear_ones(capsys: pytest.CaptureFixture[str], above: str, rows: in
 def test_a_workload_that_fails_is_shown_without_a_figure(capsys: pytest.CaptureFixture[str]) -> None:
     run = Given([150.0], [30_000.0], "failed: no")
     assert table(capsys, run, "--above", "1000") == ["| SchedulingBasic/5Nodes | 1,234 | failed: no | - |"]
+
+
+def test_all_workloads_of_a_file_without_a_case(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [workload.full_name for workload in read_workloads(FILE)]
+    main([FILE, "--rounds", "1"], Given([150.0] * len(names), [30_000.0] * len(names)))
+    assert capsys.readouterr().out.splitlines() == HEAD + [
+        f"| {name} | 1,234 | 30.0 µs | 200 |" for name in names
+    ]
+    assert len(names) > 1

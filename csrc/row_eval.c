@@ -148,6 +148,15 @@ void mr_static_lanes(const mr_search *search, uint64_t *ok)
     mr_each_block(search, mr_is_parallel(search, search->n), search->n, static_block, &loop);
 }
 
+void mr_static_lanes_of(const mr_search *search, const int32_t *rows, int32_t n, const int32_t *position, uint64_t *ok)
+{
+    memset(ok, 0, (size_t)(search->n / MR_LANES + 2) * sizeof *ok);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t at = position[rows[i]] - 1; /* -1: the row is not in the list */
+        if (at >= 0) ok[at / MR_LANES] |= (uint64_t)passes_statics(search, rows[i]) << at % MR_LANES;
+    }
+}
+
 /* The filters that need more than the columns and the amounts of other resources, and can reject a node for this pod. */
 static int32_t other_filters(const mr_search *search, int32_t *kernels)
 {
@@ -329,6 +338,17 @@ MR_INLINED uint64_t bits_from(const uint64_t *bits, int32_t first)
     return shift ? bits[at] >> shift | bits[at + 1] << (MR_LANES - shift) : bits[at];
 }
 
+/* 1 if one of some positions has a bit. */
+MR_INLINED int has_bits(const uint64_t *bits, int32_t first, int32_t n)
+{
+    uint64_t any = 0;
+    for (int32_t at = 0; at < n; at += MR_LANES) {
+        const uint64_t word = bits_from(bits, first + at);
+        any |= n - at < MR_LANES ? word & ((1ull << (n - at)) - 1) : word;
+    }
+    return any != 0;
+}
+
 /* Writes 0 where a position has no bit. */
 MR_INLINED void clear_lanes(const uint64_t *bits, int32_t first, int32_t n, int32_t *restrict out)
 {
@@ -404,8 +424,9 @@ MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *
 {
     const mr_columns *columns = search->columns;
     int32_t fits[MR_BLOCK], others[MR_BLOCK], count = 1;
+    if (search->static_ok) count = has_bits(search->static_ok, first, n);
     /* First, as few nodes have an extended resource. */
-    if (search->shape->n_others) count = fit_others(search, first, n, others);
+    if (count && search->shape->n_others) count = fit_others(search, first, n, others);
     if (count) count = fused_fit(columns, local, search->fixed_ok, search->static_ok, first, n, fits);
     if (count && search->shape->n_others) {
         count = 0;
@@ -504,20 +525,17 @@ MR_INLINED uint64_t passing(const mr_search *search, int32_t first)
 {
     const int32_t n = search->n - first < MR_LANES ? search->n - first : MR_LANES;
     const int32_t *fixed = search->columns->fixed + first;
-    uint64_t bits = ~0ull, word = 0;
+    uint64_t bits = n < MR_LANES ? (1ull << n) - 1 : ~0ull, word = 0;
     if (search->static_ok) {
         bits = search->static_ok[first / MR_LANES];
     } else if (search->fixed_ok && search->columns->n_fixed) {
         bits = 0;
         for (int32_t i = 0; i < n; i++) bits |= (uint64_t)search->fixed_ok[fixed[i]] << i;
     }
-    if (search->shape->n_others) {
-        int32_t fits[MR_LANES];
-        fit_others(search, first, n, fits);
-        for (int32_t i = 0; i < n; i++) word |= (uint64_t)(fits[i] & 1) << i;
-        bits &= word;
-    }
-    return bits;
+    if (!search->shape->n_others) return bits;
+    for (; bits; bits &= bits - 1)
+        if (others_fit(search, search->order[first + __builtin_ctzll(bits)])) word |= bits & -bits;
+    return word;
 }
 
 /* 1 if some whole amount equals what is needed, so that the rest decides. */
@@ -565,10 +583,15 @@ MR_DISPATCHED void mr_bound_blocks(const mr_local *local, int32_t from, int32_t 
         const int32_t first = block * MR_LANES;
         const uint64_t bits = passing(local->search, first);
         int32_t lanes[MR_LANES];
-        if (!bits) memset(lanes, 0, sizeof lanes); /* few nodes have an extended resource */
-        else if (plain) bound_lanes(columns, local, first, 1, lanes);
-        else bound_lanes(columns, local, first, 0, lanes);
-        note_block(out, block, keep_lanes(lanes, bits, out->totals + first));
+        if (bits) {
+            if (plain) bound_lanes(columns, local, first, 1, lanes);
+            else bound_lanes(columns, local, first, 0, lanes);
+            note_block(out, block, keep_lanes(lanes, bits, out->totals + first));
+        } else { /* few nodes have an extended resource */
+            memset(out->totals + first, 0, MR_LANES * sizeof *out->totals);
+            out->largest[block] = 0;
+            out->fits[block] = out->tops[block] = 0;
+        }
         if (more) finish_block(local, block, out);
     }
 }

@@ -31,9 +31,11 @@ typedef struct {
     const mr_shape *shape;
     const mr_columns *columns; /* NULL: `order` is not the view's list */
     const int8_t *fixed_ok; /* [fixed] 1: NodeUnschedulable and TaintToleration pass; NULL: all pass */
-    const uint64_t *static_ok; /* a bit per position: NodeName, NodeAffinity and `fixed_ok` pass; NULL: evaluated for each
-                                * row. Behind the list are 0 bits, and a word more. */
+    const uint64_t *static_ok; /* a bit per position: NodeName, NodeAffinity and `fixed_ok` pass, and there is some of
+                                * `scarce`; NULL: evaluated for each row. Behind the list are 0 bits, and a word more. */
     int32_t taints_alike;   /* 1: all nodes have the same raw score of TaintToleration */
+    int32_t scarce;         /* a resource besides cpu and memory without which a row is infeasible, and that few rows
+                             * have; -1: there is none */
     const int32_t *order;   /* [position] row */
     int32_t n;              /* number of positions */
     int32_t has_images;     /* 1: some node has an image of the pod, so that scores of ImageLocality differ */
@@ -76,8 +78,12 @@ void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledg
  * pod. */
 int mr_asks_for_statics(const mr_search *search);
 
-/* Writes which positions these filters pass, see mr_search.static_ok. */
+/* Writes which positions these filters pass, see mr_search.static_ok; `scarce` is not looked at. */
 void mr_static_lanes(const mr_search *search, uint64_t *ok);
+
+/* Writes which positions of some rows these filters pass, and 0 for those of all other rows: `rows` are those that have
+ * some of search->scarce. `position` is that of mr_changes. */
+void mr_static_lanes_of(const mr_search *search, const int32_t *rows, int32_t n, const int32_t *position, uint64_t *ok);
 
 /* 1 if the fused kernel can be used: it implements the plan's strategies, and they are exact in doubles. */
 int mr_is_fused(const mr_search *search);

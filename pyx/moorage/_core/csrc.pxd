@@ -180,6 +180,7 @@ cdef extern from "plugins.h" nogil:
     int mr_lacks_room(const mr_attachment* attachment, int32_t row)
     int mr_volumes_fit(const mr_volume_demand* demand, int32_t row)
     void mr_volumes_attach(const mr_volume_demand* demand, int32_t row)
+    int mr_filters(const mr_plan* plan, int32_t kernel)
     int mr_scores(int32_t kernel, const mr_plan* plan, const mr_shape* shape, const mr_pod* pod)
     void mr_normalize(int32_t kernel, const mr_pod* pod, const int32_t* rows, int64_t* scores, int32_t n)
     int mr_is_normalized(int32_t kernel)
@@ -209,7 +210,7 @@ cdef extern from "scan.h" nogil:
         const mr_columns* columns
         const int8_t* fixed_ok
         const uint64_t* static_ok
-        int32_t taints_alike
+        int32_t taints_alike, scarce
         const int32_t* order
         int32_t n, has_images
         const uint64_t* nominated
@@ -230,6 +231,8 @@ cdef extern from "scan.h" nogil:
                         const int32_t* taint_set, int32_t row)
     int mr_asks_for_statics(const mr_search* search)
     void mr_static_lanes(const mr_search* search, uint64_t* ok)
+    void mr_static_lanes_of(const mr_search* search, const int32_t* rows, int32_t n, const int32_t* position,
+                            uint64_t* ok)
     int mr_is_fused(const mr_search* search)
     const int MR_CALL
     int mr_verdicts(const mr_search* search, uint64_t asked, const int32_t* rows, int32_t n,

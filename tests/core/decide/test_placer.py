@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import node, pinned, pod, port
 from tests.core.twins.cycle_twin import Manifest
@@ -25,7 +26,8 @@ from moorage._core.decide.plan import Plan
 from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch, Sink
 from moorage._core.state.pod_spec import bound
 from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import Pod, TopologySpreadConstraint
+from moorage.objects.model.node import Taint
+from moorage.objects.model.pod import Pod, Toleration, TopologySpreadConstraint
 from moorage.objects.read.decode import decode_object
 
 
@@ -67,9 +69,9 @@ class Placing:
             self.place(first, end)
             first = end
 
-    def each(self) -> None:
-        """The search of each pod by itself, and its row."""
-        for at, one in enumerate(self.pods):
+    def each(self, first: int = 0, end: int | None = None) -> None:
+        """The search of each pod from `first` to `end` by itself, and its row."""
+        for at, one in list(enumerate(self.pods))[first:end]:
             self.rows[at] = row = self.placer.decider.decide(*self.batch.target(at))[0]
             if row >= 0:
                 self.state.assume_pod(bound(one, self.state.table.row_name(row)))
@@ -97,6 +99,71 @@ def test_many_are_placed_as_one_after_the_other(
     assert many.rows.tolist() == each.rows.tolist()
     assert many.starts == {end: each.starts[end] for end in many.starts}
     assert set(many.failed) <= set(np.flatnonzero(many.rows < 0).tolist())
+
+
+GPU, FPGA = "example.com/gpu", "example.com/fpga"
+
+
+def with_few(random: Random, nodes: int) -> list[Any]:
+    """Nodes of which few have a GPU, and fewer an FPGA."""
+    having = random.sample(range(nodes), random.choice([0, 1, nodes // 8]))
+    amounts = {at: {GPU: random.choice([1, 2, 8])} for at in having}
+    amounts |= {at: amounts[at] | {FPGA: 1} for at in having[::3]}
+    return [
+        node(
+            f"n{at}",
+            labels={"k": random.choice("ab")},
+            taints=random.choice([(), (), (Taint(key="t", effect="NoSchedule"),)]),
+            **amounts.get(at, {}),
+        )
+        for at in range(nodes)
+    ]
+
+
+ASKING: list[dict[str, Any]] = [
+    {"requests": {GPU: 1, "cpu": "100m"}},
+    {"requests": {GPU: 2}, "tolerations": (Toleration(operator="Exists"),)},
+    {"requests": {GPU: 1, FPGA: 1}},
+    {"requests": {GPU: 1}, "node_selector": {"k": "a"}},
+    {"requests": {"cpu": "100m"}},
+]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 2**64),
+    st.sampled_from([8, 70, 300]),
+    st.sampled_from([0, 30, 100]),
+    st.sampled_from([TieBreak.FIRST, TieBreak.GO_HEAP]),
+)
+def test_what_few_nodes_have(seed: int, nodes: int, percentage: int, tie_break: TieBreak) -> None:
+    """Rows that lack it are rejected as a search does that looks at them; a node gains it in between, another
+    loses it."""
+    random = Random(seed)
+    listed = with_few(random, nodes)
+    changed = [replace(one, metadata=listed[at].metadata) for at, one in enumerate(with_few(random, nodes))]
+    pods = [pod(f"p{at}", **random.choice(ASKING)) for at in range(60)]
+    setting = {"percentage": percentage, "tie_break": tie_break}
+    many, each = (Placing(listed, pods, **setting) for _ in range(2))
+    for first, end in ((0, 20), (20, 40), (40, 60)):
+        many.place(first, end)
+        each.each(first, end)
+        assert many.rows[:end].tolist() == each.rows[:end].tolist()
+        assert many.starts[end] == each.starts[end]
+        for at in random.sample(range(nodes), 3):
+            many.state.set_node(changed[at])
+            each.state.set_node(changed[at])
+
+
+@pytest.mark.parametrize("amount", [1, 2**63 - 1])
+def test_requests_that_wrap_leave_room_for_what_a_node_lacks(amount: int) -> None:
+    """As in Go, the sum of two of the largest amounts is -2, and 0 - -2 is enough for 2."""
+    nodes = [node(f"n{at}", pods=1 if at else 9, **({GPU: 1} if at == 5 else {})) for at in range(20)]
+    placing = Placing(nodes, [pod("p", requests={GPU: 2})])
+    for at in range(2):
+        placing.state.add_pod(pod(f"large-{at}", on="n0", requests={GPU: amount}))
+    placing.many()
+    assert placing.rows.tolist() == [0 if amount > 1 else -1]
 
 
 def fitting(at: int) -> Pod:

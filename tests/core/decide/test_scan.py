@@ -76,7 +76,7 @@ def make_row(random: Random, shape: Shape) -> Row:
         pods=max(pods_max + random.choice([-5, -1, -1, -1, 0, 1]), 0),
         pods_max=pods_max,
         unschedulable=random.random() < 0.1,
-        others=((random.randrange(4), random.randrange(4)),),
+        others=((random.choice([0, 0, 0, 1, 2, 3]), random.randrange(4)),),
         taint_set=random.choice([0, 0, 0, 1, 2]),
         name=random.choice(["n0", "n1"]),
         labels=random.choice([{}, {"k": "a"}, {"k": "b"}]),
@@ -145,11 +145,25 @@ def make_search(world: World, rows: list[Row], shape: Shape, plan: Any) -> Any:
     return search
 
 
-def statics_of(world: World, search: Any) -> Any:
-    """The positions that the filters by names, labels and taints pass, as bits, and a word more."""
+def statics_of(world: World, search: Any, having: list[int] | None = None) -> Any:
+    """The positions that the filters by names, labels and taints pass, as bits, and a word more.
+
+    With `having` only those of these rows, which alone have a resource.
+    """
     bits = world.new(f"uint64_t[{search.n // lib.MR_LANES + 2}]")
-    lib.mr_static_lanes(search, bits)
+    if having is None:
+        lib.mr_static_lanes(search, bits)
+    else:
+        position = world.array("int32_t", range(1, search.n + 1))
+        lib.mr_static_lanes_of(search, having, len(having), position, bits)
     return bits
+
+
+def maybe_statics_of(world: World, search: Any, random: Random, rows: list[Row], shape: Shape) -> Any:
+    """One way or the other, or not at all."""
+    having = [at for at, row in enumerate(rows) if row.others[0][0]]
+    ways = [ffi.NULL, statics_of(world, search)]
+    return random.choice([*ways, statics_of(world, search, having)] if shape.others else ways)
 
 
 def read(search: Any) -> Any:
@@ -192,9 +206,11 @@ def test_fused_lanes(seed: int, difference: bool, names_node: bool) -> None:
     if names_node and random.random() < 0.2:
         search.pod.node_name = world.symbol("n0")
     assert lib.mr_is_fused(search)
+    search.static_ok = maybe_statics_of(world, search, random, rows, shape)
     first = random.randrange(200)
     out = ffi.new(f"int32_t[{lib.MR_BLOCK}]")
     lib.mr_fused_block(search, read(search), first, lib.MR_BLOCK - first, out)
+    search.static_ok = ffi.NULL  # it is of blocks; a row is looked at by itself
     for lane in range(lib.MR_BLOCK - first):
         expected = row_local(search, first + lane)
         assert (out[lane], lib.mr_local_lane(search, read(search), first + lane)) == (expected,) * 2
@@ -219,9 +235,9 @@ def test_bounds(seed: int, difference: bool, n: int) -> None:
     plan = world.plan(
         scores={**make_scores(random), **random.choice([{}, DEFAULT_SCORES])}, difference=difference
     )
-    search = make_search(world, [make_row(random, shape) for _ in range(n)], shape, plan)
-    if random.random() < 0.5:
-        search.static_ok = statics_of(world, search)
+    rows = [make_row(random, shape) for _ in range(n)]
+    search = make_search(world, rows, shape, plan)
+    search.static_ok = maybe_statics_of(world, search, random, rows, shape)
     local, exact = read(search), ffi.new(f"int32_t[{lib.MR_BLOCK}]")
     assume(local.most <= lib.MR_CANDIDATE_LIMIT)
     lib.mr_fused_block(search, local, 0, n, exact)

@@ -105,6 +105,16 @@ def check_usage(state: ClusterState, twin: StateTwin) -> None:
     for row, info in infos.items():
         if info.node is not None:
             check_row(row_array(state)[row], usage(twin, info), flags_of(info.node))
+    check_holders(state)
+
+
+def check_holders(state: ClusterState) -> None:
+    """The rows that have some of each resource besides cpu and memory, in any order."""
+    holders = inside(state.table)["holders"]
+    for at, name in enumerate(state.table.resources):
+        having = np.flatnonzero(state.table.allocatable[name]).tolist()
+        assert_equal(f"rows with {name}", sorted(chunk(holders, at)), having)
+        assert_equal(f"a row has {name}", state.table.has_allocatable(name), bool(having))
 
 
 def flags_of(node: Node) -> int:

@@ -84,6 +84,16 @@ cdef class IntLists:
         memmove(gone, gone + 1, after * sizeof(int32_t))
         (<int32_t*>self.count.data)[row] -= 1
 
+    cdef int discard(self, Py_ssize_t row, int32_t value) except -1:
+        """Remove a value that the list of a row has; the last item takes its place."""
+        cdef int32_t last = self.size(row) - 1, at = 0
+        while self.items(row)[at] != value:
+            debug_below(at, last, b"index of a value that is discarded")
+            at += 1
+        self.touch_item(row, at)
+        self.items(row)[at] = self.items(row)[last]
+        self.remove(row, last)
+
     cdef int resize(self, Py_ssize_t row, int32_t items) except -1:
         """Set the length of the list of a row; the caller must write all items."""
         _fit(self, row, items)

@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from moorage._core.base cimport Buffer, ItemLocation
 from moorage._core.csrc cimport *
-from moorage._core.state cimport NodeTable, PodClasses, Shape
+from moorage._core.state cimport NodeTable, PodClasses, Shape, View
 from moorage._core.decide.nominations cimport Flips, NominatedVerdicts
 from moorage._core.decide.terms cimport NodeDevices, Terms, VolumeDemand
 
@@ -56,6 +56,7 @@ cdef class ClassState:
     cdef Buffer counted, order, undo, verdicts, named
     cdef mr_verdict_histogram histogram
     cdef int64_t named_by       # the static version of the view that `named` is of
+    cdef int32_t named_scarce   # `mr_search.scarce` that it is of
     cdef int named_state        # NOT_CACHED, CACHED or NOT_NEEDED
     cdef object held, histogram_terms  # held: references to memory that `c.search` points to
     cdef NominatedVerdicts nominated_verdicts
@@ -64,7 +65,7 @@ cdef class ClassState:
     cdef public object passes, failure
 
     cdef bint is_made_of(self, const mr_search* search, int64_t version) noexcept nogil
-    cdef int cache_named(self, mr_search* search, int64_t version) except -1
+    cdef int cache_named(self, mr_search* search, View view) except -1
     cdef int copy_order(self, mr_search* search) except -1
     cdef dict rejections(self, const mr_changes* changes, object terms)
     cdef NominatedVerdicts verdicts_with_nominated(self)

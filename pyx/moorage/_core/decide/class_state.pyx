@@ -6,7 +6,7 @@ Data that depend on the cluster are valid at one head of the change log, or foll
 from libc.stdint cimport INT16_MAX, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from moorage._core.base cimport HEADER, Journal
+from moorage._core.base cimport HEADER, IntLists, Journal
 from moorage._core.state cimport Counter, Matched
 
 # Estimated costs in nanoseconds, as bench/ measures them. They choose between algorithms with equal results.
@@ -193,11 +193,20 @@ cdef class ClassState:
         if same:
             move_count(counts, before, now, same)
 
-    cdef int cache_named(self, mr_search* search, int64_t version) except -1:
-        """Cache the results of filters that read names, labels and taints, on the second use of a version."""
-        if self.named_by != version:
-            self.named_by, self.named_state = version, NOT_CACHED
-        elif self.named_state == NOT_CACHED:
+    cdef int cache_named(self, mr_search* search, View view) except -1:
+        """Cache the results of filters that read names, labels and taints, on the second use of a version; at
+        once where few rows have a resource that the pod needs."""
+        cdef IntLists holders = view.table.holders
+        cdef bint is_new = self.named_by != view.static_version or self.named_scarce != search.scarce
+        if is_new:
+            self.named_by, self.named_scarce = view.static_version, search.scarce
+            self.named_state = NOT_CACHED
+        if self.named_state == NOT_CACHED and search.scarce >= 0:
+            self.named_state = CACHED
+            self.named.reserve(search.n // MR_LANES + 2)
+            mr_static_lanes_of(search, holders.items(search.scarce), holders.size(search.scarce),
+                               <int32_t*>view.position.data, <uint64_t*>self.named.data)
+        elif self.named_state == NOT_CACHED and not is_new:
             self.named_state = CACHED if mr_asks_for_statics(search) else NOT_NEEDED
             if self.named_state == CACHED:
                 self.named.reserve(search.n // MR_LANES + 2)

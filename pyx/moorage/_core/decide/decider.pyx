@@ -502,7 +502,7 @@ cdef class Decider:
         if self.search.search.columns == NULL or self.search.in_placement:
             class_state.copy_order(&class_state.c.search)
         else:
-            class_state.cache_named(&class_state.c.search, self.state.view.static_version)
+            class_state.cache_named(&class_state.c.search, self.state.view)
         class_state.c.wanted = _wanted(self)
         is_fixed = self.tie_break != RANDOM and class_state.c.search.n
         class_state.c.by_totals = is_fixed and mr_scan_suits(&self.search.search)

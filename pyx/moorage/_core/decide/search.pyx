@@ -9,7 +9,7 @@ import numpy as np
 from libc.stdint cimport INT32_MAX, int16_t, int64_t
 from libc.string cimport memcpy
 
-from moorage._core.base cimport LOG_ORDER, Journal, PortSets, Symbols
+from moorage._core.base cimport LOG_ORDER, IntLists, Journal, PortSets, Symbols
 from moorage._core.csrc cimport *
 from moorage._core.decide.class_state cimport ClassState
 from moorage._core.decide.native_plugin cimport NativeExternal, NativeView
@@ -17,6 +17,7 @@ from moorage._core.settings cimport within
 
 cdef enum:
     PARALLEL_FROM = 10_000  # nodes; for fewer, waking a thread costs more than it saves
+    FEW = 8  # rows that have a resource are few if they are at most one in so many
 
 MAX_THREADS = 1024
 
@@ -459,6 +460,7 @@ cdef int _point(Search search, Shape shape) except -1:
     search.search.order = <int32_t*>search.listing.order.data
     search.search.n = search.listing.size
     search.search.has_images = _has_images(search, shape)
+    search.search.scarce = _scarce_resource(search, shape)
     search.search.pod.terms = NULL
     if search.terms is not None:
         search.state.domains.refresh()
@@ -488,6 +490,23 @@ cdef int _keep_memory(Search search, Shape shape) except -1:
         taints.memory, symbols.numbers.memory, symbols.are_numbers.memory,
         ports.ports.memory, ports.first.memory, ports.count.memory, search.terms,
     )
+
+
+cdef int32_t _scarce_resource(Search search, Shape shape) noexcept:
+    """See `mr_search.scarce`. Where sums of requests can wrap, a row may have enough without having any: they
+    may be below 0."""
+    if not shape.c.n_others or search.state.classes.sums_may_wrap \
+            or not mr_filters(&search.plan.c, MR_NODE_RESOURCES_FIT):
+        return -1
+    cdef IntLists holders = search.state.table.holders
+    cdef uint64_t unchecked = search.search.pod.ignored | search.search.pod.delegated
+    cdef int32_t found = -1, fewest = search.state.table.used // FEW, at
+    for at in range(shape.c.n_others):
+        if shape.c.others[at].need > 0 and not unchecked >> at & 1 \
+                and holders.size(shape.c.others[at].resource) <= fewest:
+            found = shape.c.others[at].resource
+            fewest = holders.size(found)
+    return found
 
 
 cdef bint _has_images(Search search, Shape shape) noexcept:

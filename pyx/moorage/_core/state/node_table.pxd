@@ -1,6 +1,8 @@
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.base cimport Buffer, ChangeLog, Journal, Kind, PortSets, Symbols, TaintSets, debug_below
+from moorage._core.base cimport (
+    Buffer, ChangeLog, IntLists, Journal, Kind, PortSets, Symbols, TaintSets, debug_below,
+)
 from moorage._core.csrc cimport mr_ledger, mr_row, mr_shape
 
 
@@ -14,8 +16,8 @@ cdef class NodeTable:
     cdef list row_buffers, rows, wide, others, other_pointers, labels, free_rows
     cdef Buffer name, taint_set, port_set, generation, row_of, label_pointers
     cdef readonly int32_t ledgers, used
-    # What nodes have or had: "cpu" and the like, and other resources by their id.
-    cdef set provided
+    # [other resource]: the rows of the first ledger with an allocatable amount other than 0
+    cdef IntLists holders
     cdef dict checked
     cdef int64_t checked_until
 

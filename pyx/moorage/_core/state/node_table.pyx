@@ -121,7 +121,7 @@ cdef class NodeTable:
         self.ledgers = ledgers
         self.taint_sets = TaintSets()
         self.port_sets = PortSets(symbols)
-        self.provided = set()
+        self.holders = IntLists(journal)
         self.objects = []
         self.free_rows = []
         self.resource_names = Symbols()
@@ -150,7 +150,7 @@ cdef class NodeTable:
         out.port_sets = self.port_sets
         out.resource_names = self.resource_names
         out.label_keys = self.label_keys
-        out.provided = set(self.provided)
+        out.holders = self.holders.clone(journal)
         out.objects = list(self.objects)
         out.free_rows = list(self.free_rows)
         _reserve(out, (<Buffer>self.name).capacity)
@@ -386,7 +386,9 @@ cdef class NodeTable:
         """Set the allocatable resources of a row in one resource ledger."""
         cdef mr_ledger ledger
         cdef int64_t[6] values
-        cdef int32_t field
+        cdef int64_t* pair
+        cdef int64_t amount
+        cdef int32_t field, other
         (<Buffer>self.rows[which]).touch(row)
         (<Buffer>self.wide[which]).touch(row)
         self.fill_ledger(which, &ledger)
@@ -396,10 +398,17 @@ cdef class NodeTable:
         values[1] = allocatable.get("memory", 0)
         ledger.rows[row].pods_max = max(-INT32_MAX, min(INT32_MAX, allocatable.get("pods", 0)))
         mr_row_set(&ledger, row, values)
-        for resource, column in enumerate(self.others[which]):
+        for other, column in enumerate(self.others[which]):
+            amount = allocatable.get(other, 0)
+            pair = <int64_t*>(<Buffer>column).data + 2 * row
+            if pair[0] == amount:
+                continue
+            if which == 0 and not pair[0]:
+                self.holders.append(other, row)
+            elif which == 0 and not amount:
+                self.holders.discard(other, row)
             (<Buffer>column).touch(row)
-            (<int64_t*>(<Buffer>column).data)[2 * row] = allocatable.get(resource, 0)
-        self.provided.update([one for one, amount in allocatable.items() if amount])
+            pair[0] = amount
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
@@ -478,6 +487,7 @@ cdef class NodeTable:
             new.append(Buffer(self.journal, 2 * sizeof(int64_t), rows))
         undo = partial(_shorten, self.others, at)
         self.journal.on_undo(undo)
+        self.holders.reserve(at + 1)
         try:
             for pointers, columns, column in zip(self.other_pointers, self.others, new, strict=True):
                 columns.append(column)
@@ -638,15 +648,8 @@ cdef class NodeTable:
         -------
         bool
         """
-        cdef int32_t other = self.resource_names.find(resource) - 1, row
-        cdef const int64_t* pairs
-        if other not in self.provided or not 0 <= other < self.other_columns():
-            return False
-        pairs = <const int64_t*>(<Buffer>self.others[0][other]).data
-        for row in range(self.used):
-            if pairs[2 * row]:
-                return True
-        return False
+        cdef int32_t other = self.resource_names.find(resource) - 1
+        return 0 <= other < self.other_columns() and self.holders.size(other) > 0
 
     def write_free(self, resources, const double[::1] scales not None, float[:, ::1] out not None):
         """Write what is free on each node: allocatable minus requested.

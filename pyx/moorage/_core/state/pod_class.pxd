@@ -34,6 +34,7 @@ cdef class PodClasses:
     cdef readonly list shapes, keys, interned, terms
     cdef readonly object gates, ledger_of
     cdef readonly int32_t lowest_priority
+    cdef bint sums_may_wrap  # of requests of one resource besides cpu and memory, on a row
     cdef Buffer priorities  # of the pods of each class, int32; see `priority_of`
 
     cpdef int32_t intern(self, pod) except -1

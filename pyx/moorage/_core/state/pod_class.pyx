@@ -37,6 +37,7 @@ cdef object NUMBERS = count()
 cdef frozenset NOTHING = frozenset()
 cdef object ANY_LABEL = None  # stands for the label that a term asks for, if it asks for none
 cdef int64_t EXACT = <int64_t>1 << 53
+cdef int64_t SUMMABLE = <int64_t>1 << 32  # the sum of 2^31 - 1 requests of at most this does not wrap
 cdef object UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 cdef dict OPERATORS = {
     "In": MR_IN,
@@ -157,6 +158,7 @@ cdef class Shape:
         for at, (name, value, need, score) in enumerate(others):
             out[at].resource = classes.resources.intern(name) - 1
             out[at].value, out[at].need, out[at].score = value, need, score
+            classes.sums_may_wrap |= not 0 <= value <= SUMMABLE
         return (self.c.need_cpu, self.c.need_memory, self.requests, scored, self.nonzero_requests), others
 
     def _read_tolerations(self, spec, compares):

@@ -166,6 +166,25 @@ def test_requests_that_wrap_leave_room_for_what_a_node_lacks(amount: int) -> Non
     assert placing.rows.tolist() == [0 if amount > 1 else -1]
 
 
+def test_resources_that_devices_provide_are_not_looked_for() -> None:
+    """Before and after that, pods fit only the node that has some."""
+    nodes = [node(f"n{at}", **({GPU: 1} if at == 5 else {})) for at in range(20)]
+    placing = Placing(nodes, [pod(f"p{at}", requests={GPU: 1}) for at in range(4)])
+    search = placing.placer.search
+    placing.place(0, 2)
+    search.plan.delegate((GPU,))
+    search.states.open_scope()
+    placing.note(2)  # what rejects it now
+    placing.place(2, 3)
+    search.plan.delegate(())
+    search.states.open_scope()
+    placing.place(3, 4)
+    assert placing.failed == [1, 2, 3]
+    assert [sum(why.values()) for why in placing.why] == [20, 1, 20]
+    assert placing.rows[0] == 5
+    assert placing.rows[2] not in (5, -1)
+
+
 def fitting(at: int) -> Pod:
     return pod(f"fits-{at}", requests={"cpu": "100m"})
 

@@ -489,9 +489,12 @@ cdef class Decider:
         class_state.held = self.search.held
         class_state.c.by_node = False
         demand = self.states.demand_of(pod_class)
-        if class_state.volumes is not demand:  # other arrays, possibly at the same address
+        # Other arrays, possibly at the same address; or other resources that device classes provide.
+        if class_state.volumes is not demand \
+                or class_state.source.pod.delegated != self.search.search.pod.delegated:
             class_state.volumes = demand
             class_state.candidates.c.state, class_state.c.is_ready = MR_UNMADE, False
+            class_state.histogram.state = MR_UNMADE
         if class_state.c.is_ready and class_state.keeps_candidates == self.keeps_candidates \
                 and self.search.terms is None \
                 and class_state.is_made_of(&self.search.search, self.state.view.static_version):

@@ -13,7 +13,6 @@ cdef str NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 cdef str VALUE = f"({NAME})?"
 cdef str DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 cdef str DNS_SUBDOMAIN = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
-cdef object NAME_SYNTAX = re.compile(NAME)
 cdef object DNS_SUBDOMAIN_SYNTAX = re.compile(DNS_SUBDOMAIN)
 cdef int MAX_NAME = 63
 cdef int MAX_DNS_SUBDOMAIN = 253
@@ -63,6 +62,19 @@ cdef Py_ssize_t size(str text) except -1:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+cdef bint is_name(str text) except -1:
+    """Whether a text is as NAME says."""
+    cdef Py_ssize_t at, last = len(text) - 1
+    cdef Py_UCS4 one
+    for at in range(last + 1):
+        one = text[at]
+        if u"a" <= one <= u"z" or u"A" <= one <= u"Z" or u"0" <= one <= u"9":
+            continue
+        if at == 0 or at == last or one not in u"-_.":
+            return False
+    return last >= 0
+
+
 cdef str key_detail(str key):
     """Return the error of a label key, "" if it is valid."""
     cdef list parts = key.split("/")
@@ -83,7 +95,7 @@ cdef str key_detail(str key):
         details.append("name part must be non-empty")
     elif size(name) > MAX_NAME:
         details.append(f"name part must be no more than {MAX_NAME} bytes")
-    if NAME_SYNTAX.fullmatch(name) is None:
+    if not is_name(name):
         details.append(f"name part {NAME_WRONG}")
     return "; ".join(details)
 
@@ -93,7 +105,7 @@ cdef str value_detail(str value):
     cdef list details = []
     if size(value) > MAX_NAME:
         details.append(f"must be no more than {MAX_NAME} bytes")
-    if value and NAME_SYNTAX.fullmatch(value) is None:
+    if value and not is_name(value):
         details.append(VALUE_WRONG)
     return "; ".join(details)
 
@@ -131,20 +143,31 @@ def requirement_errors(key: str, operator: str, values: tuple[str, ...]) -> list
     list of (str, object, str)
         For each error the path of the field relative to the requirement, its value, and the error text.
     """
-    cdef list errors = [("key", key, key_detail(key))]
-    errors.append(("values", values or None, count_detail(operator, len(values))))
-    if operator in ("Gt", "Lt"):
+    return errors_of(key, operator, values)
+
+
+cdef list errors_of(str key, str op, tuple values):
+    """Return the errors of a label requirement; see `requirement_errors`."""
+    cdef list errors = []
+    if detail := key_detail(key):
+        errors.append(("key", key, detail))
+    if detail := count_detail(op, len(values)):
+        errors.append(("values", values or None, detail))
+    if op in ("Gt", "Lt"):
         for i, value in enumerate(values):
             if parse_int64(value) is None:
                 detail = "for 'Gt', 'Lt' operators, the value must be an integer"
                 errors.append((f"values[{i}]", value, detail))
-    errors += [(f"values[{i}][{key}]", value, value_detail(value)) for i, value in enumerate(values)]
-    return [error for error in errors if error[2]]
+    for i, value in enumerate(values):
+        if detail := value_detail(value):
+            errors.append((f"values[{i}][{key}]", value, detail))
+    return errors
 
 
 cdef str syntax_error(str key, str op, tuple values):
     """Return the error text of labels.NewRequirement, None for a valid requirement."""
-    return joined([invalid(path, value, why) for path, value, why in requirement_errors(key, op, values)])
+    cdef list errors = errors_of(key, op, values)
+    return joined([invalid(path, value, why) for path, value, why in errors]) if errors else None
 
 
 def requirement_error(key: str, operator: str, values: tuple[str, ...], *, node: bool) -> str | None:

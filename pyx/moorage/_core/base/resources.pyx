@@ -44,18 +44,18 @@ def is_counted(str name not None):
     return "/" in name and not name.startswith("requests.")
 
 
-def _parsed(resources):
+cdef dict _parsed(resources):
     """Return the quantities of a resource list, by resource name."""
     return {name: parse(raw) for name, raw in resources.items()}
 
 
-def _add(dict total, dict more):
+cdef int _add(dict total, dict more) except -1:
     """Add the quantities of `more` to `total`, in place."""
     for name, quantity in more.items():
         total[name] = total[name] + quantity if name in total else quantity
 
 
-def _maximum(dict total, dict other):
+cdef int _maximum(dict total, dict other) except -1:
     """Raise each quantity of `total` to that of `other` where this is larger, in place."""
     for name, quantity in other.items():
         if name not in total or quantity > total[name]:
@@ -79,7 +79,7 @@ def is_infeasible(pod):
     return False
 
 
-def _resized(pod, dict requests, dict actuated, dict allocated):
+cdef dict _resized(pod, dict requests, dict actuated, dict allocated):
     """Return the maximum of actuated, allocated and, unless the resize is infeasible, desired requests."""
     held = _parsed(actuated)
     _maximum(held, _parsed(allocated))
@@ -88,7 +88,7 @@ def _resized(pod, dict requests, dict actuated, dict allocated):
     return held
 
 
-def _container_requests(pod, container, status, dict missing):
+cdef dict _container_requests(pod, container, status, dict missing):
     """Return the requests of a container; a status makes a resize in progress count at its maximum."""
     requests = _parsed(container.resources.requests)
     if status is not None and status.resources is not None:
@@ -181,7 +181,7 @@ def pod_level_requests(pod, bint resizes=False):
     return _of_pod_level(_resized(pod, requests, {} if resources is None else resources.requests, allocated))
 
 
-def _of_pod_level(dict requests):
+cdef dict _of_pod_level(dict requests):
     """Return the requests of the resources that can be set for a whole pod."""
     return {
         name: amount for name, amount in requests.items()

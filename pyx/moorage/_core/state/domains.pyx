@@ -247,7 +247,8 @@ cdef class Domains:
             return out
         _find_classes(self)
         self.point()
-        attributes = min(attribute_sets, key=self._count_classes)
+        attributes = attribute_sets[0] if len(attribute_sets) == 1 \
+            else min(attribute_sets, key=self._count_classes)
         pointers = Buffer(Journal(), sizeof(void*))
         out = Matched(key, matches, attributes, all_pods, _buffer(self, self.rows), pointers)
         possible = [self.classes_of.get(attribute, ()) for attribute in attributes]

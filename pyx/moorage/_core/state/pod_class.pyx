@@ -40,16 +40,11 @@ cdef int64_t EXACT = <int64_t>1 << 53
 cdef int64_t SUMMABLE = <int64_t>1 << 32  # the sum of 2^31 - 1 requests of at most this does not wrap
 cdef object UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 cdef dict OPERATORS = {
-    "In": MR_IN,
-    "NotIn": MR_NOT_IN,
-    "Exists": MR_EXISTS,
-    "DoesNotExist": MR_DOES_NOT_EXIST,
-    "Gt": MR_GT,
+    "In": MR_IN, "NotIn": MR_NOT_IN, "Exists": MR_EXISTS, "DoesNotExist": MR_DOES_NOT_EXIST, "Gt": MR_GT,
     "Lt": MR_LT,
 }
 cdef Field LABELS = Field("labels"), OWNER_REFERENCES = Field("owner_references")
-
-
+cdef object new_tuple = tuple.__new__  # for a named tuple, which a call of its class makes in Python
 Requirement = namedtuple("Requirement", "column op values number", module=__name__)
 
 
@@ -109,12 +104,12 @@ cdef class Shape:
         self.priority = self.c.priority = spec.priority or 0
         self.may_preempt = spec.preemption_policy != "Never"
         self.ledger = 0 if classes.ledger_of is None else classes.ledger_of(pod)
-        amounts, others = self._read_requests(pod, classes)
-        self._read_tolerations(spec, classes.gates.comparison_operators)
+        amounts, others = _read_requests(self, pod, classes)
+        _read_tolerations(self, spec, classes.gates.comparison_operators)
         self.features = required_features(spec)
         self.c.flags |= feature_flags(self.features)
-        self._read_ports(spec, classes.symbols)
-        images = self._read_images(spec, classes.images)
+        _read_ports(self, spec, classes.symbols)
+        images = _read_images(self, spec, classes.images)
         preferred = self._read_node_affinity(spec, classes)
         rest = (
             amounts, self.tolerations, self.ports, images, self.c.image_containers,
@@ -125,87 +120,12 @@ cdef class Shape:
         )
         self.key = self.namespace, others, classes.rests.setdefault(rest, len(classes.rests))
 
-    def _read_requests(self, pod, PodClasses classes):
-        """Compile the requests; return those of cpu and memory, and the others, as parts of the key."""
-        cdef mr_request* out
-        cdef Py_ssize_t at
-        pod_level, pod_resizes = classes.gates.pod_level_resources, classes.gates.pod_level_resizing
-        needs = pod_requests(pod, None, pod_level, False)
-        claims = classes.gates.node_allocatable_claims
-        requests = pod_requests(pod, None, pod_level, True, pod_resizes, claims) if resized(pod) else needs
-        score = nonzero = _with_defaults(pod.spec, needs)
-        if score is None:
-            score = nonzero = pod_requests(pod, NON_ZERO, False, False)
-        if pod.spec.resources is not None or requests is not needs:
-            nonzero = nonzero_requests(pod, requests, pod_level, pod_resizes, claims)
-        need, scored = _cpu_and_memory(needs), _cpu_and_memory(score)
-        self.c.need_cpu, self.c.need_memory = need
-        self.c.cpu, self.c.memory = need if requests is needs else _cpu_and_memory(requests)
-        self.c.score_cpu, self.c.score_memory = scored
-        self.c.nonzero_cpu, self.c.nonzero_memory = scored if nonzero is score else _cpu_and_memory(nonzero)
-        scored = self.c.score_cpu, self.c.score_memory
-        amounts = self.requests + scored + self.nonzero_requests
-        if min(amounts) < 0 or max(amounts) > EXACT:  # what is beyond 64 bits wraps, and may be negative
-            self.c.flags |= MR_SHAPE_WIDE
-        others = _other_requests(requests, needs, score)
-        if len(others) > MR_MAX_OTHER_REQUESTS:
-            raise ValueError(
-                f"a pod may request at most {MR_MAX_OTHER_REQUESTS} resources besides cpu and memory"
-            )
-        self.others = tuple([name for name, *_ in others])
-        self.c.others = out = <mr_request*>allocate(self.memory, sizeof(mr_request), len(others))
-        self.c.n_others = <int32_t>len(others)
-        for at, (name, value, need, score) in enumerate(others):
-            out[at].resource = classes.resources.intern(name) - 1
-            out[at].value, out[at].need, out[at].score = value, need, score
-            classes.sums_may_wrap |= not 0 <= value <= SUMMABLE
-        return (self.c.need_cpu, self.c.need_memory, self.requests, scored, self.nonzero_requests), others
-
-    def _read_tolerations(self, spec, compares):
-        """Read the tolerations; `compares` tells whether the operators Lt and Gt are enabled."""
-        self.tolerations = tuple([
-            Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations
-            if compares or t.operator not in ("Lt", "Gt")
-        ])
-        if tolerates(self.tolerations, UNSCHEDULABLE):
-            self.c.flags |= MR_SHAPE_TOLERATES_UNSCHEDULABLE
-
-    def _read_ports(self, spec, Symbols symbols):
-        """Compile the host ports of containers and sidecars; defaults are 0.0.0.0 and TCP."""
-        cdef mr_port* out
-        cdef Py_ssize_t at
-        sidecars = [c for c in spec.init_containers if c.restart_policy == "Always"]
-        claimed = [port for container in (*spec.containers, *sidecars) for port in container.ports]
-        self.ports = tuple([
-            (symbols.intern(p.host_ip or "0.0.0.0"), symbols.intern(p.protocol or "TCP"), p.host_port)
-            for p in claimed if p.host_port > 0
-        ])
-        self.c.ports = out = <mr_port*>allocate(self.memory, sizeof(mr_port), len(self.ports))
-        self.c.n_ports = <int32_t>len(self.ports)
-        for at, port in enumerate(self.ports):
-            out[at].ip, out[at].protocol, out[at].port = port
-
-    def _read_images(self, spec, Symbols images):
-        """Compile the images of containers and image volumes; return their ids."""
-        cdef int32_t* out
-        cdef Py_ssize_t at
-        containers = (*spec.containers, *spec.init_containers)
-        names = [c.image for c in containers]
-        names += [v.image.reference for v in spec.volumes if v.image is not None]
-        ids = tuple([images.intern(normalized_image_name(name)) for name in names if name])
-        self.c.images = out = <int32_t*>allocate(self.memory, sizeof(int32_t), len(ids))
-        self.c.n_images = <int32_t>len(ids)
-        self.c.image_containers = <int32_t>len(containers)
-        for at, image in enumerate(ids):
-            out[at] = image
-        return ids
-
     def _read_node_affinity(self, spec, PodClasses classes):
         """Compile nodeSelector and node affinity; return the preferred terms."""
-        if spec.affinity is None and spec.node_selector is None:  # as in most pods
+        affinity = (spec.affinity and spec.affinity.node_affinity) or None
+        if affinity is None and spec.node_selector is None:  # as in most pods
             self.node_affinity = (), (), False
             return ()
-        affinity = (spec.affinity and spec.affinity.node_affinity) or None
         required = affinity and affinity.required
         names = required_node_names(spec)
         self.has_node_affinity = required is not None or spec.node_selector is not None
@@ -307,6 +227,87 @@ cdef class Shape:
         """Return the effective requests of resources other than cpu and memory, by name."""
         cdef int32_t at
         return {name: self.c.others[at].value for at, name in enumerate(self.others)}
+
+
+cdef tuple _read_requests(Shape shape, pod, PodClasses classes):
+    """Compile the requests; return those of cpu and memory, and the others, as parts of the key."""
+    cdef mr_request* out
+    cdef Py_ssize_t at
+    cdef int64_t amount
+    pod_level, pod_resizes = classes.gates.pod_level_resources, classes.gates.pod_level_resizing
+    needs = pod_requests(pod, None, pod_level, False)
+    claims = classes.gates.node_allocatable_claims
+    requests = pod_requests(pod, None, pod_level, True, pod_resizes, claims) if resized(pod) else needs
+    score = nonzero = _with_defaults(pod.spec, needs)
+    if score is None:
+        score = nonzero = pod_requests(pod, NON_ZERO, False, False)
+    if pod.spec.resources is not None or requests is not needs:
+        nonzero = nonzero_requests(pod, requests, pod_level, pod_resizes, claims)
+    cdef tuple needed = _cpu_and_memory(needs), scored = _cpu_and_memory(score)
+    cdef tuple charged = needed if requests is needs else _cpu_and_memory(requests)
+    cdef tuple defaulted = scored if nonzero is score else _cpu_and_memory(nonzero)
+    shape.c.need_cpu, shape.c.need_memory = needed
+    shape.c.cpu, shape.c.memory = charged
+    shape.c.score_cpu, shape.c.score_memory = scored
+    shape.c.nonzero_cpu, shape.c.nonzero_memory = defaulted
+    for amount in charged + scored + defaulted:  # what is beyond 64 bits wraps, and may be negative
+        if not 0 <= amount <= EXACT:
+            shape.c.flags |= MR_SHAPE_WIDE
+    cdef tuple others = _other_requests(requests, needs, score)
+    if len(others) > MR_MAX_OTHER_REQUESTS:
+        raise ValueError(
+            f"a pod may request at most {MR_MAX_OTHER_REQUESTS} resources besides cpu and memory"
+        )
+    shape.others = tuple([name for name, *_ in others])
+    shape.c.others = out = <mr_request*>allocate(shape.memory, sizeof(mr_request), len(others))
+    shape.c.n_others = <int32_t>len(others)
+    for at, (name, value, need, scoring) in enumerate(others):
+        out[at].resource = classes.resources.intern(name) - 1
+        out[at].value, out[at].need, out[at].score = value, need, scoring
+        classes.sums_may_wrap |= not 0 <= out[at].value <= SUMMABLE
+    return (needed, charged, scored, defaulted), others
+
+
+cdef int _read_tolerations(Shape shape, spec, bint compares) except -1:
+    """Read the tolerations; `compares` tells whether the operators Lt and Gt are enabled."""
+    shape.tolerations = tuple([
+        new_tuple(Toleration, (t.key, t.operator, t.value, t.effect)) for t in spec.tolerations
+        if compares or t.operator not in ("Lt", "Gt")
+    ])
+    if tolerates(shape.tolerations, UNSCHEDULABLE):
+        shape.c.flags |= MR_SHAPE_TOLERATES_UNSCHEDULABLE
+
+
+cdef int _read_ports(Shape shape, spec, Symbols symbols) except -1:
+    """Compile the host ports of containers and sidecars; defaults are 0.0.0.0 and TCP."""
+    cdef mr_port* out
+    cdef Py_ssize_t at
+    sidecars = [c for c in spec.init_containers if c.restart_policy == "Always"]
+    claimed = [port for container in (*spec.containers, *sidecars) for port in container.ports]
+    shape.ports = tuple([
+        (symbols.intern(p.host_ip or "0.0.0.0"), symbols.intern(p.protocol or "TCP"), p.host_port)
+        for p in claimed if p.host_port > 0
+    ])
+    shape.c.ports = out = <mr_port*>allocate(shape.memory, sizeof(mr_port), len(shape.ports))
+    shape.c.n_ports = <int32_t>len(shape.ports)
+    for at, port in enumerate(shape.ports):
+        out[at].ip, out[at].protocol, out[at].port = port
+
+
+cdef tuple _read_images(Shape shape, spec, Symbols images):
+    """Compile the images of containers and image volumes; return their ids."""
+    cdef int32_t* out
+    cdef Py_ssize_t at
+    containers = (*spec.containers, *spec.init_containers)
+    names = [c.image for c in containers]
+    names += [v.image.reference for v in spec.volumes if v.image is not None]
+    ids = tuple([images.intern(normalized_image_name(name)) for name in names if name])
+    shape.c.images = out = <int32_t*>allocate(shape.memory, sizeof(int32_t), len(ids))
+    shape.c.n_images = <int32_t>len(ids)
+    shape.c.image_containers = <int32_t>len(containers)
+    for at, image in enumerate(ids):
+        out[at] = image
+    return ids
 
 
 cdef tuple _key_without(Shape shape, frozenset names):
@@ -418,8 +419,10 @@ cdef tuple _other_requests(dict requests, dict needs, dict score):
     if len(names) > 1:
         names.sort(key=_after_storage)
     for name in names:
-        asked, need = requests.get(name, ZERO).value(), needs.get(name, ZERO).value()
-        scored = score.get(name, ZERO).value()
+        needed, scoring = needs.get(name, ZERO), score.get(name, ZERO)
+        need = needed.value()
+        asked = need if requests is needs else requests.get(name, ZERO).value()
+        scored = need if scoring is needed else scoring.value()
         if asked or need or scored:
             rows.append((name, asked, need, scored))
     return tuple(rows)

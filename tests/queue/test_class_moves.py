@@ -24,6 +24,7 @@ from moorage.objects.model.pod import Pod
 from moorage.queue import SchedulingQueue
 from tests.core.make import pod
 from tests.queue.make import fail, make_queue, places, queued
+from tests.scheduler.test_calls import calls
 
 
 def rejecting(answer: Any, keys: Any = None, by_class: bool = True) -> tuple[Plugin, list[str]]:
@@ -67,6 +68,19 @@ def test_one_pod_of_a_class_is_asked_and_all_move() -> None:
     queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, added("y"))
     assert asked == ["a", "b"] * 2
     assert places(queue) == {"backoff": ["a", "b", "c", "d"]}
+
+
+def test_pods_that_an_event_moves_together_take_no_calls_of_their_own() -> None:
+    def move(pods: int) -> int:
+        queue = filled(rejecting(lambda one, new: True)[0], *[{}] * pods)
+        queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, added("x"))
+        for _ in range(pods):
+            fail(queue, "R")
+        found = calls(lambda: queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, added("x")))
+        assert len(places(queue)["backoff"]) == pods
+        return found.total()
+
+    assert move(3) == move(12) <= 30
 
 
 @pytest.mark.parametrize("about", ["a", "b"])

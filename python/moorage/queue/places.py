@@ -556,6 +556,35 @@ class Places:
         self._enter(info, Place.BACKOFF if info.rejectors else Place.ERROR_BACKOFF, label)
         return True
 
+    def requeue_all(self, infos: list[QueuedPodInfo], strategy: Strategy, label: str) -> bool:
+        """Move pods, one after the other, as `requeue` does; whether one of them can be popped now or later.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+        strategy : Strategy
+            AFTER_BACKOFF or IMMEDIATELY.
+        label : str
+            Label of the event that moves the pods.
+        """
+        at, moved, is_over = 0, False, strategy is Strategy.IMMEDIATELY
+        entrance = self._entrance if self.pop_from_backoff else None
+        while at < len(infos):
+            if strategy is Strategy.AFTER_BACKOFF:
+                first = at
+                self.changes += 1
+                at, is_over = self.backoff.take(
+                    infos, first, self.infos, self.unschedulable, entrance, self._numbers, self.now
+                )
+                moved |= at > first
+                if self.incoming is not None and at > first:
+                    self.incoming["backoff", label] += at - first
+            if at < len(infos):
+                one = infos[at]
+                moved |= self.to_active(one, label) if is_over else self.requeue(one, strategy, label)
+                at += 1
+        return moved
+
     def to_active(self, info: QueuedPodInfo, label: str, from_backoff: bool = False) -> bool:
         """Move a pod to the active queue, unless PreEnqueue rejects it.
 

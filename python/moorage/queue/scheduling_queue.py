@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain, groupby
+from operator import itemgetter
 from threading import Condition
 from typing import Any, cast
 
@@ -41,8 +42,8 @@ from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
 
 Listeners = list[tuple[RejectedPods, Meaning]]
 """Unschedulable pods by rejection, and what an event means for them."""
-PossibleMove = tuple[QueuedPodInfo, Strategy | None]
-"""An unschedulable pod, and how an event moves it; None where its hints are still to be called."""
+PossibleMove = tuple[int, QueuedPodInfo, Strategy | None]
+"""An unschedulable pod after its `order`, and how an event moves it; None where hints are to be called."""
 
 logger = logging.getLogger("moorage.queue")
 
@@ -619,7 +620,7 @@ class SchedulingQueue:
                 return
             moves = self._possible_moves(listeners, event, old, new)
             if check is not None:
-                moves = [move for move in moves if check(move[0].pod)]
+                moves = [move for move in moves if check(move[1].pod)]
             self._sweep(moves, event, old, new)
 
     def _possible_moves(
@@ -640,10 +641,10 @@ class SchedulingQueue:
                     self._add_moves_of_class(moves, alike, means.questions, old, new)
             else:
                 pods = places.unschedulable.by_pod(rejected, means.indexes, old, new)
-                moves += [(info, None) for info in pods]
+                moves += [(info.order, info, None) for info in pods]
         if places.units.members:
-            moves += [(info, None) for info in self._affected_of_group(event, new)]
-        return sorted(moves, key=lambda move: move[0].order) if len(moves) > 1 else moves
+            moves += [(info.order, info, None) for info in self._affected_of_group(event, new)]
+        return sorted(moves, key=itemgetter(0)) if len(moves) > 1 else moves
 
     def _add_moves_of_class(
         self,
@@ -659,7 +660,7 @@ class SchedulingQueue:
         for one in (old, new):
             if one is not None and (uid := one.metadata.uid) in alike and uid not in about:
                 about.add(uid)
-                moves.append((alike[uid], None))
+                moves.append((alike[uid].order, alike[uid], None))
         hints, failures = self.hints, self.hints.failures
         for first in alike.values():
             if not about or first.uid not in about:
@@ -671,7 +672,7 @@ class SchedulingQueue:
             has_failed = hints.failures != failures
             for uid, info in alike.items():
                 if uid not in about:
-                    moves.append((info, None if has_failed and info is not first else strategy))
+                    moves.append((info.order, info, None if has_failed and info is not first else strategy))
 
     def _affected_of_group(self, event: ClusterEvent, new: Any) -> list[QueuedPodInfo]:
         """Return the unschedulable pods of the group of an event's new object that only such events move."""
@@ -690,8 +691,8 @@ class SchedulingQueue:
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
         """Move pods as for one event after the other; `news` are read while the event can have an effect."""
         with self._lock:
-            left = iter(news)
-            while self.may_react(event) and (new := next(left, None)) is not None:
+            left, log = iter(news), self._in_flight
+            while (self._listening(event) or log.has_listeners) and (new := next(left, None)) is not None:
                 self.move_all_to_active_or_backoff_queue(event, None, new)
 
     def record_evictions(self, evictions: Iterable[tuple[Notice[Pod], Notice[Pod]]]) -> None:
@@ -724,20 +725,20 @@ class SchedulingQueue:
         unschedulable = self._places.unschedulable
         known = self._listeners.get(event)
         if known is None or known[0] is not unschedulable or known[1] != unschedulable.version:
-            meaning = self.hints.meaning
-            each = [(rejected, meaning(one, event)) for one, rejected in unschedulable.by_rejection.items()]
-            listeners = [(rejected, means) for rejected, means in each if means.may_move]
+            meaning, listeners = self.hints.meaning, []
+            for rejection, rejected in unschedulable.by_rejection.items():
+                if (means := meaning(rejection, event)).may_move:
+                    listeners.append((rejected, means))
             known = self._listeners[event] = unschedulable, unschedulable.version, listeners
         return known[2]
 
     def _sweep(self, moves: Iterable[PossibleMove], event: ClusterEvent, old: Any, new: Any) -> None:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""
-        moved = False
-        for info, strategy in moves:
-            if strategy is None:
-                strategy = self.hints.strategy(info, event, old, new)
+        moved, ask = False, self.hints.strategy
+        decided = [(strategy or ask(info, event, old, new), info) for _, info, strategy in moves]
+        for strategy, part in groupby(decided, itemgetter(0)):
             if strategy is not Strategy.SKIP:
-                moved |= self._places.requeue(info, strategy, event.label)
+                moved |= self._places.requeue_all([info for _, info in part], strategy, event.label)
         self._in_flight.observe(event, old, new)
         if moved:
             self._wake()
@@ -762,8 +763,8 @@ class SchedulingQueue:
                 info.was_flushed = True
             if infos:
                 event, meaning = UNSCHEDULABLE_TIMEOUT, self.hints.meaning
-                moving = [(info, None) for info in infos if meaning(rejection_of(info), event).may_move]
-                self._sweep(moving, event, None, None)
+                moving = [one for one in infos if meaning(rejection_of(one), event).may_move]
+                self._sweep([(one.order, one, None) for one in moving], event, None, None)
 
     def next_event(self) -> float | None:
         """Return when a timer will next move a pod, in seconds; None if there is no such time."""

@@ -287,7 +287,7 @@ class Run:
         int
             The number of pods that were tried.
         """
-        self._evicts, nominator, of_unit = False, self.scheduler.context.nominator, infos[0].unit is not None
+        self._evicts, nominator, of_unit = False, self.scheduler.handle.nominator, infos[0].unit is not None
         held = nominator.nominated_keys(pods_of(infos)) if of_unit or self._failed_groups else set()
         tried = self._attempt_units(infos) if of_unit else self._attempt_pods(infos)
         if tried < len(infos):
@@ -748,7 +748,7 @@ class Run:
         If a binding is refused, the cache forgets the pod. A pod that has been evicted or deleted since is no
         longer placed.
         """
-        if not (self._placed or self._has_bound):
+        if not (self._placed.infos or self._has_bound):
             return
         scheduler, client, self._has_bound = self.scheduler, self.scheduler.client, False
         keys, infos, _ = self._take_placed()

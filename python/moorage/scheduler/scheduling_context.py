@@ -22,6 +22,7 @@ from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import group_of
 from moorage.objects.model.resource_claims import DeviceClass
+from moorage.store import Lister
 from moorage.store.quantities import why_unreadable
 
 from .check_arguments import check_pod, check_readable
@@ -237,9 +238,14 @@ class SchedulingContext:
         """Finds the classes of pods with volumes."""
         return VolumeClasses(self.engine_of)
 
+    @lazy_attribute
+    def _device_class_lister(self) -> Lister[DeviceClass]:
+        lister: Lister[DeviceClass] = self.handle.informers.lister(DeviceClass)
+        return lister
+
     def _forget_routes(self) -> None:
         """Drop known routes after a change of device classes, as extended resources may be theirs."""
-        version = self.handle.informers.lister(DeviceClass).changes
+        version = self._device_class_lister.changes
         if version != self._device_classes:
             self._device_classes = version
             for name in ("routes", "routes_of_members"):

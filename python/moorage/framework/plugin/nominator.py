@@ -73,7 +73,7 @@ class PodNominator:
     def _nominate(self, pod: Pod, node: str | None) -> None:
         """End the nomination of a pod, and nominate the pod to a node unless that is None."""
         before = self.nodes.get(pod.metadata.uid)
-        if before and before == node and self._replace(pod, node):
+        if before == node and (not node or self._replace(pod, node)):
             return
         if before is not None:
             self.delete_nominated_pod_if_exists(pod)

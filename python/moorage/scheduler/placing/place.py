@@ -3,7 +3,7 @@ cycles."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -193,12 +193,12 @@ class Placing(Struct):
         if self.batch.route(at) & CLAIMS:
             return True
         target = self.batch.target(at)
-        known = self.engine.search.states.state_of(*target).failure
+        known: Failure | None = self.engine.search.states.state_of(*target).failure
         failure = self._failure_of(target, at)
         if failure is None:
             return True
         if known is not None:
-            self._latest.setdefault(target, cast(Failure, known))
+            self._latest.setdefault(target, known)
         self.result.failures[at] = failure
         return False
 
@@ -211,7 +211,7 @@ class Placing(Struct):
             if at in failures:
                 latest[target] = failures[at]
             else:
-                failures[at] = latest.get(target) or cast(Failure, states.state_of(*target).failure)
+                failures[at] = latest.get(target) or states.state_of(*target).failure
         self._latest = {}
 
     def _failure_of(self, target: Target, at: int) -> Failure | None:
@@ -219,12 +219,12 @@ class Placing(Struct):
         it."""
         engine, head = self.engine, self.context.cache.state.log.head
         search = engine.search
-        known = None if search.has_nominated else search.states.failure_of(target, head)
+        known: Failure | None = None if search.has_nominated else search.states.failure_of(target, head)
         if known is not None:
-            return cast(Failure, known)
-        failure = cast("Failure | None", search.states.state_of(*target).failure)
-        if failure is not None and self._fails_again(target, failure):
-            return failure
+            return known
+        known = search.states.state_of(*target).failure
+        if known is not None and self._fails_again(target, known):
+            return known
         framework, pod = engine.framework, self.batch.pod(at)
         shape = framework.shape_of(target)
         state, ran = framework.pre_filtered(target, pod) if framework.may_narrow(shape) else (None, WIDE)
@@ -261,7 +261,7 @@ class Placing(Struct):
         if is_plain:
             states, log = self.engine.search.states, self.context.cache.state.log
             if (known := states.failure_of(self.batch.target(at), log.head)) is not None:
-                self.result.failures[at] = cast(Failure, known)
+                self.result.failures[at] = known
                 return False
         decision = self.cycle(at)
         if decision.node is not None:

@@ -11,4 +11,5 @@ cdef class BackoffQueue:
     cpdef object until(self, QueuedPodInfo info)
     cdef object end_of(self, double timestamp, int64_t count)
     cdef object rounded(self, object at)
+    cpdef bint is_backing_off(self, QueuedPodInfo info, double now) except -1
     cpdef add(self, QueuedPodInfo info)

@@ -6,11 +6,13 @@ kube-scheduler v1.36, backend/queue/backoff_queue.go.
 
 from libc.stdint cimport int64_t
 
+from moorage._core.services.entrance cimport Entrance
 from moorage._core.services.queued_pods cimport KeyedHeap, QueuedPodInfo
 from moorage._core.services.queued_pods import Place
-from moorage._core.services.unschedulable_pods cimport microseconds
+from moorage._core.services.unschedulable_pods cimport UnschedulablePods, microseconds
 
 cdef object SECOND = 1_000_000
+cdef object UNSCHEDULABLE = Place.UNSCHEDULABLE, BACKOFF = Place.BACKOFF
 
 
 cdef class BackoffQueue:
@@ -82,7 +84,7 @@ cdef class BackoffQueue:
         """Return a time in microseconds, rounded down to the ordering window."""
         return at - at % self.window
 
-    def is_backing_off(self, QueuedPodInfo info not None, double now):
+    cpdef bint is_backing_off(self, QueuedPodInfo info, double now) except -1:
         """Whether the backoff of a pod has not ended. It ends after the window that the end falls in.
 
         Parameters
@@ -95,7 +97,7 @@ cdef class BackoffQueue:
         -------
         bool
         """
-        until = self.until(info)
+        until = self.until(info)  # raises TypeError for None
         return until != 0 and until >= self.rounded(microseconds(now))
 
     cpdef add(self, QueuedPodInfo info):
@@ -109,6 +111,63 @@ cdef class BackoffQueue:
             raise TypeError("a pod is None")
         cdef KeyedHeap heap = self.heaps[info.place]
         heap.add((self.until(info), *self.rank(info)), info)
+
+    def take(
+        self,
+        list infos not None,
+        Py_ssize_t first,
+        dict waiting not None,
+        UnschedulablePods unschedulable not None,
+        Entrance entrance,
+        numbers not None,
+        now not None,
+    ):
+        """Add rejected pods without a group that have been unschedulable and are backing off, up to the first
+        other one.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+        first : int
+            Index of the first pod.
+        waiting : dict of str to QueuedPodInfo
+            All waiting pods by UID; these become the last.
+        unschedulable : UnschedulablePods
+            From which they are removed.
+        entrance : Entrance or None
+            Tells which pods PreEnqueue passes; None where it is not run before the backoff.
+        numbers : iterator of int
+            Numbers the entries.
+        now : callable
+            Returns seconds.
+
+        Returns
+        -------
+        end : int
+            Index of the first pod that was not added.
+        is_over : bool
+            Whether the backoff of that pod is over. Otherwise it has to be looked at more closely.
+        """
+        cdef QueuedPodInfo info
+        cdef Py_ssize_t at
+        if first < 0:
+            raise ValueError("a pod to begin with is wanted")
+        for at in range(first, len(infos)):
+            info = <QueuedPodInfo?>infos[at]
+            if info.place is not UNSCHEDULABLE or info.unit is not None or not info.rejectors:
+                return at, False
+            if not (entrance is None or entrance.passes(info.pod)):
+                return at, False
+            if not self.is_backing_off(info, now()):
+                return at, True
+            unschedulable.remove(info)
+            del waiting[info.uid]
+            if entrance is not None:
+                info.gating_plugin = ""
+            info.order, info.place = next(numbers), BACKOFF
+            waiting[info.uid] = info
+            self.add(info)
+        return len(infos), False
 
     def remove(self, QueuedPodInfo info not None):
         """Remove a pod from the heap of its `place`.

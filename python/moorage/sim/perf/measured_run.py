@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
 from typing import cast
 
 import numpy as np
@@ -73,7 +72,7 @@ class MeasuredRun(VirtualRun):
             config=workload.scheduler_config,
             feature_gates=workload.feature_gates,
             tie_break=tie_break,
-            clock=partial(getattr, clock, "now"),
+            clock=clock,
         )
         super().__init__(scheduler, clock)
         self.timer, self.meter = timer, Meter()

@@ -83,6 +83,17 @@ def test_host_ports_leave_with_pods_that_are_removed_in_bulk() -> None:
     assert ports_on_a(one) == {81}  # a port is used once
 
 
+def test_pods_that_leave_a_node_together_are_one_change_of_its_row() -> None:
+    one = cache()
+    one.add_node(node("b"))
+    held = [pod(f"p{number}", on=name) for number, name in enumerate("aaabba")]
+    one.add_pods(held)
+    head = one.state.log.head
+    one.remove_added(held)
+    assert one.state.log.head == head + 3  # a, b, a
+    assert requested(one) == {"a": 0, "b": 0}
+
+
 def test_all_or_no_pods_are_removed_in_bulk() -> None:
     one = cache()
     held = [pod("p", on="a", ports=[port(80)]), pod("q", on="a", ports=[port(81)])]

@@ -160,6 +160,13 @@ class Units:
     handle : FrameworkHandle
     for_group : bool, optional
         Whether the preemptor is a group.
+
+    Attributes
+    ----------
+    evicted_with : mapping of UnitKey to UnitKey
+        See `Whole`.
+    priorities : dict of UnitKey to (int or None)
+        What `PodGroups.priority_of` has told; empty unless the preemptor is a group.
     """
 
     def __init__(self, handle: FrameworkHandle, for_group: bool = False) -> None:
@@ -167,8 +174,8 @@ class Units:
         self._cache = handle.cache
         self._groups = groups_of(handle)
         whole = Whole() if self._groups is None else self._groups.whole_for(for_group)
-        self._whole, self._evicted_with = whole.priority, whole.evicted_with
-        self._priorities = {} if self._groups is None or not for_group else self._groups.priorities()
+        self._whole, self.evicted_with = whole.priority, whole.evicted_with
+        self.priorities = {} if self._groups is None or not for_group else self._groups.priorities()
         self._pods: dict[UnitKey, dict[str, Pod]] = {}
         self._made: dict[UnitKey, Unit] = {}
 
@@ -220,12 +227,12 @@ class Units:
             The priority, None for that of the pod itself; and the group whose pods are only evicted together,
             None where each pod is evicted by itself.
         """
-        whole = self._evicted_with.get(key)
+        whole = self.evicted_with.get(key)
         if whole is not None:
             return self._whole[whole], whole
         if self._groups is None or not self._for_group:
             return None, None
-        known = self._priorities
+        known = self.priorities
         return known[key] if key in known else self._groups.priority_of(key), None
 
     def whole(self, key: UnitKey, here: Sequence[Pod]) -> tuple[Pod, ...]:
@@ -248,7 +255,7 @@ class Units:
     def _key(self, pod: Pod) -> UnitKey | None:
         """Return the group with which alone a pod is evicted, or None."""
         key = group_of(pod) if self._whole else None
-        return None if key is None else self._evicted_with.get(key)
+        return None if key is None else self.evicted_with.get(key)
 
     def _single(self, pod: Pod) -> Unit:
         """Return the unit of a pod that is evicted by itself."""

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, type_check_only
 
 from moorage._core.decide.pod_batch import PodBatch
@@ -12,6 +12,10 @@ def has_pods_below(state: ClusterState, priority: int) -> bool: ...
 
 @type_check_only
 class UnitsOfGroups(Protocol):
+    @property
+    def evicted_with(self) -> Mapping[tuple[str, str], tuple[str, str]]: ...
+    @property
+    def priorities(self) -> dict[tuple[str, str], int | None]: ...
     def unit_of(self, key: tuple[str, str], /) -> tuple[int | None, tuple[str, str] | None]: ...
     def whole(self, key: tuple[str, str], pods: Sequence[Pod], /) -> tuple[Pod, ...]: ...
 

@@ -100,15 +100,17 @@ cdef class Units:
     cdef bint use(self, object source) except -1:
         """Take the groups from a source; return whether the units are other ones than before.
 
-        `source.whole` has the priority of each group that is evicted as a whole, by key;
+        `source.whole` has the priority of each group that is evicted as a whole, by key: another object
+        whenever anything of this changes;
         `source.evicted_with` the keys of such groups by pod group; `source.members` returns the pods of a
         group, equal ones in their order of importance.
         """
         cdef Py_ssize_t at
         cdef int32_t row
-        whole, unit_of = ({}, {}) if source is None else (source.whole, source.evicted_with)
-        if whole is self.whole and unit_of is self.unit_of and source is self.source:
+        whole = {} if source is None else source.whole
+        if whole is self.whole and source is self.source:
             return False
+        unit_of = {} if source is None else source.evicted_with
         is_equal = whole == self.whole and unit_of == self.unit_of and (source is self.source or not whole)
         self.source, self.whole, self.unit_of = source, whole, unit_of
         if is_equal:
@@ -342,6 +344,9 @@ cdef class Importance:
         if self.log.lost(self.cursor):
             _forget(self)
             self.units.note_all()
+        elif not has_units and self.log.head - self.cursor > self.table.used:
+            for row in range(self.table.used):
+                self.spans_of()[row].read = 0
         else:
             spans = self.spans_of()
             for at in range(self.cursor, self.log.head):

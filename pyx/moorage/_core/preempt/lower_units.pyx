@@ -8,12 +8,10 @@ The sum over all nodes then tells whether the group fits, and a returning unit c
 
 import numpy as np
 
-from moorage._core.base.fields import group_of
-
 from libc.stdint cimport int8_t, int32_t, int64_t
 from libc.string cimport memset
 
-from moorage._core.base cimport METADATA, UID, allocate
+from moorage._core.base cimport METADATA, UID, allocate, group_of
 from moorage._core.csrc cimport mr_row_add_pod, mr_shape, mr_verdict
 from moorage._core.decide.pod_batch cimport PodBatch
 from moorage._core.decide.search cimport Search
@@ -23,6 +21,8 @@ from moorage._core.preempt.importance cimport start_of
 from moorage._core.preempt.importance import start_time
 from moorage._core.state cimport ClusterState, Ledger, PodRecord, Shape
 from moorage._core.state.pod_spec import bound
+
+cdef object UNASKED = object()
 
 cdef enum:
     UNREAD = 0
@@ -73,11 +73,13 @@ cdef class _Evictions:
     cdef object groups
     cdef unsigned char[::1] kinds
     cdef int32_t[::1] priorities
-    cdef dict wholes
+    cdef dict wholes, known
+    cdef bint has_wholes
 
     def __init__(self, Ledger ledger not None, groups not None):
         cdef Py_ssize_t symbols = len(ledger.symbols.names)
         self.ledger, self.groups, self.wholes = ledger, groups, {}
+        self.known, self.has_wholes = groups.priorities, bool(groups.evicted_with)
         self.kinds, self.priorities = bytearray(symbols), np.empty(symbols, dtype=np.int32)
 
 
@@ -85,7 +87,10 @@ cdef int _read(_Evictions evictions, int32_t number) except -1:
     """Note how the pods of the group of a pod are evicted; return with whom."""
     cdef int32_t symbol = evictions.ledger.record(number).group
     cdef int kind = AS_EACH
-    priority, whole = evictions.groups.unit_of(group_of(evictions.ledger.model_of(number)))
+    key, whole = group_of(evictions.ledger.model_of(number)), None
+    priority = UNASKED if evictions.has_wholes else evictions.known.get(key, UNASKED)
+    if priority is UNASKED:
+        priority, whole = evictions.groups.unit_of(key)
     if priority is not None:
         evictions.priorities[symbol] = priority
         kind = WITH_PRIORITY
@@ -315,8 +320,7 @@ cdef class LowerUnits:
             if not 0 <= at < self.size:
                 raise IndexError(f"there is no unit {at} among {self.size}")
             is_last[at] = False
-        for at in range(self.used):
-            _move(room, at, -1)
+        _move_all(room, self.used, -1)
         try:
             _count_all(room)
             nodes, leaving = room.nodes, None
@@ -328,9 +332,7 @@ cdef class LowerUnits:
                         _try(self, room, at, is_away)
                 leaving = [at for at in range(self.size) if is_away[at]]
         finally:
-            for at in range(self.used):
-                if room.is_away[at]:
-                    _move(room, at, 1)
+            _move_all(room, self.used, 1)
         return leaving, nodes, room.searched
 
 
@@ -388,7 +390,7 @@ cdef class _Room:
         LowerUnits units not None,
     ):
         cdef int32_t pod_class = batch.spans[batch.span_at(0)].pod_class, rows = search.state.table.used
-        cdef int32_t each
+        cdef int32_t each, its_class, before = -1
         cdef Shape shape
         self.search, self.pods, self.succeeds, self.memory = search, pods, succeeds, []
         self.shape = search.state.classes.shape(pod_class)
@@ -400,7 +402,9 @@ cdef class _Room:
         self.before = <int32_t*>allocate(self.memory, sizeof(int32_t), units.used + 1)
         for each in range(units.used):
             self.row[each] = units.state.ledger.row_of(units.numbers[each])
-            shape = units.state.classes.shape(units.state.ledger.class_of(units.numbers[each]))
+            its_class = units.state.ledger.class_of(units.numbers[each])
+            if its_class != before:
+                shape, before = units.state.classes.shape(its_class), its_class
             self.usage[each] = &shape.c
         memset(self.room, UNSEARCHED, rows * sizeof(int32_t))
         memset(self.known, UNKNOWN, pods + 1)
@@ -444,6 +448,23 @@ cdef void _move(_Room room, int32_t each, int32_t sign) noexcept:
     """Add the usage of a pod to its row (sign 1), or subtract it (sign -1)."""
     mr_row_add_pod(&room.search.cluster.ledger, room.row[each], room.usage[each], sign)
     room.is_away[each] = sign < 0
+
+
+cdef void _move_all(_Room room, int32_t used, int32_t sign) noexcept:
+    """Add the usage of the first pods that is missing (sign 1), or subtract what is there (sign -1).
+
+    Consecutive pods of one class on one row are added up first.
+    """
+    cdef int32_t at = 0, first, count
+    cdef bint is_away = sign < 0
+    while at < used:
+        first, count = at, 0
+        while at < used and room.row[at] == room.row[first] and room.usage[at] == room.usage[first]:
+            count += room.is_away[at] != is_away
+            room.is_away[at] = is_away
+            at += 1
+        if count:
+            mr_row_add_pod(&room.search.cluster.ledger, room.row[first], room.usage[first], sign * count)
 
 
 cdef void _put(_Room room, int32_t row, int32_t found) noexcept:

@@ -275,16 +275,20 @@ cdef class ClusterState:
 
     cpdef int _take_away(self, int32_t number) except -1:
         """Remove a pod from the ledger, the node table and the counters of domains."""
-        return self._take(number, self.classes.shape(self.ledger.class_of(number)).ports)
-
-    cdef int _take(self, int32_t number, tuple ports) except -1:
-        """Do as `_take_away`, while some host ports of the pod, or none, leave its row."""
         cdef int32_t row = self.ledger.row_of(number)
+        self._take_off(number, row, self.classes.shape(self.ledger.class_of(number)).ports)
+        return self._settle(row)
+
+    cdef int _take_off(self, int32_t number, int32_t row, tuple ports) except -1:
+        """Do as `_take_away` without `_settle`, while some host ports of the pod, or none, leave its row."""
         cdef int32_t pod_class = self.ledger.class_of(number)
         cdef Shape shape = self.classes.shape(pod_class)
         self.domains.pod_moved(pod_class, self.ledger.is_terminating(number), row, -1)
         self.ledger.remove(number)
-        self.table.add_pod(shape.ledger, row, &shape.c, ports, -1)
+        return self.table.add_pod(shape.ledger, row, &shape.c, ports, -1)
+
+    cdef int _settle(self, int32_t row) except -1:
+        """Log that pods have left a row, and free the row if it is empty."""
         self.table.changed(LOG_ROW, row)
         return self._release_if_empty(row)
 
@@ -325,11 +329,17 @@ cdef class ClusterState:
 
     cpdef int _take_all(self, dict numbers, dict left) except -1:
         """Give rows their sets of host ports, then remove pods that have no others."""
-        cdef int32_t number, row, set_id
+        cdef int32_t number, row, set_id, before = -1
         for row, set_id in left.items():
             self.table.put_ports(row, set_id)
         for number in numbers:
-            self._take(number, ())
+            row = self.ledger.row_of(number)
+            if row != before and before >= 0:  # pods that leave a row one after the other are one change
+                self._settle(before)
+            self._take_off(number, row, ())
+            before = row
+        if before >= 0:
+            self._settle(before)
 
     cdef bint _can_run_out_by(self, int32_t number) except -1:
         """Whether `_take_away` can run out of memory half-way. Other memory for it is allocated here."""

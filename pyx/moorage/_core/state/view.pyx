@@ -445,19 +445,24 @@ cdef inline bint _has_changed(View view, int32_t row) noexcept:
 
 
 cdef int _follow_changes(View view, int64_t head, int32_t kinds, bint lost) except -1:
-    """Apply the logged changes up to `head`, which are of some kinds, to the rows; or read all rows."""
+    """Apply the logged changes up to `head`, which are of some kinds, to the rows.
+
+    Where changes are lost, or are more than there are rows, all rows are asked whether they have changed.
+    """
     cdef ChangeLog log = view.table.log
     cdef int64_t at, last = log.capacity - 1
     cdef int32_t row
     if lost:
         for row in range(view.table.used):
             _copy_if_changed(view, row)
-            _freeze_if_changed(view, row)
-        return 0
-    if kinds >> LOG_STATIC & 1:
+    elif kinds >> LOG_STATIC & 1:
         for at in range(view.cursor, head):
             if log.kind[at & last] == LOG_STATIC:
                 _copy_if_changed(view, log.id[at & last])
+    if lost or head - view.cursor > view.table.used:
+        for row in range(view.table.used):
+            _freeze_if_changed(view, row)
+        return 0
     for at in range(view.cursor, head):
         if log.kind[at & last] <= LOG_STATIC:
             _freeze_if_changed(view, log.id[at & last])

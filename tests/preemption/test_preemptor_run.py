@@ -24,7 +24,7 @@ from moorage.objects import Cluster, Object
 from moorage.objects.model.meta import Condition, LabelSelector
 from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from moorage.plugins.node_resources_fit import NodeResourcesFit
-from moorage.queue import QueuedPodInfo
+from moorage.queue import Place, QueuedPodInfo
 from moorage.queue.places import Places, Strategy
 from moorage.scheduler import Scheduler
 from moorage.scheduler.event_handlers import PodHandler
@@ -413,20 +413,25 @@ def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
     one = workload(tmp_path, *ops, files=files)
 
     def ran() -> tuple[Any, ...]:
-        returned, requeue_one, back_off_one = list[tuple[Any, ...]](), Places.requeue, Places.back_off
+        returned, requeue_all, back_off_one = list[tuple[Any, ...]](), Places.requeue_all, Places.back_off
 
-        def note(self: Places, info: QueuedPodInfo, now: float, label: str) -> bool:
-            returned.append((info.pod.key, label, now, info.timestamp, info.until, info.order))
-            return True
+        def note(infos: list[QueuedPodInfo], now: float, label: str) -> None:
+            for info in infos:
+                if info.place is not Place.UNSCHEDULABLE:
+                    returned.append((info.pod.key, label, now, info.timestamp, info.until, info.order))
 
-        def requeue(self: Places, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:
-            return requeue_one(self, info, strategy, label) and note(self, info, self.now(), label)
+        def requeue(self: Places, infos: list[QueuedPodInfo], strategy: Strategy, label: str) -> bool:
+            moved = requeue_all(self, infos, strategy, label)
+            note(infos, self.now(), label)
+            return moved
 
         def back_off(self: Places, one: InFlight, info: QueuedPodInfo, *arguments: Any) -> bool:
-            return back_off_one(self, one, info, *arguments) and note(self, info, *arguments[1:])
+            if is_done := back_off_one(self, one, info, *arguments):
+                note([info], *arguments[1:])
+            return is_done
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Places, "requeue", requeue)
+            patched.setattr(Places, "requeue_all", requeue)
             patched.setattr(Places, "back_off", back_off)
             run = run_of(one, rate)
         return run.operations.counts(), run.clock.exact, placements(run), returned

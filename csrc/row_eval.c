@@ -148,13 +148,15 @@ void mr_static_lanes(const mr_search *search, uint64_t *ok)
     mr_each_block(search, mr_is_parallel(search, search->n), search->n, static_block, &loop);
 }
 
-void mr_static_lanes_of(const mr_search *search, const int32_t *rows, int32_t n, const int32_t *position, uint64_t *ok)
+void mr_static_lanes_of(const mr_search *search, const int32_t *holders, int32_t n, const int32_t *position,
+                        uint64_t *ok)
 {
     memset(ok, 0, (size_t)(search->n / MR_LANES + 2) * sizeof *ok);
-    for (int32_t i = 0; i < n; i++) {
-        const int32_t at = position[rows[i]] - 1; /* -1: the row is not in the list */
-        if (at >= 0) ok[at / MR_LANES] |= (uint64_t)passes_statics(search, rows[i]) << at % MR_LANES;
-    }
+    for (int32_t word = 0; word < n; word++)
+        for (uint32_t bits = (uint32_t)holders[word]; bits; bits &= bits - 1) {
+            const int32_t row = word * 32 + __builtin_ctz(bits), at = position[row] - 1; /* -1: not in the list */
+            if (at >= 0) ok[at / MR_LANES] |= (uint64_t)passes_statics(search, row) << at % MR_LANES;
+        }
 }
 
 /* The filters that need more than the columns and the amounts of other resources, and can reject a node for this pod. */

@@ -81,9 +81,10 @@ int mr_asks_for_statics(const mr_search *search);
 /* Writes which positions these filters pass, see mr_search.static_ok; `scarce` is not looked at. */
 void mr_static_lanes(const mr_search *search, uint64_t *ok);
 
-/* Writes which positions of some rows these filters pass, and 0 for those of all other rows: `rows` are those that have
- * some of search->scarce. `position` is that of mr_changes. */
-void mr_static_lanes_of(const mr_search *search, const int32_t *rows, int32_t n, const int32_t *position, uint64_t *ok);
+/* Writes which positions of some rows these filters pass, and 0 for those of all other rows: the rows with a bit in the
+ * `n` words of `holders` have some of search->scarce. `position` is that of mr_changes. */
+void mr_static_lanes_of(const mr_search *search, const int32_t *holders, int32_t n, const int32_t *position,
+                        uint64_t *ok);
 
 /* 1 if the fused kernel can be used: it implements the plan's strategies, and they are exact in doubles. */
 int mr_is_fused(const mr_search *search);

@@ -166,7 +166,7 @@ class Units:
     evicted_with : mapping of UnitKey to UnitKey
         See `Whole`.
     priorities : dict of UnitKey to (int or None)
-        What `PodGroups.priority_of` has told; empty unless the preemptor is a group.
+        Answers of `PodGroups.priority_of` that are known already; empty unless the preemptor is a group.
     """
 
     def __init__(self, handle: FrameworkHandle, for_group: bool = False) -> None:
@@ -232,8 +232,7 @@ class Units:
             return self._whole[whole], whole
         if self._groups is None or not self._for_group:
             return None, None
-        known = self.priorities
-        return known[key] if key in known else self._groups.priority_of(key), None
+        return self._groups.priority_of(key), None
 
     def whole(self, key: UnitKey, here: Sequence[Pod]) -> tuple[Pod, ...]:
         """Return the pods of a group that are only evicted together.

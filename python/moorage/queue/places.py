@@ -557,7 +557,7 @@ class Places:
         return True
 
     def requeue_all(self, infos: list[QueuedPodInfo], strategy: Strategy, label: str) -> bool:
-        """Move pods, one after the other, as `requeue` does; whether one of them can be popped now or later.
+        """Move pods, one after the other, as `requeue` does.
 
         Parameters
         ----------
@@ -566,6 +566,11 @@ class Places:
             AFTER_BACKOFF or IMMEDIATELY.
         label : str
             Label of the event that moves the pods.
+
+        Returns
+        -------
+        bool
+            Whether one of them is now in the active queue or the backoff queue.
         """
         at, moved, is_over = 0, False, strategy is Strategy.IMMEDIATELY
         entrance = self._entrance if self.pop_from_backoff else None
@@ -573,7 +578,7 @@ class Places:
             if strategy is Strategy.AFTER_BACKOFF:
                 first = at
                 self.changes += 1
-                at, is_over = self.backoff.take(
+                at, is_over = self.backoff.move_unschedulable(
                     infos, first, self.infos, self.unschedulable, entrance, self._numbers, self.now
                 )
                 moved |= at > first

@@ -691,8 +691,8 @@ class SchedulingQueue:
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
         """Move pods as for one event after the other; `news` are read while the event can have an effect."""
         with self._lock:
-            left, log = iter(news), self._in_flight
-            while (self._listening(event) or log.has_listeners) and (new := next(left, None)) is not None:
+            left = iter(news)
+            while self.may_react(event) and (new := next(left, None)) is not None:
                 self.move_all_to_active_or_backoff_queue(event, None, new)
 
     def record_evictions(self, evictions: Iterable[tuple[Notice[Pod], Notice[Pod]]]) -> None:

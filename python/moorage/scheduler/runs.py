@@ -748,7 +748,7 @@ class Run:
         If a binding is refused, the cache forgets the pod. A pod that has been evicted or deleted since is no
         longer placed.
         """
-        if not (self._placed.infos or self._has_bound):
+        if not (self._placed or self._has_bound):
             return
         scheduler, client, self._has_bound = self.scheduler, self.scheduler.client, False
         keys, infos, _ = self._take_placed()

@@ -612,7 +612,7 @@ class ObjectStore:
 
     def _now(self) -> str:
         """Return the time of the clock in the format of object fields."""
-        return timestamp(int(self._clock()))
+        return timestamp(int(self.now()))
 
     def _create(self, obj: T, now: str) -> T:
         """Store a new object; see `create`."""

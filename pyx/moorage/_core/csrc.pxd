@@ -1,6 +1,14 @@
-"""The headers of csrc/, as Cython sees them. A module that calls many of the kernels cimports all names."""
+"""The headers of csrc/, as Cython sees them, and what the compiler has for bits.
+
+A module that calls many of the kernels cimports all names.
+"""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+
+cdef extern from *:
+    int ctz "__builtin_ctzll"(uint64_t word) noexcept nogil
+    int popcount "__builtin_popcountll"(uint64_t word) noexcept nogil
 
 
 cdef extern from "state.h" nogil:
@@ -231,8 +239,8 @@ cdef extern from "scan.h" nogil:
                         const int32_t* taint_set, int32_t row)
     int mr_asks_for_statics(const mr_search* search)
     void mr_static_lanes(const mr_search* search, uint64_t* ok)
-    void mr_static_lanes_of(const mr_search* search, const int32_t* rows, int32_t n, const int32_t* position,
-                            uint64_t* ok)
+    void mr_static_lanes_of(const mr_search* search, const int32_t* holders, int32_t n,
+                            const int32_t* position, uint64_t* ok)
     int mr_is_fused(const mr_search* search)
     const int MR_CALL
     int mr_verdicts(const mr_search* search, uint64_t asked, const int32_t* rows, int32_t n,

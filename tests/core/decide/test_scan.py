@@ -154,8 +154,11 @@ def statics_of(world: World, search: Any, having: list[int] | None = None) -> An
     if having is None:
         lib.mr_static_lanes(search, bits)
     else:
-        position = world.array("int32_t", range(1, search.n + 1))
-        lib.mr_static_lanes_of(search, having, len(having), position, bits)
+        position, words = world.array("int32_t", range(1, search.n + 1)), [0] * (search.n // 32 + 1)
+        for row in having:
+            words[row // 32] |= 1 << row % 32
+        holders = ffi.cast("int32_t *", world.array("uint32_t", words))
+        lib.mr_static_lanes_of(search, holders, len(words), position, bits)
     return bits
 
 

@@ -450,8 +450,10 @@ class PodGroups:
         int or None
             None for that of each pod itself.
         """
-        group, known = self.known(key), self.priorities()
-        known[key] = None if group is None or group.is_v1alpha2 else group.spec.priority or 0
+        known = self.priorities()
+        if key not in known:
+            group = self.known(key)
+            known[key] = None if group is None or group.is_v1alpha2 else group.spec.priority or 0
         return known[key]
 
     @property

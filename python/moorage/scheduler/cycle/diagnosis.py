@@ -94,10 +94,7 @@ class Diagnosis(Struct, frozen=True):
         if self.pre_filter is not None:
             return self.nodes if self.pre_filter.code == Code.UNSCHEDULABLE else 0
         if not self.statuses and not self.extender_statuses:  # every rejection is by a plugin in the core
-            helped = 0
-            for verdict, nodes in self.verdicts.items():
-                helped += 0 if verdict & UNRESOLVABLE else nodes
-            return helped
+            return sum([nodes for verdict, nodes in self.verdicts.items() if not verdict & UNRESOLVABLE])
         counted = [(verdict_code(self.profile, each, self.statuses), n) for each, n in self.verdicts.items()]
         counted += [(status.code, 1) for status in self.extender_statuses.values()]
         return sum(nodes for code, nodes in counted if code == Code.UNSCHEDULABLE)

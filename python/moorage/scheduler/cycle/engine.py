@@ -605,15 +605,13 @@ class Engine:
             return False
         if diagnosis.futile_plugins is not plugins or diagnosis.profile is not self.profile:
             return False
-        for plugin in plugins:
-            if plugin.reason_against:  # valid in one cycle only
-                return False
         return (
             diagnosis.nodes == self.nodes_in_view()
             and diagnosis.pre_filter is None
             and diagnosis.chosen is None
             and diagnosis.verdicts == self.decider.rejections(*target)
             and self.preemption_is_futile(diagnosis)
+            and not any(plugin.reason_against for plugin in plugins)  # valid in one cycle only
         )
 
     def _verdicts(self, target: Target, tried: int) -> Verdicts:
@@ -758,10 +756,7 @@ class Engine:
             Number of nodes with code Unschedulable, where eviction might help.
         """
         plugins = self.core_post_filters
-        for plugin in () if plugins is None else plugins:
-            if plugin.may_preempt(shape, potential):
-                return True
-        return plugins is None
+        return plugins is None or any(plugin.may_preempt(shape, potential) for plugin in plugins)
 
     def preemption_is_futile(self, diagnosis: Diagnosis) -> bool:
         """Whether PostFilter certainly makes no room for a pod without a nominated node.

@@ -273,7 +273,7 @@ class Operations:
             ``namespace/name`` of the pods.
         nodes : sequence of str
         """
-        rows = map(self.scheduler.cache.state.table.find_row, nodes)
+        rows = map(self.scheduler.table.find_row, nodes)
         for found, row in zip(map(self.known.get, keys), rows, strict=True):
             assert row is not None
             if found is not None:

@@ -26,6 +26,7 @@ cdef class IntLists:
     cdef int reserve_items(self, Py_ssize_t items) except -1
     cdef int append(self, Py_ssize_t row, int32_t value) except -1
     cdef int remove(self, Py_ssize_t row, Py_ssize_t at) except -1
-    cdef int discard(self, Py_ssize_t row, int32_t value) except -1
+    cdef int flip_bit(self, Py_ssize_t row, int32_t bit) except -1
+    cdef int32_t count_bits(self, Py_ssize_t row, int32_t limit) noexcept
     cdef int resize(self, Py_ssize_t row, int32_t items) except -1
     cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1

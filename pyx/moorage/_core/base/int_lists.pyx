@@ -3,7 +3,10 @@
 A list occupies a block of 2**i items. Freed blocks of each size form a linked list and are used again.
 """
 
-from libc.string cimport memcpy, memmove
+from libc.stdint cimport uint32_t
+from libc.string cimport memcpy, memmove, memset
+
+from moorage._core.csrc cimport popcount
 
 
 cdef enum:
@@ -84,15 +87,23 @@ cdef class IntLists:
         memmove(gone, gone + 1, after * sizeof(int32_t))
         (<int32_t*>self.count.data)[row] -= 1
 
-    cdef int discard(self, Py_ssize_t row, int32_t value) except -1:
-        """Remove a value that the list of a row has; the last item takes its place."""
-        cdef int32_t last = self.size(row) - 1, at = 0
-        while self.items(row)[at] != value:
-            debug_below(at, last, b"index of a value that is discarded")
-            at += 1
+    cdef int flip_bit(self, Py_ssize_t row, int32_t bit) except -1:
+        """Change a bit of a row whose list has 32 bits in each item; those beyond its end are 0."""
+        cdef int32_t words = self.size(row), at = bit // 32
+        if at >= words:
+            self.resize(row, at + 1)
+            memset(self.items(row) + words, 0, (at + 1 - words) * sizeof(int32_t))
         self.touch_item(row, at)
-        self.items(row)[at] = self.items(row)[last]
-        self.remove(row, last)
+        self.items(row)[at] ^= <int32_t>(<uint32_t>1 << bit % 32)
+
+    cdef int32_t count_bits(self, Py_ssize_t row, int32_t limit) noexcept:
+        """Return the number of bits of a row, or some number above `limit` if there are more."""
+        cdef int32_t at, count = 0
+        for at in range(self.size(row)):
+            if count > limit:
+                break
+            count += popcount(<uint32_t>self.items(row)[at])
+        return count
 
     cdef int resize(self, Py_ssize_t row, int32_t items) except -1:
         """Set the length of the list of a row; the caller must write all items."""

@@ -500,12 +500,12 @@ cdef int32_t _scarce_resource(Search search, Shape shape) noexcept:
         return -1
     cdef IntLists holders = search.state.table.holders
     cdef uint64_t unchecked = search.search.pod.ignored | search.search.pod.delegated
-    cdef int32_t found = -1, fewest = search.state.table.used // FEW, at
+    cdef int32_t found = -1, fewest = search.state.table.used // FEW, at, rows
     for at in range(shape.c.n_others):
-        if shape.c.others[at].need > 0 and not unchecked >> at & 1 \
-                and holders.size(shape.c.others[at].resource) <= fewest:
-            found = shape.c.others[at].resource
-            fewest = holders.size(found)
+        if shape.c.others[at].need > 0 and not unchecked >> at & 1:
+            rows = holders.count_bits(shape.c.others[at].resource, fewest)
+            if rows <= fewest:
+                found, fewest = shape.c.others[at].resource, rows
     return found
 
 

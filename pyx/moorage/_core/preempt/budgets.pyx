@@ -56,8 +56,6 @@ cdef class Budgets:
     cdef int set(self, tuple budgets) except -1:
         """Replace the budgets. The sets of classes are kept if namespaces and selectors are unchanged."""
         cdef Py_ssize_t at
-        if not budgets and not self.objects:
-            return 0
         if len(budgets) == len(self.objects) and all([a is b for a, b in zip(budgets, self.objects)]):
             return 0
         rules = [(budget.metadata.namespace, budget.spec.selector) for budget in budgets]

@@ -27,9 +27,6 @@ cdef enum:
 
 cdef int64_t SUMMAND = <int64_t>1 << 50  # thousands of these can be added without overflow
 
-cdef extern from *:
-    int ctz "__builtin_ctzll"(unsigned long long word) noexcept nogil
-
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
@@ -341,14 +338,14 @@ cdef class Importance:
         if self.known < len(self.classes.keys):
             _read_classes(self)
         self.spans.reserve(self.table.used)
+        spans = self.spans_of()
         if self.log.lost(self.cursor):
             _forget(self)
             self.units.note_all()
         elif not has_units and self.log.head - self.cursor > self.table.used:
             for row in range(self.table.used):
-                self.spans_of()[row].read = 0
+                spans[row].read = 0
         else:
-            spans = self.spans_of()
             for at in range(self.cursor, self.log.head):
                 row = self.log.id[at & last]
                 if self.log.kind[at & last] <= LOG_ORDER and row < self.spans.capacity and row != before:

@@ -23,10 +23,6 @@ from moorage._core.state cimport ASSUMED, ClusterState, PodRecord, Replicas, Sha
 from moorage._core.state.pod_spec import bound
 from moorage._core.settings cimport within
 
-cdef extern from *:
-    int ctz "__builtin_ctzll"(unsigned long long word) noexcept nogil
-    int popcount "__builtin_popcountll"(unsigned long long word) noexcept nogil
-
 cdef enum:
     CLASSES = 16  # the default number of classes whose outcomes are cached, with 41 bytes for each node
     UNEXPLAINED = 1  # the verdict of a failed dry run whose reason has not been determined

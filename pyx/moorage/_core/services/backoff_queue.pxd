@@ -13,3 +13,4 @@ cdef class BackoffQueue:
     cdef object rounded(self, object at)
     cpdef bint is_backing_off(self, QueuedPodInfo info, double now) except -1
     cpdef add(self, QueuedPodInfo info)
+    cdef int enter(self, QueuedPodInfo info, dict waiting, order) except -1

@@ -112,7 +112,14 @@ cdef class BackoffQueue:
         cdef KeyedHeap heap = self.heaps[info.place]
         heap.add((self.until(info), *self.rank(info)), info)
 
-    def take(
+    cdef int enter(self, QueuedPodInfo info, dict waiting, order) except -1:
+        """Add a rejected pod that is in no place, as the last of the waiting pods."""
+        info.order, info.place = order, BACKOFF
+        waiting[info.uid] = info
+        self.add(info)
+        return 0
+
+    def move_unschedulable(
         self,
         list infos not None,
         Py_ssize_t first,
@@ -122,7 +129,7 @@ cdef class BackoffQueue:
         numbers not None,
         now not None,
     ):
-        """Add rejected pods without a group that have been unschedulable and are backing off, up to the first
+        """Move rejected pods without a group, which back off, from the unschedulable pods; up to the first
         other one.
 
         Parameters
@@ -164,9 +171,7 @@ cdef class BackoffQueue:
             del waiting[info.uid]
             if entrance is not None:
                 info.gating_plugin = ""
-            info.order, info.place = next(numbers), BACKOFF
-            waiting[info.uid] = info
-            self.add(info)
+            self.enter(info, waiting, next(numbers))
         return len(infos), False
 
     def remove(self, QueuedPodInfo info not None):

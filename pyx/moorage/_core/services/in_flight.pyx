@@ -491,10 +491,7 @@ cdef class InFlight:
             return False
         _note_rejection(info, tuple(plugins), rejected, until)
         next(numbers)
-        info.order = next(numbers)
-        waiting[info.uid] = info
-        info.place = BACKOFF
-        backoff.add(info)
+        backoff.enter(info, waiting, next(numbers))
         self.done(info.uid)
         return True
 

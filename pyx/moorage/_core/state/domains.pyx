@@ -247,8 +247,7 @@ cdef class Domains:
             return out
         _find_classes(self)
         self.point()
-        attributes = attribute_sets[0] if len(attribute_sets) == 1 \
-            else min(attribute_sets, key=self._count_classes)
+        attributes = min(attribute_sets, key=self._count_classes)
         pointers = Buffer(Journal(), sizeof(void*))
         out = Matched(key, matches, attributes, all_pods, _buffer(self, self.rows), pointers)
         possible = [self.classes_of.get(attribute, ()) for attribute in attributes]

@@ -16,7 +16,7 @@ cdef class NodeTable:
     cdef list row_buffers, rows, wide, others, other_pointers, labels, free_rows
     cdef Buffer name, taint_set, port_set, generation, row_of, label_pointers
     cdef readonly int32_t ledgers, used
-    # [other resource]: the rows of the first ledger with an allocatable amount other than 0
+    # [other resource]: a bit for each row whose allocatable amount in the first ledger is not 0
     cdef IntLists holders
     cdef dict checked
     cdef int64_t checked_until

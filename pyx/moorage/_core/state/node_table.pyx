@@ -403,10 +403,8 @@ cdef class NodeTable:
             pair = <int64_t*>(<Buffer>column).data + 2 * row
             if pair[0] == amount:
                 continue
-            if which == 0 and not pair[0]:
-                self.holders.append(other, row)
-            elif which == 0 and not amount:
-                self.holders.discard(other, row)
+            if which == 0 and (not pair[0] or not amount):
+                self.holders.flip_bit(other, row)
             (<Buffer>column).touch(row)
             pair[0] = amount
 
@@ -649,7 +647,7 @@ cdef class NodeTable:
         bool
         """
         cdef int32_t other = self.resource_names.find(resource) - 1
-        return 0 <= other < self.other_columns() and self.holders.size(other) > 0
+        return 0 <= other < self.other_columns() and self.holders.count_bits(other, 0) > 0
 
     def write_free(self, resources, const double[::1] scales not None, float[:, ::1] out not None):
         """Write what is free on each node: allocatable minus requested.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, compress
+from operator import is_not
 from typing import Any
 
 from moorage._core.base.fields import disrupted_whole, unfinished_group_of
@@ -95,8 +96,9 @@ class FollowedGroups:
             return None
         known = self._known
         found: list[str] = []
-        states = zip(keys, self._indexer.likenesses_of(keys), strict=True)
-        for key, group in [(key, group) for key, group in states if known.get(key) is not group]:
+        groups = self._indexer.likenesses_of(keys)
+        is_other = list(map(is_not, map(known.get, keys), groups))
+        for key, group in compress(zip(keys, groups, strict=True), is_other):
             if not _are_alike(known.get(key), group):
                 found.append(key)
             if group is not None:

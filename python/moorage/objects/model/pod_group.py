@@ -175,7 +175,8 @@ class PodGroup(Object, frozen=True):
     @property
     def unit(self) -> UnitKey:
         """The key of the group."""
-        return self.namespace, self.name
+        meta = self.metadata
+        return meta.namespace, meta.name
 
     @property
     def parent(self) -> UnitKey | None:
@@ -244,7 +245,8 @@ class CompositePodGroup(Object, frozen=True):
     @property
     def unit(self) -> UnitKey:
         """The key of the group."""
-        return self.namespace, f"{COMPOSITE}/{self.name}"
+        meta = self.metadata
+        return meta.namespace, f"{COMPOSITE}/{meta.name}"
 
     @property
     def parent(self) -> UnitKey | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import cast
 
@@ -72,13 +72,13 @@ class GroupBatch:
             check_readable(pods)
             raise
         self.result = ScheduleResult(context.cache.state, len(self.batch), self.batch)
-        self._routes: list[int] = []  # by group, its route; NONE where the group needs a cycle of its own
         trees, composite = context.groups.tree, CompositePodGroup
         self._trees = [trees(one.unit) if isinstance(one, composite) else None for one in groups]
         self._places_by_topology = [places_by_topology(one) for one in context.rotation.engines]
         self._follows_pods = [bool(one.plan.follows) for one in context.rotation.engines]
         self._counts_members = [counts_members(one) for one in context.rotation.engines]
-        self._read_routes()
+        self._known: list[int] = []  # the routes of leading groups
+        self._unknown = self._read_routes()  # those of the others
         self._limit = len(groups)  # groups to try at once: few after one that does not fit
 
     def groups_of(self, first: int, end: int) -> list[AnyGroup]:
@@ -128,13 +128,13 @@ class GroupBatch:
         int
             Index of the first group that was not placed.
         """
-        route, begin = self._routes[first], self.begin(first)
+        route, begin = self._route(first), self.begin(first)
         if route == NONE or self.context.nominator:
             return first
         if self._is_bound(first):
             return self._place_bound(self.context.deciding(route), first)
         stop, latest = first + 1, min(len(self.groups), first + self._limit)
-        while stop < latest and self._routes[stop] == route and not self._is_bound(stop):
+        while stop < latest and self._route(stop) == route and not self._is_bound(stop):
             if self.ends[stop] - begin > MOST_PODS:
                 break
             stop += 1
@@ -151,11 +151,11 @@ class GroupBatch:
 
     def _place_bound(self, engine: Engine, first: int) -> int:
         """Place groups that are bound to a topology; return the index of the first that was not placed."""
-        at, route, view = first, self._routes[first], self.context.cache.state.view
+        at, route, view = first, self._route(first), self.context.cache.state.view
         with self.context.cache.lock:
             one_by_one = GroupPlacement(self.context, engine, self.result)
             trees = TreePlacement(self.context, engine, self.result)
-            while at < len(self.groups) and self._routes[at] == route and self._is_bound(at):
+            while at < len(self.groups) and self._route(at) == route and self._is_bound(at):
                 group, tree, pods = self.groups[at], self._trees[at], range(self.begin(at), self.ends[at])
                 view.refresh()
                 view.freezes_counts = True
@@ -211,8 +211,15 @@ class GroupBatch:
 
     # ---- routes --------------------------------------------------------------------------------------------
 
-    def _read_routes(self) -> None:
-        """Read the routes of the groups."""
+    def _route(self, at: int) -> int:
+        """Return the route of a group; NONE where it needs a cycle of its own."""
+        known = self._known
+        while len(known) <= at:
+            known.append(next(self._unknown))
+        return known[at]
+
+    def _read_routes(self) -> Iterator[int]:
+        """Yield the route of each group."""
         shape_of, classes = self.context.cache.state.classes.shape_of, self.batch.classes
         carry_terms = any(shape_of(pod_class).carried for pod_class in classes())
         pieces = iter(self.batch.cut(SEGMENTS))
@@ -225,7 +232,7 @@ class GroupBatch:
                 is_whole and carry_terms and end > first + 1
             ):  # a pod of the group may see only some of its terms
                 is_whole = not any(shape_of(pod_class).carried for pod_class in classes(first, end))
-            self._routes.append(route if is_whole else NONE)
+            yield route if is_whole else NONE
             first = end
 
     def _suits(self, at: int, route: int, pods: int) -> bool:

@@ -353,8 +353,7 @@ class Indexer(Generic[T]):
             There is no such index.
         """
         with self.lock:
-            like = self._objects.likeness
-            return [cast(T, like(key)) for key in self._objects.keys(name, value)]
+            return self._objects.likenesses_by_index(name, value)
 
     def select(self, name: str, values: Iterable[str], is_wanted: Callable[[T], bool]) -> list[list[T]]:
         """Return some of the objects that have each value in an index; see `by_index`.

@@ -52,6 +52,7 @@ cdef class IndexedObjects:
     cdef object owner
 
     cdef Index built(self, str name)
+    cdef dict _keys(self, str name, value)
     cdef OrderedMap group(self, Index index, str value)
     cdef int _enter(self, Index index, key, old, new, list changes) except -1
     cdef int _change(self, Index index, key, old, new, list changes) except -1

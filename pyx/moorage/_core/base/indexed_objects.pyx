@@ -15,6 +15,7 @@ from moorage._core.base.watch_events cimport (
 
 cdef Field RESOURCE_VERSION = Field("resource_version")
 cdef object ABSENT = object()
+cdef dict EMPTY = {}
 cdef enum:
     MOST_PENDING = 1 << 12  # changes of an index, which keep their objects alive
 
@@ -383,11 +384,37 @@ cdef class IndexedObjects:
         KeyError
             There is no such index.
         """
+        return list(self._keys(name, value))
+
+    def likenesses_by_index(self, str name, value):
+        """Return for each object that has a value in an index one that exists already and is like it (see
+        `WatchEvent.likeness`).
+
+        Parameters
+        ----------
+        name : str
+        value : str
+
+        Returns
+        -------
+        list of Object
+            In the order of `keys`.
+
+        Raises
+        ------
+        KeyError
+            There is no such index.
+        """
+        cdef dict held = self.objects.held
+        return [_likeness(held[key]) for key in self._keys(name, value)]
+
+    cdef dict _keys(self, str name, value):
+        """The keys of the objects that have a value in an index, in a dict that is not to be changed."""
         cdef Index index = self.built(name)
         cdef OrderedMap found = index.groups.held.get(value)
         if found is not None and not found.is_sorted:
             found = self.group(index, value)
-        return [] if found is None else list(found.in_order())
+        return EMPTY if found is None else found.in_order()
 
     def count(self, str name, value):
         """Return the number of objects that have a value in an index.

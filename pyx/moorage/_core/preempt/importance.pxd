@@ -11,6 +11,7 @@ cdef struct RowUnits:
 
 cdef struct PodUnit:
     int32_t unit, after  # index of the pod's unit, or -1; number of the next pod of the row in a unit, plus 1
+    int32_t member       # index among the members of the unit, plus 1; 0 outside `Units.settle`
 
 
 cdef class Units:

@@ -238,22 +238,10 @@ cdef class Units:
 
     cdef int settle(self, const mr_class_usage* usages, int32_t unit) except -1:
         """Put equal members of a unit into the order of the source."""
-        cdef Buffer members
-        cdef mr_member* there
-        cdef int32_t at
         if unit not in self.unsettled:
             return 0
-        members = self.members[unit]
-        there = <mr_member*>members.data
         if self.all()[unit].count > 1:
-            found = [self.ledger.find(uid) for uid in self.source.uids(self.keys[unit])]
-            numbers = [there[at].number for at in range(self.all()[unit].count)]
-            rows = {there[at].number: there[at].row for at in range(self.all()[unit].count)}
-            order = [number for number in found if number in rows]
-            for at, number in enumerate(dict.fromkeys(order + numbers)):
-                there[at].number, there[at].row = number, rows[number]
-                there[at].pod_class = self.ledger.class_of(number)
-                there[at].start = start_of(self.ledger, number)
+            _reorder(self, unit, self.source.uids(self.keys[unit]))
             _sort_members(self, unit, usages)
         del self.unsettled[unit]
         return 0
@@ -280,6 +268,32 @@ cdef int32_t _unit_of(Units units, int32_t number) noexcept:
     if not group or group >= units.of_symbol.capacity:
         return -1
     return (<int32_t*>units.of_symbol.data)[group] - 1
+
+
+cdef int _reorder(Units units, int32_t unit, object order) except -1:
+    """Put the members of a unit into the order of some UIDs; those whose UID is not among these come last."""
+    cdef int32_t n = units.all()[unit].count, at, placed = 0, number
+    cdef Buffer members = units.members[unit]
+    cdef mr_member* there = <mr_member*>members.data
+    cdef mr_member* before
+    cdef str uid
+    cdef list numbers = [units.ledger.find(uid) for uid in order]
+    units.sorted_members.reserve(n)
+    before = <mr_member*>units.sorted_members.data
+    for at in range(n):
+        before[at] = there[at]
+        units.pod(there[at].number).member = at + 1
+    for number in numbers:
+        if 0 <= number < units.of_pod.capacity and units.pod(number).member:
+            there[placed] = before[units.pod(number).member - 1]
+            units.pod(number).member = 0
+            placed += 1
+    for at in range(n):
+        if units.pod(before[at].number).member:
+            there[placed] = before[at]
+            units.pod(before[at].number).member = 0
+            placed += 1
+    return 0
 
 
 cdef int _sort_members(Units units, int32_t at, const mr_class_usage* usages) except -1:

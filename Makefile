@@ -32,10 +32,13 @@ docs: tools
 	$(PY) -m sphinx -W --keep-going -q -b html docs build/docs
 
 # bench/RESULTS.md and the table of the front page; SUITES=bench/decide/test_scan.py measures a part and only prints it.
+# RUNS=3 takes each line from the best of three runs, where others use the machine.
 bench: tools
-	$(PY) -m pytest $(or $(SUITES),bench) -q -p no:randomly -p no:xdist \
-		--benchmark-only --benchmark-quiet --benchmark-json=build/bench.json
-	$(PY) -m bench.table build/bench.json $(if $(SUITES),,--write)
+	rm -f build/bench-*.json
+	for run in $$(seq $(or $(RUNS),1)); do \
+		$(PY) -m pytest $(or $(SUITES),bench) -q -p no:randomly -p no:xdist \
+			--benchmark-only --benchmark-quiet --benchmark-json=build/bench-$$run.json || exit; done
+	$(PY) -m bench.table build/bench-*.json $(if $(SUITES),,--write)
 
 # The table of the front page alone, in README.md and bench/RESULTS.md.
 bench-front: tools

@@ -1,4 +1,4 @@
-"""The tables of what the suites measured: `python -m bench.table RESULTS.json`, as pytest-benchmark writes.
+"""The tables of what the suites measured: `python -m bench.table RESULTS...`, as pytest-benchmark writes.
 
 bench/RESULTS.md has all of them, the front page the first one: ten lines that are timed through the ways that
 users take. Which lines come where, what they aim at and what kube-scheduler takes is in bench/reference.toml.
@@ -58,6 +58,17 @@ def measured(results: Mapping[str, Any]) -> dict[str, Line]:
     return lines
 
 
+def best(runs: Iterable[Mapping[str, Any]]) -> dict[str, Line]:
+    """What was measured in several runs, each line with its twin of the run in which it took the least."""
+    lines: dict[str, Line] = {}
+    for results in runs:
+        for what, line in measured(results).items():
+            known = lines.setdefault(what, line)
+            if line.ours is not None and (known.ours is None or line.ours < known.ours):
+                lines[what] = line
+    return lines
+
+
 def row(line: Line, reference: Mapping[str, Any]) -> tuple[str, ...]:
     both = line.ours is not None and line.twin is not None
     upstream, target = reference.get("kube_scheduler_ns"), reference.get("target_ns")
@@ -88,14 +99,16 @@ def machine(results: Mapping[str, Any]) -> str:
     )
 
 
-def tables(results: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[str, str, str]:
+def tables(runs: Sequence[Mapping[str, Any]], reference: Mapping[str, Any]) -> tuple[str, str, str]:
     """The table of the front page, and that of the lines that the reference names, each with what it ran on;
     and one of all other lines."""
-    lines, source, ran_on = (
-        measured(results),
-        reference["source"],
-        f"{machine(results)}. Best rounds of one run.",
+    lines, source = best(runs), reference["source"]
+    taken = (
+        "Best rounds of one run."
+        if len(runs) == 1
+        else f"Best rounds; each line of the best of {len(runs)} runs."
     )
+    ran_on = f"{machine(runs[0])}. {taken}"
     front = [row(lines.pop(one["what"], Line(one["what"])), one) for one in reference["front"]]
     shown = markdown(((what, ours, upstream) for what, ours, _, _, upstream, _ in front), FRONT_HEAD)
     first = [row(lines.pop(one["what"], Line(one["what"])), one) for one in reference["line"]]
@@ -106,11 +119,11 @@ def tables(results: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[st
     )
 
 
-def part(results: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
+def part(runs: Sequence[Mapping[str, Any]], reference: Mapping[str, Any]) -> str:
     """One table of the lines that were measured, in the order measured."""
     known = {one["what"]: one for one in (*reference["front"], *reference["line"])}
-    lines = measured(results).values()
-    return f"{markdown(row(line, known.get(line.what, {})) for line in lines)}\n{machine(results)}\n"
+    lines = best(runs).values()
+    return f"{markdown(row(line, known.get(line.what, {})) for line in lines)}\n{machine(runs[0])}\n"
 
 
 def between_markers(text: str, table: str) -> str:
@@ -137,19 +150,21 @@ def write(root: Path, front: str, first: str, others: str) -> None:
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.table", description=__doc__.partition("\n")[0])
-    parser.add_argument("results", type=Path, help="what pytest --benchmark-json wrote")
+    parser.add_argument(
+        "results", type=Path, nargs="+", help="what pytest --benchmark-json wrote, of each run"
+    )
     parser.add_argument("--write", action="store_true", help=f"to {RESULTS} and {README} too")
     parser.add_argument("--front", action="store_true", help="write the table of the front page alone")
     options = parser.parse_args(arguments)
-    results = json.loads(options.results.read_bytes())
+    runs = [json.loads(path.read_bytes()) for path in options.results]
     reference = tomllib.loads((ROOT / "bench/reference.toml").read_text(encoding="utf-8"))
-    front, first, others = tables(results, reference)
+    front, first, others = tables(runs, reference)
     if options.write:
         write(root, front, first, others)
     elif options.front:
         write_front(root, front)
     else:  # a part: among all lines its own would not be seen
-        print(part(results, reference), end="")
+        print(part(runs, reference), end="")
         return
     print(f"{front}\n{first}\n{others}", end="")
 

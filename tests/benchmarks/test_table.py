@@ -76,7 +76,7 @@ OTHERS = """\
 
 
 def test_table() -> None:
-    assert table.tables(RESULTS, REFERENCE) == (FRONT, FIRST, OTHERS)
+    assert table.tables([RESULTS], REFERENCE) == (FRONT, FIRST, OTHERS)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,19 @@ def test_units(seconds: float, text: str) -> None:
 def test_the_best_twin_counts() -> None:
     twins = [result(seconds, line("x", 2, twin=True)) for seconds in (4.0, 2.0, 3.0)]
     assert table.measured({"benchmarks": twins})["x"] == table.Line("x", None, 1.0)
+
+
+def test_a_line_is_of_the_run_in_which_it_took_the_least() -> None:
+    loud = RESULTS | {
+        "benchmarks": [result(5.0, line("x")), result(7.0, line("x", twin=True)), result(1.0, line("y"))]
+    }
+    quiet = RESULTS | {
+        "benchmarks": [result(2.0, line("x")), result(8.0, line("x", twin=True)), result(3.0, line("y"))]
+    }
+    expected = {"x": table.Line("x", 2.0, 8.0), "y": table.Line("y", 1.0)}
+    assert table.best([loud, quiet]) == table.best([quiet, loud]) == expected
+    assert "each line of the best of 2 runs" in " ".join(table.tables([loud, quiet], REFERENCE))
+    assert "| x | 2 s |" in table.part([loud, quiet], REFERENCE)
 
 
 def pages(root: Path) -> tuple[Path, Path]:

@@ -31,6 +31,7 @@ from moorage.objects.model.pod import (
 
 MI = 1 << 20
 GPU = "example.com/gpu"
+C, M = {"cpu": "100m"}, {"memory": "10Mi"}
 
 
 def classes(*pods: Pod) -> tuple[list[int], list[int]]:
@@ -174,6 +175,55 @@ def test_a_spec_that_is_known_of_another_namespace_is_read_as_if_it_were_new(spe
     assert read[0] == read[1]
 
 
+ASKED = {"cpu": "1500m", "memory": "3Gi", GPU: 1}
+HUGE = {"cpu": str(1 << 60), "memory": "3Gi", "ephemeral-storage": "5Gi"}
+
+
+@pytest.mark.parametrize("before", [VARIED["requests"], HUGE], ids=["plain", "huge"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        VARIED,
+        {"affinity": pinned("n1")},
+        {"affinity": terms("zone")},
+        {"overhead": {"cpu": "250m"}},
+        {"init_containers": (container("i", ASKED),)},
+        {"init_containers": (container("i", VARIED["requests"]),)},
+        {"resources": ResourceRequirements(requests={"cpu": "2"})},
+    ],
+    ids=str,
+)
+def test_a_spec_that_is_known_with_other_requests_is_read_as_if_it_were_new(
+    spec: dict[str, Any], before: dict[str, Any]
+) -> None:
+    known, asked = (pod("p", **spec | {"requests": requests}) for requests in (before, ASKED))
+    there = replace(asked, metadata=replace(asked.metadata, namespace="elsewhere"))
+    for new in (asked, there):
+        after, alone = ClusterState(), ClusterState()
+        assert [after.classes.intern(one) for one in (known, new, replace(new))] == [0, 1, 1]
+        alone.classes.intern(new)
+        found = [one.classes.shape_of(at) for one, at in ((after, 1), (alone, 0))]
+        assert all_of(found[0]) == all_of(found[1])
+        assert found[0].key[2] == found[1].key[2]
+
+
+def test_only_the_requests_may_differ() -> None:
+    """The key of a spec has equal resources elsewhere, or others around them."""
+    one = ClusterState()
+    pods = [
+        pod("p", requests=C, init_containers=(container("i", C | M),), priority=1),
+        pod("p", requests=C | M, init_containers=(container("i", C | M),), priority=1),
+        pod("p", requests=C | M, init_containers=(container("i", C | M),), priority=2),
+        pod("p", containers=(container("c", C), container("d", M)), priority=2),
+        pod("p", containers=(container("c", M), container("d", M)), priority=2),
+    ]
+    for held in pods:
+        alone = ClusterState()
+        shapes = [of.classes.shape_of(of.classes.intern(held)) for of in (one, alone)]
+        assert all_of(shapes[0]) == all_of(shapes[1])
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_a_demand_may_provide_resources_that_are_requested(known: bool) -> None:
     """The class of the demand is as that of a pod that does not request them."""
@@ -225,8 +275,6 @@ def test_of_volumes_only_images_are_part_of_the_shape() -> None:
 def sidecar(name: str, requests: dict[str, Any]) -> Container:
     return container(name, requests, restart_policy="Always")
 
-
-C, M = {"cpu": "100m"}, {"memory": "10Mi"}
 
 # containers, init containers, rest of the spec: cpu, memory; non-zero cpu and memory once placed (Mi)
 REQUESTS: dict[

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from moorage._core.base.resources import NON_ZERO as NON_ZERO
 from moorage._core.base.resources import ZERO as ZERO
@@ -11,12 +11,6 @@ from moorage._core.state.pod_terms import PodTerm
 from moorage.objects.model.pod import Pod, TopologySpreadConstraint
 
 _Owner = tuple[str, str, str, str]
-
-class Requirement(NamedTuple):
-    column: int
-    op: int
-    values: tuple[int, ...]
-    number: int
 
 class Shape:
     @property

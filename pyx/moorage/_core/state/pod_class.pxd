@@ -29,6 +29,7 @@ cdef class PodClasses:
     cdef dict shape_ids, class_ids, memo, term_ids, label_sets
     cdef dict rests  # the number of the last part of `Shape.key`
     cdef dict anywhere  # the shape of a spec in the namespace where it was read last
+    cdef dict around  # the shape of a spec with other resources of its only container; see `_around_requests`
     cdef dict terms_by_label  # label: the numbers of the terms of whose labels it is one, ascending
     cdef SpecMemo recent  # namespace, resizes, parts, class and shape of the last pod of a template
     cdef readonly list shapes, keys, interned, terms

@@ -7,7 +7,6 @@ matchFields metadata.name pins them to.
 """
 
 import threading
-from collections import namedtuple
 from itertools import count
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
@@ -21,9 +20,12 @@ from moorage._core.base cimport (
 from moorage._core.csrc cimport *
 from moorage._core.state.declared_features cimport feature_flags, required_features
 from moorage._core.base.resources import NON_ZERO, ZERO, PodGates, is_counted, nonzero_requests, pod_requests
-from moorage._core.base.selectors import field_requirement_error, requirement_error, tolerates
+from moorage._core.base.selectors import tolerates
 from moorage._core.base.sets import Taint, Toleration
 from moorage._core.state.images import normalized_image_name
+from moorage._core.state.node_terms import (
+    compiled_term, label_requirement, required_errors, requirements_of, term_error,
+)
 from moorage._core.state.pod_spec import encode, pinned_node, required_node_names, resized, spec_key
 from moorage._core.state.pod_terms import read_terms
 
@@ -39,13 +41,8 @@ cdef object ANY_LABEL = None  # stands for the label that a term asks for, if it
 cdef int64_t EXACT = <int64_t>1 << 53
 cdef int64_t SUMMABLE = <int64_t>1 << 32  # the sum of 2^31 - 1 requests of at most this does not wrap
 cdef object UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-cdef dict OPERATORS = {
-    "In": MR_IN, "NotIn": MR_NOT_IN, "Exists": MR_EXISTS, "DoesNotExist": MR_DOES_NOT_EXIST, "Gt": MR_GT,
-    "Lt": MR_LT,
-}
 cdef Field LABELS = Field("labels"), OWNER_REFERENCES = Field("owner_references")
 cdef object new_tuple = tuple.__new__  # for a named tuple, which a call of its class makes in Python
-Requirement = namedtuple("Requirement", "column op values number", module=__name__)
 
 
 cdef class Shape:
@@ -64,8 +61,8 @@ cdef class Shape:
     id : int
         Index in `PodClasses.shapes`, set when the shape is interned.
     key : tuple
-        Equal for equal shapes of one `PodClasses`: the namespace, the requests besides cpu and memory, and
-        the number of all the rest.
+        Equal for equal shapes of one `PodClasses`: the namespace, the requests besides cpu and memory, those
+        of cpu and memory, and the number of all the rest.
     carried : tuple of int
         The pod affinity terms, as indices in `PodClasses.terms`; set when the shape is interned.
     terms : tuple of four tuples of PodTerm
@@ -112,13 +109,13 @@ cdef class Shape:
         images = _read_images(self, spec, classes.images)
         preferred = self._read_node_affinity(spec, classes)
         rest = (
-            amounts, self.tolerations, self.ports, images, self.c.image_containers,
+            self.tolerations, self.ports, images, self.c.image_containers,
             self.node_affinity, self.has_node_affinity, preferred, self.has_preferred, self.preferred_error,
             self.is_pinned, self.node_names, tuple([tuple([term.key for term in of]) for of in self.terms]),
-            self.terms_error, self.declares_affinity, _required_errors(spec), _uncompiled(spec), self.ledger,
+            self.terms_error, self.declares_affinity, required_errors(spec), _uncompiled(spec), self.ledger,
             self.features,
         )
-        self.key = self.namespace, others, classes.rests.setdefault(rest, len(classes.rests))
+        self.key = self.namespace, others, amounts, classes.rests.setdefault(rest, len(classes.rests))
 
     def _read_node_affinity(self, spec, PodClasses classes):
         """Compile nodeSelector and node affinity; return the preferred terms."""
@@ -132,12 +129,13 @@ cdef class Shape:
         self.is_pinned = pinned_node(spec) is not None
         self.names_conflict = names is not None and not names
         self.node_names = None if self.is_pinned else names
+        symbols, keys = classes.symbols, classes.label_keys
         labels = sorted((spec.node_selector or {}).items())
-        selector = tuple([_requirement(classes, key, "In", (value,)) for key, value in labels])
+        selector = tuple([label_requirement(symbols, keys, key, "In", (value,)) for key, value in labels])
         # An invalid required term is dropped like an empty one: neither matches any node.
         terms = required.node_selector_terms if required is not None else ()
-        terms = [t for t in terms if not _term_error(t) and _requirements(t)]
-        terms = tuple([_term(classes, t, self.is_pinned) for t in terms])
+        terms = [t for t in terms if not term_error(t) and requirements_of(t)]
+        terms = tuple([compiled_term(symbols, keys, t, self.is_pinned) for t in terms])
         self.node_affinity = selector, terms, required is not None
         if required is not None:
             self.c.flags |= MR_SHAPE_REQUIRED
@@ -150,12 +148,13 @@ cdef class Shape:
         cdef list out = []
         self.has_preferred = affinity is not None and affinity.preferred is not None
         for term in (affinity.preferred if self.has_preferred else ()):
-            if term.weight == 0 or not _requirements(term.preference):
+            if term.weight == 0 or not requirements_of(term.preference):
                 continue
-            self.preferred_error = _term_error(term.preference)
+            self.preferred_error = term_error(term.preference)
             if self.preferred_error:
                 break
-            out.append((term.weight, _term(classes, term.preference, False)))
+            preference = compiled_term(classes.symbols, classes.label_keys, term.preference, False)
+            out.append((term.weight, preference))
         return tuple(out)
 
     def _set_terms(self, tuple selector, tuple required, tuple preferred):
@@ -312,8 +311,8 @@ cdef tuple _read_images(Shape shape, spec, Symbols images):
 
 cdef tuple _key_without(Shape shape, frozenset names):
     """The key of a shape without its requests for some resources besides cpu and memory."""
-    namespace, others, rest = shape.key
-    return namespace, tuple([one for one in others if one[0] not in names]), rest
+    namespace, others, *rest = shape.key
+    return namespace, tuple([one for one in others if one[0] not in names]), *rest
 
 
 cdef Shape _without(Shape shape, frozenset names, tuple key, PodClasses classes):
@@ -332,8 +331,18 @@ cdef Shape _without(Shape shape, frozenset names, tuple key, PodClasses classes)
 
 cdef Shape _in_namespace(Shape shape, str namespace, PodClasses classes):
     """A copy of a shape without pod affinity terms, of pods in another namespace."""
-    cdef Shape out = _copy(shape, (namespace, shape.key[1], shape.key[2]), classes)
+    cdef Shape out = _copy(shape, (namespace, *shape.key[1:]), classes)
     out.namespace = namespace
+    return out
+
+
+cdef Shape _with_requests(Shape shape, pod, PodClasses classes):
+    """A copy of a shape without pod affinity terms, of a pod that differs in requests and namespace alone."""
+    cdef Shape out = _copy(shape, None, classes)
+    out.namespace = NAMESPACE.of(METADATA.of(pod))
+    out.c.flags &= ~MR_SHAPE_WIDE
+    amounts, others = _read_requests(out, pod, classes)
+    out.key = out.namespace, others, amounts, shape.key[3]
     return out
 
 
@@ -368,12 +377,6 @@ cdef bint _has_parts(pod, tuple parts) except -1:
         OWNER_REFERENCES.of(meta) is parts[2] and (LABELS.of(meta) or None) is parts[0]
         and (ANNOTATIONS.of(meta) or None) is parts[1]
     )
-
-
-def _required_errors(spec):
-    """Return upstream's parse errors of terms of required node affinity, on which queueing hints depend."""
-    required = spec.affinity and spec.affinity.node_affinity and spec.affinity.node_affinity.required
-    return tuple(filter(None, map(_term_error, required.node_selector_terms))) if required else ()
 
 
 def _declares_affinity(spec):
@@ -433,39 +436,6 @@ def _after_storage(str name):
     return name != "ephemeral-storage", name
 
 
-def _requirement(PodClasses classes, str key, str operator, tuple values):
-    """Compile a requirement on a label."""
-    number = int(values[0]) if operator in ("Gt", "Lt") else 0
-    symbols = tuple([classes.symbols.intern(v) for v in values]) if operator in ("In", "NotIn") else ()
-    return Requirement(classes.label_keys.intern(key) - 1, OPERATORS[operator], symbols, number)
-
-
-def _field_requirement(PodClasses classes, r, is_pinned):
-    """Compile a requirement on metadata.name; that of a pinned pod takes its name from the pod."""
-    if is_pinned:
-        return Requirement(-1, MR_NAME_PARAMETER, (), 0)
-    op = MR_NAME_IN if r.operator == "In" else MR_NAME_NOT_IN
-    return Requirement(-1, op, tuple([classes.symbols.intern(v) for v in r.values]), 0)
-
-
-def _term(PodClasses classes, term, is_pinned):
-    """Compile a node selector term."""
-    expressions = [_requirement(classes, r.key, r.operator, r.values) for r in term.match_expressions]
-    return tuple(expressions + [_field_requirement(classes, r, is_pinned) for r in term.match_fields])
-
-
-def _requirements(term):
-    """Return all requirements of a node selector term."""
-    return (*term.match_expressions, *term.match_fields)
-
-
-def _term_error(term):
-    """Return upstream's parse error of a node selector term, None for a valid term."""
-    errors = [requirement_error(r.key, r.operator, r.values, node=True) for r in term.match_expressions]
-    errors += [field_requirement_error(r.key, r.operator, r.values) for r in term.match_fields]
-    return next((error for error in errors if error), None)
-
-
 cdef class InternedClass:
     """The class of a pod, as stored in the pod object.
 
@@ -512,7 +482,7 @@ cdef class PodClasses:
         self.lock = threading.RLock()
         self.shape_ids, self.rests = {}, {}
         self.class_ids = {}
-        self.memo, self.anywhere = {}, {}
+        self.memo, self.anywhere, self.around = {}, {}, {}
         self.number = next(NUMBERS)
         # Pods of a StatefulSet differ in their claims, which no shape contains; see `spec_key`.
         self.recent = SpecMemo("persistent_volume_claim") if ledger_of is None else SpecMemo()
@@ -758,7 +728,11 @@ cdef object _intern_shape(PodClasses classes, pod):
     with classes.lock:
         known = classes.anywhere.get(raw)
         shape = None if known is None else classes.shapes[<int32_t>known]
-        if shape is None or any(shape.terms):
+        around = _around_requests(pod, raw) if shape is None and type(raw) is bytes else None
+        alike = classes.around.get(around)
+        if alike is not None:
+            shape = _with_requests(classes.shapes[<int32_t>alike], pod, classes)
+        elif shape is None or any(shape.terms):
             shape = Shape(pod, classes)
         else:
             shape = _in_namespace(shape, namespace, classes)
@@ -766,10 +740,26 @@ cdef object _intern_shape(PodClasses classes, pod):
         if shape_id is None:
             shape_id = _add_shape(classes, shape)
         if len(classes.memo) >= MEMO_LIMIT:
-            classes.memo.clear()
-            classes.anywhere.clear()
+            for memo in (classes.memo, classes.anywhere, classes.around):
+                memo.clear()
         classes.memo[key] = classes.anywhere[raw] = shape_id
+        if around is not None and alike is None and not any(shape.terms):
+            classes.around[around] = shape_id
     return shape_id
+
+
+cdef tuple _around_requests(pod, bytes raw):
+    """What a `spec_key` has before and after the resources of the pod's only container.
+
+    Equal for pods that differ in these alone. None where the resources stand at several places in the key, or
+    are left out as they are empty.
+    """
+    containers = SPEC.of(pod).containers
+    cdef bytes resources = encode(containers[0].resources) if len(containers) == 1 else b""
+    cdef Py_ssize_t at = raw.find(resources)
+    if len(resources) < 2 or at < 0 or raw.rfind(resources) != at:
+        return None
+    return raw[:at], raw[at + len(resources):]
 
 
 cdef object _add_shape(PodClasses classes, Shape shape):

@@ -61,10 +61,12 @@ def compiled_term(Symbols symbols not None, Symbols label_keys not None, term, b
     tuple of Requirement
         Those on labels first; one on the name has column -1.
     """
-    return (
-        *[label_requirement(symbols, label_keys, r.key, r.operator, r.values) for r in term.match_expressions],
-        *[_field_requirement(symbols, r, is_pinned) for r in term.match_fields],
-    )
+    cdef list out = []
+    for r in term.match_expressions:
+        out.append(label_requirement(symbols, label_keys, r.key, r.operator, r.values))
+    for r in term.match_fields:
+        out.append(_field_requirement(symbols, r, is_pinned))
+    return tuple(out)
 
 
 def requirements_of(term):

@@ -603,12 +603,14 @@ cdef int _set_positions(View view) except -1:
 cdef void _set_all_columns(View view) noexcept nogil:
     """Rebuild the columns."""
     cdef int32_t at
+    view.columns.n_fixed = view.columns.n_slow = 0
+    if not view.size:  # the columns may have no memory yet
+        return
     memset(view.columns.fixed, 0, view.size * sizeof(int32_t))
     memset(view.columns.slow, 0, view.size)
-    view.columns.n_fixed = view.columns.n_slow = 0
     for at in range(view.size):
         mr_columns_set(&view.columns, at, &view.ledger, view.taint_set, (<int32_t*>view.order.data)[at])
-    for at in range(view.size, view.size + MR_LANES if view.size else 0):
+    for at in range(view.size, view.size + MR_LANES):
         view.columns.free_milli[at] = MR_NO_SLOT
 
 

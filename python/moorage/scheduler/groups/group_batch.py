@@ -77,8 +77,8 @@ class GroupBatch:
         self._places_by_topology = [places_by_topology(one) for one in context.rotation.engines]
         self._follows_pods = [bool(one.plan.follows) for one in context.rotation.engines]
         self._counts_members = [counts_members(one) for one in context.rotation.engines]
-        self._known: list[int] = []  # the routes of leading groups
-        self._unknown = self._read_routes()  # those of the others
+        self._routes: list[int] = []  # by group, of those that were asked for
+        self._further_routes = self._read_routes()
         self._limit = len(groups)  # groups to try at once: few after one that does not fit
 
     def groups_of(self, first: int, end: int) -> list[AnyGroup]:
@@ -213,10 +213,9 @@ class GroupBatch:
 
     def _route(self, at: int) -> int:
         """Return the route of a group; NONE where it needs a cycle of its own."""
-        known = self._known
-        while len(known) <= at:
-            known.append(next(self._unknown))
-        return known[at]
+        while len(self._routes) <= at:
+            self._routes.append(next(self._further_routes))
+        return self._routes[at]
 
     def _read_routes(self) -> Iterator[int]:
         """Yield the route of each group."""

@@ -130,9 +130,8 @@ static inline void move(const mr_preemptor *p, int32_t row, const mr_pod_entry *
 
 static int claims_port(const mr_preemptor *p, const mr_shape *shape)
 {
-    for (int32_t i = 0; i < shape->n_ports; i++)
-        if (mr_port_conflicts(p->search->cluster, p->search->shape, &shape->ports[i])) return 1;
-    return 0;
+    const mr_shape *own = p->search->shape;
+    return mr_ports_conflict(own->ports, own->n_ports, shape->ports, shape->n_ports, p->search->cluster->any_ip);
 }
 
 static int frees(const mr_shape *shape, const mr_port *port)
@@ -168,10 +167,11 @@ static int entry_frees(const mr_preemptor *p, int32_t row, const mr_pod_entry *e
 static int ports_taken(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n)
 {
     const mr_cluster *cluster = p->search->cluster;
+    const mr_shape *own = p->search->shape;
     const int32_t set = cluster->port_set[row];
     for (int32_t i = 0; i < cluster->port_count[set]; i++) {
         const mr_port *used = &cluster->ports[cluster->port_first[set] + i];
-        int taken = mr_port_conflicts(cluster, p->search->shape, used);
+        int taken = mr_ports_conflict(own->ports, own->n_ports, used, 1, cluster->any_ip);
         for (int32_t j = 0; j < n && taken; j++) taken = !entry_frees(p, row, &pods[j], used);
         if (taken) return 1;
     }

@@ -105,23 +105,13 @@ int64_t mr_node_affinity_score(const mr_cluster *cluster, const mr_shape *shape,
 }
 
 /* HostPortInfo.CheckConflict: same protocol and port, and the same address or 0.0.0.0 on either side. */
-int mr_port_conflicts(const mr_cluster *cluster, const mr_shape *shape, const mr_port *used)
+int mr_ports_conflict(const mr_port *wanted, int32_t n_wanted, const mr_port *used, int32_t n_used, int32_t any_ip)
 {
-    for (int32_t i = 0; i < shape->n_ports; i++) {
-        const mr_port *want = &shape->ports[i];
-        if (used->port == want->port && used->protocol == want->protocol
-            && (used->ip == want->ip || used->ip == cluster->any_ip || want->ip == cluster->any_ip))
-            return 1;
-    }
-    return 0;
-}
-
-int mr_ports_conflict(const mr_cluster *cluster, const mr_shape *shape, int32_t row)
-{
-    int32_t set = cluster->port_set[row];
-    const mr_port *used = &cluster->ports[cluster->port_first[set]];
-    for (int32_t j = 0; j < (shape->n_ports ? cluster->port_count[set] : 0); j++)
-        if (mr_port_conflicts(cluster, shape, &used[j])) return 1;
+    for (int32_t i = 0; i < n_wanted; i++)
+        for (int32_t j = 0; j < n_used; j++)
+            if (used[j].port == wanted[i].port && used[j].protocol == wanted[i].protocol
+                && (used[j].ip == wanted[i].ip || used[j].ip == any_ip || wanted[i].ip == any_ip))
+                return 1;
     return 0;
 }
 
@@ -267,7 +257,7 @@ uint64_t mr_filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluste
         if (plan->added && !mr_node_affinity_matches(cluster, plan->added, pod, row))
             return MR_AFFINITY_ADDED | MR_UNRESOLVABLE;
         return mr_node_affinity_matches(cluster, shape, pod, row) ? 0 : MR_AFFINITY_OF_POD | MR_UNRESOLVABLE;
-    case MR_NODE_PORTS: return mr_ports_conflict(cluster, shape, row);
+    case MR_NODE_PORTS: return pod->ports && pod->ports[cluster->port_set[row]];
     case MR_NODE_RESOURCES_FIT: return mr_fit_filter(plan, cluster, shape, pod, row);
     case MR_POD_TOPOLOGY_SPREAD: return pod->terms ? mr_spread_filter(pod->terms, row, NULL) : 0;
     case MR_INTER_POD_AFFINITY: return pod->terms ? mr_inter_pod_filter(pod->terms, row, NULL) : 0;

@@ -21,8 +21,7 @@ uint64_t mr_fit_filter(const mr_plan *plan, const mr_cluster *cluster, const mr_
                        int32_t row);
 int mr_node_affinity_matches(const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod, int32_t row);
 int64_t mr_node_affinity_score(const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod, int32_t row);
-int mr_port_conflicts(const mr_cluster *cluster, const mr_shape *shape, const mr_port *used);
-int mr_ports_conflict(const mr_cluster *cluster, const mr_shape *shape, int32_t row);
+int mr_ports_conflict(const mr_port *wanted, int32_t n_wanted, const mr_port *used, int32_t n_used, int32_t any_ip);
 int64_t mr_fit_score(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
 int64_t mr_balanced_allocation(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
 int64_t mr_image_locality(const mr_cluster *cluster, const mr_shape *shape, int32_t row);

@@ -159,16 +159,15 @@ void mr_static_lanes_of(const mr_search *search, const int32_t *holders, int32_t
         }
 }
 
-/* The filters that need more than the columns and the amounts of other resources, and can reject a node for this pod. */
+/* The filters that need more than the columns, the amounts of other resources and the port sets, and can reject a node
+ * for this pod. */
 static int32_t other_filters(const mr_search *search, int32_t *kernels)
 {
-    const mr_shape *s = search->shape;
     const mr_terms *t = search->pod.terms;
     int32_t n = 0;
     for (int32_t i = 0; i < search->plan->n_filters; i++) {
         int32_t kernel = search->plan->filters[i];
         int asks = (asks_for_names(search, kernel) && !search->static_ok)
-            || (kernel == MR_NODE_PORTS && s->n_ports)
             || (kernel == MR_POD_TOPOLOGY_SPREAD && t && t->n_hard)
             || (kernel == MR_INTER_POD_AFFINITY && t && (t->n_affinity || t->n_anti || t->n_existing));
         if (asks) kernels[n++] = kernel;
@@ -420,6 +419,12 @@ MR_INLINED int32_t fit_others(const mr_search *search, int32_t first, int32_t n,
     return sum;
 }
 
+/* 1 if no host port of the pod conflicts with one in use on the row. */
+MR_INLINED int ports_fit(const mr_search *search, int32_t row)
+{
+    return !search->pod.ports || !search->pod.ports[search->cluster->port_set[row]];
+}
+
 /* Totals of at most MR_BLOCK positions; returns the number of feasible ones. */
 MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *local, int32_t first, int32_t n,
                                        int32_t *restrict out)
@@ -433,6 +438,10 @@ MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *
     if (count && search->shape->n_others) {
         count = 0;
         for (int32_t i = 0; i < n; i++) count -= fits[i] &= others[i];
+    }
+    if (count && search->pod.ports) {
+        count = 0;
+        for (int32_t i = 0; i < n; i++) count -= fits[i] &= -ports_fit(search, search->order[first + i]);
     }
     if (!count) {
         memset(out, 0, (size_t)n * sizeof *out);
@@ -482,7 +491,7 @@ int64_t mr_local_lane(const mr_search *search, const mr_local *l, int32_t row)
     if (!l->fused || r->flags & MR_SLOW) return exact_lane(search, row);
     if (l->need_cpu > r->alloc_cpu - r->req_cpu || l->need_memory > r->alloc_memory - r->req_memory
         || r->pods >= r->pods_max) return 0;
-    if ((ok && !ok[fixed_of(search->cluster, row)]) || !others_fit(search, row)) return 0;
+    if ((ok && !ok[fixed_of(search->cluster, row)]) || !others_fit(search, row) || !ports_fit(search, row)) return 0;
     /* Quotients, not the reciprocals of the columns: as exact up to 2^46, and no memory to read. */
     double cpu = r->alloc_cpu - r->nonzero_cpu - l->score_cpu, memory = r->alloc_memory - r->nonzero_memory
         - l->score_memory;
@@ -521,8 +530,8 @@ int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t f
     return count;
 }
 
-/* The positions of a block that pass the filters other than by cpu, memory and slots, as far as columns and amounts of
- * other resources tell, as bits. */
+/* The positions of a block that pass the filters other than by cpu, memory and slots, as far as columns, port sets and
+ * amounts of other resources tell, as bits. */
 MR_INLINED uint64_t passing(const mr_search *search, int32_t first)
 {
     const int32_t n = search->n - first < MR_LANES ? search->n - first : MR_LANES;
@@ -533,6 +542,11 @@ MR_INLINED uint64_t passing(const mr_search *search, int32_t first)
     } else if (search->fixed_ok && search->columns->n_fixed) {
         bits = 0;
         for (int32_t i = 0; i < n; i++) bits |= (uint64_t)search->fixed_ok[fixed[i]] << i;
+    }
+    if (search->pod.ports) {
+        for (int32_t i = 0; i < n; i++) word |= (uint64_t)ports_fit(search, search->order[first + i]) << i;
+        bits &= word;
+        word = 0;
     }
     if (!search->shape->n_others) return bits;
     for (; bits; bits &= bits - 1)
@@ -645,8 +659,7 @@ static int is_in_order(const mr_search *search)
 
 int mr_status_by_columns(const mr_search *search, const mr_local *local)
 {
-    const mr_shape *s = search->shape;
-    return local->fused && !s->n_ports && !s->n_others && is_in_order(search);
+    return local->fused && !search->shape->n_others && is_in_order(search);
 }
 
 static uint8_t status_of(const mr_search *search, int32_t row)
@@ -670,6 +683,8 @@ MR_DISPATCHED void mr_status_columns(const mr_search *search, const mr_local *lo
         const int above = (cpu > alloc_cpu[i]) | (memory > alloc_memory[i]);
         codes[i] = (uint8_t)(fits ? 0 : above ? hopeless : MR_CODE_UNSCHEDULABLE);
     }
+    for (int32_t i = 0; search->pod.ports && i < n; i++)
+        if (!ports_fit(search, search->order[first + i])) codes[i] = MR_CODE_UNSCHEDULABLE;
     if (search->static_ok)
         for (int32_t i = 0; i < n; i++)
             codes[i] = bits_from(search->static_ok, first + i) & 1 ? codes[i] : MR_CODE_UNRESOLVABLE;

@@ -162,6 +162,7 @@ typedef struct {
 /* The data of a decision about one pod that are not part of its shape. Names are symbols; 0 means none. */
 typedef struct {
     const int16_t *taints; /* [taint set] n PreferNoSchedule taints not tolerated; -1 - n if another taint rejects */
+    const uint8_t *ports;  /* [port set] 1: a host port of the pod conflicts with it; NULL: none does */
     mr_terms *terms;       /* NULL for none */
     const mr_volume_demand *volumes; /* NULL for none */
     uint64_t ignored;      /* bits of the shape's other requests that NodeResourcesFit does not check */

@@ -112,6 +112,22 @@ class World:
         cluster.number = self.array("int64_t", [0, *numbers])
         cluster.is_number = self.array("uint8_t", [0, *map(is_integer, texts)])
 
+    def port_conflicts(self, cluster: Any, shape: Any, rows: int) -> Any:
+        """What `mr_pod.ports` is for a shape; each row has a port set of its own."""
+        if not shape.n_ports:
+            return ffi.NULL
+        conflicts = [
+            lib.mr_ports_conflict(
+                shape.ports,
+                shape.n_ports,
+                cluster.ports + cluster.port_first[row],
+                cluster.port_count[row],
+                cluster.any_ip,
+            )
+            for row in range(rows)
+        ]
+        return self.array("uint8_t", conflicts)
+
     # ---- shapes
 
     def port(self, port: tuple[str, str, int]) -> dict[str, int]:

@@ -113,6 +113,7 @@ cdef extern from "state.h" nogil:
 
     ctypedef struct mr_pod:
         const int16_t* taints
+        const uint8_t* ports
         mr_terms* terms
         const mr_volume_demand* volumes
         uint64_t ignored, delegated
@@ -228,6 +229,9 @@ cdef extern from "scan.h" nogil:
 
     ctypedef struct mr_local:
         pass
+
+    int mr_ports_conflict(const mr_port* wanted, int32_t n_wanted, const mr_port* used, int32_t n_used,
+                          int32_t any_ip) nogil
 
     const int MR_BLOCK, MR_LANES, MR_CODE_UNSCHEDULABLE, MR_CODE_UNRESOLVABLE
     const int32_t MR_NO_SLOT

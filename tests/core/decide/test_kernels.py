@@ -236,7 +236,9 @@ def test_ports_conflict(used: tuple[twins.Port, ...], wanted: tuple[twins.Port, 
     world = World()
     row, shape = Row(ports=used), Shape(ports=wanted)
     cluster, c_shape = world.cluster([Row(ports=((twins.ANY_IP, "TCP", 80),)), row]), world.shape(shape)
-    assert bool(lib.mr_ports_conflict(cluster, c_shape, 1)) == twins.ports_conflict(row, shape)
+    used, n_used = cluster.ports + cluster.port_first[1], cluster.port_count[1]
+    conflict = lib.mr_ports_conflict(c_shape.ports, c_shape.n_ports, used, n_used, cluster.any_ip)
+    assert bool(conflict) == twins.ports_conflict(row, shape)
 
 
 # ---- constants per bucket

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,43 @@ def test_ports_may_be_given() -> None:
     used = {("0.0.0.0", "TCP", 80)}
     assert reason(ask(state, placer, asked, gone=pods[:1], ports=used)) == "NodePorts"
     assert reason(ask(state, placer, asked)) == "NodePorts"
+
+
+def test_conflicts_follow_the_ports_in_use() -> None:
+    """Of more sets of host ports than conflicts are kept for, which nodes come to use meanwhile."""
+    random = Random(1)
+    state, _ = made()
+    placer = Placer(state, Plan(state.table, FILTERS[:1], [], [], []), TieBreak.FIRST)
+    used: dict[str, set[tuple[str, int]]] = {"a": set(), "b": set()}
+    addresses, numbers = ("", "0.0.0.0", "10.0.0.1", "10.0.0.2"), range(8000, 8300)
+    for turn in range(4):
+        for number in random.sample(numbers, len(numbers)):
+            wanted = [(random.choice(addresses), number), ("10.0.0.1", number + 1)]
+            asked = pod("p", ports=[port(number, address) for address, number in wanted])
+            _, verdicts = placer.search.verdicts(state.classes.intern(asked))
+            assert list(map(reason, verdicts.tolist())) == [
+                "NodePorts" if any(meets(one, other) for one in wanted for other in ports) else ""
+                for ports in used.values()
+            ]
+            if not number % 9:
+                name, address = random.choice("ab"), random.choice(addresses)
+                used[name].add((address, number))
+                state.add_pod(there(f"v{turn}-{number}", 0, name, ports=[port(number, address)]))
+
+
+def meets(one: tuple[str, int], other: tuple[str, int]) -> bool:
+    """Whether two host ports, an address and a number each, conflict."""
+    everywhere = {"", "0.0.0.0"} & {one[0], other[0]}
+    return one[1] == other[1] and (bool(everywhere) or one[0] == other[0])
+
+
+def test_ports_do_not_matter_without_their_filter() -> None:
+    state = ClusterState()
+    state.set_node(node("a"))
+    without = Plan(state.table, filters=FILTERS[1:], scores=[], fit=[], balanced=[])
+    placer = Placer(state, without, TieBreak.FIRST)
+    pod_class = state.classes.intern(pod("p", ports=[port(80)]))
+    assert place_run(placer, pod_class, 2).tolist() == [0, 0]
 
 
 def spreads(selector: LabelSelector, soft: bool = False) -> Pod:

@@ -77,6 +77,15 @@ def test_rows_of_names(both: Both) -> None:
     assert view.rows_of([]).tolist() == []
 
 
+def test_rows_at_positions(both: Both) -> None:
+    view = both.state.view
+    some = np.array([view.size - 1, 0, 0], dtype=np.int32)
+    assert view.rows_at(some).tolist() == view.rows()[some].tolist()
+    for position in (-1, view.size):
+        with pytest.raises(IndexError, match=f"the list of {view.size} nodes has no position {position}"):
+            view.rows_at(np.array([position], dtype=np.int32))
+
+
 def test_nothing_shows_before_a_refresh(both: Both) -> None:
     both.set_node(node("e"))
     both.remove_node("a")

@@ -204,7 +204,7 @@ def leave_nodes(engine: Engine, hint: Hint, decision: Decision) -> Decision:
     # With random ties each pod is scored by itself, as before v1.35, which introduced batching.
     if hint.signature is not None and totals is not None and tie_break != TieBreak.RANDOM:
         cluster, now = engine.cache.state, engine.batching.clock()
-        names = cluster.table.name_symbols(cluster.view.rows()[decision.feasible])
+        names = cluster.table.name_symbols(cluster.view.rows_at(decision.feasible))
         by_heap = tie_break == TieBreak.GO_HEAP
         engine.batching.scored = ScoredNodes(hint.signature, node, now, names, totals, by_heap)
     return decision

@@ -201,7 +201,7 @@ class ExtendedSearch:
         """Search the nodes. `tried` is the row that was rejected before, or -1."""
         engine, decider, view = self.engine, self.engine.decider, self.engine.cache.state.view
         _, looked_at, positions = decider.find(*self.state.target)
-        feasible = view.rows()[positions]
+        feasible = view.rows_at(positions)
         rejected = set(np.setdiff1d(looked_at, feasible).tolist())
         # Nodes with a status count as evaluated; those that were feasible before count twice.
         evaluated = sum(engine.row_in_view(name) not in rejected for name in self.extender_statuses)
@@ -233,7 +233,7 @@ class ExtendedSearch:
         if failed:
             self.decision = replace(self.decision, error=failed)
             return
-        totals = self.score(engine.cache.state.view.rows()[positions])
+        totals = self.score(engine.cache.state.view.rows_at(positions))
         extra = weighted_scores(self.extenders, self.pod, nodes)
         totals += np.array([extra.get(node.name, 0) for node in nodes], dtype=np.int64)
         at = engine.decider.pick(totals, np.array([node.name in extra for node in nodes]))

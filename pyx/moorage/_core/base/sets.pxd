@@ -18,7 +18,7 @@ cdef class TaintSets:
 cdef class PortSets:
     cdef object lock
     cdef Symbols symbols
-    cdef dict ids, moves
+    cdef dict ids, moves, conflicts
     cdef readonly list sets
     cdef Buffer ports, first, count
     cdef int32_t used
@@ -26,6 +26,7 @@ cdef class PortSets:
 
     cpdef int32_t intern(self, frozenset ports) except -1
     cdef int _make(self, frozenset ports) except -1
+    cdef Buffer conflicts_of(self, tuple ports, const mr_port* wanted)
     cdef bint holds(self, int32_t set_id, tuple ports) except -1
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1
     cdef int32_t without(self, int32_t set_id, set ports) except -1

@@ -8,7 +8,10 @@ a lock, a lookup does not.
 import threading
 from collections import namedtuple
 
+from libc.stdint cimport uint8_t
+
 from moorage._core.base.selectors import tolerates
+from moorage._core.csrc cimport mr_ports_conflict
 
 Taint = namedtuple("Taint", "key value effect", module=__name__)
 Toleration = namedtuple("Toleration", "key operator value effect", module=__name__)
@@ -64,15 +67,25 @@ cdef class TaintSets:
 
 
 cdef tuple _grown(TaintSets known_sets, tuple tolerations, tuple entry):
-    """Return (number of sets, verdicts), in a new buffer since a search may be reading the old one."""
-    cdef Py_ssize_t at, known = 0, sets = len(known_sets.sets)
-    cdef Buffer buffer = Buffer(Journal(), sizeof(int16_t), sets)
-    if entry is not None:
-        known = entry[0]
-        buffer.copy_from(<Buffer>entry[1])
-    for at in range(known, sets):
+    """Return (number of sets, verdicts)."""
+    cdef Py_ssize_t at, sets = len(known_sets.sets)
+    cdef Buffer buffer = _with_room(entry, sets, sizeof(int16_t))
+    for at in range(0 if entry is None else entry[0], sets):
         (<int16_t*>buffer.data)[at] = _verdict(known_sets.sets[at], tolerations)
     return sets, buffer
+
+
+cdef Buffer _with_room(tuple entry, Py_ssize_t sets, Py_ssize_t itemsize):
+    """Return the verdicts of an entry with room for more sets. Where they move, the old buffer stays as it
+    is, since a search may be reading it."""
+    cdef Buffer before = None if entry is None else entry[1]
+    cdef Buffer buffer
+    if before is not None and before.capacity >= sets:
+        return before
+    buffer = Buffer(Journal(), itemsize, sets if before is None else 2 * sets)
+    if before is not None:
+        buffer.copy_from(before)
+    return buffer
 
 
 def _verdict(tuple taints, tuple tolerations):
@@ -82,6 +95,10 @@ def _verdict(tuple taints, tuple tolerations):
     hard = [t for t in taints if t.effect in ("NoSchedule", "NoExecute")]
     intolerable = sum([t.effect == "PreferNoSchedule" and not tolerates(soft, t, True) for t in taints])
     return intolerable if all([tolerates(tolerations, t, True) for t in hard]) else -1 - intolerable
+
+
+cdef enum:
+    CONFLICTS_LIMIT = 256
 
 
 cdef class PortSets:
@@ -109,6 +126,7 @@ cdef class PortSets:
         self.symbols = symbols
         self.ids = {}
         self.moves = {}
+        self.conflicts = {}
         self.sets = []
         self.ports = Buffer(journal, sizeof(mr_port))
         self.first = Buffer(journal, sizeof(int32_t))
@@ -151,6 +169,26 @@ cdef class PortSets:
         self.sets.append(ports)
         self.ids[ports] = at
 
+    cdef Buffer conflicts_of(self, tuple ports, const mr_port* wanted):
+        """Return for each port set whether one of some host ports conflicts with it, uint8 by set id.
+
+        They are kept for `CONFLICTS_LIMIT` tuples of ports; beyond that the one that is kept longest is
+        dropped.
+
+        Parameters
+        ----------
+        ports : tuple of (int, int, int)
+        wanted : pointer to mr_port
+            The same ports.
+        """
+        entry = self.conflicts.get(ports)
+        if entry is None or (<tuple>entry)[0] < len(self.sets):
+            with self.lock:
+                if entry is None and len(self.conflicts) >= CONFLICTS_LIMIT:
+                    self.conflicts.pop(next(iter(self.conflicts)), None)
+                entry = self.conflicts[ports] = _compared(self, <int32_t>len(ports), wanted, entry)
+        return (<tuple>entry)[1]
+
     cdef bint holds(self, int32_t set_id, tuple ports) except -1:
         """Whether a set has all of some ports. If so, it is the same after they are removed and added."""
         return not ports or self.moved(set_id, ports, True) == set_id
@@ -167,3 +205,16 @@ cdef class PortSets:
     cdef int32_t without(self, int32_t set_id, set ports) except -1:
         """Return the id of a set after many ports have been removed."""
         return self.intern(<frozenset>self.sets[set_id] - ports)
+
+
+cdef tuple _compared(PortSets port_sets, int32_t n, const mr_port* wanted, tuple entry):
+    """Return (number of sets, whether ports conflict with each), see `PortSets.conflicts_of`."""
+    cdef Py_ssize_t at, sets = len(port_sets.sets)
+    cdef Buffer buffer = _with_room(entry, sets, sizeof(uint8_t))
+    cdef const mr_port* ports = <mr_port*>port_sets.ports.data
+    cdef const int32_t* first = <int32_t*>port_sets.first.data
+    cdef const int32_t* count = <int32_t*>port_sets.count.data
+    for at in range(0 if entry is None else entry[0], sets):
+        (<uint8_t*>buffer.data)[at] = mr_ports_conflict(wanted, n, ports + first[at], count[at],
+                                                        port_sets.any_ip)
+    return sets, buffer

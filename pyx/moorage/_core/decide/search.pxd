@@ -16,6 +16,8 @@ cdef class Search:
     cdef mr_search search
     cdef mr_found found
     cdef object held  # references to memory that forks share
+    cdef Shape shape  # of the prepared pod
+    cdef Buffer port_conflicts  # that `search.pod.ports` points to
     cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, view_pointers
     # The searched nodes: `listing` is the cluster's view, or `placement`, a view of some of its rows.
     cdef View listing, placement

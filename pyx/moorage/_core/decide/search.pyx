@@ -449,6 +449,7 @@ cdef class Search:
 
 cdef int _point(Search search, Shape shape) except -1:
     """Refresh the pointers to all inputs of the search, whose memory may have moved."""
+    search.shape = shape
     _fill_cluster(search)
     _keep_memory(search, shape)
     search.reserve_found(search.state.view.size + 1)
@@ -475,7 +476,13 @@ cdef int _point(Search search, Shape shape) except -1:
 cdef int _fill_cluster(Search search) except -1:
     """Refresh the pointers that kernels and native plugins read, after changes of pods alone."""
     cdef NativeView view
+    cdef PortSets ports = search.state.table.port_sets
     search.state.view.fill_cluster(&search.cluster)
+    search.port_conflicts, search.search.pod.ports = None, NULL
+    if search.shape is not None and search.shape.c.n_ports and len(ports.sets) > 1 \
+            and mr_filters(&search.plan.c, MR_NODE_PORTS):
+        search.port_conflicts = ports.conflicts_of(search.shape.ports, search.shape.c.ports)
+        search.search.pod.ports = <const uint8_t*>search.port_conflicts.data
     for view in search.views:
         view.bind_cluster(&search.cluster)
 
@@ -488,7 +495,7 @@ cdef int _keep_memory(Search search, Shape shape) except -1:
     search.search.pod.taints = <const int16_t*>taints.data
     search.held = (
         taints.memory, symbols.numbers.memory, symbols.are_numbers.memory,
-        ports.ports.memory, ports.first.memory, ports.count.memory, search.terms,
+        ports.ports.memory, ports.first.memory, ports.count.memory, search.port_conflicts, search.terms,
     )
 
 

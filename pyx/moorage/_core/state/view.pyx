@@ -409,6 +409,32 @@ cdef class View:
         """
         return np.array(self.order.array(np.int32, self.size))
 
+    def rows_at(self, const int32_t[::1] positions not None):
+        """Return the rows at positions of the list.
+
+        Parameters
+        ----------
+        positions : (n,) int32 array
+
+        Returns
+        -------
+        (n,) int32 array
+
+        Raises
+        ------
+        IndexError
+            The list has no such position.
+        """
+        cdef const int32_t* order = <int32_t*>self.order.data
+        cdef Py_ssize_t at
+        rows = np.empty(positions.shape[0], dtype=np.int32)
+        cdef int32_t[::1] out = rows
+        for at in range(positions.shape[0]):
+            if not 0 <= positions[at] < self.size:
+                raise IndexError(f"the list of {self.size} nodes has no position {positions[at]}")
+            out[at] = order[positions[at]]
+        return rows
+
     def node_names(self):
         """Return the node names in list order.
 

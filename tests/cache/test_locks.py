@@ -56,6 +56,7 @@ def test_a_scheduler_cache() -> None:
 
     calls = {
         "add_node": lambda: one.add_node(node("a")),
+        "add_nodes": lambda: one.add_nodes([node("b")]),
         "update_node": lambda: one.update_node(node("a"), node("a", cpu="9")),
         "assume_pod": lambda: one.assume_pod(p),
         "assume_pods": lambda: one.assume_pods([q]),

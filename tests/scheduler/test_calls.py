@@ -13,6 +13,7 @@ from tests.core.make import node, pod
 
 import moorage
 from moorage.objects import Cluster
+from moorage.objects.model.pod import PodSchedulingGate
 from moorage.scheduler import Scheduler
 
 PACKAGE = str(Path(moorage.__file__).parent)
@@ -49,6 +50,20 @@ def test_a_second_scheduler_takes_few_calls() -> None:
     construction = calls(lambda: made.append(Scheduler(cluster())))
     run = calls(made[0].run)
     assert made[0].client.get("Pod", "p", "default").spec.node_name
-    assert construction.total() <= 820, construction.most_common()
+    assert construction.total() <= 780, construction.most_common()
     assert run.total() <= 175, run.most_common()
     assert len(run) <= 40, sorted(run)
+
+
+def test_calls_for_a_new_scheduler_do_not_grow_with_its_objects() -> None:
+    def objects(n: int) -> Cluster:
+        gates = (PodSchedulingGate(name="wait"),)
+        gated = [pod(f"g{number}", scheduling_gates=gates) for number in range(n)]
+        bound = [pod(f"b{number}", "n0") for number in range(n)]
+        pods = [*bound, *gated, *[pod(f"p{number}") for number in range(n)]]
+        return Cluster(nodes=[node(f"n{number}") for number in range(n)], pods=pods)
+
+    few, many = objects(1), objects(60)
+    Scheduler(few)  # tables that are made once
+    more = calls(lambda: Scheduler(many)) - calls(lambda: Scheduler(few))
+    assert more.total() <= 15, more.most_common()  # a binary search of the last event

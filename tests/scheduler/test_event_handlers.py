@@ -12,8 +12,9 @@ from tests.queue.ask import thing
 from tests.queue.make import Clock
 
 from moorage._core.base.watch_events import Notice
+from moorage.errors import InputError
 from moorage.framework.plugin.interface import NominatingInfo
-from moorage.objects import Namespace
+from moorage.objects import Cluster, Namespace
 from moorage.objects.model.meta import Condition, LabelSelector, ObjectMeta
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSchedulingGate
@@ -94,6 +95,37 @@ def test_nodes(one: Scheduler) -> None:
     one.client.delete(Node, "n")
     one.sync()
     assert seen() == [("NodeDelete", "n", "", False)]
+
+
+def test_new_nodes_are_added_in_one_step(one: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"n{number:03}" for number in range(150)]
+    expected = Scheduler(Cluster(nodes=list(map(node, names))))
+    scheduler, single = Scheduler(), []
+    monkeypatch.setattr(NodeHandler, "on_add", lambda self, obj, initial: single.append(obj.name))
+    scheduler.client.create_many(map(node, names))
+    scheduler.sync()
+    assert not single
+    assert scheduler.context.view_order() == expected.context.view_order() == names
+    assert [scheduler.cache.state.table.row_name(row) for row in range(150)] == names
+
+
+def test_new_nodes_are_added_up_to_one_that_cannot_be_read() -> None:
+    scheduler = Scheduler()
+    names = [f"n{number:03}" for number in range(100)]
+    wrong = replace(node("wrong"), status=replace(node("wrong").status, allocatable={"cpu": "x"}))
+    scheduler.client.create_many([*map(node, names), wrong, node("last")])
+    with pytest.raises(InputError, match="wrong"):
+        scheduler.sync()
+    assert scheduler.context.view_order() == names
+    scheduler.sync()  # the notice that has failed is gone
+    assert scheduler.context.view_order() == [*names, "last"]
+
+
+def test_a_pod_in_flight_hears_of_each_new_node(one: Scheduler) -> None:
+    one.client.create_many(map(node, "abc"))
+    one.sync()
+    assert seen() == [("NodeAdd", "", name, False) for name in "abc"]
+    assert one.context.view_order() == ["a", "b", "c"]
 
 
 def test_a_node_goes_from_the_cache_after_its_event(one: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -452,6 +452,25 @@ class SchedulerCache(ClusterCache):
                 logger.warning(KNOWN, node.name)
             self.state.set_node(node)
 
+    def add_nodes(self, nodes: Sequence[Node]) -> bool:
+        """Add new nodes, all or none.
+
+        Parameters
+        ----------
+        nodes : sequence of Node
+
+        Returns
+        -------
+        bool
+            False, and none is added, if one needs `add_node`: it is in the cache already, or a quantity of it
+            cannot be parsed.
+        """
+        with self.lock:
+            try:
+                return self.state.add_nodes(nodes)
+            except ValueError:
+                return False
+
     def update_node(self, old: Node, new: Node) -> None:
         """Replace a node by its new state; an unknown node is added.
 

@@ -147,18 +147,25 @@ Asked = list[Callable[[Pod], Status | None]]
 """PreEnqueue of several plugins."""
 
 
-def gate_rule(plugins: Iterable[PreEnqueuePlugin]) -> tuple[list[str], list[Sized], Asked, Asked] | None:
+Gate = tuple[Sequence[str], str]
+"""Fields of spec of which none has anything unless a plugin rejects the pod, and the name of the plugin."""
+
+
+def gate_rule(
+    plugins: Sequence[PreEnqueuePlugin],
+) -> tuple[list[str], list[Sized], Asked, Asked, Gate | None] | None:
     """Return what PreEnqueue reads, for `Entrance`.
 
     Parameters
     ----------
-    plugins : iterable of PreEnqueuePlugin
+    plugins : sequence of PreEnqueuePlugin
 
     Returns
     -------
-    tuple of lists of str, of containers and twice of callables, or None
+    tuple of lists of str, of containers and twice of callables, and Gate or None; or None
         None if one of the plugins is not the library's, whose calls are observed.
     """
+    gate: Gate | None = None
     fields: list[str] = []
     held: list[Sized] = []
     asked: Asked = []
@@ -167,13 +174,15 @@ def gate_rule(plugins: Iterable[PreEnqueuePlugin]) -> tuple[list[str], list[Size
         gates = getattr(plugin.pre_enqueue, "gates_only_with", None)
         if gates is not None:
             fields += gates[0]
+            if gates[2] and plugin is plugins[0]:
+                gate = gates[0], plugin.name
             held += [getattr(plugin, attribute) for attribute in gates[1]]
         elif plugin.in_core:
             is_alike = getattr(plugin.pre_enqueue, "gates_by_group", False)
             (asked_by_group if is_alike else asked).append(plugin.pre_enqueue)
         else:
             return None
-    return fields, held, asked, asked_by_group
+    return fields, held, asked, asked_by_group, gate
 
 
 class Places:
@@ -237,10 +246,9 @@ class Places:
         self.nominator = nominator
         self.pop_from_backoff = pop_from_backoff
         self._pre_enqueues = pre_enqueues
-        self._entrance = Entrance(
-            {name: gate_rule(plugins) for name, plugins in pre_enqueues.items()}, nominator.nodes
-        )
         self._numbers = Numbers()
+        rules = {name: gate_rule(plugins) for name, plugins in pre_enqueues.items()}
+        self._entrance = Entrance(rules, nominator.nodes, self._numbers)
         self._less = less
         self._classes = classes
         self._backoff_setting = initial_backoff, max_backoff, pop_from_backoff
@@ -365,13 +373,14 @@ class Places:
         self.changes += 1
         moved, grouped = False, self.units if self.units.is_on else None
         while True:
-            before = self.active.size
-            added, info = self._entrance.admit(
-                infos, self.infos, self.active, self._numbers, self.now, grouped
+            added, gated, info = self._entrance.admit(
+                infos, self.infos, self.active, self.unschedulable, self.now, grouped
             )
-            moved |= added
-            if self.incoming is not None and added:
-                self.incoming["active", label] += self.active.size - before
+            moved |= added > 0
+            if self.incoming is not None:
+                for place, number in (("active", added), ("unschedulable", gated)):
+                    if number:
+                        self.incoming[place, label] += number
             if info is None:
                 return moved
             known = self.infos.get(info.uid)

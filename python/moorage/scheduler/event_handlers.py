@@ -9,16 +9,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from operator import length_hint
 from typing import Any
 
 from msgspec import Struct
 
+from moorage._core.base.indexed_objects import new_states
 from moorage._core.base.watch_events import Notice, WatchEvent, keys_of
-from moorage._core.decide.reported_pods import add_reported, confirm_reported, evictions, preemptions
+from moorage._core.decide.reported_pods import (
+    add_reported,
+    confirm_reported,
+    evictions,
+    new_pods,
+    preemptions,
+)
 from moorage._core.preempt.bound_pods import BoundPods
 from moorage._core.services.in_flight import pods_of
-from moorage._core.services.queued_pods import CreationClock
+from moorage._core.services.queued_pods import CreationClock, NewPods
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError, ClockError
 from moorage.framework import FrameworkHandle
@@ -87,6 +93,8 @@ LISTED: tuple[type[Object], ...] = (*STORAGE, *DEVICES, PodDisruptionBudget)
 """Kinds that plugins list. They are watched even if no plugin registers their events."""
 CHANGED = ClusterEvent(ASSIGNED_POD, ActionType.UPDATE)
 """The event of a pod on a node of which only conditions have changed."""
+NODES_AT_ONCE = 64
+"""New nodes that the cache adds as one change, whose journal is to stay small."""
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
 logger = logging.getLogger("moorage.scheduler")
@@ -133,6 +141,26 @@ class NodeHandler:
     def __init__(self, cache: SchedulerCache, queue: SchedulingQueue) -> None:
         self.cache = cache
         self.queue = queue
+
+    def on_run(self, notices: Iterable[Notice[Node]]) -> int:
+        """Add leading new nodes, if no pod can react to them (see `RunHandler`).
+
+        Parameters
+        ----------
+        notices : iterable of Notice
+
+        Returns
+        -------
+        int
+            Their number, without those that were to be added together with one that needs `on_add`.
+        """
+        if self.queue.may_react(NODE_ADD):
+            return 0
+        nodes = new_states(notices, True)
+        for first in range(0, len(nodes), NODES_AT_ONCE):
+            if not self.cache.add_nodes(nodes[first : first + NODES_AT_ONCE]):
+                return first
+        return len(nodes)
 
     def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
         """Add a node; it may make pods schedulable.
@@ -217,7 +245,7 @@ class PodHandler:
         self.queue = queue
         self.is_ours = is_ours
         self.indexer: Indexer[Pod] = Indexer({})
-        self.ages, self._entry = ages, self._entry_of_now if ages is None else ages.entry
+        self.ages, self._entry_time = ages, queue.now if ages is None else ages
         self.others: dict[str, Pod] = {}
         self.finished: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
@@ -335,45 +363,22 @@ class PodHandler:
     def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods without a node to the queue; return their number. Where groups are tried
         together, up to the first that is gated, and none while an addition may help other pods."""
-        queue, ours = self.queue, None
-        pods: list[Pod] = []
+        queue = self.queue
         if queue.groups_pods and queue.may_react(UNSCHEDULABLE_POD_ADD):
             return 0
-        for notice in notices:
-            if not notice.is_addition:  # asked first: the state of a bound pod is made when it is read
-                break
-            new = notice.new
-            if new is None or new.status.phase in FINISHED or new.spec.node_name:
-                break
-            if new.spec.scheduler_name is not ours and not self.is_ours(new):
-                break
-            ours = new.spec.scheduler_name
-            pods.append(new)
-        left = iter(pods)
-        try:
-            # Lazily: each pod may advance the clock. Of groups, the next pod may help one that is gated.
-            queue.add_infos(map(self._entry, left), queue.groups_pods)
+        pods = new_pods(notices, False, self.is_ours)
+        new = NewPods(pods, self._entry_time)
+        try:  # of groups, the next pod may help one that is gated
+            queue.add_infos(new, queue.groups_pods)
         except ClockError:
-            return len(pods) - length_hint(left) - 1
-        added = len(pods) - length_hint(left)
-        if queue.groups_pods and added:  # the others are not gated, and wait for no event
-            queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, pods[added - 1])
-        return added
-
-    def _entry_of_now(self, pod: Pod) -> QueuedPodInfo:
-        """Return the queue entry of a new pod, by the time of the queue."""
-        return QueuedPodInfo(pod, self.queue.now())
+            return new.taken - 1
+        if queue.groups_pods and new.taken:  # the others are not gated, and wait for no event
+            queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, pods[new.taken - 1])
+        return new.taken
 
     def _on_new_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods on nodes to the cache; return their number."""
-        pods: list[Pod] = []
-        for notice in notices:
-            if not notice.is_addition:
-                break
-            new = notice.new
-            if new is None or new.status.phase in FINISHED or not new.spec.node_name:
-                break
-            pods.append(new)
+        pods = new_pods(notices, True)
         if not pods:
             return 0
         try:
@@ -516,7 +521,7 @@ class PodHandler:
         elif not self.is_ours(obj):
             self.others[obj.key] = obj
         else:
-            self.queue.add_infos(map(self._entry, (obj,)))
+            self.queue.add_infos(NewPods([obj], self._entry_time))
             if self.queue.groups_pods:  # without groups no plugin registers the event (gate GangScheduling)
                 self.queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, obj)
 

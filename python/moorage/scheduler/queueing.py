@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
+from itertools import chain
 
-from moorage._core.services.queued_pods import CreationClock
+from moorage._core.services.queued_pods import CreationClock, newest_timestamps
 from moorage.errors import ClockError, MoorageError
 from moorage.framework import NominatingInfo, PodNominator
 from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods
@@ -20,9 +21,6 @@ from .cycle.diagnosis import Rejectors
 from .cycle.engine import Engine
 
 logger = logging.getLogger("moorage.scheduler")
-
-
-_SERVER_STAMP = len("2006-01-02T15:04:05Z")
 
 
 @lru_cache(1 << 16)
@@ -57,11 +55,8 @@ def newest_clock(cluster: Cluster) -> Callable[[], float]:
     callable
         Returns seconds since 1970.
     """
-    stamps = {o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)}
-    # Those of an API server are as new as their text, so that one of them is parsed.
-    alike = {stamp for stamp in stamps if stamp and len(stamp) == _SERVER_STAMP and stamp[-1] == "Z"}
-    latest = max(map(seconds, filter(None, (stamps - alike) | {max(alike, default=None)})), default=0.0)
-    return partial(float, latest)
+    stamps = newest_timestamps(chain(cluster.nodes, cluster.pods, cluster.others))
+    return partial(float, max(map(seconds, stamps), default=0.0))
 
 
 def make_queue(

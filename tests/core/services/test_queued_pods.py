@@ -18,16 +18,22 @@ from moorage._core.services.in_flight import InFlight
 from moorage._core.services.queued_pods import (
     CreationClock,
     KeyedHeap,
+    NewPods,
     Place,
     PriorityLanes,
     QueuedPodInfo,
+    newest_timestamps,
 )
+from moorage._core.services.unschedulable_pods import UnschedulablePods
+from moorage._core.state.cluster_state import ClusterState
 from moorage.framework import Code, Status
 from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects import Pod
-from moorage.objects.model.pod import PodSchedulingGate, PodSchedulingGroup, PodStatus
+from moorage.objects.model.pod import PodResourceClaim, PodSchedulingGate, PodSchedulingGroup, PodStatus
 from moorage.objects.model.pod_group import group_of
 from moorage.scheduler.queueing import seconds
+
+GATE = ("scheduling_gates",), "Gates"
 
 
 def entry(name: str, timestamp: float = 0.0, priority: int = 0, order: int = 0) -> QueuedPodInfo:
@@ -72,6 +78,67 @@ def test_the_clock_shows_the_newest_creation() -> None:
         info = clock.entry(created(text))
         found.append((info.timestamp, clock.now, clock()))
     assert found == [(0, 0, 0), (5, 5, 5), (3, 5, 5), (5, 5, 5), (9, 9, 9)]
+
+
+def created_at(text: str | None) -> Pod:
+    one = pod("a")
+    return replace(one, metadata=replace(one.metadata, creation_timestamp=text))
+
+
+@pytest.mark.parametrize("year", ["0001", "1969", "1970", "2000", "2023", "2024", "2100", "9999"])
+def test_timestamps_of_a_server_are_read_as_python_reads_them(year: str) -> None:
+    for day in (
+        "01-01",
+        "02-28",
+        "02-29",
+        "03-01",
+        "04-30",
+        "07-31",
+        "12-31",
+        "04-31",
+        "13-01",
+        "00-01",
+        "01-00",
+    ):
+        for time in ("00:00:00", "23:59:59", "12:34:56", "24:00:00", "10:60:00", "10:00:60", "1a:00:00"):
+            text = f"{year}-{day}T{time}Z"
+            try:
+                expected = seconds(text)
+            except ValueError:
+                with pytest.raises(ValueError, match=r"must be|out of range|Invalid"):
+                    CreationClock(seconds).entry(created_at(text))
+            else:
+                assert CreationClock(seconds).entry(created_at(text)).timestamp == expected
+    for text in (f"{year}-01-02 03:04:05Z", f"{year}-01-02T03:04:05+01:00", f"{year}-01-02T03:04:05.25Z"):
+        assert CreationClock(seconds).entry(created_at(text)).timestamp == seconds(text)
+
+
+def test_the_newest_timestamp_is_among_those_that_are_returned() -> None:
+    texts = (
+        "2026-01-02T00:00:00Z",
+        None,
+        "2026-01-01T00:00:00Z",
+        "2026-01-02T00:00:00Z",
+        "2026-01-02T01:00:00+01:00",
+    )
+    assert newest_timestamps(map(created_at, texts)) == {texts[0], texts[4]}
+    assert newest_timestamps([]) == newest_timestamps([created_at(None), created_at("")]) == set()
+
+
+def test_entries_of_new_pods_are_made_when_they_are_taken() -> None:
+    pods = [created_at("1970-01-01T00:00:05Z"), created_at("1970-01-01T00:00:09Z")]
+    clock = CreationClock(seconds)
+    new = NewPods(pods, clock)
+    assert (next(new).timestamp, new.taken, clock.now) == (5, 1, 5)
+    assert (next(new).timestamp, new.taken, clock.now) == (9, 2, 9)
+    assert (list(new), new.taken) == ([], 2)
+    times = iter((3.0, 4.0))
+    new = NewPods(pods, lambda: next(times))
+    assert [(info.pod, info.timestamp) for info in new] == [(pods[0], 3), (pods[1], 4)]
+    failing = NewPods(pods, dict[str, float]().popitem)
+    with pytest.raises(KeyError):
+        next(failing)
+    assert failing.taken == 1
 
 
 # ---- lanes -------------------------------------------------------------------------------------------------
@@ -165,31 +232,36 @@ def test_a_heap_pops_many_at_once() -> None:
 # ---- the entrance ------------------------------------------------------------------------------------------
 
 
+def unschedulable() -> UnschedulablePods:
+    return UnschedulablePods(ClusterState().classes)
+
+
 def admit(
     entrance: Entrance, *infos: QueuedPodInfo, waiting: dict[str, QueuedPodInfo] | None = None
 ) -> tuple[bool, str | None, list[str]]:
     """Whether pods were added, the name of the first that was not, and the names of the pods in the queue."""
     lanes, there = PriorityLanes(), {} if waiting is None else waiting
     grouped = GroupedPods(lambda key: (key[0], f"top of {key[1]}"))
-    added, info = entrance.admit(iter(infos), there, lanes, count(7), lambda: 2.5, grouped)
+    added, gated, info = entrance.admit(iter(infos), there, lanes, unschedulable(), lambda: 2.5, grouped)
+    assert (added, gated) == (len(list(lanes)), 0)
     in_groups = [name for one in grouped.members.values() for name in names(one.values())]
     assert sorted(in_groups) == sorted(one.pod.name for one in lanes if group_of(one.pod) is not None)
-    for number, other in enumerate(lanes):
-        assert (other.place, other.order, other.initial_attempt_timestamp) == (Place.ACTIVE, 7 + number, 2.5)
+    for number, other in enumerate(lanes, min((other.order for other in lanes), default=7)):
+        assert (other.place, other.order, other.initial_attempt_timestamp) == (Place.ACTIVE, number, 2.5)
         assert there[other.pod.metadata.uid] is other
-    return added, None if info is None else info.pod.name, names(lanes)
+    return added > 0, None if info is None else info.pod.name, names(lanes)
 
 
 def test_pods_enter_up_to_the_first_that_may_not() -> None:
     held: set[str] = set()
     asked: dict[str, Status] = {}
     ask = (lambda pod: asked.get(pod.name),)
-    rules = {"": (("scheduling_gates",), (held,), ask, ()), "other": None}
+    rules = {"": (("scheduling_gates",), (held,), ask, (), GATE), "other": None}
     nominated: dict[str, str] = {}
-    entrance = Entrance(rules, nominated)
+    entrance = Entrance(rules, nominated, count(7))
     a, b = entry("a"), entry("b")
     assert admit(entrance, a, b) == (True, None, ["a", "b"])
-    gated = QueuedPodInfo(pod("g", scheduling_gates=(PodSchedulingGate(name="x"),)))
+    gated = gated_entry("g")
     other = QueuedPodInfo(pod("o", scheduler_name="other"))
     unknown = QueuedPodInfo(pod("u", scheduler_name="unknown"))
     wants = QueuedPodInfo(replace(pod("n"), status=PodStatus(nominated_node_name="m")))
@@ -208,6 +280,26 @@ def test_pods_enter_up_to_the_first_that_may_not() -> None:
     assert admit(entrance, a) == (False, "a", [])
 
 
+def gated_entry(name: str, **fields: Any) -> QueuedPodInfo:
+    return QueuedPodInfo(pod(name, scheduling_gates=(PodSchedulingGate(name="x"),)), **fields)
+
+
+def test_gated_pods_wait_among_the_unschedulable_ones_where_groups_are_ignored() -> None:
+    rules = {"": (("scheduling_gates", "resource_claims"), (), (), (), GATE)}
+    entrance, lanes, there, gated = Entrance(rules, {}, count(7)), PriorityLanes(), {}, unschedulable()
+    g, b, h = gated_entry("g"), entry("b"), gated_entry("h")
+    assert entrance.admit(iter((g, b, h)), there, lanes, gated, lambda: 2.5, None) == (1, 2, None)
+    assert names(lanes) == ["b"]
+    assert list(there.values()) == [g, b, h]
+    for number, info in ((7, g), (9, h)):
+        assert (info.place, info.order, info.initial_attempt_timestamp) == (Place.UNSCHEDULABLE, number, None)
+        assert (info.gating_plugin, info.unschedulable_plugins) == ("Gates", {"Gates"})
+    assert [list(one.pods.values()) for one in gated.by_rejection.values()] == [[g, h]]
+    claims = QueuedPodInfo(pod("c", resource_claims=(PodResourceClaim(name="x"),)))
+    for unsure in (claims, gated_entry("o", gating_plugin="other"), h):
+        assert entrance.admit(iter((unsure, b)), there, lanes, gated, lambda: 2.5, None) == (0, 0, unsure)
+
+
 def test_the_pods_of_a_group_are_asked_about_once() -> None:
     refused: set[str] = set()
     asked: list[str] = []
@@ -216,7 +308,7 @@ def test_the_pods_of_a_group_are_asked_about_once() -> None:
         asked.append(pod.name)
         return Status(Code.UNSCHEDULABLE) if pod.name in refused else None
 
-    entrance = Entrance({"": ((), (), (), (ask,)), "other": ((), (), (), (ask,))}, {})
+    entrance = Entrance(dict.fromkeys(("", "other"), ((), (), (), (ask,), None)), {}, count(7))
     a, b, c, d = (
         QueuedPodInfo(pod(name, scheduling_group=PodSchedulingGroup(group), scheduler_name=scheduler))
         for name, group, scheduler in (("a", "g", ""), ("b", "g", ""), ("c", "h", ""), ("d", "g", "other"))

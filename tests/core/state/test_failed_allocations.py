@@ -88,7 +88,8 @@ def test_an_action_is_recorded_as_a_whole_or_not_at_all() -> None:
     for allocation in range(20):
         journal, table = Journal(), dict[str, Any]()
         mark = journal.begin()
-        journal.put(table, "first", 1)
+        for key in "abcd":  # then the list of actions has to grow
+            journal.put(table, key, 1)
         outcomes.add(without(allocation, partial(journal.put, table, "second", 2)))
         journal.rollback(mark)
         assert (table, journal.depth) == ({}, 0)

@@ -1,9 +1,12 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 
+def new_pods(
+    notices: Iterable[Notice[Pod]], is_bound: bool, is_ours: Callable[[Pod], bool] | None = None
+) -> list[Pod]: ...
 def confirm_reported(state: ClusterState, notices: Iterable[Notice[Pod]]) -> list[Notice[Pod]]: ...
 def confirm_bindings(state: ClusterState, notices: Iterable[Notice[Pod]]) -> int: ...
 def confirm_pods(state: ClusterState, pods: Iterable[Pod | WatchEvent[Pod]]) -> None: ...

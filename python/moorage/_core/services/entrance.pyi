@@ -1,6 +1,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 
 from moorage._core.services.queued_pods import QueuedPodInfo, _Queue
+from moorage._core.services.unschedulable_pods import UnschedulablePods
 from moorage.framework import Status
 from moorage.objects import Pod, UnitKey
 
@@ -14,12 +15,14 @@ class GroupedPods:
     def leave(self, info: QueuedPodInfo) -> None: ...
 
 _Asked = Sequence[Callable[[Pod], Status | None]]
+_Rule = tuple[Sequence[str], Sequence[Sized], _Asked, _Asked, tuple[Sequence[str], str] | None]
 
 class Entrance:
     def __init__(
         self,
-        rules: Mapping[str, tuple[Sequence[str], Sequence[Sized], _Asked, _Asked] | None],
+        rules: Mapping[str, _Rule | None],
         nominated: dict[str, str],
+        numbers: Iterator[int],
     ) -> None: ...
     def passes(self, pod: Pod) -> bool: ...
     def admit(
@@ -27,7 +30,7 @@ class Entrance:
         infos: Iterator[QueuedPodInfo],
         waiting: dict[str, QueuedPodInfo],
         queue: _Queue,
-        numbers: Iterator[int],
+        unschedulable: UnschedulablePods,
         now: Callable[[], float],
         grouped: GroupedPods | None,
-    ) -> tuple[bool, QueuedPodInfo | None]: ...
+    ) -> tuple[int, int, QueuedPodInfo | None]: ...

@@ -1,8 +1,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, final
 
-from moorage.objects import Pod, UnitKey
+from moorage.objects import Object, Pod, UnitKey
 
 class Place(Enum):
     ACTIVE = "active"
@@ -46,6 +46,16 @@ class CreationClock:
     def __init__(self, seconds: Callable[[str], float]) -> None: ...
     def __call__(self) -> float: ...
     def entry(self, pod: Pod) -> QueuedPodInfo: ...
+
+@final
+class NewPods:
+    @property
+    def taken(self) -> int: ...
+    def __init__(self, pods: list[Pod], clock: Callable[[], float]) -> None: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> QueuedPodInfo: ...
+
+def newest_timestamps(objects: Iterable[Object]) -> set[str]: ...
 
 class KeyedHeap:
     @property

@@ -6,9 +6,6 @@ from fastrlock.rlock import FastRLock
 from moorage._core.base.buffers import Journal
 from moorage._core.base.symbols import Symbols
 
-ZONE_LABELS: tuple[str, str]
-REGION_LABELS: tuple[str, str]
-
 def zone_key_v113(labels: dict[str, str]) -> str: ...
 def zone_key(labels: dict[str, str]) -> str: ...
 

@@ -7,12 +7,13 @@ passes in none of their steps, except for `minReadySeconds`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from math import inf
 from typing import Any
 
 from msgspec.structs import replace
 
+from moorage._core.base.indexed_objects import new_states
 from moorage._core.base.selectors import find_intolerable_taint
 from moorage._core.base.watch_events import Notice, WatchEvent, of_dependents
 from moorage.cache import SchedulerCache
@@ -111,8 +112,7 @@ class ClusterControllers:
         for kind in WORKLOADS:
             workloads = HandlerFunctions(self.note, self._note_change, self._note_lost_workload)
             informers.informer(kind).add_event_handler(workloads)
-        nodes = HandlerFunctions(self._note_new_node, self._note_changed_node, self._note_lost_node)
-        informers.informer(Node).add_event_handler(nodes)
+        informers.informer(Node).add_event_handler(NodeEvents(self))
         informers.informer(PodDisruptionBudget).add_event_handler(self.budgets)
         namespaces = HandlerFunctions[Namespace](lambda _: None, lambda _, __: None, self.note_deletion)
         informers.informer(Namespace).add_event_handler(namespaces)
@@ -210,21 +210,37 @@ class ClusterControllers:
         self.note_deletion(last)
         self.note(last)
 
-    def _note_new_node(self, node: Node) -> None:
-        """Look at a new node."""
-        self.daemon_sets.forget_rollouts()
-        self._nodes.setdefault(node.name, False)
+    def note_new_nodes(self, nodes: Sequence[Node]) -> None:
+        """Look at new nodes.
 
-    def _note_changed_node(self, old: Node, new: Node) -> None:
-        """Look at a node whose labels or taints have changed; pods may have to go because of taints."""
+        Parameters
+        ----------
+        nodes : sequence of Node
+        """
+        self.daemon_sets.forget_rollouts()
+        for node in nodes:
+            self._nodes.setdefault(node.metadata.name, False)
+
+    def note_changed_node(self, old: Node, new: Node) -> None:
+        """Look at a node whose labels or taints have changed; pods may have to go because of taints.
+
+        Parameters
+        ----------
+        old, new : Node
+        """
         self.daemon_sets.note_node(new.name)
         if old.spec.taints != new.spec.taints:
             self._nodes[new.name] = True
         elif old.metadata.labels != new.metadata.labels:
             self._nodes.setdefault(new.name, False)
 
-    def _note_lost_node(self, node: Node) -> None:
-        """Look at the pods of a node that is gone."""
+    def note_lost_node(self, node: Node) -> None:
+        """Look at the pods of a node that is gone.
+
+        Parameters
+        ----------
+        node : Node
+        """
         self.daemon_sets.forget_rollouts()
         self._nodes[node.name] = True
 
@@ -419,6 +435,63 @@ class ClusterControllers:
         now = self.availability.now()
         due = [one for one, when in self.availability.waiting.items() if when <= now]
         self._changed.update((one, None) for one in due)
+
+
+class NodeEvents:
+    """Tells the controllers of nodes.
+
+    Parameters
+    ----------
+    controllers : ClusterControllers
+    """
+
+    def __init__(self, controllers: ClusterControllers) -> None:
+        self._controllers = controllers
+
+    def on_run(self, notices: Iterable[Notice[Node]]) -> int:
+        """Receive the leading new nodes (see `RunHandler`).
+
+        Parameters
+        ----------
+        notices : iterable of Notice
+
+        Returns
+        -------
+        int
+            Their number.
+        """
+        nodes = new_states(notices, True)
+        if nodes:
+            self._controllers.note_new_nodes(nodes)
+        return len(nodes)
+
+    def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
+        """Receive a new node.
+
+        Parameters
+        ----------
+        obj : Node
+        is_in_initial_list : bool
+        """
+        self._controllers.note_new_nodes([obj])
+
+    def on_update(self, old: Node, new: Node) -> None:
+        """Receive a changed node.
+
+        Parameters
+        ----------
+        old, new : Node
+        """
+        self._controllers.note_changed_node(old, new)
+
+    def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
+        """Receive a deleted node.
+
+        Parameters
+        ----------
+        obj : Node or DeletedFinalStateUnknown
+        """
+        self._controllers.note_lost_node(last_state(obj))
 
 
 class PodEvents:

@@ -28,7 +28,7 @@ cdef class Journal:
     cdef void save_reserved(self, const ItemLocation* items, Py_ssize_t item) noexcept nogil
     cdef int save(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1
     cdef int on_undo(self, object action) except -1
-    cpdef int put(self, dict table, key, value) except -1
+    cpdef int put(self, table, key, value) except -1
     cpdef int drop(self, dict table, key) except -1
     cdef int _check(self, Py_ssize_t mark) except -1
 

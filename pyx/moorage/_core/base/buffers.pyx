@@ -5,13 +5,13 @@ transaction is open, `touch` saves the bytes of the item; `Journal.rollback` cop
 A change of a Python container registers an undo function with `Journal.on_undo` instead.
 """
 
-from functools import partial
-
 import numpy as np
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.string cimport memcpy, memset
 
 from moorage._core.base.debug cimport debug_below
+
+cdef object ABSENT = object()
 
 cdef enum:
     ACTION = -1
@@ -122,7 +122,10 @@ cdef class Journal:
                 left -= 1
                 action = self.actions[left]  # not popped: a list that shrinks can run out of memory
                 try:
-                    action()
+                    if type(action) is tuple:
+                        _put_back(<tuple>action)
+                    else:
+                        action()
                 except BaseException as error:
                     if failure is None:
                         failure = error
@@ -177,23 +180,25 @@ cdef class Journal:
         self._put(items.buffer, item * items.itemsize, items.itemsize, items.data + item * items.itemsize)
 
     cdef int on_undo(self, object action) except -1:
-        """Register a function without arguments that undoes one change of a Python container."""
+        """Register what undoes one change of a Python container: a function without arguments, or the
+        container, a key and its value before."""
         if self.depth:
             self.reserve(sizeof(Header))  # so that nothing fails between the action and its entry
             self.actions.append(action)
             self._put(ACTION, 0, 0, NULL)
 
-    cpdef int put(self, dict table, key, value) except -1:
-        """Set ``table[key] = value``, undoably. The order of the dictionary is not restored.
+    cpdef int put(self, table, key, value) except -1:
+        """Set ``table[key] = value``, undoably. The order of a dictionary is not restored.
 
         Parameters
         ----------
-        table : dict
+        table : dict or list
+            A list has an item at `key`.
         key, value : object
         """
         if self.depth:
-            undo = partial(table.__setitem__, key, table[key]) if key in table else partial(table.pop, key)
-            self.on_undo(undo)
+            before = (<dict>table).get(key, ABSENT) if type(table) is dict else table[key]
+            self.on_undo((table, key, before))
         table[key] = value
 
     cpdef int drop(self, dict table, key) except -1:
@@ -206,8 +211,18 @@ cdef class Journal:
         """
         if key in table:
             if self.depth:
-                self.on_undo(partial(table.__setitem__, key, table[key]))
+                self.on_undo((table, key, table[key]))
             del table[key]
+
+
+cdef int _put_back(tuple change) except -1:
+    """Undo a change of an item of a container."""
+    table, key, before = change
+    if before is ABSENT:
+        del table[key]
+    else:
+        table[key] = before
+    return 0
 
 
 cdef class Buffer:

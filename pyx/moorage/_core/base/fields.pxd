@@ -1,6 +1,7 @@
 cimport cython
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 
 
 cdef enum:
@@ -24,8 +25,23 @@ cdef class Field:
                 return <object>value
         return self._resolve(holder)
 
+    cdef int _put_first(self, object holder, object value) except -1
 
-cdef Field METADATA, UID, DELETION_TIMESTAMP, SPEC, NODE_NAME, NAMESPACE, ANNOTATIONS, STATUS
+    cdef inline int put(self, object holder, object value) except -1:
+        """Set the attribute of a new struct, which nobody else has."""
+        cdef PyObject** slot
+        cdef PyObject* before
+        if type(holder) is not self.kind:
+            return self._put_first(holder, value)
+        slot = <PyObject**>(<char*><PyObject*>holder + self.offset)
+        before = slot[0]
+        Py_INCREF(value)
+        slot[0] = <PyObject*>value
+        Py_XDECREF(before)
+        return 0
+
+
+cdef Field METADATA, NAME, NAMESPACE, UID, DELETION_TIMESTAMP, ANNOTATIONS, SPEC, NODE_NAME, STATUS
 cdef Field RESOURCES, ALLOCATED_RESOURCES, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES, VOLUMES
 
 
@@ -55,4 +71,6 @@ cdef class SpecMemo:
     cpdef int put(self, object spec, object value) except -1
 
 
+cdef str key_of(object obj)
+cdef str decimal(int64_t number)
 cpdef tuple group_of(object pod)

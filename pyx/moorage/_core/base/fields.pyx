@@ -1,4 +1,4 @@
-"""Attribute reads that cache the offset of a slot.
+"""Attribute reads that cache the offset of a slot, and texts that are made of the attributes of objects.
 
 A loop over many pods reads the same attributes of each pod. For a type with ``__slots__`` the offset of an
 attribute is a constant; caching it saves the lookup of the descriptor.
@@ -6,7 +6,9 @@ attribute is a constant; caching it saves the lookup of the descriptor.
 
 from types import MemberDescriptorType
 
+import msgspec
 from libc.math cimport INFINITY
+from libc.string cimport memcpy
 
 cdef extern from "structmember.h":  # CPython's
     ctypedef struct PyMemberDef:
@@ -15,6 +17,10 @@ cdef extern from "structmember.h":  # CPython's
 cdef extern from "Python.h":
     ctypedef struct PyMemberDescrObject:
         PyMemberDef* d_member
+    bint PyUnicode_IS_COMPACT_ASCII(object text)
+    void* PyUnicode_DATA(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    object PyUnicode_New(Py_ssize_t size, Py_UCS4 most)
 
 
 cdef enum:
@@ -44,6 +50,11 @@ cdef class Field:
             self.offset = (<PyMemberDescrObject*>descriptor).d_member.offset
             self.kind = kind
         return getattr(holder, self.name)
+
+    cdef int _put_first(self, object holder, object value) except -1:
+        """Set the attribute of a struct of another type than the last one; cache its offset."""
+        msgspec.structs.force_setattr(holder, self.name, value)
+        self._resolve(holder)
 
 
 cdef class Fields:
@@ -186,9 +197,9 @@ cdef class SpecMemo:
         self.entries[hashed] = self.latest = (spec, value)
 
 
-METADATA, UID, DELETION_TIMESTAMP = Field("metadata"), Field("uid"), Field("deletion_timestamp")
-SPEC, NODE_NAME = Field("spec"), Field("node_name")
-NAMESPACE, ANNOTATIONS, STATUS = Field("namespace"), Field("annotations"), Field("status")
+METADATA, NAME, NAMESPACE = Field("metadata"), Field("name"), Field("namespace")
+UID, DELETION_TIMESTAMP, ANNOTATIONS = Field("uid"), Field("deletion_timestamp"), Field("annotations")
+SPEC, NODE_NAME, STATUS = Field("spec"), Field("node_name"), Field("status")
 RESOURCES, ALLOCATED_RESOURCES = Field("resources"), Field("allocated_resources")
 CONTAINER_STATUSES, INIT_CONTAINER_STATUSES = Field("container_statuses"), Field("init_container_statuses")
 VOLUMES = Field("volumes")
@@ -200,6 +211,39 @@ cdef Field PRIORITY = Field("priority"), DISRUPTION_MODE = Field("disruption_mod
 
 # Has the name of a pod's group, if `spec.schedulingGroup` is not set (Gödel).
 GROUP_ANNOTATION = "godel.bytedance.com/pod-group-name"
+
+
+cdef str key_of(object obj):
+    """Return the key of an object: ``namespace/name``, or the name alone without a namespace."""
+    meta = METADATA.of(obj)
+    name, namespace = NAME.of(meta), NAMESPACE.of(meta)
+    if not namespace:
+        return name
+    if not (type(name) is type(namespace) is str
+            and PyUnicode_IS_COMPACT_ASCII(name) and PyUnicode_IS_COMPACT_ASCII(namespace)):
+        return f"{namespace}/{name}"
+    cdef Py_ssize_t ends = PyUnicode_GET_LENGTH(namespace), more = PyUnicode_GET_LENGTH(name)
+    out = PyUnicode_New(ends + 1 + more, 127)
+    cdef char* text = <char*>PyUnicode_DATA(out)
+    memcpy(text, PyUnicode_DATA(namespace), ends)
+    text[ends] = c"/"
+    memcpy(text + ends + 1, PyUnicode_DATA(name), more)
+    return <str>out
+
+
+cdef str decimal(int64_t number):
+    """Return the digits of a number, which is not negative."""
+    cdef char[20] digits
+    cdef Py_ssize_t first = sizeof(digits)
+    while True:
+        first -= 1
+        digits[first] = <char>(c"0" + number % 10)
+        number //= 10
+        if not number:
+            break
+    out = PyUnicode_New(<Py_ssize_t>sizeof(digits) - first, 127)
+    memcpy(PyUnicode_DATA(out), digits + first, sizeof(digits) - first)
+    return <str>out
 
 
 cpdef tuple group_of(object pod):

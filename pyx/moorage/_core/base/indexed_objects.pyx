@@ -8,14 +8,15 @@ from weakref import ref
 
 cimport cython
 
-from moorage._core.base.fields cimport METADATA, UID, Field
+from moorage._core.base.fields cimport METADATA, UID, Field, key_of
 from moorage._core.base.watch_events cimport (
-    Notice, ObjectMap, WatchEvent, _key, _likeness, _notice, _uid, made,
+    Notice, ObjectMap, WatchEvent, _likeness, _notice, _uid, made,
 )
 
 cdef Field RESOURCE_VERSION = Field("resource_version")
 cdef object ABSENT = object()
 cdef dict EMPTY = {}
+cdef str ADDED = "ADDED"  # the same object in most events
 cdef enum:
     MOST_PENDING = 1 << 12  # changes of an index, which keep their objects alive
 
@@ -92,6 +93,9 @@ cdef class OrderedMap:
     cdef int set(self, key, value, list changes, str index, str group) except -1:
         """Set the value of a key; log what was there as a change of a group of an index, unless `changes` is
         None."""
+        if changes is None and self.numbers is None:
+            self.held[key] = value
+            return 0
         before = self.held.get(key, ABSENT)
         if changes is not None:
             changes.append((index, group, key, before, 0))
@@ -477,7 +481,7 @@ cdef class IndexedObjects:
         for event in events:
             key = event.name()
             held = self.objects.held.get(key)
-            if event.type != "DELETED":
+            if event.type is ADDED or event.type != "DELETED":
                 notices.append(_notice(held, event.kept()))
                 self.order.set(key, event.kept(), changes, None, None)
             elif held is None or _uid(held) == UID.of(METADATA.of(event.subject())):
@@ -519,7 +523,7 @@ cdef class IndexedObjects:
         cdef str key
         for obj in objects:
             try:
-                key = _key(obj)
+                key = key_of(obj)
             except AttributeError:
                 break
             known = assumed.get(key) if assumed else None
@@ -605,12 +609,14 @@ cdef class IndexedObjects:
                 group.set(key, None, changes, index.name, value)
 
 
-def new_states(notices):
+def new_states(notices, bint only_added=False):
     """Return the objects after the leading notices that are of no deletion.
 
     Parameters
     ----------
     notices : iterable of Notice
+    only_added : bool, optional
+        Whether a notice of a change ends them, too.
 
     Returns
     -------
@@ -619,7 +625,7 @@ def new_states(notices):
     cdef Notice notice
     cdef list out = []
     for notice in notices:
-        if notice._new is None:
+        if notice._new is None or only_added and notice._old is not None:
             break
         out.append(notice.new)
     return out

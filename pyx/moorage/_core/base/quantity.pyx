@@ -50,6 +50,8 @@ cdef dict quantities = {}  # by their text or number
 
 cdef object parse_int64(str text):
     """Return the integer that Go's strconv.ParseInt(text, 10, 64) reads; None where that fails."""
+    if text and text[0].isalpha():
+        return None  # as most texts
     match = INTEGER.fullmatch(text)
     if match is None:
         return None

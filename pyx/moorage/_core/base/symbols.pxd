@@ -12,7 +12,7 @@ cdef class Symbols:
     cdef Py_ssize_t n_texts
 
     cpdef int32_t intern(self, str text) except -1
-    cdef int _make(self, str text) except -1
+    cdef int32_t _make(self, str text) except -1
     cpdef int32_t find(self, str text) except -1
     cdef int check(self, int32_t symbol) except -1
     cdef int sync_texts(self) except -1

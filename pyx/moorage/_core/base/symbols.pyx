@@ -4,9 +4,9 @@ A symbol table is append-only: forks of a cluster share it, and a rollback leave
 used from several threads; adding a symbol takes a lock, a lookup does not.
 """
 
-import threading
-
 from cpython.unicode cimport PyUnicode_AsUTF8
+from fastrlock.rlock cimport lock_fastrlock, unlock_fastrlock
+from fastrlock.rlock import FastRLock
 
 from moorage._core.base.buffers cimport Journal
 from moorage._core.base.quantity cimport parse_int64
@@ -23,7 +23,7 @@ cdef class Symbols:
 
     def __cinit__(self):
         cdef Journal journal = Journal()
-        self.lock = threading.RLock()
+        self.lock = FastRLock()
         self.ids = StringIndex()
         self.names = [None]
         self.numbers = Buffer(journal, sizeof(int64_t), 1024)
@@ -47,13 +47,15 @@ cdef class Symbols:
         cdef int32_t symbol = self.ids.find(text, 0)
         if symbol:
             return symbol
-        with self.lock:
-            if not self.ids.find(text, 0):  # another thread may have made it
-                self._make(text)
-            return self.ids.find(text, 0)
+        lock_fastrlock(self.lock, -1, True)  # a with statement costs more than all else
+        try:
+            symbol = self.ids.find(text, 0)  # another thread may have made it
+            return symbol if symbol else self._make(text)
+        finally:
+            unlock_fastrlock(self.lock)
 
-    cdef int _make(self, str text) except -1:
-        """Add a symbol, with the integer that the string is in Go's decimal syntax, if it is one."""
+    cdef int32_t _make(self, str text) except -1:
+        """Add a symbol, with the integer that a string is in Go's decimal syntax, if it is one; return it."""
         cdef int32_t symbol = <int32_t>len(self.names)
         self.numbers.reserve(symbol + 1)
         self.are_numbers.reserve(symbol + 1)
@@ -64,6 +66,7 @@ cdef class Symbols:
         self.ids.reserve(symbol)
         self.names.append(text)
         self.ids.put(text, symbol)
+        return symbol
 
     cpdef int32_t find(self, str text) except -1:
         """Return the symbol of a string, or 0 if it has none.

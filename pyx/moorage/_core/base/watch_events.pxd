@@ -35,7 +35,6 @@ cdef class ObjectMap:
 
 
 cdef object made(object held)
-cdef str _key(object obj)
 cdef str _key_of(object held)
 cdef object _likeness(object held)
 cdef object _uid(object held)

@@ -7,13 +7,15 @@ which is called when the object is first read. Maps and notices hold the event i
 
 import msgspec
 cimport cython
+from cpython.dict cimport PyDict_SetDefault
 from libc.stdint cimport int64_t
 
 from moorage._core.base.fields cimport (
-    DELETION_TIMESTAMP, METADATA, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, VOLUMES, Field,
+    DELETION_TIMESTAMP, METADATA, NAME, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, VOLUMES, Field, decimal,
+    key_of,
 )
 
-cdef Field NAME = Field("name"), SCHEDULING_GATES = Field("scheduling_gates")
+cdef Field SCHEDULING_GATES = Field("scheduling_gates")
 cdef Field CREATION_TIMESTAMP = Field("creation_timestamp"), FINALIZERS = Field("finalizers")
 cdef Field GRACE_PERIOD = Field("deletion_grace_period_seconds"), RESOURCE_VERSION = Field("resource_version")
 cdef Field CONDITIONS = Field("conditions"), TYPE = Field("type"), CONDITION_STATUS = Field("status")
@@ -22,16 +24,9 @@ cdef Field OWNER_REFERENCES = Field("owner_references"), NOMINATED_NODE_NAME = F
 replace = msgspec.structs.replace
 
 
-cdef str _key(object obj):
-    """Return the key of an object: ``namespace/name``, or the name alone without a namespace."""
-    meta = METADATA.of(obj)
-    namespace = NAMESPACE.of(meta)
-    return f"{namespace}/{NAME.of(meta)}" if namespace else NAME.of(meta)
-
-
 cdef str _key_of(object held):
     """Return the key of an object that is held by itself or by the event that makes it."""
-    return (<WatchEvent>held).name() if type(held) is WatchEvent else _key(held)
+    return (<WatchEvent>held).name() if type(held) is WatchEvent else key_of(held)
 
 
 def keys_of(objects):
@@ -147,7 +142,7 @@ cdef class WatchEvent:
     cdef str name(self):
         """Return `key`. It is kept, so that all maps share one string."""
         if self._key is None:
-            self._key = _key(self.subject())
+            self._key = key_of(self.subject())
         return self._key
 
     @property
@@ -412,26 +407,27 @@ cdef class ObjectMap:
             The number of objects that were added.
         """
         cdef WatchEvent event
-        cdef str key, resource_version
         cdef Py_ssize_t done = 0
+        copied = copied_meta = None
         for obj in objects:
             meta = METADATA.of(obj)
-            key = _key(obj)
-            if not NAME.of(meta) or NAMESPACE.of(meta) and not namespaced or key in self.held:
+            if not NAME.of(meta) or NAMESPACE.of(meta) and not namespaced:
                 break
-            resource_version = str(version + done)
-            meta = replace(
-                meta,
-                uid=UID.of(meta) or f"{uid_prefix}{version + done:012x}",
-                creation_timestamp=CREATION_TIMESTAMP.of(meta) or now,
-                resource_version=resource_version,
-            )
-            obj = replace(obj, metadata=meta)
+            if copied is None:
+                copied, copied_meta = type(obj).__copy__, type(meta).__copy__
             event = WatchEvent.__new__(WatchEvent)
-            event.type, event._object, event._version = "ADDED", obj, resource_version
-            event._key = key
+            event.type, event._key, event._version = "ADDED", key_of(obj), decimal(version + done)
+            meta, event._object = copied_meta(meta), copied(obj)
+            METADATA.put(event._object, meta)
+            RESOURCE_VERSION.put(meta, event._version)
+            if not UID.of(meta):
+                UID.put(meta, f"{uid_prefix}{version + done:012x}")
+            if not CREATION_TIMESTAMP.of(meta):
+                CREATION_TIMESTAMP.put(meta, now)
             events.append(event)
-            self.held[key] = obj
+            if <object>PyDict_SetDefault(self.held, event._key, event._object) is not event._object:
+                events.pop()
+                break
             done += 1
         return done
 
@@ -459,7 +455,7 @@ cdef class ObjectMap:
         cdef str key, resource_version
         cdef Py_ssize_t done = 0
         for obj in objects:
-            key = _key(obj)
+            key = key_of(obj)
             current = self.find(key)
             if current is None:
                 break
@@ -556,7 +552,7 @@ cdef class ObjectMap:
         cdef str key
         cdef list found = []
         cdef Py_ssize_t first = len(events)
-        for key, held in [(_key(obj), self.find(_key(obj))) for obj in objects]:  # made first: it runs Python
+        for key, held in [(key_of(obj), self.find(key_of(obj))) for obj in objects]:  # made first
             found.append(held is not None)
             if held is not None and _changes(CONDITIONS.of(STATUS.of(held)), condition, stays):
                 event = _deferred("MODIFIED", held, version + len(events) - first, make, condition)
@@ -631,7 +627,7 @@ cdef class ObjectMap:
         cdef Py_ssize_t first = len(events)
         for pod, node, evicted in preemptions:
             victims = [self._victim(victim, condition) for victim in evicted]
-            key = _key(pod)
+            key = key_of(pod)
             current = self.find(key)
             if not _can_be_nominated(pod, current) or key in seen:
                 break

@@ -286,9 +286,10 @@ def add_pods(ClusterState state not None, pods):
     cdef bint are_new = True
     for at, pod in enumerate(pods):
         are_new = are_new and numbers[at] < 0
-        if numbers[at] >= 0 and state.ledger.state_of(numbers[at]) != ASSUMED or pod.metadata.uid in seen:
-            raise CacheError(f"pod {pod.metadata.uid} was already in added state")
-        seen.add(pod.metadata.uid)
+        uid = UID.of(METADATA.of(pod))
+        if numbers[at] >= 0 and state.ledger.state_of(numbers[at]) != ASSUMED or uid in seen:
+            raise CacheError(f"pod {uid} was already in added state")
+        seen.add(uid)
     if are_new:
         _place_new(state, pods, ADDED)
         return

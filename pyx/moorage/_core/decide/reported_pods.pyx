@@ -1,4 +1,5 @@
-"""What notices report about pods on nodes, entered into the cache in one step: bindings and evictions."""
+"""What notices report about pods: the leading ones of one kind, and bindings entered into the cache in one
+step."""
 
 from libc.stdint cimport int32_t
 
@@ -8,8 +9,44 @@ from moorage._core.decide.bulk_operations import add_pods
 from moorage._core.state cimport ASSUMED, ClusterState, Ledger, Totals
 from moorage._core.state.pod_spec cimport is_only_bound
 
-cdef Field PHASE = Field("phase")
+cdef Field PHASE = Field("phase"), SCHEDULER_NAME = Field("scheduler_name")
 cdef frozenset FINISHED = frozenset(("Succeeded", "Failed"))
+
+
+def new_pods(notices, bint is_bound, is_ours=None):
+    """Return the pods of the leading notices of new pods that have not finished.
+
+    Parameters
+    ----------
+    notices : iterable of Notice
+        Of pods.
+    is_bound : bool
+        Whether the pods are on nodes; otherwise they are on none.
+    is_ours : callable, optional
+        False for a pod that ends the pods; asked once for pods in a row with one scheduler name.
+
+    Returns
+    -------
+    list of Pod
+    """
+    cdef list out = []
+    cdef Notice notice
+    cdef object asked = None
+    cdef bint has_node
+    for notice in notices:
+        if notice._old is not None or notice._new is None:
+            break
+        pod = made(notice._new)
+        spec = SPEC.of(pod)
+        has_node = bool(NODE_NAME.of(spec))
+        if has_node != is_bound or PHASE.of(STATUS.of(pod)) in FINISHED:
+            break
+        if is_ours is not None and SCHEDULER_NAME.of(spec) is not asked:
+            if not is_ours(pod):
+                break
+            asked = SCHEDULER_NAME.of(spec)
+        out.append(pod)
+    return out
 
 
 def confirm_reported(ClusterState state not None, notices):

@@ -8,10 +8,11 @@ from libc.math cimport isnan
 from moorage._core.base cimport SPEC, STATUS, Field, group_of
 from moorage._core.services.queued_pods cimport CreationClock, PriorityLanes, QueuedPodInfo
 from moorage._core.services.queued_pods import Place
+from moorage._core.services.unschedulable_pods cimport UnschedulablePods
 
-cdef tuple NO_RULE = ((), (), (), ())
+cdef tuple NO_RULE = ((), (), (), (), None)
 cdef Field SCHEDULER_NAME = Field("scheduler_name"), NOMINATED_NODE_NAME = Field("nominated_node_name")
-cdef object ACTIVE = Place.ACTIVE
+cdef object ACTIVE = Place.ACTIVE, UNSCHEDULABLE = Place.UNSCHEDULABLE
 
 
 cdef class GroupedPods:
@@ -76,18 +77,18 @@ cdef class Entrance:
     rules : dict
         By scheduler name, whether PreEnqueue may reject a pod: names of fields of spec, and containers, all
         of which are empty for a pod that passes, functions that return None for it, and functions whose
-        answers are alike for all pods of a group, and None for pods without one; None where it is not known.
-        A pod of a name that is not here passes.
+        answers are alike for all pods of a group, and None for pods without one; then fields of which none
+        has anything unless a plugin, asked first, rejects the pod, with its name, or None. None where it is
+        not known. A pod of a name that is not here passes.
     nominated : dict
         The nominations of all pods, by UID.
+    numbers : iterator of int
+        Numbers the entries.
     """
 
-    def __init__(self, dict rules not None, dict nominated not None):
-        self.rules = {
-            name: rule and (tuple([Field(field) for field in rule[0]]), *map(tuple, rule[1:]))
-            for name, rule in rules.items()
-        }
-        self.nominated = nominated
+    def __init__(self, dict rules not None, dict nominated not None, numbers not None):
+        self.rules = {name: rule and _read_rule(tuple(rule)) for name, rule in rules.items()}
+        self.nominated, self.numbers = nominated, numbers
 
     cpdef bint passes(self, pod) except -1:
         """Whether PreEnqueue certainly passes a pod.
@@ -111,7 +112,7 @@ cdef class Entrance:
         if name is not self.name:
             rule = self.rules.get(name, NO_RULE)
             self.name, self.is_known = name, rule is not None
-            self.fields, self.held, self.asked, self.asked_by_group = rule or NO_RULE
+            self.fields, self.held, self.asked, self.asked_by_group, self.gate = rule or NO_RULE
         if not self.is_known:
             return False
         for field in <tuple>self.fields:
@@ -124,6 +125,18 @@ cdef class Entrance:
             if ask(pod) is not None:
                 return False
         return not self.asked_by_group or self.group_passes(pod, groups)
+
+    cdef bint gates(self, QueuedPodInfo info) except -1:
+        """Gate a new pod, if the first plugin of the rule that `passes_with` has read does so for certain."""
+        cdef Field field
+        if self.gate is None or info.gating_plugin or info.unschedulable_plugins:
+            return False
+        fields, name, names = <tuple>self.gate
+        for field in <tuple>fields:
+            if field.of(SPEC.of(info.pod)):
+                info.gating_plugin, info.unschedulable_plugins = name, names
+                return True
+        return False
 
     cdef bint group_passes(self, pod, set groups) except -1:
         """Whether the functions that are asked once for a group pass a pod."""
@@ -146,11 +159,12 @@ cdef class Entrance:
         infos,
         dict waiting not None,
         queue not None,
-        numbers not None,
+        UnschedulablePods unschedulable not None,
         now not None,
         GroupedPods grouped,
     ):
-        """Add new pods to the active queue, up to the first that may not enter it.
+        """Add new pods to the active queue, and where groups are ignored those that PreEnqueue gates for
+        certain to the unschedulable pods, up to the first of which it is not known.
 
         Parameters
         ----------
@@ -159,8 +173,7 @@ cdef class Entrance:
             All waiting pods by UID, to which they are added.
         queue : PriorityLanes or other queue
             The active queue.
-        numbers : iterator of int
-            Numbers the entries.
+        unschedulable : UnschedulablePods
         now : callable
             Returns seconds.
         grouped : GroupedPods or None
@@ -168,23 +181,31 @@ cdef class Entrance:
 
         Returns
         -------
-        added : bool
-            Whether a pod was added.
+        added, gated : int
+            The number of pods that were added to each.
         info : QueuedPodInfo or None
             The first pod that was not added, because it waits already, or may be rejected by PreEnqueue or
             nominated; None if all were added.
         """
         cdef QueuedPodInfo info
-        cdef bint added = False
+        cdef Py_ssize_t added = 0, gated = 0
         cdef set groups = set()
         cdef dict tops = {}
         for info in infos:
             uid = info.uid
-            if uid in waiting or self.is_nominated(info.pod) or not self.passes_with(info.pod, groups):
-                return added, info
+            if uid in waiting or self.is_nominated(info.pod):
+                return added, gated, info
+            if not self.passes_with(info.pod, groups):
+                if grouped is not None or not self.gates(info):
+                    return added, gated, info
+                info.order, info.place = next(self.numbers), UNSCHEDULABLE
+                waiting[uid] = info
+                unschedulable.add(info)
+                gated += 1
+                continue
             if isnan(info.first_ready):
                 info.first_ready = (<CreationClock>now).now if type(now) is CreationClock else now()
-            info.gating_plugin, info.order, info.place = "", next(numbers), ACTIVE
+            info.gating_plugin, info.order, info.place = "", next(self.numbers), ACTIVE
             waiting[uid] = info
             if grouped is not None:
                 grouped.enter_alike(info, tops)
@@ -192,5 +213,14 @@ cdef class Entrance:
                 (<PriorityLanes>queue).add(info)
             else:
                 queue.add(info)
-            added = True
-        return added, None
+            added += 1
+        return added, gated, None
+
+
+cdef tuple _read_rule(tuple rule):
+    """Return the rule of a scheduler name as `Entrance` reads it; of a gate the readers of the fields, the
+    name of the plugin and the set of that name."""
+    fields, held, asked, asked_by_group, gate = rule
+    if gate is not None:
+        gate = tuple([Field(field) for field in gate[0]]), gate[1], frozenset((gate[1],))
+    return tuple([Field(field) for field in fields]), tuple(held), tuple(asked), tuple(asked_by_group), gate

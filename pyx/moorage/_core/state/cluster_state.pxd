@@ -28,6 +28,7 @@ cdef class ClusterState:
     # Zone key by name, for the nodes in the tree.
     cdef dict zones
 
+    cdef int _set_node(self, object node) except -1
     cdef int _place(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1
     cdef int _put_in(self, object pod, const NewPod* new) except -1
     cpdef int _take_away(self, int32_t number) except -1

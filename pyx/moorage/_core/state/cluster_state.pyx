@@ -10,15 +10,19 @@ import logging
 from fastrlock.rlock import FastRLock
 from moorage.errors import CacheCorruptedError, CacheError
 
-from moorage._core.base cimport DELETION_TIMESTAMP, LOG_ORDER, LOG_ROW, METADATA, NODE_NAME, SPEC, UID
+from moorage._core.base cimport (
+    DELETION_TIMESTAMP, LOG_ORDER, LOG_ROW, METADATA, NAME, NODE_NAME, SPEC, STATUS, UID, Field,
+)
 from moorage._core.csrc cimport MR_HELD, MR_PRESENT
 from moorage._core.state.ledger cimport ADDED, ASSUMED
-from moorage._core.state.zone_tree import zone_key
+from moorage._core.state.zone_tree cimport zone_key
 from moorage._core.state.pod_class cimport Shape
 from moorage._core.state.pod_spec import bound
 from moorage._core.base.resources import PodGates
 
 logger = logging.getLogger("moorage.cache")
+
+cdef Field LABELS = Field("labels"), ALLOCATABLE = Field("allocatable"), IMAGES = Field("images")
 
 CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisions"
 
@@ -193,17 +197,46 @@ cdef class ClusterState:
         ValueError
             If a quantity of status.allocatable cannot be parsed.
         """
-        self.atomically(self._set_node, node)
+        self.atomically(self._set_nodes, (node,))
 
-    def _set_node(self, node):
+    def add_nodes(self, nodes):
+        """Add nodes, one after the other, as one change, unless one of them is known.
+
+        Parameters
+        ----------
+        nodes : sequence of Node
+
+        Returns
+        -------
+        bool
+            Whether they were added.
+
+        Raises
+        ------
+        ValueError
+            If a quantity of status.allocatable cannot be parsed.
+        """
+        for node in nodes:
+            if NAME.of(METADATA.of(node)) in self.zones:
+                return False
+        self.atomically(self._set_nodes, nodes)
+        return True
+
+    def _set_nodes(self, nodes):
+        """Add or replace nodes, inside a transaction."""
+        for node in nodes:
+            self._set_node(node)
+
+    cdef int _set_node(self, object node) except -1:
         """Add or replace a node, inside a transaction."""
-        cdef str name = node.metadata.name, zone = zone_key(node.metadata.labels)
+        meta, status = METADATA.of(node), STATUS.of(node)
+        cdef str name = NAME.of(meta), zone = zone_key(LABELS.of(meta))
         cdef int32_t symbol = self.symbols.intern(name), row
         before = self.zones.get(name)
-        allocatable = self.table.read_allocatable(node.status.allocatable)
+        allocatable = self.table.read_allocatable(ALLOCATABLE.of(status))
         row = self.table.row_for(symbol)
         self.table.set_node(row, node, allocatable)
-        self.images.set_row(row, node.status.images)
+        self.images.set_row(row, IMAGES.of(status))
         if before != zone:
             if before is not None:
                 self.tree.remove(before, symbol)

@@ -4,9 +4,12 @@ Only the features that kube-scheduler v1.36 infers for scheduling count (compone
 nodedeclaredfeatures/features). Others are about updates of running pods, which the API server checks.
 """
 
+from moorage._core.base cimport SPEC, STATUS, Field
 from moorage._core.csrc cimport (
     MR_PRESENT, MR_RESTARTS_ALL_CONTAINERS, MR_UNSCHEDULABLE, MR_USERS_IN_HOST_NETWORK,
 )
+
+cdef Field UNSCHEDULABLE = Field("unschedulable"), DECLARED_FEATURES = Field("declared_features")
 
 RESTART_ALL = "RestartAllContainersOnContainerExits"
 USERS_IN_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
@@ -48,5 +51,5 @@ cdef uint32_t feature_flags(object names) except? 1:
 
 cdef uint32_t node_flags(object node) except? 1:
     """The flags of a row that has a node."""
-    unschedulable = MR_UNSCHEDULABLE if node.spec.unschedulable else 0
-    return MR_PRESENT | unschedulable | feature_flags(node.status.declared_features)
+    cdef uint32_t unschedulable = MR_UNSCHEDULABLE if UNSCHEDULABLE.of(SPEC.of(node)) else 0
+    return MR_PRESENT | unschedulable | feature_flags(DECLARED_FEATURES.of(STATUS.of(node)))

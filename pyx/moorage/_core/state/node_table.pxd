@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from moorage._core.base cimport (
     Buffer, ChangeLog, IntLists, Journal, Kind, PortSets, Symbols, TaintSets, debug_below,
@@ -30,6 +30,9 @@ cdef class NodeTable:
     cdef int32_t row_for(self, int32_t name) except -1
     cdef int release(self, int32_t row) except -1
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1
+    cpdef dict read_allocatable(self, dict resources)
+    cdef int _set_capacity(self, int32_t row, dict allocatable, uint32_t flags) except -1
+    cdef int _set_label(self, int32_t at, int32_t row, object value) except -1
     cdef int set_allocatable(self, int32_t which, int32_t row, dict allocatable) except -1
     cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
                      int32_t sign) except -1

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from moorage._core.base cimport LOG_STATIC, MR_DEBUG_BUILD, parse_milli, parse_value
+from moorage._core.base cimport LOG_STATIC, METADATA, MR_DEBUG_BUILD, SPEC, Field, parse_milli, parse_value
 from moorage._core.csrc cimport *
 from moorage._core.state.declared_features cimport node_flags
 from moorage._core.base.resources import is_counted
@@ -26,6 +26,7 @@ ROW = np.dtype(
     ]
 )
 
+cdef Field LABELS = Field("labels"), TAINTS = Field("taints")
 cdef enum:
     INT32_MAX = 0x7FFFFFFF
     MAX_LEDGERS = 8  # each is an array over all rows; the binder uses two
@@ -272,7 +273,8 @@ cdef class NodeTable:
             self.free_rows.pop()
         else:
             row = self.used
-            _reserve(self, row + 1)
+            if row >= self.name.capacity:
+                _reserve(self, row + 1)
             self.journal.on_undo(partial(self._drop_rows, row))
             self.objects.append(None)
             self.used = row + 1
@@ -335,19 +337,18 @@ cdef class NodeTable:
 
         A node of None clears these data; the pods of the row and their usage remain.
         """
-        taints = () if node is None else [Taint(t.key, t.value, t.effect) for t in node.spec.taints]
-        labels = {} if node is None else node.metadata.labels
-        cdef int32_t taint_set = self.taint_sets.intern(tuple(taints))
+        cdef dict labels = {} if node is None else LABELS.of(METADATA.of(node))
+        taints = [] if node is None else [Taint(t.key, t.value, t.effect) for t in TAINTS.of(SPEC.of(node))]
+        cdef int32_t taint_set = self.taint_sets.intern(tuple(taints)), column
         self._set_capacity(row, allocatable, 0 if node is None else node_flags(node))
         self.taint_set.touch(row)
         (<int32_t*>self.taint_set.data)[row] = taint_set
         for column in range(len(self.labels)):
             self._set_label(column, row, labels.get(self.label_keys.names[column + 1]))
-        self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
-        self.objects[row] = node
+        self.journal.put(self.objects, row, node)
         return self.changed(LOG_STATIC, row)
 
-    def read_allocatable(self, resources):
+    cpdef dict read_allocatable(self, dict resources):
         """Parse allocatable resources, before anything is changed.
 
         Parameters
@@ -365,17 +366,17 @@ cdef class NodeTable:
         ValueError
             If a quantity cannot be parsed.
         """
-        out = {}
+        cdef dict out = {}
         for name, raw in resources.items():
             if name == "cpu":
                 out[name] = parse_milli(raw)
-            elif name in ("memory", "pods"):
+            elif name == "memory" or name == "pods":
                 out[name] = parse_value(raw)
             elif is_counted(name):
                 out[self.resource_id(name)] = parse_value(raw)
         return out
 
-    def _set_capacity(self, int32_t row, dict allocatable, uint32_t flags):
+    cdef int _set_capacity(self, int32_t row, dict allocatable, uint32_t flags) except -1:
         """Set allocatable resources and flags of a row in all resource ledgers."""
         for which in range(self.ledgers):
             self.set_allocatable(which, row, allocatable)
@@ -509,7 +510,7 @@ cdef class NodeTable:
         self.labels.append(column)
         _reserve_columns(self.label_pointers, self.labels, rows)
 
-    def _set_label(self, int32_t at, int32_t row, value):
+    cdef int _set_label(self, int32_t at, int32_t row, object value) except -1:
         """Set the value of a row in a label column; None if the node does not have the label."""
         cdef Buffer column = self.labels[at]
         column.touch(row)
@@ -785,8 +786,9 @@ cdef class NodeTable:
 
 
 cdef int _reserve(NodeTable table, Py_ssize_t rows) except -1:
-    """Make room for `rows` rows in all buffers."""
+    """Make room for `rows` rows in all buffers, and for as many in each as in `name`."""
     cdef Buffer buffer
+    rows = rows if rows <= table.name.capacity else max(rows, 2 * table.name.capacity)
     # Columns added later take their size from the capacity of `name`, so it must grow last.
     _reserve_columns(table.label_pointers, table.labels, rows)
     for pointers, columns in zip(table.other_pointers, table.others, strict=True):

@@ -39,6 +39,7 @@ cdef class PodClasses:
     cdef Buffer priorities  # of the pods of each class, int32; see `priority_of`
 
     cpdef int32_t intern(self, pod) except -1
+    cpdef int32_t pinned_symbol(self, int32_t pod_class, pod) except -1
     cdef int32_t intern_after(self, pod, before) except -1
     cdef bint knows(self, pod) except -1
     cdef int remember(self, pod, int32_t pod_class) except -1

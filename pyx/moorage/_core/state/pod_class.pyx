@@ -19,6 +19,7 @@ from moorage._core.base cimport (
 )
 from moorage._core.csrc cimport *
 from moorage._core.state.declared_features cimport feature_flags, required_features
+from moorage._core.state.pod_spec cimport resized
 from moorage._core.base.resources import NON_ZERO, ZERO, PodGates, is_counted, nonzero_requests, pod_requests
 from moorage._core.base.selectors import tolerates
 from moorage._core.base.sets import Taint, Toleration
@@ -26,7 +27,7 @@ from moorage._core.state.images import normalized_image_name
 from moorage._core.state.node_terms import (
     compiled_term, label_requirement, required_errors, requirements_of, term_error,
 )
-from moorage._core.state.pod_spec import encode, pinned_node, required_node_names, resized, spec_key
+from moorage._core.state.pod_spec import encode, pinned_node, required_node_names, spec_key
 from moorage._core.state.pod_terms import read_terms
 
 cdef extern from "Python.h":
@@ -661,7 +662,7 @@ cdef class PodClasses:
         self.check(pod_class)
         return dict(sorted(self.labels(pod_class).items()))
 
-    def pinned_symbol(self, int32_t pod_class, pod):
+    cpdef int32_t pinned_symbol(self, int32_t pod_class, pod) except -1:
         """Return the symbol of the node name that matchFields pins a pod to.
 
         Parameters

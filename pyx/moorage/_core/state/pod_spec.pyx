@@ -28,7 +28,7 @@ replace = msgspec.structs.replace
 encode = msgspec.msgpack.Encoder().encode
 
 
-cpdef tuple resized(pod):
+cpdef tuple resized(object pod):
     """Return the part of the status that affects effective requests: resizes of resources, and what devices
     take of the node.
 

@@ -6,6 +6,8 @@ from msgspec.structs import replace
 
 from moorage.errors import CacheError
 
+cdef extern from "Python.h":
+    Py_ssize_t PyUnicode_FindChar(object text, Py_UCS4 one, Py_ssize_t first, Py_ssize_t end, int direction)
 
 cdef enum:
     DIGITS = 10  # decimal digits of LARGEST
@@ -257,6 +259,8 @@ cdef Py_ssize_t _ordinal_of(str uid, int64_t* ordinal) noexcept:
     cdef Py_ssize_t end = len(uid), at = end - 1
     cdef int64_t scale = 1
     ordinal[0] = 0
+    if PyUnicode_FindChar(uid, u"#", 0, end, 1) < 0:
+        return -1
     # ASCII digits without leading zeros only: otherwise two UIDs would name one ordinal.
     while at >= 0 and end - at <= DIGITS and u"0" <= uid[at] <= u"9":
         ordinal[0] += scale * (<int64_t>uid[at] - <int64_t>u"0")

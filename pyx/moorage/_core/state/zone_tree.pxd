@@ -7,6 +7,9 @@ cdef struct TreeTotals:
     int32_t turn  # the zone, by its place in the order, whose turn is next
 
 
+cpdef str zone_key(dict labels)
+
+
 cdef class NodeTree:
     cdef Journal journal
     cdef dict numbers  # of zones by key

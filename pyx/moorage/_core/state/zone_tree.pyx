@@ -7,8 +7,8 @@ from fastrlock.rlock cimport lock_fastrlock, unlock_fastrlock
 from libc.string cimport memcpy, memmove, memset
 
 
-ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
-REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+cdef tuple ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+cdef tuple REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 
 
 def zone_key_v113(dict labels not None):
@@ -29,7 +29,7 @@ def zone_key_v113(dict labels not None):
     return f"{region}:\x00:{zone}" if zone or region else ""
 
 
-def zone_key(dict labels not None):
+cpdef str zone_key(dict labels):
     """Return the zone key of a node, composed of its region and zone (v1.36, component-helpers GetZoneKey).
 
     Parameters
@@ -42,9 +42,17 @@ def zone_key(dict labels not None):
     str
         "" for a node with neither a zone nor a region.
     """
-    zone = next((labels[key] for key in ZONE_LABELS if key in labels), "")
-    region = next((labels[key] for key in REGION_LABELS if key in labels), "")
+    zone, region = _first_of(labels, ZONE_LABELS), _first_of(labels, REGION_LABELS)
     return f"{region}:\x00:{zone}" if zone or region else ""
+
+
+cdef object _first_of(dict labels, tuple keys):
+    """Return the value of the first key that there is; "" without one."""
+    for key in keys:
+        value = labels.get(key)
+        if value is not None:
+            return value
+    return ""
 
 
 cdef class NodeTree:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from threading import Event, RLock, Thread
 from typing import Any
 
+from fastrlock.rlock import FastRLock
 from tests.core.make import pod
 
 from moorage._core.state.cluster_state import ClusterState
@@ -18,7 +19,7 @@ MEANWHILE = 0.2
 
 
 def lock_of(holder: object) -> Any:
-    (lock,) = [held for held in gc.get_referents(holder) if isinstance(held, type(RLock()))]
+    (lock,) = [held for held in gc.get_referents(holder) if isinstance(held, type(RLock()) | FastRLock)]
     return lock
 
 

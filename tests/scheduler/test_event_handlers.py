@@ -121,6 +121,16 @@ def test_new_nodes_are_added_up_to_one_that_cannot_be_read() -> None:
     assert scheduler.context.view_order() == [*names, "last"]
 
 
+def test_new_nodes_are_added_up_to_one_that_is_malformed() -> None:
+    scheduler = Scheduler()
+    wrong = replace(node("wrong"), status=replace(node("wrong").status, images=(None,)))
+    scheduler.client.create_many([node("a"), wrong, node("b")])
+    with pytest.raises(AttributeError):
+        scheduler.sync()
+    scheduler.sync()
+    assert scheduler.context.view_order() == ["a", "b"]
+
+
 def test_a_pod_in_flight_hears_of_each_new_node(one: Scheduler) -> None:
     one.client.create_many(map(node, "abc"))
     one.sync()

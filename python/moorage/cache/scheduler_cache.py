@@ -462,13 +462,12 @@ class SchedulerCache(ClusterCache):
         Returns
         -------
         bool
-            False, and none is added, if one needs `add_node`: it is in the cache already, or a quantity of it
-            cannot be parsed.
+            False, and none is added, if one needs `add_node`: it is in the cache already, or is malformed.
         """
         with self.lock:
             try:
                 return self.state.add_nodes(nodes)
-            except ValueError:
+            except Exception:  # `add_node` raises it again, for the node that it is about
                 return False
 
     def update_node(self, old: Node, new: Node) -> None:

@@ -113,6 +113,14 @@ def test_timestamps_of_a_server_are_read_as_python_reads_them(year: str) -> None
         assert CreationClock(seconds).entry(created_at(text)).timestamp == seconds(text)
 
 
+def test_a_pod_whose_timestamp_is_none_has_no_entry() -> None:
+    clock, wrong = CreationClock(seconds), created_at("2026-02-30T00:00:00Z")
+    for _ in range(2):
+        with pytest.raises(ValueError, match="out of range"):
+            clock.entry(wrong)
+    assert (clock.entry(created_at("1970-01-01T00:00:05Z")).timestamp, clock.now) == (5, 5)
+
+
 def test_the_newest_timestamp_is_among_those_that_are_returned() -> None:
     texts = (
         "2026-01-02T00:00:00Z",

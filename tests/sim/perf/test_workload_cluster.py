@@ -69,6 +69,7 @@ def test_the_scheduler_sees_nodes_without_a_zone_first(
         heard.append((new.name, new.metadata.labels.get(ZONE, "")))
         change(cache, old, new)
 
+    monkeypatch.setattr(SchedulerCache, "add_nodes", lambda cache, nodes: False)  # each by itself
     monkeypatch.setattr(SchedulerCache, "add_node", added)
     monkeypatch.setattr(SchedulerCache, "update_node", changed)
     strategy = {"labelKey": ZONE, "labelValues": ["a", "b"]}

@@ -258,14 +258,14 @@ cdef class CreationClock:
         QueuedPodInfo
         """
         cdef QueuedPodInfo info = QueuedPodInfo.__new__(QueuedPodInfo)
+        cdef double at
         meta = METADATA.of(pod)
         created = CREATION_TIMESTAMP.of(meta)
         info.pod, info.uid, info.timestamp = pod, UID.of(meta), self.now
         if created:
             if created is not self.text:
-                self.at, self.text = _seconds(created), created
-                if isnan(self.at):
-                    self.at = self.seconds(created)
+                at = _seconds(created)
+                self.at, self.text = self.seconds(created) if isnan(at) else at, created
             info.timestamp = self.at
             self.now = max(self.now, self.at)
         return info

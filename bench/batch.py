@@ -11,8 +11,9 @@ from tests.core.make import pod_of
 
 from moorage import Scheduler
 from moorage._core.decide import pod_batch
+from moorage._core.decide.batch_rows import LedgerSink
 from moorage._core.decide.placer import Placer
-from moorage._core.decide.pod_batch import LedgerSink, PodBatch
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects.model.pod import Pod
 
 NONE = np.zeros(0, dtype=np.int32)

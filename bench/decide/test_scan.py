@@ -12,8 +12,9 @@ from bench.cluster import NODES, PERCENTAGES, fill, filled_scheduler, placer_of,
 from bench.twins.numpy_twin import NumpyTwin, heap_top
 
 from moorage import Scheduler, synthetic
+from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.decider import TieBreak, num_feasible_nodes_to_find
-from moorage._core.decide.pod_batch import Placements, PodBatch
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects.model.pod import Pod
 
 SINGLE = 100

@@ -14,7 +14,8 @@ from tests.core.make import node
 from tests.locks import check_locked, guard, is_held
 
 from moorage._core.base.selectors import parse_selector
-from moorage._core.decide.pod_batch import Placements, PodBatch
+from moorage._core.decide.batch_rows import Placements
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.cache import (
     BinderCache,
     CacheHandler,

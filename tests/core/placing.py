@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from tests.core.make import pod_of
 
+from moorage._core.decide.batch_rows import LedgerSink, Placements
 from moorage._core.decide.placer import Placer
-from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch
+from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 

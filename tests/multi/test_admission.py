@@ -13,7 +13,8 @@ from tests.core.make import ZONE, node, pinned, pod, port
 from tests.multi.kit import World, asking
 from tests.multi.test_binder import anti_affinity
 
-from moorage._core.decide.pod_batch import Placements, PodBatch
+from moorage._core.decide.batch_rows import Placements
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.multi import Outcome, Placement
 from moorage.objects.model.godel import RESOURCE_TYPE
 from moorage.objects.model.meta import LabelSelector, ObjectMeta

@@ -13,7 +13,7 @@ from tests.queue.make import make_queue, reject
 
 def test_a_queue() -> None:
     one = make_queue()
-    p, popped, saved = pod("p"), list[QueuedPodInfo](), one.save()
+    p, entry, popped, saved = pod("p"), QueuedPodInfo(pod("p")), list[QueuedPodInfo](), one.save()
 
     def pop() -> None:
         popped.append(one.pop(0))
@@ -37,22 +37,22 @@ def test_a_queue() -> None:
         "move_all_to_active_or_backoff_queue": lambda: one.move_all_to_active_or_backoff_queue(
             NODE_ADD, None, None
         ),
-        "record_evictions": lambda: one.record_evictions([]),
+        **{name: partial(getattr(one, name), []) for name in ("record_evictions", "finish")},
         "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
         "record_run": lambda: one.record_run(NODE_ADD, []),
         **{name: partial(getattr(one, name), NODE_ADD) for name in ("asks_by_class", "may_react")},
         "knows_any": lambda: one.knows_any([p.metadata.uid]),
-        "flush_backoff_completed": one.flush_backoff_completed,
+        **{name: getattr(one, name) for name in ("flush_backoff_completed", "next_event")},
         "flush_unschedulable_left_over": one.flush_unschedulable_left_over,
-        "next_event": one.next_event,
         "run_periodic": lambda: one.run_periodic(1.0),
         "set_time": lambda: one.set_time(None),
         "regroup": lambda: one.regroup([("default", "g")]),
         "pop_unit": lambda: one.pop_unit(0),
         "pop_batch": lambda: one.pop_batch(1),
-        "done": lambda: one.done("p"),
+        **{name: partial(getattr(one, name), "p") for name in ("done", "in_flight_pod")},
+        "is_in_flight": lambda: one.is_in_flight(entry),
         "delete": lambda: one.delete(p),
-        "in_flight_pod": lambda: one.in_flight_pod("p"),
+        "delete_cached": lambda: one.delete_cached([], 0, bool),
         "save": one.save,
         "undo": lambda: one.undo(saved),
         "copy_from": lambda: one.copy_from(one),

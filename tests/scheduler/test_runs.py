@@ -24,7 +24,7 @@ from moorage.objects.model.pod import (
 )
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Scheduler, runs
-from moorage.scheduler.cycle.results import ScheduleResult
+from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.placed_pods import PlacedPods
 from moorage.store.pod_binding import Binding
 
@@ -256,7 +256,14 @@ def placed(scheduler: Scheduler, *names: str) -> PlacedPods:
     out = PlacedPods(scheduler.pods)
     for name in names:
         one = scheduler.pods.pending[f"default/{name}"]
-        out.add([one.key], [QueuedPodInfo(one, 0.0)])
+        out.add([QueuedPodInfo(one, 0.0)], ["a"])
+    return out
+
+
+def result(scheduler: Scheduler, *names: str) -> ScheduleResult:
+    """A result of a run that has placed pods."""
+    out = ScheduleResult(scheduler.cache.state, 0)
+    out.placements.update({f"default/{name}": "a" for name in names})
     return out
 
 
@@ -265,11 +272,11 @@ def four_pods() -> Scheduler:
 
 
 def test_all_are_taken_while_no_pod_has_changed() -> None:
-    one = placed(four_pods(), *"pqr")
-    keys, infos, ended = one.take({"default/p", "default/q"})
-    assert keys == ["default/p", "default/q", "default/r"]
-    assert [info.pod.name for info in infos] == ["p", "q", "r"]
-    assert (ended, len(one), one.keys) == ([], 0, [])
+    scheduler = four_pods()
+    one = placed(scheduler, *"pqr")
+    infos, nodes, ended = one.take(result(scheduler, *"pq"))
+    assert [info.key for info in infos] == ["default/p", "default/q", "default/r"]
+    assert (nodes, ended, len(one), one.infos) == (["a"] * 3, [], 0, [])
 
 
 def test_deleted_bound_and_evicted_pods_are_left_out() -> None:
@@ -278,9 +285,8 @@ def test_deleted_bound_and_evicted_pods_are_left_out() -> None:
     scheduler.client.delete("Pod", "p", "default")
     scheduler.client.bind(one.infos[1].pod, "a")
     scheduler.sync()
-    keys, infos, ended = one.take({"default/p", "default/q", "default/s"})
-    assert keys == ["default/s"]
-    assert [info.pod.name for info in infos] == ["s"]
+    infos, nodes, ended = one.take(result(scheduler, *"pqs"))
+    assert ([info.pod.name for info in infos], nodes) == (["s"], ["a"])
     assert [info.pod.name for info in ended] == ["p", "q"]
 
 
@@ -290,14 +296,67 @@ def test_a_pod_that_was_placed_again_is_taken_once() -> None:
     scheduler.client.delete("Pod", "p", "default")
     again = scheduler.client.create(Pod(metadata=ObjectMeta(name="p", namespace="default", uid="again")))
     scheduler.sync()
-    one.add(["default/p"], [QueuedPodInfo(again, 0.0)])
-    keys, infos, ended = one.take({"default/p", "default/q"})
-    assert keys == ["default/p", "default/q"]
+    one.add([QueuedPodInfo(again, 0.0)], ["a"])
+    infos, _, ended = one.take(result(scheduler, *"pq"))
+    assert [info.key for info in infos] == ["default/p", "default/q"]
     assert infos[0].pod is again
     assert ended == []
 
 
 def test_a_removed_pod_is_not_taken() -> None:
-    one = placed(four_pods(), *"pqp")
+    scheduler = four_pods()
+    one = placed(scheduler, *"pqp")
     one.remove("default/p")
-    assert one.take(())[0] == ["default/q"]
+    assert [info.key for info in one.take(result(scheduler))[0]] == ["default/q"]
+
+
+# ---- what a run has placed
+
+
+def entries(*names: str) -> list[QueuedPodInfo]:
+    return [QueuedPodInfo(pod(name)) for name in names]
+
+
+@pytest.mark.parametrize("reads", [(), ("placements",), ("has_placed",), ("keys",)])
+def test_placed_pods_are_recorded_in_order(reads: tuple[str, ...]) -> None:
+    """Whenever somebody reads them."""
+    out = ScheduleResult(Scheduler(Cluster(nodes=[node("a"), node("b")])).cache.state, 0)
+    out.note_placed([], [])
+    assert not out.has_placed
+    for names, nodes in (("pq", ["a", "b"]), ("r", ["gone"])):
+        if reads != ("keys",):
+            _ = [getattr(out, name) for name in reads]
+        out.note_placed(entries(*names), nodes)
+        assert out.has_placed
+        assert out.are_placed(entries(*names))
+    out.unschedulable["default/s"] = Failure(error="no")
+    assert out.end_run(False) is out
+    if reads == ("keys",):
+        assert out.keys == ["default/p", "default/q", "default/r", "default/s"]
+    assert out.placements == {"default/p": "a", "default/q": "b", "default/r": "gone"}
+    assert out.keys == ["default/p", "default/q", "default/r", "default/s"]
+    assert (out.rows.tolist(), out.nodes) == ([0, 1, -1, -1], ["a", "b", None, None])
+    assert list(out.failures) == [3]
+    assert out.table().columns["pod"] == out.keys
+
+
+def test_a_pod_that_was_placed_twice_has_its_last_node() -> None:
+    out = ScheduleResult(Scheduler(Cluster(nodes=[node("a"), node("b")])).cache.state, 0)
+    out.note_placed(entries("p", "q"), ["a", "a"])
+    out.note_placed(entries("p"), ["b"])
+    assert out.end_run().keys == ["default/p", "default/q"]
+    assert out.nodes == ["b", "a"]
+
+
+def test_a_run_that_begins_again() -> None:
+    out = ScheduleResult(Scheduler(Cluster(nodes=[node("a")])).cache.state, 0)
+    out.note_placed(entries("p"), ["a"])
+    out.skipped["default/q"] = "why"
+    out.clear_run()
+    assert (out.has_placed, out.skipped) == (False, {})
+    assert out.placements == {}
+    out.note_placed(entries("q", "r"), ["a", "a"])
+    del out.placements["default/q"]
+    assert not out.are_placed(entries("q", "r"))
+    out.clear_run()
+    assert out.end_run().keys == []

@@ -22,8 +22,9 @@ from msgspec import Struct
 
 from moorage import framework as fwk
 from moorage._core.base.watch_events import Notice, keys_of
+from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.pod_batch import Placements, PodBatch, Route, Routes
+from moorage._core.decide.pod_batch import PodBatch, Route, Routes
 from moorage._core.decide.reported_pods import confirm_bindings
 from moorage._core.state.pod_spec import bound
 from moorage.cache import BinderCache, CacheHandler, CachePodInfo, SchedulerCache, SchedulingStatus, Victims

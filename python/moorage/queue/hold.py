@@ -88,7 +88,7 @@ class Hold:
         with self._lock:
             in_flight = self._in_flight
             if len(in_flight) == len(infos) - at and not in_flight.has_events:
-                in_flight.is_held = in_flight.place(infos[-1].uid) is Place.ACTIVE
+                in_flight.is_held = in_flight.place(infos[-1]) is Place.ACTIVE
             return in_flight.is_held
 
     def end(self, infos: Sequence[QueuedPodInfo]) -> bool:
@@ -152,11 +152,7 @@ class Hold:
     def _is_as_popped(self, info: QueuedPodInfo, latest: Pod) -> bool:
         """Whether a pod is still in flight, without a group, and no event was recorded for it."""
         uid = info.uid
-        if (
-            self._in_flight.get(uid) is not info
-            or uid != latest.metadata.uid
-            or self._in_flight.since_pop(uid)
-        ):
+        if not self._in_flight.has(info) or uid != latest.metadata.uid or self._in_flight.since_pop(uid):
             return False
         return not (latest.spec.node_name or (self._places.units.is_on and group_of(latest)))
 

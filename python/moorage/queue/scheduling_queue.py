@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from threading import Condition
 from typing import Any, cast
@@ -18,8 +18,8 @@ from fastrlock.rlock import FastRLock
 
 from moorage._core.base.watch_events import Notice
 from moorage._core.services.in_flight import InFlight
-from moorage._core.services.queued_pods import Place, QueuedPodInfo, entries_of, group_order
-from moorage._core.services.unschedulable_pods import RejectedPods, UnschedulablePods, rejection_of
+from moorage._core.services.queued_pods import Place, QueuedPodInfo, entries_of, group_order, reported_entries
+from moorage._core.services.unschedulable_pods import UnschedulablePods, rejection_of
 from moorage.errors import MoorageError
 from moorage.framework import ClusterEvent, Framework, PodNominator
 from moorage.framework.plugin.events import (
@@ -34,16 +34,12 @@ from moorage.framework.plugin.events import (
 )
 from moorage.objects import Pod, UnitKey
 
-from .hints import Hints, Meaning, Observed, Question
+from .hints import Hints, Observed
 from .hold import Hold
 from .microseconds import MICROSECONDS, QUEUES, microseconds
 from .places import PendingPods, Places, Strategy, TopOf, alone
+from .possible_moves import Listeners, PossibleMove, possible_moves
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
-
-Listeners = list[tuple[RejectedPods, Meaning]]
-"""Unschedulable pods by rejection, and what an event means for them."""
-PossibleMove = tuple[int, QueuedPodInfo, Strategy | None]
-"""An unschedulable pod after its `order`, and how an event moves it; None where hints are to be called."""
 
 logger = logging.getLogger("moorage.queue")
 
@@ -185,6 +181,16 @@ class SchedulingQueue:
         with self._lock:
             return self._in_flight.get(uid)
 
+    def is_in_flight(self, info: QueuedPodInfo) -> bool:
+        """Whether the attempt of a popped pod has not ended.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
+        with self._lock:
+            return self._in_flight.has(info)
+
     def in_flight_events(self) -> list[Observed]:
         """Return the events that some pod in flight may still need."""
         with self._lock:
@@ -264,6 +270,7 @@ class SchedulingQueue:
             Whether to end after the first pod that PreEnqueue gates, before the next one is taken.
         """
         with self._lock:
+            self._in_flight.note_addition()
             if self._places.add_new(iter(infos), UNSCHEDULABLE_POD_ADD.label, until_gated):
                 self._wake()
 
@@ -318,6 +325,27 @@ class SchedulingQueue:
                 self.put_back(*self._in_flight.interrupt(*[pod.metadata.uid for pod in pods]))
             for info in entries_of(infos, pods):
                 self._places.leave(info)
+
+    def delete_cached(
+        self, notices: Iterable[Notice[Pod]], number: int, knows_any: Callable[[Iterable[str]], bool]
+    ) -> None:
+        """Remove pods that are in the cache, as `delete` does.
+
+        Parameters
+        ----------
+        notices : iterable of Notice
+        number : int
+            The number of notices to read, from the first on, which are of changes.
+        knows_any : callable
+            Whether the cache has a pod of one of some UIDs.
+        """
+        with self._lock:
+            if self.nominator.nodes or self._in_flight.is_held:
+                self.delete(*[cast(Pod, notice.old) for notice in islice(notices, number)])
+            waiting = self._places.infos
+            if len(waiting) > number or knows_any(waiting):  # else these pods do not wait
+                for info in reported_entries(waiting, notices, number):
+                    self._places.leave(info)
 
     def knows_any(self, uids: Sequence[str]) -> bool:
         """Whether one of some pods, by their UIDs, is in the queue, in flight or nominated."""
@@ -391,7 +419,7 @@ class SchedulingQueue:
                     return []
             others = [info for info in self._places.units.waiting(first.unit) if not info.gating_plugin]
             for place, infos in groupby(others, self._places.take):
-                self._in_flight.take(list(infos), place, self._places.infos)
+                self._in_flight.take(list(infos), place, {})
             return sorted([first, *others], key=group_order)
 
     def pop_batch(self, limit: int) -> list[QueuedPodInfo]:
@@ -458,12 +486,12 @@ class SchedulingQueue:
         """
         with self._lock:
             for info in infos:
-                place = self._in_flight.place(info.uid)
+                place = self._in_flight.place(info)
                 if place is None:
                     raise MoorageError(f"Pod {info.pod.key} is not in flight")
                 info.attempts -= 1
                 self._places.put(info, place)
-                self._in_flight.done(info.uid)
+                self._in_flight.finish([info])
             self._wake()
 
     def done(self, *uids: str) -> None:
@@ -476,6 +504,17 @@ class SchedulingQueue:
         """
         with self._lock:
             self._in_flight.done(*uids)
+
+    def finish(self, infos: list[QueuedPodInfo]) -> None:
+        """End the attempts of popped pods.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+            Those that are not in flight are ignored.
+        """
+        with self._lock:
+            self._in_flight.finish(infos)
 
     def save(self) -> object:
         """Return the state of all pods, for `undo`."""
@@ -618,70 +657,10 @@ class SchedulingQueue:
             listeners = self._listening(event)
             if not (listeners or self._in_flight.has_listeners) or not self.hints.is_registered(event):
                 return
-            moves = self._possible_moves(listeners, event, old, new)
+            moves = possible_moves(self._places, self.hints, listeners, event, old, new)
             if check is not None:
                 moves = [move for move in moves if check(move[1].pod)]
             self._sweep(moves, event, old, new)
-
-    def _possible_moves(
-        self, listeners: Listeners, event: ClusterEvent, old: Any, new: Any
-    ) -> list[PossibleMove]:
-        """Return the unschedulable pods that an event may move, in the order in which they entered.
-
-        Pods that only events about their own group can move are found by the group, as each such event
-        concerns only a few of many such pods.
-        """
-        places = self._places
-        moves: list[PossibleMove] = []
-        for rejected, means in listeners:
-            if means.is_about_group:
-                continue
-            if means.of_class:
-                for alike in places.unschedulable.by_class(rejected, means.indexes, old, new):
-                    self._add_moves_of_class(moves, alike, means.questions, old, new)
-            else:
-                pods = places.unschedulable.by_pod(rejected, means.indexes, old, new)
-                moves += [(info.order, info, None) for info in pods]
-        if places.units.members:
-            moves += [(info.order, info, None) for info in self._affected_of_group(event, new)]
-        return sorted(moves, key=itemgetter(0)) if len(moves) > 1 else moves
-
-    def _add_moves_of_class(
-        self,
-        moves: list[PossibleMove],
-        alike: dict[str, QueuedPodInfo],
-        questions: tuple[Question, ...] | None,
-        old: Any,
-        new: Any,
-    ) -> None:
-        """Add the pods of one class and one rejection that an event may move. The hints are called for one of
-        them, and for the pod that the event is about; for each if they fail."""
-        about: set[str] = set()
-        for one in (old, new):
-            if one is not None and (uid := one.metadata.uid) in alike and uid not in about:
-                about.add(uid)
-                moves.append((alike[uid].order, alike[uid], None))
-        hints, failures = self.hints, self.hints.failures
-        for first in alike.values():
-            if not about or first.uid not in about:
-                strategy = hints.ask(questions, first, old, new)
-                break
-        else:
-            return
-        if strategy is not Strategy.SKIP:
-            has_failed = hints.failures != failures
-            for uid, info in alike.items():
-                if uid not in about:
-                    moves.append((info.order, info, None if has_failed and info is not first else strategy))
-
-    def _affected_of_group(self, event: ClusterEvent, new: Any) -> list[QueuedPodInfo]:
-        """Return the unschedulable pods of the group of an event's new object that only such events move."""
-        meaning = self.hints.meaning
-        return [
-            info
-            for info in self._places.rejected_beside(new)
-            if (means := meaning(rejection_of(info), event)).may_move and means.is_about_group
-        ]
 
     def regroup(self, keys: Iterable[UnitKey]) -> None:
         """Find the groups of waiting pods anew; see `Units.regroup`."""
@@ -796,5 +775,5 @@ class SchedulingQueue:
         """Close the queue: threads in `pop` return, and every attempt ends."""
         with self._lock:
             self._closed = True
-            self._in_flight.done(*[info.uid for info in self._in_flight])
+            self._in_flight.finish(list(self._in_flight))
             self._changed.notify_all()

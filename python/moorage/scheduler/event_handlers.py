@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from moorage._core.decide.reported_pods import (
     add_reported,
     confirm_reported,
     evictions,
+    knows_any,
     new_pods,
     preemptions,
 )
@@ -401,9 +403,11 @@ class PodHandler:
         with self.cache.lock:
             bound = confirm_reported(self.cache.state, notices)
         if bound:
-            self._leave(*[notice.old for notice in bound])
-            self.queue.move_all_for_each(ASSIGNED_POD_ADD, (notice.new for notice in bound))
-        return len(bound)
+            self.queue.delete_cached(notices, bound, partial(knows_any, self.cache.state))
+            for notice in islice(notices, bound) if self.others else ():
+                self.others.pop(notice.old.key, None)
+            self.queue.move_all_for_each(ASSIGNED_POD_ADD, (one.new for one in islice(notices, bound)))
+        return bound
 
     def _on_pods_bound_by_others(self, notices: Iterable[Notice[Pod]]) -> int:
         """Move the leading waiting pods that other schedulers have bound to the cache, unless one of them may
@@ -611,7 +615,7 @@ class PodHandler:
         """
         queue, info = self.queue, one.info
         queue.set_time(one.now)
-        if queue.in_flight_pod(info.uid) is info:
+        if queue.is_in_flight(info):
             give_back(queue, info, self.current, one.rejectors, one.failure.nominating)
 
     def _leave(self, *pods: Pod) -> None:

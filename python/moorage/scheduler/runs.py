@@ -14,10 +14,9 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.bulk_operations import terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage._core.services.in_flight import pods_of, uids_of
+from moorage._core.services.in_flight import keys_of, pods_of
 from moorage.framework import NominatingInfo
 from moorage.framework.plugin.group_index import is_composite
 from moorage.objects import AnyGroup, Pod, UnitKey
@@ -116,7 +115,7 @@ class Run:
         gated = [info.pod for info in queue.inactive() if info.gating_plugin]
         for pod in (*gated, *scheduler.pods.others.values()):
             self.result.skipped[pod.key] = scheduler.not_ours(pod)
-        return self.result.end_run()
+        return self.result.end_run(self._placed.may_repeat)
 
     def _drop_deleted(self) -> None:
         """Drop the pods from the result that controllers have deleted since they were tried: rollouts do."""
@@ -291,7 +290,7 @@ class Run:
         held = nominator.nominated_keys(pods_of(infos)) if of_unit or self._failed_groups else set()
         tried = self._attempt_units(infos) if of_unit else self._attempt_pods(infos)
         if tried < len(infos):
-            self.queue.put_back(*[one for one in infos[tried:] if self.queue.in_flight_pod(one.uid) is one])
+            self.queue.put_back(*[one for one in infos[tried:] if self.queue.is_in_flight(one)])
         if self._evicts:
             self.scheduler.sync()
             self._retry_groups()
@@ -371,7 +370,7 @@ class Run:
         """
         if self.metrics is not None:
             self.metrics.failed(infos, failures)
-        self._note_failures(keys_of(pods_of(infos)), infos, failures)
+        self._note_failures(keys_of(infos), infos, failures)
 
     def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
         """Receive the events of an eviction, and return whether the next pods of the batch can be tried as if
@@ -403,8 +402,8 @@ class Run:
             refused = plugin.bind_claims([(info.pod, one) for _, info, one in pods])
             for at, status in refused.items():
                 info = pods[at][1]
-                if self.result.placements.pop(info.pod.key, None):
-                    self._placed.remove(info.pod.key)
+                if self.result.placements.pop(info.key, None):
+                    self._placed.remove(info.key)
                     self.refuse(info, status.message())
         self.result.seconds += time.perf_counter() - began
 
@@ -440,17 +439,16 @@ class Run:
         self.result.seconds += seconds
         if self.metrics is not None:
             self.metrics.tried(len(tried), seconds)
-        placed = [at for at in tried if at not in failures] if failures else tried
+        placed, names = result.placed_of(infos, pods.start, end)
         if placed:
-            all_placed = len(placed) == len(infos)
-            self._assumed(infos if all_placed else [infos[at] for at in placed], result.nodes_of(placed))
+            self._assumed(placed, names)
         if claiming:
-            at_node = {at: infos[at] for at in placed if at in claiming}
+            at_node = {at: infos[at] for at in tried if at in claiming and at not in failures}
             nodes = dict(zip(at_node, result.nodes_of(at_node), strict=True))
             claimed = engine.profile.claims_plugin.take_devices(claiming, nodes)
             self._claimed += [(engine, infos[at], claimed[at]) for at in nodes]
         if len(placed) < len(tried):
-            self._fail(engine, batch, infos, [at for at in tried if at in failures], failures)
+            self._fail(engine, batch, infos, result.unplaced(pods.start, end), failures)
         if end < pods.stop and not self._evicts and batch.route(end) & CLAIMS:
             if self._claimed:
                 self._write_claims()
@@ -567,7 +565,7 @@ class Run:
             self.metrics.tried(batch.begin(placed) - batch.begin(first), seconds)
         return placed
 
-    def _units_placed(self, infos: Sequence[QueuedPodInfo], batch: GroupBatch, first: int, end: int) -> None:
+    def _units_placed(self, infos: list[QueuedPodInfo], batch: GroupBatch, first: int, end: int) -> None:
         """Record groups whose pods were all placed."""
         scheduler, pods = self.scheduler, range(batch.begin(first), batch.begin(end))
         self._assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
@@ -673,19 +671,18 @@ class Run:
             if not self.scheduler.is_waiting(pod):  # deleted meanwhile: what it held is free for good
                 self._retry_groups()
 
-    def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
-        """Record the nodes of pods, by ``namespace/name``, that are assumed or bound."""
-        self.result.placements.update(zip(keys, nodes, strict=True))
-        for key in keys if self.result.unschedulable else ():
+    def _note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        """Record the nodes of pods that are assumed or bound."""
+        self.result.note_placed(infos, nodes)
+        for key in keys_of(infos) if self.result.unschedulable else ():
             self.result.unschedulable.pop(key, None)
 
-    def _assumed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
+    def _assumed(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         """Record pods that were placed, and are to be bound together."""
-        keys = keys_of(pods_of(infos))
         if self.metrics is not None:
             self._count_placed(self.metrics, infos)
-        self._note_placements(keys, nodes)
-        self._placed.add(keys, infos)
+        self._note_placements(infos, nodes)
+        self._placed.add(infos, nodes)
 
     def _count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
         """Count pods that were placed, and are to be bound together."""
@@ -693,24 +690,24 @@ class Run:
 
     def _bound(self, pod: Pod, node: str) -> None:
         """Record a pod that was placed and bound by itself."""
-        self._note_placements([pod.key], [node])
-        info = self.queue.in_flight_pod(pod.metadata.uid) if self.metrics is not None else None
+        info = self.queue.in_flight_pod(pod.metadata.uid)
+        self._note_placements([info or QueuedPodInfo(pod)], [node])
         if self.metrics is not None and info is not None:
             self.metrics.scheduled([info])
         self.queue.done(pod.metadata.uid)
-        self._has_bound = True
+        self._has_bound = self._placed.may_repeat = True
 
     def _failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
         """Record the failures of pods, and return the pods to the queue."""
         self.note_failed(infos, failures)
         scheduler, queue, at = self.scheduler, self.queue, 0
-        latest = scheduler.pods.indexer.get_many(keys_of(pods_of(infos)))
+        latest = scheduler.pods.indexer.get_many(keys_of(infos))
         rejectors = [failure.rejectors for failure in failures]
         while at < len(infos):
             at = queue.add_rejected(infos, latest, rejectors, at)
             if at < len(infos):
                 info, failure = infos[at], failures[at]
-                if queue.in_flight_pod(info.uid) is info:
+                if queue.is_in_flight(info):
                     give_back(queue, info, scheduler.pods.current, failure.rejectors, failure.nominating)
                 at += 1
             if scheduler.bindings.freed:
@@ -737,7 +734,7 @@ class Run:
         """Record the evictions of pods, by ``namespace/name``."""
         self._evictions += 1
         self.result.evicted.update(evicted)
-        for key in evicted if self.result.placements else ():
+        for key in evicted if self.result.has_placed else ():
             self.result.placements.pop(key, None)
 
     # ---- binding -------------------------------------------------------------------------------------------
@@ -751,38 +748,35 @@ class Run:
         if not (self._placed or self._has_bound):
             return
         scheduler, client, self._has_bound = self.scheduler, self.scheduler.client, False
-        keys, infos, _ = self._take_placed()
-        nodes = list(map(self.result.placements.__getitem__, keys))
-        if not (isinstance(client, ObjectStore) and self._bind_together(client, keys, infos, nodes)):
-            for key, info, node in zip(keys, infos, nodes, strict=True):
+        infos, nodes, _ = self._take_placed()
+        if not (isinstance(client, ObjectStore) and self._bind_together(client, infos, nodes)):
+            for info, node in zip(infos, nodes, strict=True):
                 try:
                     client.bind(info.pod, node)
                     self.queue.done(info.pod.metadata.uid)
                 except ApiError as error:
-                    del self.result.placements[key]
+                    del self.result.placements[info.key]
                     self.refuse(info, str(error))
         scheduler.sync()
         scheduler.context.volume_classes.follow()
         self._retry_groups()
 
-    def _take_placed(self) -> tuple[list[str], list[QueuedPodInfo], list[QueuedPodInfo]]:
+    def _take_placed(self) -> tuple[list[QueuedPodInfo], list[str], list[QueuedPodInfo]]:
         """Take the pods to bind; see `PlacedPods.take`. The attempts of those that others have deleted or
         bound end."""
-        keys, infos, ended = self._placed.take(self.result.placements)
+        infos, nodes, ended = self._placed.take(self.result)
         for info in ended:
-            self.result.placements.pop(info.pod.key, None)
+            self.result.placements.pop(info.key, None)
             self.queue.done(info.uid)
-        return keys, infos, ended
+        return infos, nodes, ended
 
-    def _bind_together(
-        self, store: ObjectStore, keys: list[str], infos: list[QueuedPodInfo], nodes: list[str]
-    ) -> bool:
+    def _bind_together(self, store: ObjectStore, infos: list[QueuedPodInfo], nodes: list[str]) -> bool:
         """Bind the placed pods in one write; return False, and bind none, if one of them cannot be bound."""
         try:
-            store.bind_many(pods_of(infos), nodes, keys)
+            store.bind_many(pods_of(infos), nodes, keys_of(infos))
         except ApiError:  # another client has bound it
             return False
-        self.queue.done(*uids_of(infos))
+        self.queue.finish(infos)
         return True
 
     def refuse(self, info: QueuedPodInfo, error: str) -> None:

@@ -101,11 +101,11 @@ class LiveRun(Run):
         if self._claimed:
             self._write_claims()
         self._has_bound = False
-        keys, infos, ended = self._take_placed()
+        infos, _, ended = self._take_placed()
         for info in ended:
             self.metrics.forget(info.uid)
-        for key, info in zip(keys, infos, strict=True):
-            node = self.result.placements.pop(key)
+        for info in infos:
+            node = self.result.placements.pop(info.key)
             sent = self._pool.submit(self._send, info.pod, node, self._profile(info))
             self._sent[sent] = info, node
             sent.add_done_callback(lambda _: self._wake())

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import pod
 
-from moorage._core.base.indexed_objects import IndexedObjects
-from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent, keys_of, of_dependents
+from moorage._core.base.indexed_objects import IndexedObjects, of_dependents
+from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent, keys_of
 from moorage.objects import Pod
 from moorage.objects.model.meta import Condition, OwnerReference, with_condition
 from moorage.objects.model.pod import Volume

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod, port
 
+from moorage._core.decide.batch_rows import LedgerSink, Placements
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
-from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch
+from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound

@@ -20,10 +20,11 @@ from tests.core.make import node, pinned, pod, port
 from tests.core.twins.cycle_twin import Manifest
 
 from moorage import Cluster, Scheduler
+from moorage._core.decide.batch_rows import LedgerSink, Placements, Sink
 from moorage._core.decide.decider import TieBreak, count_verdicts
 from moorage._core.decide.placer import Placer
 from moorage._core.decide.plan import Plan
-from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch, Sink
+from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.state.pod_spec import bound
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.node import Taint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,16 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 
-from moorage._core.decide.pod_batch import (
-    AlikeRoutes,
-    BoundSink,
-    LedgerSink,
-    Placements,
-    PodBatch,
-    Route,
-    Routes,
-    Sink,
-)
+from moorage._core.decide.batch_rows import BoundSink, LedgerSink, Placements, Sink
+from moorage._core.decide.pod_batch import AlikeRoutes, PodBatch, Route, Routes
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.errors import CacheError
@@ -323,8 +316,65 @@ def test_placed_and_unplaced_pods() -> None:
         with pytest.raises(IndexError, match="there is no"):
             out.nodes_of([at])
     for first, end in ((0, 5), (-1, 2), (3, 2)):
-        with pytest.raises(IndexError, match="there are no pods"):
-            out.unplaced(first, end)
+        for ask in (out.unplaced, out.placed, lambda *pods: out.placed_of("pqrs", *pods)):
+            with pytest.raises(IndexError, match="there are no pods"):
+                ask(first, end)
+
+
+def test_what_belongs_to_placed_pods() -> None:
+    out, entries = placed(over("a", "b"), 1, -1, 0), ["p", "q", "r"]
+    assert out.placed_of(entries, 0, 3) == (["p", "r"], ["b", "a"])
+    assert out.placed_of(entries, 1, 2) == ([], [])
+    out = placed(over("a", "b"), 1, 0)
+    assert out.placed_of(entries[:2], 0, 2) == (["p", "q"], ["b", "a"])
+    assert out.placed_of(entries, 0, 2) == (["p", "q"], ["b", "a"])
+    assert out.placed_of("pq", 0, 2) == (["p", "q"], ["b", "a"])
+    every = ["p", "q"]
+    assert out.placed_of(every, 0, 2)[0] is every
+    with pytest.raises(IndexError, match="there is no row 7"):
+        placed(over("a"), 7).placed_of(every, 0, 1)
+
+
+def test_rows_of_nodes_by_their_names() -> None:
+    out = placed(over("a", "b"), -1, -1, 1)
+    out.place_on(["b", "gone"])
+    assert out.rows.tolist() == [1, -1, 1]
+    out.place_on(["a"])
+    assert out.rows.tolist() == [0, -1, 1]
+    with pytest.raises(IndexError, match="there are no pods 0 to 4 among 3"):
+        out.place_on(["a"] * 4)
+
+
+PARTS = st.fixed_dictionaries(
+    {
+        "namespace": st.sampled_from(["default", "other"]),
+        "labels": st.sampled_from([{}, {"app": "a"}, {"app": "b"}]),
+        "annotations": st.sampled_from([{}, {"godel.bytedance.com/pod-group-name": "g"}]),
+        "deletion_timestamp": st.sampled_from([None, "2026-01-01T00:00:00Z"]),
+        "spec": st.sampled_from(
+            [pod("p").spec, pod("p", requests={"cpu": 1}).spec, pod("p", volumes=(CLAIM,)).spec]
+        ),
+        "status": st.sampled_from([PodStatus(), PodStatus(nominated_node_name="n1")]),
+        "copies": st.booleans(),
+    }
+)
+
+
+@given(st.lists(PARTS, max_size=8))
+def test_pods_that_share_objects_are_read_as_others(parts: list[dict[str, Any]]) -> None:
+    state, pods = ClusterState(), list[Pod]()
+    for at, one in enumerate(parts):
+        meta = {name: one[name] for name in ("namespace", "labels", "annotations", "deletion_timestamp")}
+        if one["copies"]:
+            meta |= {"labels": {**meta["labels"]}, "annotations": {**meta["annotations"]}}
+        base = pod(f"p{at}")
+        pods.append(
+            replace(base, metadata=replace(base.metadata, **meta), spec=one["spec"], status=one["status"])
+        )
+    batch = PodBatch(state, pods)
+    for at, one in enumerate(pods):
+        alone = PodBatch(state, [one])
+        assert (batch.target(at), batch.route(at)) == (alone.target(0), alone.route(0))
 
 
 def test_names_of_rows_that_are_not_there() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.make import node, pod
 
-from moorage._core.decide.pod_batch import Placements
+from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage.objects import Cluster
 from moorage.scheduler import Scheduler

@@ -340,6 +340,11 @@ class InFlightMachine(RuleBasedStateMachine):
         self.twin: list[Any] = []  # pods and events in their order
         self.saved: Any = None
         self.numbers = count()
+        self.looks_up = False  # pods are looked up by UID now and then
+
+    @rule()
+    def look_up(self) -> None:
+        self.looks_up = not self.looks_up
 
     def pods(self) -> list[QueuedPodInfo]:
         return [one for one in self.twin if isinstance(one, QueuedPodInfo)]
@@ -348,7 +353,9 @@ class InFlightMachine(RuleBasedStateMachine):
     def take(self, number: int) -> None:
         infos = [entry(f"p{next(self.numbers)}") for _ in range(number)]
         waiting = {info.pod.metadata.uid: info for info in infos}
-        again = [entry(info.pod.name) for info in self.pods()[:1]]
+        again = [entry(info.pod.name) for info in self.pods()[:1]] if number < 3 else []
+        if again:
+            self.flying.note_addition()
         assert self.flying.take([*infos, *again], Place.BACKOFF, waiting) == again
         assert not waiting
         assert all(info.attempts == 1 and info.place is None for info in infos + again)
@@ -361,11 +368,17 @@ class InFlightMachine(RuleBasedStateMachine):
         if self.pods():  # nobody else waits for events
             self.twin.append(number)
 
-    @rule(at=st.lists(st.integers(0, 9), max_size=3))
-    def done(self, at: list[int]) -> None:
+    @rule(at=st.lists(st.integers(0, 9), max_size=3), by_entry=st.booleans(), all_pods=st.booleans())
+    def done(self, at: list[int], by_entry: bool, all_pods: bool) -> None:
+        at = list(range(len(self.pods()))) if all_pods else at
         pods = self.pods()
         ended = {pods[index].pod.metadata.uid for index in at if index < len(pods)}
-        self.flying.done(*ended, "unknown")
+        if by_entry:
+            gone = entry("gone")
+            self.flying.finish([pods[index] for index in at if index < len(pods)] + [gone])
+            assert not self.flying.has(gone)
+        else:
+            self.flying.done(*ended, "unknown")
         self.twin = [
             one
             for one in self.twin
@@ -402,12 +415,16 @@ class InFlightMachine(RuleBasedStateMachine):
         assert [new for _, _, new in self.flying.events] == [one for one in self.twin if isinstance(one, int)]
         for info in pods:
             uid = info.pod.metadata.uid
-            assert uid in self.flying
-            assert self.flying.get(uid) is info
-            assert self.flying.place(uid) is Place.BACKOFF
+            assert self.flying.has(info)
+            if self.looks_up:
+                assert uid in self.flying
+                assert self.flying.get(uid) is info
+            assert self.flying.place(info) is Place.BACKOFF
             since = [one for one in self.twin[self.twin.index(info) :] if isinstance(one, int)]
-            assert [new for _, _, new in self.flying.since_pop(uid)] == since
-        assert self.flying.get("unknown") is self.flying.place("unknown") is None
+            if self.looks_up:
+                assert [new for _, _, new in self.flying.since_pop(uid)] == since
+        if self.looks_up:
+            assert self.flying.get("unknown") is self.flying.place(entry("unknown")) is None
 
 
 TestInFlightMachine = InFlightMachine.TestCase

@@ -112,7 +112,8 @@ def follow_attempts(scheduler: Followed) -> None:
     """Have the twin of the queue do the same as the queue, and decide by itself what becomes of a pod that
     failed."""
     queue, twin, entries = scheduler.queue, scheduler.followed, dict[str, Entry]()
-    activate, pop, put_back, done = queue.activate, queue.pop, queue.put_back, queue.done
+    activate, pop, put_back = queue.activate, queue.pop, queue.put_back
+    done, finish = queue.done, queue.finish
 
     def follow_activate(pods: Iterable[Pod]) -> None:
         listed = list(pods)
@@ -142,9 +143,14 @@ def follow_attempts(scheduler: Followed) -> None:
             twin.queue.done(uid)
         done(*uids)
 
+    def follow_finish(infos: list[QueuedPodInfo]) -> None:
+        for info in infos:
+            twin.queue.done(info.uid)
+        finish(infos)
+
     followed: Any = queue
     followed.activate, followed.pop, followed.pop_batch = follow_activate, follow_pop, follow_batch
-    followed.put_back, followed.done = follow_put_back, follow_done
+    followed.put_back, followed.done, followed.finish = follow_put_back, follow_done, follow_finish
     follow_failures(queue, twin, entries)
 
 

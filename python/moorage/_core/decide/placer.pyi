@@ -4,9 +4,10 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.decide.batch_rows import Placements, Sink
 from moorage._core.decide.decider import Decider, TieBreak
 from moorage._core.decide.plan import Plan
-from moorage._core.decide.pod_batch import Placements, PodBatch, Sink
+from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.decide.search import Search
 from moorage._core.state.cluster_state import ClusterState
 

@@ -3,7 +3,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.pod_batch import Placements, PodBatch
+from moorage._core.decide.batch_rows import Placements
+from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.decide.search import Search
 
 class ScoredNodes:

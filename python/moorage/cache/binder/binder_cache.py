@@ -13,8 +13,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.placer import Placer
-from moorage._core.decide.pod_batch import Placements
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.cluster_cache import ClusterCache
 from moorage.cache.snapshot import CacheDump

@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage._core.base.indexed_objects import new_states
+from moorage._core.base.indexed_objects import new_states, of_dependents
 from moorage._core.base.selectors import find_intolerable_taint
-from moorage._core.base.watch_events import Notice, WatchEvent, of_dependents
+from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage.cache import SchedulerCache
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.meta import Object, OwnerReference

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from itertools import chain
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +14,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import keys_of
-from moorage._core.decide.pod_batch import Placements
+from moorage._core.decide.batch_rows import Placements
 from moorage._core.preempt.bound_pods import held_of, nodes_of
+from moorage._core.services.in_flight import keys_of as keys_of_entries
 from moorage.framework.plugin.interface import Code, NominatingInfo, Status
 from moorage.objects import AnyGroup, Pod
 from moorage.plugins.gang_scheduling import GangScheduling
+from moorage.queue import QueuedPodInfo
 from moorage.tables import Table, Tabular
 
 from .diagnosis import Diagnosis, Rejectors
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +357,11 @@ def evictions_of(preemptions: Iterable[tuple[Pod | AnyGroup, str, Sequence[Pod]]
     return evicted
 
 
+def in_one(parts: list[list[T]]) -> list[T]:
+    """Return lists, of which there is mostly one, as one list; it is not to be changed."""
+    return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
+
+
 class ScheduleResult(Placements, Tabular):
     """The pods of one call or run, with their nodes and failures. The key of a pod is its ``namespace/name``.
 
@@ -371,6 +381,7 @@ class ScheduleResult(Placements, Tabular):
     """
 
     seconds = 0.0
+    _has_ended = False  # whether `end_run` has been called
 
     @property
     def failure(self) -> Failure | None:
@@ -380,11 +391,14 @@ class ScheduleResult(Placements, Tabular):
     @cached_property
     def keys(self) -> list[str]:
         """The key of each pod."""
+        if self._has_ended:
+            return [*self.placements, *self.unschedulable]
         return [self._key(at) for at in range(len(self))]
 
     def _key(self, at: int) -> str:
         """Return the key of the pod at an index of the result."""
-        if at < len(self) and "keys" in self.__dict__:  # the failed pod of a template is behind the end
+        # The failed pod of a template is behind the end.
+        if self._has_ended or (at < len(self) and "keys" in self.__dict__):
             return self.keys[at]
         assert self.batch is not None
         return self.batch.pod(at).key
@@ -392,7 +406,54 @@ class ScheduleResult(Placements, Tabular):
     @cached_property
     def placements(self) -> dict[str, str]:
         """Key of each placed pod to its node."""
+        if self._noted:
+            found: dict[str, str] = {}
+            for infos, nodes in self._noted:
+                found.update(zip(keys_of_entries(infos), nodes, strict=True))
+            self._noted = []
+            return found
         return {key: node for key, node in zip(self.keys, self.nodes, strict=True) if node is not None}
+
+    @cached_property
+    def _noted(self) -> list[tuple[list[QueuedPodInfo], list[str]]]:
+        """Pods that a run has placed, with their nodes, while nobody has read `placements`."""
+        return []
+
+    def note_placed(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        """Record pods that a run has placed, for `placements`.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+        nodes : list of str
+            The name of the node of each. Neither list changes any more.
+        """
+        if "placements" in self.__dict__:
+            self.placements.update(zip(keys_of_entries(infos), nodes, strict=True))
+        elif infos:
+            self._noted.append((infos, nodes))
+
+    @property
+    def has_placed(self) -> bool:
+        """Whether `placements` of a run has pods."""
+        return bool(self._noted or self.__dict__.get("placements"))
+
+    def are_placed(self, infos: Sequence[QueuedPodInfo]) -> bool:
+        """Whether `placements` still has all of some pods that a run has placed.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+        """
+        placements = self.__dict__.get("placements")
+        return placements is None or all(map(placements.__contains__, keys_of_entries(infos)))
+
+    def clear_run(self) -> None:
+        """Drop what a run has recorded of pods, besides those that wait on Permit or are being bound."""
+        self._noted = []
+        self.__dict__.pop("placements", None)
+        for pods in (self.unschedulable, self.evicted, self.skipped):
+            pods.clear()
 
     @cached_property
     def unschedulable(self) -> dict[str, Failure]:
@@ -476,21 +537,28 @@ class ScheduleResult(Placements, Tabular):
             self.failures[placed] = failure
         self.note_names()
 
-    def end_run(self) -> Self:
+    def end_run(self, may_repeat: bool = True) -> Self:
         """Fill rows and failures from `placements` and `unschedulable` at the end of a run.
+
+        Parameters
+        ----------
+        may_repeat : bool, optional
+            Whether two of the pods that were placed may have had one key, the first one having been deleted.
 
         Returns
         -------
         ScheduleResult
             This result.
         """
-        placed, find = len(self.placements), self.state.table.find_row
-        self.keys = [*self.placements, *self.unschedulable]
-        self.resize(len(self.keys))
-        found = {node: find(node) for node in set(self.placements.values())}
-        rows = {node: -1 if row is None else row for node, row in found.items()}
-        self.rows[:placed] = [rows[node] for node in self.placements.values()]
+        if may_repeat or not self._noted:
+            nodes = list(self.placements.values())
+        else:
+            nodes = in_one([names for _, names in self._noted])
+        self._has_ended = True
+        self.__dict__.pop("keys", None)
+        self.resize(len(nodes) + len(self.unschedulable))
+        self.place_on(nodes)
         self.failures.clear()
-        self.failures.update(enumerate(self.unschedulable.values(), placed))
+        self.failures.update(enumerate(self.unschedulable.values(), len(nodes)))
         self.note_names()
         return self

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from moorage._core.decide.pod_batch import PodBatch, Sink
+from moorage._core.decide.batch_rows import Sink
+from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import Transaction
 from moorage.framework import NominatingInfo, PermitPlugin, Placement, PlacementGeneratePlugin

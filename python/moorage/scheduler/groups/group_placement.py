@@ -12,8 +12,9 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.decide.batch_rows import Sink
 from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.pod_batch import PodBatch, Sink
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.framework import Assignments, Placement, PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.runtime.placements import make_placements, placements_to_find
 from moorage.objects import PodGroup

@@ -18,8 +18,9 @@ from typing import NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.decide.batch_rows import Sink
 from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.pod_batch import PodBatch, Sink
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.framework import Assignments, FrameworkHandle, Placement, PlacementScorePlugin
 from moorage.framework.plugin.group_index import GroupTree
 from moorage.framework.runtime.placements import make_placements, placements_to_find

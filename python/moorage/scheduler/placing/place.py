@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Route, Sink
+from moorage._core.decide.batch_rows import LedgerSink, Sink
+from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.runtime import Target
 from moorage.scheduler.cycle.diagnosis import Diagnosis

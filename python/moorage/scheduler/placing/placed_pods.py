@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-
 from moorage.queue import QueuedPodInfo
+from moorage.scheduler.cycle.results import ScheduleResult, in_one
 from moorage.scheduler.event_handlers import PodHandler
 
 
@@ -18,36 +17,47 @@ class PlacedPods:
 
     Attributes
     ----------
-    keys : list of str
-        ``namespace/name`` of each pod.
     infos : list of QueuedPodInfo
+    nodes : list of str
+        The name of the node of each pod.
+    may_repeat : bool
+        Whether pods were placed after others were bound, which may have had their names.
     """
 
     def __init__(self, pods: PodHandler) -> None:
         self._pods = pods
+        self.may_repeat = self._was_taken = False
         self.clear()
 
     def clear(self) -> None:
         """Drop all pods."""
-        self.keys: list[str] = []
-        self.infos: list[QueuedPodInfo] = []
+        self._parts: list[tuple[list[QueuedPodInfo], list[str]]] = []
         self._seen = 0  # `changes` of the informers' copy of the pods when the first of these was placed
 
     def __len__(self) -> int:
-        return len(self.infos)
+        return sum([len(infos) for infos, _ in self._parts])
 
-    def add(self, keys: Sequence[str], infos: Sequence[QueuedPodInfo]) -> None:
+    @property
+    def infos(self) -> list[QueuedPodInfo]:
+        return in_one([infos for infos, _ in self._parts])
+
+    @property
+    def nodes(self) -> list[str]:
+        return in_one([nodes for _, nodes in self._parts])
+
+    def add(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         """Append pods that were placed.
 
         Parameters
         ----------
-        keys : sequence of str
-        infos : sequence of QueuedPodInfo
+        infos : list of QueuedPodInfo
+        nodes : list of str
+            Neither list changes any more.
         """
-        if not self.infos:
+        if not self._parts:
             self._seen = self._pods.indexer.changes
-        self.keys += keys
-        self.infos += infos
+        if infos:
+            self._parts.append((infos, nodes))
 
     def remove(self, key: str) -> None:
         """Remove a pod that is no longer placed.
@@ -56,38 +66,39 @@ class PlacedPods:
         ----------
         key : str
         """
-        kept = [at for at, other in enumerate(self.keys) if other != key]
-        self.keys, self.infos = [self.keys[at] for at in kept], [self.infos[at] for at in kept]
+        kept = [one for one in zip(self.infos, self.nodes, strict=True) if one[0].key != key]
+        self._parts = [([info for info, _ in kept], [node for _, node in kept])] if kept else []
 
     @property
     def may_have_changed(self) -> bool:
         """Whether informers have reported changes of pods since the first of these was placed."""
         return self._seen != self._pods.indexer.changes
 
-    def take(self, placements: Container[str]) -> tuple[list[str], list[QueuedPodInfo], list[QueuedPodInfo]]:
+    def take(self, result: ScheduleResult) -> tuple[list[QueuedPodInfo], list[str], list[QueuedPodInfo]]:
         """Take all pods.
 
         Parameters
         ----------
-        placements : container of str
-            The keys of pods that have a node. Pods that lack one were evicted.
+        result : ScheduleResult
+            Its `placements` lack pods that were evicted.
 
         Returns
         -------
-        keys : list of str
-            Of the pods that can be bound.
         infos : list of QueuedPodInfo
-            These pods.
+            The pods that can be bound.
+        nodes : list of str
+            The node of each.
         ended : list of QueuedPodInfo
             The pods that others have deleted or bound since.
         """
-        keys, infos = self.keys, self.infos
+        infos, nodes = self.infos, self.nodes
+        self.may_repeat, self._was_taken = self.may_repeat or self._was_taken, True
         ended: list[QueuedPodInfo] = []
         if infos and self.may_have_changed:
-            placed = dict(zip(keys, infos, strict=True))  # of pods with one key the last one
-            gone = self._pods.deleted_or_bound(placed)
+            placed = {info.key: info for info in infos}  # of pods with one key the last one
+            gone, placements = self._pods.deleted_or_bound(placed), result.placements
             ended = list(gone.values())
-            keys = [key for key in placed if key in placements and key not in gone]
-            infos = [placed[key] for key in keys]
+            infos = [info for key, info in placed.items() if key in placements and key not in gone]
+            nodes = [placements[info.key] for info in infos]
         self.clear()
-        return keys, infos, ended
+        return infos, nodes, ended

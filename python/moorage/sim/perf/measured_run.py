@@ -13,8 +13,6 @@ from typing import cast
 
 import numpy as np
 
-from moorage._core.base.watch_events import keys_of
-from moorage._core.services.in_flight import pods_of
 from moorage.errors import InputError, NotBuiltError
 from moorage.framework.configuration import ConfigurationError
 from moorage.objects import AnyGroup, Pod
@@ -197,9 +195,9 @@ class MeasuredRun(VirtualRun):
         meter.scheduled(pod_run, placed, began, timer())
         pod_run.state[number : number + placed] = done.rows
         operations.placed += self._runs()[at : at + placed]
-        keys, nodes = keys_of(pods_of(infos[at : at + placed])), cast(list[str], done.nodes)
-        Run._note_placements(self, keys, nodes)  # the states are those of the rows already
-        self._placed.add(keys, infos[at : at + placed])
+        those, nodes = list(infos[at : at + placed]), cast(list[str], done.nodes)
+        Run._note_placements(self, those, nodes)  # the states are those of the rows already
+        self._placed.add(those, nodes)
         if done.failure is None:
             return placed
         # Without evictions for the first pod that failed, nothing has changed for the pods after it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from moorage._core.decide.pod_batch import BoundSink
+from moorage._core.decide.batch_rows import BoundSink
 from moorage.scheduler import ScheduleResult
 from moorage.scheduler.placing.place import APART, LEDGER
 from moorage.scheduler.scheduling_context import VOLUMES

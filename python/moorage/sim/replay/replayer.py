@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage._core.services.in_flight import keys_of
 from moorage.errors import InputError, located
 from moorage.objects import AnyGroup, Node, Object, ObjectMeta, Pod, validate
 from moorage.objects.validate.field_validation import FieldValidation
@@ -509,9 +510,7 @@ class Replayer(VirtualRun):
                 break
             self.attempt(infos)
             self.bind()
-        result = self.result
-        for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
-            part.clear()
+        self.result.clear_run()
         self._idle = self._nothing_waits()
 
     def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
@@ -520,10 +519,10 @@ class Replayer(VirtualRun):
         self._drop()  # before bindings could have them tried again
         return tried
 
-    def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
-        super()._note_placements(keys, nodes)
+    def _note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        super()._note_placements(infos, nodes)
         recorder = self.recorder
-        for key, node in zip(keys, nodes, strict=True):
+        for key, node in zip(keys_of(infos), nodes, strict=True):
             info, pod = self._infos.get(key), recorder.live[key]
             recorder.decide(self.decided(), pod, recorder.node(node), info.attempts if info else 1)
             recorder.pending.pop(key, None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
+from moorage._core.services.in_flight import keys_of
 from moorage.scheduler.runs import ALL, Run
 from moorage.store import ObjectStore
 
@@ -160,16 +161,13 @@ class VirtualRun(Run):
             Whether there were any.
         """
         result, self._counted, self._decisions = self.result, 0, 0
-        result.placements.clear()
-        result.unschedulable.clear()
-        result.evicted.clear()
-        result.skipped.clear()
+        result.clear_run()
         self.resume(self.clock.now)
         infos = self.take(limit)
         tried = self.attempt(infos) if infos else 0
         self.bind()
         self.clock.attempted(tried - self._counted)
-        return bool(infos or result.placements or result.skipped)
+        return bool(infos or result.has_placed or result.skipped)
 
     def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
         operations = self.operations
@@ -188,10 +186,10 @@ class VirtualRun(Run):
             return True
         if self._claimed or placed.may_have_changed or scheduler.controllers is not None:
             return False
-        nodes = [self.result.placements.get(key) for key in placed.keys]  # None: evicted
-        if None in nodes or not isinstance(client, ObjectStore):
+        infos = placed.infos
+        if not (self.result.are_placed(infos) and isinstance(client, ObjectStore)):  # some are evicted
             return False
-        if not self._bind_together(client, placed.keys, placed.infos, cast("list[str]", nodes)):
+        if not self._bind_together(client, infos, placed.nodes):
             return False
         placed.clear()
         return True
@@ -224,10 +222,10 @@ class VirtualRun(Run):
 
     # ---- the pods of operations ----------------------------------------------------------------------------
 
-    def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
+    def _note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         if self.operations is not None:
-            self.operations.note_placements(keys, nodes)
-        super()._note_placements(keys, nodes)
+            self.operations.note_placements(keys_of(infos), nodes)
+        super()._note_placements(infos, nodes)
 
     def _note_failures(
         self, keys: Sequence[str], infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]

@@ -440,9 +440,9 @@ class Indexer(Generic[T]):
         with self.lock:
             self.changes += 1
             try:
-                keys = self._objects.apply(events, tombstone, notices)
+                self._objects.apply(events, tombstone, notices)
                 if self._log is not None:
-                    self._log.extend(keys)
+                    self._log.extend([event.key for event in events])
             except BaseException:
                 self._objects.forget_indexes()
                 if self._log is not None:

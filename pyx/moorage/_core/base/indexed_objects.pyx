@@ -8,12 +8,12 @@ from weakref import ref
 
 cimport cython
 
-from moorage._core.base.fields cimport METADATA, UID, Field, key_of
+from moorage._core.base.fields cimport METADATA, SPEC, UID, VOLUMES, Field, key_of
 from moorage._core.base.watch_events cimport (
     Notice, ObjectMap, WatchEvent, _likeness, _notice, _uid, made,
 )
 
-cdef Field RESOURCE_VERSION = Field("resource_version")
+cdef Field RESOURCE_VERSION = Field("resource_version"), OWNER_REFERENCES = Field("owner_references")
 cdef object ABSENT = object()
 cdef dict EMPTY = {}
 cdef str ADDED = "ADDED"  # the same object in most events
@@ -93,15 +93,13 @@ cdef class OrderedMap:
     cdef int set(self, key, value, list changes, str index, str group) except -1:
         """Set the value of a key; log what was there as a change of a group of an index, unless `changes` is
         None."""
-        if changes is None and self.numbers is None:
-            self.held[key] = value
-            return 0
-        before = self.held.get(key, ABSENT)
-        if changes is not None:
-            changes.append((index, group, key, before, 0))
-        if before is ABSENT and self.numbers is not None:
-            self.numbers[key] = self.next
-            self.next += 1
+        if changes is not None or self.numbers is not None:
+            before = self.held.get(key, ABSENT)
+            if changes is not None:
+                changes.append((index, group, key, before, 0))
+            if before is ABSENT and self.numbers is not None:
+                self.numbers[key] = self.next
+                self.next += 1
         self.held[key] = value
 
     cdef int drop(self, key, list changes, str index, str group) except -1:
@@ -477,30 +475,29 @@ cdef class IndexedObjects:
         cdef WatchEvent event
         cdef Index index
         cdef str key
-        cdef list replaced = [], keys = [], changes = self.log.changes()
+        cdef list replaced = [], changes = self.log.changes()
+        cdef dict objects = self.objects.held
         for event in events:
             key = event.name()
-            held = self.objects.held.get(key)
+            held, new = objects.get(key), event.kept()
             if event.type is ADDED or event.type != "DELETED":
-                notices.append(_notice(held, event.kept()))
-                self.order.set(key, event.kept(), changes, None, None)
+                notices.append(_notice(held, new))
+                self.order.set(key, new, changes, None, None)
             elif held is None or _uid(held) == UID.of(METADATA.of(event.subject())):
-                notices.append(_notice(event.kept(), None))
+                notices.append(_notice(new, None))
                 if held is not None:
                     self.order.drop(key, changes, None, None)
             else:  # an event was lost: handlers are told of the object that they know
                 notices.append(_notice(tombstone(key, made(held)), None))
                 self.order.drop(key, changes, None, None)
             replaced.append(held)
-            keys.append(key)
         for index in self.indexes.values():
             if index.groups is not None:
-                for event, key, held in zip(events, keys, replaced):
+                for event, held in zip(events, replaced):
                     old = _state(held, index.is_lasting)
                     new = None if event.type == "DELETED" else _state(event, index.is_lasting)
                     if old is not new:
-                        self._change(index, key, old, new, changes)
-        return keys
+                        self._change(index, event.name(), old, new, changes)
 
     def put_newer(self, objects, dict assumed not None):
         """Set objects that are newer than those of their keys, up to the first that needs a closer look.
@@ -629,6 +626,50 @@ def new_states(notices, bint only_added=False):
             break
         out.append(notice.new)
     return out
+
+
+def of_dependents(notices):
+    """Select the notices that may concern an owner of a pod or an object that a pod owns.
+
+    Parameters
+    ----------
+    notices : iterable of Notice
+        Of pods.
+
+    Returns
+    -------
+    number : int
+        The number of all notices.
+    selected : list of Notice
+        Of pods that have owners, now or before a change; of deleted pods with volumes, too; tombstones.
+    """
+    cdef Notice notice
+    cdef bint is_selected
+    cdef Py_ssize_t number = 0
+    cdef list selected = []
+    for notice in notices:
+        number += 1
+        if notice._new is None:
+            is_selected = _may_leave_dependents(notice._old)
+        else:
+            new = _likeness(notice._new)
+            is_selected = _has_owners(new) or notice._old is not None and notice._old is not new \
+                and _has_owners(notice._old)
+        if is_selected:
+            selected.append(notice)
+    return number, selected
+
+
+cdef bint _has_owners(object held) except -1:
+    """Whether an object has owners."""
+    held = _likeness(held)
+    return bool(OWNER_REFERENCES.of(METADATA.of(held)))
+
+
+cdef bint _may_leave_dependents(object held) except -1:
+    """Whether a deleted pod has owners or volumes, or is known by a tombstone, which has no metadata."""
+    held = _likeness(held)
+    return not hasattr(held, "metadata") or _has_owners(held) or bool(VOLUMES.of(SPEC.of(held)))
 
 
 cdef class Reader:

@@ -8,20 +8,23 @@ which is called when the object is first read. Maps and notices hold the event i
 import msgspec
 cimport cython
 from cpython.dict cimport PyDict_SetDefault
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
 from moorage._core.base.fields cimport (
-    DELETION_TIMESTAMP, METADATA, NAME, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, VOLUMES, Field, decimal,
-    key_of,
+    DELETION_TIMESTAMP, METADATA, NAME, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, Field, decimal, key_of,
 )
 
 cdef Field SCHEDULING_GATES = Field("scheduling_gates")
 cdef Field CREATION_TIMESTAMP = Field("creation_timestamp"), FINALIZERS = Field("finalizers")
 cdef Field GRACE_PERIOD = Field("deletion_grace_period_seconds"), RESOURCE_VERSION = Field("resource_version")
 cdef Field CONDITIONS = Field("conditions"), TYPE = Field("type"), CONDITION_STATUS = Field("status")
-cdef Field OWNER_REFERENCES = Field("owner_references"), NOMINATED_NODE_NAME = Field("nominated_node_name")
+cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
 
 replace = msgspec.structs.replace
+
+cdef extern from "Python.h":
+    PyObject* PyDict_GetItemWithError(dict items, object key) except? NULL
 
 
 cdef str _key_of(object held):
@@ -311,10 +314,13 @@ cdef class ObjectMap:
 
     cdef object find(self, key):
         """Return the object of a key, or None."""
-        held = self.held.get(key)
-        if type(held) is WatchEvent:
-            held = self.held[key] = (<WatchEvent>held).read()
-        return held
+        cdef PyObject* found = PyDict_GetItemWithError(self.held, key)
+        if found == NULL:
+            return None
+        if type(<object>found) is WatchEvent:
+            held = self.held[key] = (<WatchEvent>found).read()
+            return held
+        return <object>found
 
     def get(self, key):
         """Return the object of a key, or None.
@@ -509,21 +515,27 @@ cdef class ObjectMap:
         Raises
         ------
         ValueError
-            There are more pods than nodes or keys, or fewer; some pods have been bound.
+            There are more pods than nodes or keys, or fewer; no pod has been bound.
         """
         cdef WatchEvent event
-        cdef Py_ssize_t done = 0
-        for pod, node, key in zip(pods, nodes, keys, strict=True):
+        cdef Py_ssize_t at
+        cdef list listed = list(pods) if type(pods) is not list else pods
+        cdef list names = list(nodes) if type(nodes) is not list else nodes
+        cdef list known = list(keys) if type(keys) is not list else keys
+        cdef str key
+        if not len(listed) == len(names) == len(known):
+            raise ValueError("one of the lists of pods, nodes and keys is shorter")
+        for at in range(len(listed)):
+            key, node = known[at], names[at]
             current = self.find(key)
-            if not node or current is None or not _can_be_bound(pod, current):
-                break
-            event = _deferred("MODIFIED", current, version + done, make, node)
+            if not node or current is None or not _can_be_bound(listed[at], current):
+                return at
+            event = _deferred("MODIFIED", current, version + at, make, node)
             event.is_binding = True
             event._key = key
             events.append(event)
             self.held[key] = event
-            done += 1
-        return done
+        return len(listed)
 
     def set_condition(self, objects, condition, make, int64_t version, list events not None, str stays=""):
         """Set a condition of objects where that changes it. No interrupt comes between two changes.
@@ -700,48 +712,6 @@ cdef tuple _conditions(object held, str kind):
     return CONDITIONS.of(STATUS.of(made(held)))
 
 
-def of_dependents(notices):
-    """Select the notices that may concern an owner of a pod or an object that a pod owns.
-
-    Parameters
-    ----------
-    notices : iterable of Notice
-        Of pods.
-
-    Returns
-    -------
-    number : int
-        The number of all notices.
-    selected : list of Notice
-        Of pods that have owners, now or before a change; of deleted pods with volumes, too; tombstones.
-    """
-    cdef Notice notice
-    cdef bint is_selected
-    cdef Py_ssize_t number = 0
-    cdef list selected = []
-    for notice in notices:
-        number += 1
-        if notice._new is None:
-            is_selected = _may_leave_dependents(notice._old)
-        else:
-            is_selected = _has_owners(notice._new) or notice._old is not None and _has_owners(notice._old)
-        if is_selected:
-            selected.append(notice)
-    return number, selected
-
-
-cdef bint _has_owners(object held) except -1:
-    """Whether an object has owners."""
-    held = _likeness(held)
-    return bool(OWNER_REFERENCES.of(METADATA.of(held)))
-
-
-cdef bint _may_leave_dependents(object held) except -1:
-    """Whether a deleted pod has owners or volumes, or is known by a tombstone, which has no metadata."""
-    held = _likeness(held)
-    return not hasattr(held, "metadata") or _has_owners(held) or bool(VOLUMES.of(SPEC.of(held)))
-
-
 cdef bint _changes(tuple conditions, condition, str stays="") except -1:
     """Whether a condition would change, besides its transition time if its status stays. One with the status
     `stays` does not."""
@@ -787,7 +757,11 @@ cdef Notice _notice(object old, object new):
 
 cdef bint _can_be_bound(object pod, object current) except -1:
     """Whether a request to bind `pod` is valid for the stored pod."""
-    meta, spec, uid = METADATA.of(current), SPEC.of(current), UID.of(METADATA.of(pod))
-    if uid and uid != UID.of(meta) or DELETION_TIMESTAMP.of(meta) is not None:
+    meta, spec = METADATA.of(current), SPEC.of(current)
+    if pod is not current:
+        uid = UID.of(METADATA.of(pod))
+        if uid and uid != UID.of(meta):
+            return False
+    if DELETION_TIMESTAMP.of(meta) is not None:
         return False
     return not NODE_NAME.of(spec) and not SCHEDULING_GATES.of(spec)

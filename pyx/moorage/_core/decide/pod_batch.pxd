@@ -65,6 +65,7 @@ cdef class PodBatch:
     cdef int32_t alike_of, alike_class, takes_devices  # the class of these pods, and the answer
     cdef frozenset delegated
     cdef bint delegates  # whether pods of the last class ask for such a resource
+    cdef bint reads_volumes  # whether the last pod has volumes, or asks for such a resource
     cdef bint is_cut  # whether it ends before the last of the pods
     cdef Replicas replicas  # the pods of a template; None: `pods` has them
     cdef PodSpan only  # the memory of a single run
@@ -79,22 +80,3 @@ cdef class PodBatch:
     cdef int32_t until_one_of(self, dict uids, int32_t first, int32_t end) except -1
     cdef int32_t span_at(self, int32_t at) noexcept nogil
     cdef PodSpan* _span(self, int32_t at) except NULL
-
-
-cdef class Placements:
-    cdef Py_ssize_t n
-    cdef int32_t* data  # [pod] row or -1; points to `own` until `rows` is read, then to the array
-    cdef int32_t* own
-    cdef int32_t* symbols  # [pod] symbol of the node's name; NULL before `note_names`
-    cdef object array
-    cdef readonly ClusterState state
-    cdef readonly PodBatch batch
-    cdef readonly dict failures
-
-    cdef list _which(self, Py_ssize_t first, Py_ssize_t end, bint have_node)
-    cpdef int resize(self, Py_ssize_t n) except -1
-    cpdef int note_names(self) except -1
-
-
-cdef class Sink:
-    cpdef int enter(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1

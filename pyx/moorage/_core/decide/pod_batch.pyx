@@ -1,24 +1,33 @@
-"""PodBatch: pods in scheduling order, compiled for the core.
-
-`Placements` has the rows where they are placed, and a `Sink` receives the placed pods.
-"""
+"""PodBatch: pods in scheduling order, compiled for the core."""
 
 from itertools import islice
 
-import numpy as np
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.object cimport PyObject
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from moorage._core.base cimport (
     ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, Field,
     Journal,
 )
-from moorage._core.state cimport ADDED, ASSUMED, PodState, Shape, replicas_of, split_uid, uses_volumes
+from moorage._core.state cimport Shape, replicas_of, split_uid, uses_volumes
 
 END = -2  # what `class_with_volumes` returns for the pod before which a batch ends
 
+cdef enum:
+    MEMORY = 64       # of pods that a batch remembers while it is read
+    SPEC_BYTES = 64   # about the size of a PodSpec, or less
+
 cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name"), LABELS = Field("labels")
+cdef Field OWNER_REFERENCES = Field("owner_references")
+
+cdef struct Read:  # what the span of a pod depends on: its spec (NULL: no pod), status, labels (None without)
+    PyObject* spec
+    PyObject* status
+    PyObject* labels
+    PyObject* owners
+    PyObject* namespace
+    PodSpan span
 
 
 cdef int count_pods(ClusterState state, int32_t pod_class, int32_t row, int32_t n) except -1:
@@ -48,7 +57,8 @@ cdef class Routes:
         self.key = INT32_MIN
 
     cdef int32_t of(self, pod, const PodSpan* span) except? -1:
-        """The bits of a pod. `span` has its target and the bits that were read of the pod itself."""
+        """The bits of the class of a pod. `span` has its target and the bits that were read of the pod
+        itself."""
         cdef int32_t key = ~span.pod_class if span.route & VOLUMES else span.pod_class
         if key != self.key:  # most pods have the class of the previous one
             bits = self.known.get(key)
@@ -56,7 +66,7 @@ cdef class Routes:
                 target = span.pod_class, span.node_name, span.pinned
                 bits = self.known[key] = self.of_class(pod, target, bool(span.route & VOLUMES))
             self.key, self.bits = key, bits
-        return self.bits if self.of_pod is None else self.bits | self.of_pod(pod)
+        return self.bits
 
 
 cdef class AlikeRoutes:
@@ -183,6 +193,8 @@ cdef class PodBatch:
         cdef PodSpan span
         out.replicas = replicas_of(template, first, n)
         _fill(out, &span, template, -1)
+        if routes is not None and routes.of_pod is not None:
+            span.route |= <int32_t>routes.of_pod(template)
         span.end = n
         if n:
             _append(out, &span)
@@ -425,12 +437,27 @@ cdef int _read(PodBatch batch, pods, Py_ssize_t first) except -1:
     cdef PodSpan span
     cdef PodSpan* last = NULL
     cdef int32_t known = -1
+    cdef Read[MEMORY] memory  # of pods that have been read; `pods` keeps the objects alive
+    cdef Read* read
+    cdef bint remembers = type(pods) is list or type(pods) is tuple
+    cdef object of_pod = None if batch.routes is None else batch.routes.of_pod
     memset(&span, 0, sizeof(PodSpan))
+    memset(memory, 0, sizeof(memory))
     if first > 0:  # a run of the pods before, which nobody asks for
         span.end, span.pod_class = <int32_t>first, -1
         last = _append(batch, &span)
     for pod in islice(pods, first, None):
-        known = _fill(batch, &span, pod, known)
+        read = _place_of(memory, pod)
+        if _is_alike(read, pod):
+            span.pod_class, span.route = read.span.pod_class, read.span.route
+            span.node_name, span.pinned = read.span.node_name, read.span.pinned
+        else:
+            batch.reads_volumes = False
+            known = _fill(batch, &span, pod, known)
+            if remembers and not batch.reads_volumes:
+                _remember(read, pod, &span)
+        if of_pod is not None:
+            span.route |= <int32_t>of_pod(pod)
         if batch.is_cut:
             break
         span.end += 1
@@ -439,6 +466,41 @@ cdef int _read(PodBatch batch, pods, Py_ssize_t first) except -1:
             last.end = span.end
         else:
             last = _append(batch, &span)
+
+
+cdef inline Read* _place_of(Read* memory, object pod) except NULL:
+    """Where a pod is remembered."""
+    cdef object spec = SPEC.of(pod)
+    return memory + (<size_t><PyObject*>spec // SPEC_BYTES) % MEMORY
+
+
+cdef int _remember(Read* read, object pod, const PodSpan* span) except -1:
+    """Remember a pod whose span depends on no annotations, deletion or claims of its own."""
+    cdef object spec = SPEC.of(pod), status = STATUS.of(pod), meta = METADATA.of(pod)
+    cdef object labels = LABELS.of(meta) or None, owners = OWNER_REFERENCES.of(meta)
+    cdef object namespace = NAMESPACE.of(meta)
+    read.spec = NULL
+    if not ANNOTATIONS.of(meta) and DELETION_TIMESTAMP.of(meta) is None:
+        read.spec, read.status = <PyObject*>spec, <PyObject*>status
+        read.labels, read.owners = <PyObject*>labels, <PyObject*>owners
+        read.namespace, read.span = <PyObject*>namespace, span[0]
+    return 0
+
+
+cdef inline bint _is_alike(const Read* read, object pod) except -1:
+    """Whether a pod has the very objects of a pod that was read, so that its span is the same."""
+    cdef object spec = SPEC.of(pod), status = STATUS.of(pod), meta, part
+    if read.spec != <PyObject*>spec or read.status != <PyObject*>status:
+        return False
+    meta = METADATA.of(pod)
+    part = OWNER_REFERENCES.of(meta)
+    if read.owners != <PyObject*>part or ANNOTATIONS.of(meta) or DELETION_TIMESTAMP.of(meta) is not None:
+        return False
+    part = LABELS.of(meta)
+    if read.labels != <PyObject*>part and (part or read.labels != <PyObject*>None):
+        return False
+    part = NAMESPACE.of(meta)
+    return read.namespace == <PyObject*>part or part == <object>read.namespace
 
 
 cdef int32_t _fill(PodBatch batch, PodSpan* out, object pod, int32_t known) except -1:
@@ -469,6 +531,7 @@ cdef int32_t _fill(PodBatch batch, PodSpan* out, object pod, int32_t known) exce
 
 cdef int _fill_volumes(PodBatch batch, PodSpan* out, object pod) except -1:
     """Fill the class and the route of a pod with volumes."""
+    batch.reads_volumes = True
     cdef int32_t pod_class = -1
     cdef int takes_devices = 0
     cdef list shared = None
@@ -521,279 +584,3 @@ cdef PodSpan* _append(PodBatch batch, const PodSpan* span) except NULL:
     batch.spans[batch.n_spans] = span[0]
     batch.n_spans += 1
     return &batch.spans[batch.n_spans - 1]
-
-
-cdef class Placements:
-    """The rows where the pods of a batch were placed.
-
-    Parameters
-    ----------
-    state : ClusterState
-    n : int
-        The number of pods. At first none is placed.
-    batch : PodBatch, optional
-        The pods.
-
-    Attributes
-    ----------
-    failures : dict of int to object
-        Why pods are unschedulable, by the index of the pod. Filled by callers.
-    """
-
-    def __cinit__(self, ClusterState state not None, Py_ssize_t n, PodBatch batch=None):
-        self.state, self.batch = state, batch
-        self.failures = {}
-        self.resize(n)
-
-    def __dealloc__(self):
-        _free(self)
-
-    cpdef int resize(self, Py_ssize_t n) except -1:
-        """Change the number of pods, and mark all as not placed.
-
-        Parameters
-        ----------
-        n : int
-            The number of pods.
-
-        Raises
-        ------
-        ValueError
-            `n` is negative.
-        """
-        if n < 0:
-            raise ValueError(f"{n} pods")
-        _free(self)
-        self.array, self.n = None, 0
-        self.own = self.data = <int32_t*>PyMem_Malloc((n + 1) * sizeof(int32_t))
-        if self.own == NULL:
-            raise MemoryError
-        self.n = n
-        memset(self.data, -1, n * sizeof(int32_t))
-        return 0
-
-    def __len__(self):
-        return self.n
-
-    @property
-    def rows(self):
-        """The row of each pod in the node table, -1 if it is not placed: a (pods,) int32 array."""
-        cdef int32_t[::1] view
-        if self.array is None:
-            array = np.empty(self.n + 1, dtype=np.int32)
-            view = array
-            memcpy(&view[0], self.data, self.n * sizeof(int32_t))
-            self.array, self.data = array[:self.n], &view[0]
-            PyMem_Free(self.own)
-            self.own = NULL
-        return self.array
-
-    def truncate(self, Py_ssize_t n):
-        """Drop all pods after the first `n`.
-
-        Parameters
-        ----------
-        n : int
-            The number of pods to keep. A larger number than there are changes nothing.
-        """
-        self.n = min(self.n, max(<Py_ssize_t>0, n))
-        if self.array is not None:
-            self.array = self.array[:self.n]
-
-    cpdef int note_names(self) except -1:
-        """Record the present node names of the rows, since a row may be reused for another node later.
-
-        Raises
-        ------
-        IndexError
-            A row is not in the node table.
-        """
-        cdef Py_ssize_t at
-        cdef const int32_t* names = <int32_t*>self.state.table.name.data
-        if self.symbols == NULL:
-            self.symbols = <int32_t*>PyMem_Malloc((self.n + 1) * sizeof(int32_t))
-            if self.symbols == NULL:
-                raise MemoryError
-        for at in range(self.n):
-            if self.data[at] >= self.state.table.used:
-                self.state.table.check_row(self.data[at])
-            self.symbols[at] = names[self.data[at]] if self.data[at] >= 0 else 0
-
-    def nodes_of(self, placed):
-        """Return the present names of the nodes of some placed pods.
-
-        Parameters
-        ----------
-        placed : iterable of int
-            Indexes of pods that have a node.
-
-        Returns
-        -------
-        list of str
-
-        Raises
-        ------
-        IndexError
-            There is no such pod, or it has no node.
-        """
-        cdef Py_ssize_t at
-        cdef list names = self.state.symbols.names, out = []
-        cdef const int32_t* symbols = <int32_t*>self.state.table.name.data
-        for at in placed:
-            if not 0 <= at < self.n:
-                raise IndexError(f"there is no pod {at} among {self.n}")
-            self.state.table.check_row(self.data[at])
-            out.append(names[symbols[self.data[at]]])
-        return out
-
-    def unplaced(self, Py_ssize_t first, Py_ssize_t end):
-        """Return the indexes of the pods without a node from `first` up to, but not including, `end`.
-
-        Parameters
-        ----------
-        first, end : int
-            The index of the first pod, and the index after the last.
-
-        Returns
-        -------
-        list of int
-
-        Raises
-        ------
-        IndexError
-            There are no such pods.
-        """
-        return self._which(first, end, False)
-
-    def placed(self, Py_ssize_t first, Py_ssize_t end):
-        """Return the indexes of the pods with a node from `first` up to, but not including, `end`.
-
-        Parameters
-        ----------
-        first, end : int
-            The index of the first pod, and the index after the last.
-
-        Returns
-        -------
-        list of int
-
-        Raises
-        ------
-        IndexError
-            There are no such pods.
-        """
-        return self._which(first, end, True)
-
-    cdef list _which(self, Py_ssize_t first, Py_ssize_t end, bint have_node):
-        """The indexes of the pods with or without a node; IndexError where there are no such pods."""
-        cdef Py_ssize_t at
-        if not 0 <= first <= end <= self.n:
-            raise IndexError(f"there are no pods {first} to {end} among {self.n}")
-        return [at for at in range(first, end) if (self.data[at] >= 0) == have_node]
-
-    @property
-    def nodes(self):
-        """The name of the node of each pod, None if it is not placed: a list of str or None."""
-        cdef Py_ssize_t at
-        cdef list names = self.state.symbols.names
-        if self.symbols == NULL:
-            self.note_names()
-        return [names[self.symbols[at]] for at in range(self.n)]
-
-
-cdef void _free(Placements placements) noexcept:
-    """Free the memory of the object. The garbage collector may have cleared `array` before."""
-    PyMem_Free(placements.own)
-    PyMem_Free(placements.symbols)
-    placements.own = placements.symbols = placements.data = NULL
-
-
-cdef class Sink:
-    """Receives the pods that `Placer.place` has placed. This base class ignores them."""
-
-    cpdef int enter(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
-        """Receive pods that have been tried. The placed ones are counted on their rows already.
-
-        Parameters
-        ----------
-        batch : PodBatch
-            The pods.
-        out : Placements
-            Their rows, -1 for pods that are not placed.
-        first, end : int
-            The index of the first pod, and the index after the last.
-        """
-        return 0
-
-
-cdef class LedgerSink(Sink):
-    """Enters placed pods in the ledger as assumed. Replicas of a template get no objects."""
-
-    cpdef int enter(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
-        """Enter the placed pods from `first` to `end` in the ledger.
-
-        Parameters
-        ----------
-        batch, out, first, end
-            As in `Sink.enter`.
-
-        Raises
-        ------
-        IndexError
-            There are no such pods, or a row is not in the node table.
-        """
-        if batch.replicas is not None:
-            return _enter_replicas(batch, out, first, end)
-        return _enter(batch, out, first, end, ASSUMED)
-
-
-cdef class BoundSink(Sink):
-    """Enters placed pods in the ledger as added, as if their bindings had been reported at once."""
-
-    cpdef int enter(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
-        """Enter the placed pods from `first` to `end` in the ledger.
-
-        Parameters
-        ----------
-        batch, out, first, end
-            As in `Sink.enter`. The pods have objects, which get the node when the cache returns them.
-
-        Raises
-        ------
-        IndexError
-            There are no such pods with objects, or a row is not in the node table.
-        """
-        return _enter(batch, out, first, end, ADDED)
-
-
-cdef int _enter(PodBatch batch, Placements out, int32_t first, int32_t end, PodState pod_state) except -1:
-    """Enter placed pods that have objects in the ledger."""
-    cdef int32_t at, each, pod_class
-    cdef ClusterState state = batch.state
-    cdef const int32_t* rows = out.data
-    if not 0 <= first <= end <= min(<Py_ssize_t>len(batch.pods), out.n):
-        raise IndexError(f"there are no pods {first} to {end} with a row")
-    for at in range(first, end):
-        if rows[at] >= 0:
-            state.table.check_row(rows[at])
-    each = batch.span_at(first)
-    for at in range(first, end):
-        while batch.spans[each].end <= at:
-            each += 1
-        if rows[at] >= 0:
-            pod_class = batch.spans[each].pod_class
-            if batch.spans[each].route & CLAIMS:
-                pod_class = state.classes.intern(batch.pods[at])
-            state.ledger.insert(batch.pods[at], pod_class, rows[at], pod_state)
-
-
-cdef int _enter_replicas(PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
-    """Enter the replicas up to the first that is not placed: those after it are not placed either."""
-    cdef int32_t placed = first
-    if not 0 <= first <= end <= min(<Py_ssize_t>len(batch), out.n):
-        raise IndexError(f"there are no pods {first} to {end} with a row")
-    while placed < end and out.data[placed] >= 0:
-        placed += 1
-    if placed > first:
-        batch.state.assume_template(batch.spans[0].pod_class, batch.replicas.template,
-                                    batch.replicas.first + first, out.rows[first:placed])

@@ -60,12 +60,11 @@ def confirm_reported(ClusterState state not None, notices):
 
     Returns
     -------
-    list of Notice
-        The notices of these pods.
+    int
+        The number of these pods.
     """
-    cdef list out = []
     cdef Notice notice
-    cdef int32_t number = -1
+    cdef int32_t number = -1, count = 0
     for notice in notices:
         if not _reports_binding(notice):
             break
@@ -73,8 +72,22 @@ def confirm_reported(ClusterState state not None, notices):
         if number < 0 or state.ledger.state_of(number) != ASSUMED:
             break
         _confirm_assumed(state, number, notice._new)
-        out.append(notice)
-    return out
+        count += 1
+    return count
+
+
+def knows_any(ClusterState state not None, uids):
+    """Whether one of some UIDs is that of a pod in the cache.
+
+    Parameters
+    ----------
+    state : ClusterState
+    uids : iterable of str
+    """
+    for uid in uids:
+        if state.ledger.find(uid) >= 0:
+            return True
+    return False
 
 
 def confirm_bindings(ClusterState state not None, notices):

@@ -4,7 +4,8 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from moorage._core.csrc cimport MR_PRESENT, mr_verdicts
-from moorage._core.decide.pod_batch cimport Placements, PodBatch, PodSpan, count_pods
+from moorage._core.decide.batch_rows cimport Placements
+from moorage._core.decide.pod_batch cimport PodBatch, PodSpan, count_pods
 from moorage._core.decide.search cimport Search
 from moorage._core.state cimport NodeTable
 

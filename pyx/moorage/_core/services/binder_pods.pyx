@@ -14,7 +14,8 @@ from moorage._core.services.binder_store cimport BinderStore, uid_of
 from moorage._core.base cimport (
     ANNOTATIONS, DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID, Deadline, Deadlines,
 )
-from moorage._core.decide.pod_batch cimport Placements, PodBatch
+from moorage._core.decide.batch_rows cimport Placements
+from moorage._core.decide.pod_batch cimport PodBatch
 from moorage._core.csrc cimport MR_PRESENT
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, FREE, INFINITY, ClusterState, Ledger, Totals, prefetch,

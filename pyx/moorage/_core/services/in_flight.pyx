@@ -10,12 +10,14 @@ from libc.stdint cimport int64_t
 from moorage._core.base cimport STATUS, Field, Notice
 from moorage._core.services.backoff_queue cimport BackoffQueue
 from moorage._core.services.entrance cimport Entrance, GroupedPods
-from moorage._core.services.queued_pods cimport QueuedPodInfo
+from moorage._core.services.queued_pods cimport QueuedPodInfo, key_of
 from moorage._core.services.unschedulable_pods cimport UnschedulablePods, microseconds
-from moorage._core.services.queued_pods import Place, copies_of
+from moorage._core.services.queued_pods import Place
 
 cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
 cdef object UNSCHEDULABLE = Place.UNSCHEDULABLE, BACKOFF = Place.BACKOFF
+cdef enum:
+    SPARE = 32  # so many empty seats stay
 
 
 cdef class Numbers:
@@ -62,9 +64,12 @@ cdef int _enter_place(
 
 
 cdef class InFlight:
-    """Pods in flight by UID, in the order in which they were popped, and the events since the first pop.
+    """Pods in flight, in the order in which they were popped, and the events since the first pop.
 
     Upstream has one list of pods and events; here each pod has the number of events before its pop.
+
+    Most pods are popped and leave together, and are known by their entries. They are looked up by UID, once
+    somebody asks for one.
 
     Attributes
     ----------
@@ -72,7 +77,10 @@ cdef class InFlight:
         Whether no events are recorded (see `moorage.queue.hold`).
     """
 
-    cdef dict pods
+    cdef list seats         # the pods in the order of their pops; None where an attempt has ended
+    cdef Py_ssize_t n       # the number of pods
+    cdef dict known         # the pods by UID; None until one is looked up
+    cdef bint may_repeat    # whether a waiting pod may have the UID of one in flight
     cdef list log           # (event, old object, new object) or (event, notice), from `first` on
     cdef Py_ssize_t first
     cdef int64_t dropped    # number of events before `log`: no pod in flight needs them
@@ -80,16 +88,27 @@ cdef class InFlight:
     cdef public bint is_held
 
     def __cinit__(self):
-        self.pods, self.log, self.before = {}, [], {}
+        self.seats, self.log, self.before = [], [], {}
 
     def __len__(self):
-        return len(self.pods)
+        return self.n
 
     def __contains__(self, uid):
-        return uid in self.pods
+        return self.n > 0 and uid in self.by_uid()
 
     def __iter__(self):
-        return iter(list(self.pods.values()))
+        return iter(self.listed())
+
+    cdef list listed(self):
+        """Return the pods in their order."""
+        return [info for info in self.seats if info is not None]
+
+    cdef dict by_uid(self):
+        """Return the pods by UID, in their order."""
+        cdef QueuedPodInfo info
+        if self.known is None:
+            self.known = {info.uid: info for info in self.listed()}
+        return self.known
 
     def get(self, str uid):
         """Return the pod in flight of a UID, or None.
@@ -103,12 +122,25 @@ cdef class InFlight:
         -------
         QueuedPodInfo or None
         """
-        return self.pods.get(uid)
+        return self.by_uid().get(uid) if self.n else None
+
+    def has(self, QueuedPodInfo info not None):
+        """Whether an entry of the queue is in flight.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
+        return _has(self, info)
 
     @property
     def has_listeners(self):
         """Whether there are pods for which events are recorded."""
-        return bool(self.pods) and not self.is_held
+        return self.n > 0 and not self.is_held
+
+    def note_addition(self):
+        """Note that a pod is added to the queue, which may have the UID of one in flight."""
+        self.may_repeat = self.n > 0
 
     def interrupt(self, *uids):
         """Return all pods if they are held and one of some pods is among them; they are held no longer.
@@ -123,10 +155,10 @@ cdef class InFlight:
         list of QueuedPodInfo
             Otherwise empty.
         """
-        if not self.is_held or self.pods.keys().isdisjoint(uids):
+        if not self.is_held or self.by_uid().keys().isdisjoint(uids):
             return []
         self.is_held = False
-        return list(self.pods.values())
+        return self.listed()
 
     @property
     def has_events(self):
@@ -159,7 +191,7 @@ cdef class InFlight:
         place : Place
             The place they were popped from.
         waiting : dict of str to QueuedPodInfo
-            All waiting pods by UID, from which they are removed.
+            All waiting pods by UID, from which they are removed; empty if they have been.
 
         Returns
         -------
@@ -168,20 +200,22 @@ cdef class InFlight:
         """
         cdef QueuedPodInfo info
         cdef int64_t cursor = self.dropped + len(self.log)
-        cdef int64_t n = 0
+        cdef Py_ssize_t before = self.n
         cdef list discarded = []
+        cdef dict known = self.by_uid() if self.may_repeat or self.known is not None else None
+        _leave_waiting(infos, waiting)
         for info in infos:
-            uid = info.uid
-            waiting.pop(uid, None)
             info.place = None
             info.attempts += 1
-            if uid in self.pods:
-                discarded.append(info)
-                continue
-            info.cursor, info.origin = cursor, place
-            self.pods[uid] = info
-            n += 1
-        self._count(cursor, n)
+            if known is not None:
+                if info.uid in known:
+                    discarded.append(info)
+                    continue
+                known[info.uid] = info
+            info.cursor, info.origin, info.seat = cursor, place, len(self.seats)
+            self.seats.append(info)
+            self.n += 1
+        self._count(cursor, self.n - before)
         return discarded
 
     cdef int _count(self, int64_t cursor, int64_t more) except -1:
@@ -195,7 +229,7 @@ cdef class InFlight:
 
     def save(self):
         """Return pods and events, for `undo`."""
-        pods = [(uid, info, (<QueuedPodInfo>info).__copy__()) for uid, info in self.pods.items()]
+        pods = [(info, (<QueuedPodInfo>info).__copy__()) for info in self.listed()]
         return pods, self.events, self.dropped + self.first
 
     def undo(self, saved):
@@ -208,9 +242,9 @@ cdef class InFlight:
         """
         pods, events, self.dropped = saved
         self.log, self.first = list(events), 0
-        for _, info, then in pods:
+        for info, then in pods:
             (<QueuedPodInfo?>info).assign(then)
-        self._set({uid: info for uid, info, _ in pods})
+        self._set([info for info, _ in pods])
 
     def copy_from(self, InFlight other not None):
         """Take copies of the pods of another log, and its events.
@@ -220,14 +254,23 @@ cdef class InFlight:
         other : InFlight
         """
         self.log, self.first, self.dropped = other.events, 0, other.dropped + other.first
-        self._set(copies_of(other.pods))
+        self._set([(<QueuedPodInfo>info).__copy__() for info in other.listed()])
 
-    cdef int _set(self, dict pods) except -1:
+    cdef int _set(self, list infos) except -1:
         """Replace the pods."""
         cdef QueuedPodInfo info
-        self.pods, self.before = pods, {}
-        for info in pods.values():
+        self._seat(infos)
+        self.known, self.before, self.may_repeat = None, {}, self.n > 0
+        for info in infos:
             self._count(info.cursor, 1)
+        return 0
+
+    cdef int _seat(self, list infos) except -1:
+        """Number the pods, which are in their order."""
+        cdef Py_ssize_t at
+        for at in range(len(infos)):
+            (<QueuedPodInfo?>infos[at]).seat = at
+        self.seats, self.n = infos, len(infos)
         return 0
 
     def rebuild(self, waiting):
@@ -239,10 +282,10 @@ cdef class InFlight:
             The UIDs of the pods that wait.
         """
         cdef QueuedPodInfo info
-        pods = {uid: info for uid, info in self.pods.items() if uid not in waiting}
-        for info in pods.values():
+        cdef list infos = [info for info in self.listed() if (<QueuedPodInfo>info).uid not in waiting]
+        for info in infos:
             info.cursor = self.dropped + self.first
-        self._set(pods)
+        self._set(infos)
 
     def observe(self, event, old, new):
         """Record an event for the pods in flight, if there are any and they are not held.
@@ -253,7 +296,7 @@ cdef class InFlight:
         old, new : object or None
             The object of the event before and after it.
         """
-        if self.pods and not self.is_held:
+        if self.n and not self.is_held:
             self.log.append((event, old, new))
 
     def observe_run(self, event, notices):
@@ -273,7 +316,7 @@ cdef class InFlight:
         """
         cdef Notice notice
         cdef Py_ssize_t n = 0
-        cdef bint records = event is not None and self.pods and not self.is_held, adds
+        cdef bint records = event is not None and self.n > 0 and not self.is_held, adds
         for notice in notices:
             if n == 0:
                 adds = notice.is_addition
@@ -301,7 +344,7 @@ cdef class InFlight:
         cdef Notice change, deletion
         cdef bint deletes
         cdef list unchanged = None, log = self.log
-        if not self.pods or self.is_held:
+        if not self.n or self.is_held:
             return
         deletes = is_registered(deleted)
         for change, deletion in evictions:
@@ -329,43 +372,61 @@ cdef class InFlight:
         -------
         list of Observed
         """
-        cdef QueuedPodInfo info = self.pods[uid]
+        cdef QueuedPodInfo info = self.by_uid()[uid]
         return self._from(<Py_ssize_t>(info.cursor - self.dropped))
 
-    def place(self, str uid not None):
-        """Return the place that the pod of a UID was popped from; None if it is not in flight.
+    def place(self, QueuedPodInfo info not None):
+        """Return the place that a pod was popped from; None if it is not in flight.
 
         Parameters
         ----------
-        uid : str
-            UID of a pod.
+        info : QueuedPodInfo
 
         Returns
         -------
         Place or None
         """
-        info = self.pods.get(uid)
-        return None if info is None else (<QueuedPodInfo>info).origin
+        return info.origin if _has(self, info) else None
 
     def done(self, *uids):
         """End the attempts of pods by their UIDs, and drop the events that no other pod needs.
 
         UIDs that are not in flight are ignored.
         """
+        self.finish([self.get(uid) for uid in uids] if self.n else [])
+
+    def finish(self, list infos not None):
+        """End the attempts of pods by their entries; see `done`.
+
+        Parameters
+        ----------
+        infos : list of (QueuedPodInfo or None)
+            Those that are not in flight are ignored.
+        """
         cdef int64_t cursor = -1, n = 0
-        for uid in uids:
-            info = self.pods.pop(uid, None)
-            if info is None:
+        cdef QueuedPodInfo info
+        for info in infos:
+            if info is None or not _has(self, info):
                 continue
-            if (<QueuedPodInfo>info).cursor != cursor:
+            if info.cursor != cursor:
                 if n:
                     self._count(cursor, -n)
-                cursor, n = (<QueuedPodInfo>info).cursor, 0
+                cursor, n = info.cursor, 0
+            _leave(self, info)
             n += 1
         if n:
             self._count(cursor, -n)
+        self._tidy()
         if len(self.log) > self.first:
             self._drop()
+
+    cdef int _tidy(self) except -1:
+        """Drop the seats that are empty, once they outnumber the pods."""
+        if len(self.seats) > 2 * self.n + SPARE or not self.n:
+            self._seat(self.listed())
+        if not self.n:
+            self.known, self.may_repeat = None, False
+        return 0
 
     def reject(
         self,
@@ -415,14 +476,13 @@ cdef class InFlight:
         cdef QueuedPodInfo info
         cdef int64_t end = self.dropped + len(self.log), n = 0, until
         cdef Py_ssize_t at = first
-        cdef tuple plugins
         cdef double time
         groups, tops = set(), {}
         if first < 0 or not len(infos) == len(latest) == len(rejectors):
             raise ValueError("a state and rejectors of each pod are wanted, and a pod to begin with")
         try:
             while at < len(infos):
-                info, plugins = infos[at], tuple(rejectors[at])
+                info, plugins = infos[at], <tuple>tuple(rejectors[at])
                 if info is None or len(plugins) != 2:
                     raise TypeError("a pod is None, or has other than two sets of rejectors")
                 if info.uid in waiting or not self._is_rejected(info, latest[at], plugins, end):
@@ -436,7 +496,7 @@ cdef class InFlight:
                 info.order = next(numbers)
                 waiting[info.uid] = info
                 _enter_place(info, unschedulable, backoff, grouped, tops)
-                del self.pods[info.uid]
+                _leave(self, info)
                 if info.cursor == end:
                     n += 1
                 else:
@@ -445,6 +505,7 @@ cdef class InFlight:
         finally:
             if n:
                 self._count(end, -n)
+            self._tidy()
             if len(self.log) > self.first:
                 self._drop()
         return at
@@ -492,13 +553,13 @@ cdef class InFlight:
         _note_rejection(info, tuple(plugins), rejected, until)
         next(numbers)
         backoff.enter(info, waiting, next(numbers))
-        self.done(info.uid)
+        self.finish([info])
         return True
 
     cdef bint _is_rejected(self, QueuedPodInfo info, latest, tuple plugins, int64_t end) except -1:
         """Whether plugins rejected a pod that is as it was popped and not nominated, and that no event since
         then concerns; pods of groups need no event."""
-        if self.pods.get(info.uid) is not info or latest is not info.pod:
+        if not _has(self, info) or latest is not info.pod:
             return False
         if info.unit is None and info.cursor != end:
             return False
@@ -520,6 +581,31 @@ cdef class InFlight:
         return 0
 
 
+cdef inline bint _has(InFlight flying, QueuedPodInfo info) noexcept:
+    """Whether an entry of the queue is in flight."""
+    return 0 <= info.seat < len(flying.seats) and flying.seats[info.seat] is info
+
+
+cdef int _leave(InFlight flying, QueuedPodInfo info) except -1:
+    """Remove a pod that is in flight; the caller counts the events that it needs."""
+    flying.seats[info.seat] = None
+    flying.n -= 1
+    if flying.known is not None:
+        del flying.known[info.uid]
+    return 0
+
+
+cdef int _leave_waiting(list infos, dict waiting) except -1:
+    """Remove pods from the waiting ones by UID, unless they have been removed before."""
+    cdef QueuedPodInfo info
+    if len(waiting) == len(infos):  # all pods
+        waiting.clear()
+        return 0
+    for info in infos:
+        waiting.pop(info.uid, None)
+    return 0
+
+
 def pods_of(infos not None):
     """Return the pod of each queue entry.
 
@@ -534,8 +620,8 @@ def pods_of(infos not None):
     return [(<QueuedPodInfo?>info).pod for info in infos]
 
 
-def uids_of(infos not None):
-    """Return the UID of the pod of each queue entry.
+def keys_of(infos not None):
+    """Return the key of each queue entry.
 
     Parameters
     ----------
@@ -544,8 +630,9 @@ def uids_of(infos not None):
     Returns
     -------
     list of str
+        ``namespace/name`` of each pod.
     """
-    return [(<QueuedPodInfo?>info).uid for info in infos]
+    return [key_of(<QueuedPodInfo?>info) for info in infos]
 
 
 def attempts_of(list infos not None):

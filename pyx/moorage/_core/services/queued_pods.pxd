@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t
 cdef class QueuedPodInfo:
     cdef public object pod, place, unit
     cdef readonly object uid
+    cdef str made_key  # None before the first use
     cdef public frozenset unschedulable_plugins, pending_plugins
     cdef public str gating_plugin
     cdef public double timestamp
@@ -13,9 +14,14 @@ cdef class QueuedPodInfo:
     cdef public bint was_flushed
     # In a lane: the index in its list plus `Lane.gone`; -1 in its heap.
     cdef Py_ssize_t slot
-    # In flight: the number of the first event after the pop, and the place that the pod was popped from.
+    # In flight: its index among the pods in flight, the number of the first event after the pop, and the
+    # place that the pod was popped from.
+    cdef Py_ssize_t seat
     cdef int64_t cursor
     cdef object origin
+
+
+cdef str key_of(QueuedPodInfo info)
 
 
 cdef class KeyedHeap:

@@ -6,12 +6,15 @@ kube-scheduler v1.36, framework/types.go and backend/queue/active_queue.go.
 
 from enum import Enum
 from heapq import heapify, heappop, heappush, merge
+from itertools import islice
 
 cimport cython
 from libc.math cimport INFINITY, NAN, isnan
 from libc.stdint cimport int64_t
 
 from moorage._core.base cimport METADATA, SPEC, UID, Field
+from moorage._core.base.fields cimport key_of
+from moorage._core.base.watch_events cimport Notice, _uid as _uid_of
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_COMPACT_ASCII(object text)
@@ -56,8 +59,8 @@ cdef class QueuedPodInfo:
     ----------
     pod : Pod
         Its latest state that the queue knows.
-    uid : str
-        UID of the pod, which stays the same.
+    uid, key : str
+        UID of the pod, and ``namespace/name``, which stay the same.
     timestamp : float
         When the pod entered the queue or last returned to it, in seconds.
     attempts : int
@@ -106,6 +109,11 @@ cdef class QueuedPodInfo:
         _assign(self, other)
 
     @property
+    def key(self):
+        """``namespace/name`` of the pod. It is kept, so that all maps of a run share one string."""
+        return key_of(self)
+
+    @property
     def initial_attempt_timestamp(self):
         """When the pod first entered the active queue, in seconds; None before."""
         return None if isnan(self.first_ready) else self.first_ready
@@ -120,6 +128,13 @@ cdef class QueuedPodInfo:
         if not self.pending_plugins:
             return self.unschedulable_plugins
         return self.unschedulable_plugins | self.pending_plugins
+
+
+cdef str key_of(QueuedPodInfo info):
+    """Return the key of a pod."""
+    if info.made_key is None:
+        info.made_key = key_of(info.pod)
+    return info.made_key
 
 
 cdef inline object _uid(QueuedPodInfo info):
@@ -147,11 +162,36 @@ def entries_of(dict infos not None, pods):
             yield info
 
 
+def reported_entries(dict infos not None, notices, Py_ssize_t number):
+    """Return the queue entries of those of some pods that have one.
+
+    Parameters
+    ----------
+    infos : dict of str to QueuedPodInfo
+        By UID.
+    notices : iterable of Notice
+        Of pods.
+    number : int
+        The number of notices to read, from the first on, which are of changes.
+
+    Returns
+    -------
+    list of QueuedPodInfo
+    """
+    cdef Notice notice
+    cdef list out = []
+    for notice in islice(notices, number) if infos else ():
+        info = infos.get(_uid_of(notice._old))
+        if info is not None:
+            out.append(info)
+    return out
+
+
 cdef int _assign(QueuedPodInfo to, QueuedPodInfo other) except -1:
     """Copy all fields of an entry to another one; neither may be None."""
     if to is None or other is None:
         raise TypeError("a pod is None")
-    to.pod, to.uid, to.unit = other.pod, other.uid, other.unit
+    to.pod, to.uid, to.made_key, to.unit = other.pod, other.uid, other.made_key, other.unit
     to.place, to.origin = other.place, other.origin
     to.unschedulable_plugins, to.pending_plugins = other.unschedulable_plugins, other.pending_plugins
     to.gating_plugin, to.was_flushed = other.gating_plugin, other.was_flushed
@@ -159,7 +199,7 @@ cdef int _assign(QueuedPodInfo to, QueuedPodInfo other) except -1:
     to.attempts, to.order, to.until = other.attempts, other.order, other.until
     to.unschedulable_count = other.unschedulable_count
     to.consecutive_errors_count = other.consecutive_errors_count
-    to.slot, to.cursor = other.slot, other.cursor
+    to.slot, to.seat, to.cursor = other.slot, other.seat, other.cursor
 
 
 def copies_of(dict infos not None):

@@ -12,7 +12,8 @@ cimport cython
 from cpython.ref cimport Py_REFCNT
 
 from moorage._core.base cimport (
-    DELETION_TIMESTAMP, METADATA, SPEC, STATUS, UID, VOLUMES, Deadline, Field, WatchEvent, group_of, made,
+    ANNOTATIONS, DELETION_TIMESTAMP, METADATA, SPEC, STATUS, UID, VOLUMES, Deadline, Field, WatchEvent,
+    group_of, made,
 )
 from moorage._core.csrc cimport MR_NOT_STARTED
 from moorage._core.state.pod_spec cimport uses_volumes
@@ -21,7 +22,7 @@ cdef enum:
     LATER = -1
     READINGS = 3  # of all pods, before lists of the pods of each class are made, which costs about as much
 
-cdef Field START_TIME = Field("start_time")
+cdef Field START_TIME = Field("start_time"), SCHEDULING_GROUP = Field("scheduling_group")
 cdef double NEVER = LATER  # the deadline of a pod that has none
 
 
@@ -290,8 +291,9 @@ cdef class Ledger:
 
     cdef int describe(self, object pod, NewPod* out) except -1:
         """Read what `enter` needs of a pod, besides its class, row and state."""
-        self.templates.note_stray(UID.of(METADATA.of(pod)))
-        out.terminating = DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None
+        meta = METADATA.of(pod)
+        self.templates.note_stray(UID.of(meta))
+        out.terminating = DELETION_TIMESTAMP.of(meta) is not None
         out.group, out.start = _group(self, pod), _start(pod)
 
     cdef int32_t enter(self, object pod, const NewPod* new) except -1:
@@ -633,7 +635,10 @@ cdef int _unlink(Ledger ledger, int32_t number) except -1:
 
 cdef int32_t _group(Ledger ledger, object pod) except -1:
     """Return the symbol of a pod's group, or 0."""
-    cdef tuple key = group_of(pod)
+    cdef tuple key
+    if SCHEDULING_GROUP.of(SPEC.of(pod)) is None and not ANNOTATIONS.of(METADATA.of(pod)):  # as most pods
+        return 0
+    key = group_of(pod)
     return 0 if key is None else ledger.symbols.intern("/".join(key))
 
 

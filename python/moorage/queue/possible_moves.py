@@ -1,0 +1,92 @@
+"""The unschedulable pods that an event may move."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any
+
+from moorage._core.services.queued_pods import QueuedPodInfo
+from moorage._core.services.unschedulable_pods import RejectedPods, rejection_of
+from moorage.framework import ClusterEvent
+
+from .hints import Hints, Meaning, Question
+from .places import Places, Strategy
+
+Listeners = list[tuple[RejectedPods, Meaning]]
+"""Unschedulable pods by rejection, and what an event means for them."""
+PossibleMove = tuple[int, QueuedPodInfo, Strategy | None]
+"""An unschedulable pod after its `order`, and how an event moves it; None where hints are to be called."""
+
+
+def possible_moves(
+    places: Places, hints: Hints, listeners: Listeners, event: ClusterEvent, old: Any, new: Any
+) -> list[PossibleMove]:
+    """Return the unschedulable pods that an event may move, in the order in which they entered.
+
+    Pods that only events about their own group can move are found by the group, as each such event concerns
+    only a few of many such pods.
+
+    Parameters
+    ----------
+    places : Places
+    hints : Hints
+    listeners : list of (RejectedPods, Meaning)
+    event : ClusterEvent
+    old, new : object or None
+        The object of the event before and after it.
+
+    Returns
+    -------
+    list of PossibleMove
+    """
+    moves: list[PossibleMove] = []
+    for rejected, means in listeners:
+        if means.is_about_group:
+            continue
+        if means.of_class:
+            for alike in places.unschedulable.by_class(rejected, means.indexes, old, new):
+                _add_moves_of_class(hints, moves, alike, means.questions, old, new)
+        else:
+            pods = places.unschedulable.by_pod(rejected, means.indexes, old, new)
+            moves += [(info.order, info, None) for info in pods]
+    if places.units.members:
+        moves += [(info.order, info, None) for info in _affected_of_group(places, hints, event, new)]
+    return sorted(moves, key=itemgetter(0)) if len(moves) > 1 else moves
+
+
+def _add_moves_of_class(
+    hints: Hints,
+    moves: list[PossibleMove],
+    alike: dict[str, QueuedPodInfo],
+    questions: tuple[Question, ...] | None,
+    old: Any,
+    new: Any,
+) -> None:
+    """Add the pods of one class and one rejection that an event may move. The hints are called for one of
+    them, and for the pod that the event is about; for each if they fail."""
+    about: set[str] = set()
+    for one in (old, new):
+        if one is not None and (uid := one.metadata.uid) in alike and uid not in about:
+            about.add(uid)
+            moves.append((alike[uid].order, alike[uid], None))
+    failures = hints.failures
+    for first in alike.values():
+        if not about or first.uid not in about:
+            strategy = hints.ask(questions, first, old, new)
+            break
+    else:
+        return
+    if strategy is not Strategy.SKIP:
+        has_failed = hints.failures != failures
+        for uid, info in alike.items():
+            if uid not in about:
+                moves.append((info.order, info, None if has_failed and info is not first else strategy))
+
+
+def _affected_of_group(places: Places, hints: Hints, event: ClusterEvent, new: Any) -> list[QueuedPodInfo]:
+    """Return the unschedulable pods of the group of an event's new object that only such events move."""
+    return [
+        info
+        for info in places.rejected_beside(new)
+        if (means := hints.meaning(rejection_of(info), event)).may_move and means.is_about_group
+    ]

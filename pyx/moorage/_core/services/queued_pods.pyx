@@ -13,7 +13,7 @@ from libc.math cimport INFINITY, NAN, isnan
 from libc.stdint cimport int64_t
 
 from moorage._core.base cimport METADATA, SPEC, UID, Field
-from moorage._core.base.fields cimport key_of
+from moorage._core.base.fields cimport key_of as _key_of
 from moorage._core.base.watch_events cimport Notice, _uid as _uid_of
 
 cdef extern from "Python.h":
@@ -133,7 +133,7 @@ cdef class QueuedPodInfo:
 cdef str key_of(QueuedPodInfo info):
     """Return the key of a pod."""
     if info.made_key is None:
-        info.made_key = key_of(info.pod)
+        info.made_key = _key_of(info.pod)
     return info.made_key
 
 

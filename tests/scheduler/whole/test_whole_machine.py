@@ -396,3 +396,20 @@ TestWholeMachine = WholeMachine.TestCase
 TestWholeMachine.settings = settings(
     deadline=None, max_examples=60, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow]
 )
+
+
+def test_a_placed_pod_that_is_evicted_and_kept_is_in_flight_no_longer() -> None:
+    """Its finalizer keeps it in the store, so it neither gets a node nor is deleted."""
+    nodes = [{"cpu": 2, "pods": 3, "zone": "z1", "tainted": False, "unschedulable": False}] * 3
+    kinds = [("never", "x", 9, 2), ("plain", "x", 0, 1), ("tolerant", "y", 0, 1), ("pinned", "y", 0, 2)]
+    pods = [
+        {"kind": kind, "app": app, "priority": priority, "cpu": cpu, "kept": kind == "tolerant", "on": ""}
+        for kind, app, priority, cpu in [*kinds, ("not by y", "y", 9, 0)]
+    ]
+    pods[3]["on"] = "a"
+    machine = WholeMachine()
+    machine.begin(python=False, nodes=nodes, pods=pods)
+    machine.run_all()
+    assert machine.victims
+    assert not machine.scheduler.queue.in_flight()
+    machine.teardown()

@@ -89,7 +89,7 @@ class PlacedPods:
         nodes : list of str
             The node of each.
         ended : list of QueuedPodInfo
-            The pods that others have deleted or bound since.
+            The pods that were evicted since, or that others have deleted or bound.
         """
         infos, nodes = self.infos, self.nodes
         self.may_repeat, self._was_taken = self.may_repeat or self._was_taken, True
@@ -97,7 +97,7 @@ class PlacedPods:
         if infos and self.may_have_changed:
             placed = {info.key: info for info in infos}  # of pods with one key the last one
             gone, placements = self._pods.deleted_or_bound(placed), result.placements
-            ended = list(gone.values())
+            ended = [info for key, info in placed.items() if key in gone or key not in placements]
             infos = [info for key, info in placed.items() if key in placements and key not in gone]
             nodes = [placements[info.key] for info in infos]
         self.clear()

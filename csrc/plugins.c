@@ -257,7 +257,7 @@ uint64_t mr_filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluste
         if (plan->added && !mr_node_affinity_matches(cluster, plan->added, pod, row))
             return MR_AFFINITY_ADDED | MR_UNRESOLVABLE;
         return mr_node_affinity_matches(cluster, shape, pod, row) ? 0 : MR_AFFINITY_OF_POD | MR_UNRESOLVABLE;
-    case MR_NODE_PORTS: return pod->ports && pod->ports[cluster->port_set[row]];
+    case MR_NODE_PORTS: return !mr_ports_fit(cluster, pod, row);
     case MR_NODE_RESOURCES_FIT: return mr_fit_filter(plan, cluster, shape, pod, row);
     case MR_POD_TOPOLOGY_SPREAD: return pod->terms ? mr_spread_filter(pod->terms, row, NULL) : 0;
     case MR_INTER_POD_AFFINITY: return pod->terms ? mr_inter_pod_filter(pod->terms, row, NULL) : 0;

@@ -43,6 +43,12 @@ uint64_t mr_filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluste
 uint64_t mr_verdict(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
                     int32_t row);
 
+/* 1 if no host port of the pod conflicts with one in use on the row. */
+static inline int mr_ports_fit(const mr_cluster *cluster, const mr_pod *pod, int32_t row)
+{
+    return !pod->ports || !pod->ports[cluster->port_set[row]];
+}
+
 /* Number of PreferNoSchedule taints that are not tolerated, from a value of mr_pod.taints. */
 static inline int32_t mr_prefer_no_schedule(int16_t taints)
 {

@@ -419,12 +419,6 @@ MR_INLINED int32_t fit_others(const mr_search *search, int32_t first, int32_t n,
     return sum;
 }
 
-/* 1 if no host port of the pod conflicts with one in use on the row. */
-MR_INLINED int ports_fit(const mr_search *search, int32_t row)
-{
-    return !search->pod.ports || !search->pod.ports[search->cluster->port_set[row]];
-}
-
 /* Totals of at most MR_BLOCK positions; returns the number of feasible ones. */
 MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *local, int32_t first, int32_t n,
                                        int32_t *restrict out)
@@ -439,10 +433,8 @@ MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *
         count = 0;
         for (int32_t i = 0; i < n; i++) count -= fits[i] &= others[i];
     }
-    if (count && search->pod.ports) {
-        count = 0;
-        for (int32_t i = 0; i < n; i++) count -= fits[i] &= -ports_fit(search, search->order[first + i]);
-    }
+    for (int32_t i = 0; count && search->pod.ports && i < n; i++)
+        if (fits[i] && !mr_ports_fit(search->cluster, &search->pod, search->order[first + i])) fits[i] = 0, count--;
     if (!count) {
         memset(out, 0, (size_t)n * sizeof *out);
         return 0;
@@ -490,8 +482,8 @@ int64_t mr_local_lane(const mr_search *search, const mr_local *l, int32_t row)
     const int8_t *ok = search->fixed_ok;
     if (!l->fused || r->flags & MR_SLOW) return exact_lane(search, row);
     if (l->need_cpu > r->alloc_cpu - r->req_cpu || l->need_memory > r->alloc_memory - r->req_memory
-        || r->pods >= r->pods_max) return 0;
-    if ((ok && !ok[fixed_of(search->cluster, row)]) || !others_fit(search, row) || !ports_fit(search, row)) return 0;
+        || r->pods >= r->pods_max || !mr_ports_fit(search->cluster, &search->pod, row)) return 0;
+    if ((ok && !ok[fixed_of(search->cluster, row)]) || !others_fit(search, row)) return 0;
     /* Quotients, not the reciprocals of the columns: as exact up to 2^46, and no memory to read. */
     double cpu = r->alloc_cpu - r->nonzero_cpu - l->score_cpu, memory = r->alloc_memory - r->nonzero_memory
         - l->score_memory;
@@ -543,11 +535,8 @@ MR_INLINED uint64_t passing(const mr_search *search, int32_t first)
         bits = 0;
         for (int32_t i = 0; i < n; i++) bits |= (uint64_t)search->fixed_ok[fixed[i]] << i;
     }
-    if (search->pod.ports) {
-        for (int32_t i = 0; i < n; i++) word |= (uint64_t)ports_fit(search, search->order[first + i]) << i;
-        bits &= word;
-        word = 0;
-    }
+    for (int32_t i = 0; search->pod.ports && i < n; i++)
+        bits &= ~((uint64_t)!mr_ports_fit(search->cluster, &search->pod, search->order[first + i]) << i);
     if (!search->shape->n_others) return bits;
     for (; bits; bits &= bits - 1)
         if (others_fit(search, search->order[first + __builtin_ctzll(bits)])) word |= bits & -bits;
@@ -684,7 +673,7 @@ MR_DISPATCHED void mr_status_columns(const mr_search *search, const mr_local *lo
         codes[i] = (uint8_t)(fits ? 0 : above ? hopeless : MR_CODE_UNSCHEDULABLE);
     }
     for (int32_t i = 0; search->pod.ports && i < n; i++)
-        if (!ports_fit(search, search->order[first + i])) codes[i] = MR_CODE_UNSCHEDULABLE;
+        if (!mr_ports_fit(search->cluster, &search->pod, search->order[first + i])) codes[i] = MR_CODE_UNSCHEDULABLE;
     if (search->static_ok)
         for (int32_t i = 0; i < n; i++)
             codes[i] = bits_from(search->static_ok, first + i) & 1 ? codes[i] : MR_CODE_UNRESOLVABLE;

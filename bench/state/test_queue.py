@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler
-from moorage._core.services.queued_pods import NewPods
+from moorage._core.services.entrance import NewPods
 from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE_ADD, QUEUE
 from moorage.objects.model.meta import LabelSelector, ObjectMeta
 from moorage.objects.model.node import Node, NodeStatus

@@ -25,8 +25,8 @@ from moorage._core.decide.reported_pods import (
     preemptions,
 )
 from moorage._core.preempt.bound_pods import BoundPods
+from moorage._core.services.entrance import CreationClock, NewPods
 from moorage._core.services.in_flight import pods_of
-from moorage._core.services.queued_pods import CreationClock, NewPods
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError, ClockError
 from moorage.framework import FrameworkHandle

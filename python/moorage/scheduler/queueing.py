@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from itertools import chain
 
-from moorage._core.services.queued_pods import CreationClock, newest_timestamps
+from moorage._core.services.entrance import CreationClock, newest_timestamps
 from moorage.errors import ClockError, MoorageError
 from moorage.framework import NominatingInfo, PodNominator
 from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods

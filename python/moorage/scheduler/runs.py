@@ -762,8 +762,8 @@ class Run:
         self._retry_groups()
 
     def _take_placed(self) -> tuple[list[QueuedPodInfo], list[str], list[QueuedPodInfo]]:
-        """Take the pods to bind; see `PlacedPods.take`. The attempts of those that were evicted, or that others
-        have deleted or bound, end."""
+        """Take the pods to bind; see `PlacedPods.take`. The attempts of those that were evicted, or that
+        others have deleted or bound, end."""
         infos, nodes, ended = self._placed.take(self.result)
         for info in ended:
             self.result.placements.pop(info.key, None)

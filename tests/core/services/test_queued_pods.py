@@ -13,16 +13,19 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from tests.core.make import pod
 
-from moorage._core.services.entrance import Entrance, GroupedPods
+from moorage._core.services.entrance import (
+    CreationClock,
+    Entrance,
+    GroupedPods,
+    NewPods,
+    newest_timestamps,
+)
 from moorage._core.services.in_flight import InFlight
 from moorage._core.services.queued_pods import (
-    CreationClock,
     KeyedHeap,
-    NewPods,
     Place,
     PriorityLanes,
     QueuedPodInfo,
-    newest_timestamps,
 )
 from moorage._core.services.unschedulable_pods import UnschedulablePods
 from moorage._core.state.cluster_state import ClusterState

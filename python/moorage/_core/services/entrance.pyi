@@ -1,9 +1,26 @@
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Self, final
 
 from moorage._core.services.queued_pods import QueuedPodInfo, _Queue
 from moorage._core.services.unschedulable_pods import UnschedulablePods
 from moorage.framework import Status
-from moorage.objects import Pod, UnitKey
+from moorage.objects import Object, Pod, UnitKey
+
+class CreationClock:
+    now: float
+    def __init__(self, seconds: Callable[[str], float]) -> None: ...
+    def __call__(self) -> float: ...
+    def entry(self, pod: Pod) -> QueuedPodInfo: ...
+
+@final
+class NewPods:
+    @property
+    def taken(self) -> int: ...
+    def __init__(self, pods: list[Pod], clock: Callable[[], float]) -> None: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> QueuedPodInfo: ...
+
+def newest_timestamps(objects: Iterable[Object]) -> set[str]: ...
 
 class GroupedPods:
     @property

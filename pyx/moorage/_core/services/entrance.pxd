@@ -1,4 +1,21 @@
+cimport cython
+
 from moorage._core.services.queued_pods cimport QueuedPodInfo
+
+
+cdef class CreationClock:
+    cdef public double now
+    cdef object seconds, text
+    cdef double at  # the time of `text`, which was read last
+
+    cpdef QueuedPodInfo entry(self, pod)
+
+
+@cython.final
+cdef class NewPods:
+    cdef list pods
+    cdef readonly Py_ssize_t taken
+    cdef object clock
 
 
 cdef class GroupedPods:

@@ -1,4 +1,3 @@
-cimport cython
 from libc.stdint cimport int64_t
 
 
@@ -32,21 +31,6 @@ cdef class KeyedHeap:
     cpdef remove(self, str uid)
     cpdef tuple peek(self)
     cpdef QueuedPodInfo pop(self)
-
-
-cdef class CreationClock:
-    cdef public double now
-    cdef object seconds, text
-    cdef double at  # the time of `text`, which was read last
-
-    cpdef QueuedPodInfo entry(self, pod)
-
-
-@cython.final
-cdef class NewPods:
-    cdef list pods
-    cdef readonly Py_ssize_t taken
-    cdef object clock
 
 
 cdef class PriorityLanes:

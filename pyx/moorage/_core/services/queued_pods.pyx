@@ -16,18 +16,11 @@ from moorage._core.base cimport METADATA, SPEC, UID, Field
 from moorage._core.base.fields cimport key_of as _key_of
 from moorage._core.base.watch_events cimport Notice, _uid as _uid_of
 
-cdef extern from "Python.h":
-    bint PyUnicode_IS_COMPACT_ASCII(object text)
-    void* PyUnicode_DATA(object text)
-
 cdef enum:
     SPARE = 32  # so many removed pods stay in a lane or a heap of any size
-    SERVER_STAMP = 20  # characters of 2006-01-02T15:04:05Z
-    DAYS_TO_1970 = 719469  # from 0000-03-01, and 1
 
 cdef frozenset NO_PLUGINS = frozenset()
 cdef Field PRIORITY = Field("priority")
-cdef Field CREATION_TIMESTAMP = Field("creation_timestamp")
 
 
 class Place(Enum):
@@ -263,142 +256,6 @@ def by_order(dict infos not None):
 def _order(QueuedPodInfo info not None):
     """Return the number of an entry."""
     return info.order
-
-
-cdef class CreationClock:
-    """A clock that shows the newest creation timestamp of the pods so far, for a queue without a clock of its
-    own. Decisions thus never depend on when a program runs.
-
-    Parameters
-    ----------
-    seconds : callable
-        Returns the seconds since 1970 of a timestamp in RFC 3339.
-
-    Attributes
-    ----------
-    now : float
-        Seconds since 1970.
-    """
-
-    def __init__(self, seconds not None):
-        self.seconds = seconds
-
-    def __call__(self):
-        return self.now
-
-    cpdef QueuedPodInfo entry(self, pod):
-        """Return the queue entry of a new pod as of its creation timestamp, and advance the clock to it.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        QueuedPodInfo
-        """
-        cdef QueuedPodInfo info = QueuedPodInfo.__new__(QueuedPodInfo)
-        cdef double at
-        meta = METADATA.of(pod)
-        created = CREATION_TIMESTAMP.of(meta)
-        info.pod, info.uid, info.timestamp = pod, UID.of(meta), self.now
-        if created:
-            if created is not self.text:
-                at = _seconds(created)
-                self.at, self.text = self.seconds(created) if isnan(at) else at, created
-            info.timestamp = self.at
-            self.now = max(self.now, self.at)
-        return info
-
-
-cdef class NewPods:
-    """The queue entries of new pods. Each is made when it is taken, since it may advance the clock.
-
-    Parameters
-    ----------
-    pods : list of Pod
-    clock : callable
-        Returns the time of an entry in seconds; with a CreationClock that is the creation of the pod.
-
-    Attributes
-    ----------
-    taken : int
-        The number of entries that were taken, or asked for in vain.
-    """
-
-    def __init__(self, list pods not None, clock not None):
-        self.pods, self.clock = pods, clock
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self.taken == len(self.pods):
-            raise StopIteration
-        pod = self.pods[self.taken]
-        self.taken += 1
-        if type(self.clock) is CreationClock:
-            return (<CreationClock>self.clock).entry(pod)
-        return QueuedPodInfo(pod, self.clock())
-
-
-def newest_timestamps(objects):
-    """Return creation timestamps one of which is the newest of some objects.
-
-    Of those in the form of an API server, which are as new as their text, that is one.
-
-    Parameters
-    ----------
-    objects : iterable of Object
-
-    Returns
-    -------
-    set of str
-    """
-    cdef set out = set()
-    cdef str created, newest = ""
-    for obj in objects:
-        created = CREATION_TIMESTAMP.of(METADATA.of(obj))
-        if not created or created is newest:
-            continue
-        if len(created) != SERVER_STAMP or created[SERVER_STAMP - 1] != "Z":
-            out.add(created)
-        elif created > newest:
-            newest = created
-    if newest:
-        out.add(newest)
-    return out
-
-
-cdef double _seconds(object timestamp) except? -1:
-    """Return the seconds since 1970 of a timestamp in the form of an API server, 2006-01-02T15:04:05Z; NaN if
-    it has another form or is no time."""
-    cdef int64_t year, month, day, hour, minute, second
-    cdef const char* text
-    if type(timestamp) is not str or not PyUnicode_IS_COMPACT_ASCII(timestamp) \
-            or len(<str>timestamp) != SERVER_STAMP:
-        return NAN
-    text = <const char*>PyUnicode_DATA(timestamp)
-    if not (text[4] == text[7] == c"-" and text[10] == c"T"
-            and text[13] == text[16] == c":" and text[19] == c"Z"):
-        return NAN
-    year = 100 * _two_digits(text) + _two_digits(text + 2)
-    month, day, hour = _two_digits(text + 5), _two_digits(text + 8), _two_digits(text + 11)
-    minute, second = _two_digits(text + 14), _two_digits(text + 17)
-    if not (year >= 1 and 1 <= month <= 12 and 0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60):
-        return NAN
-    if day < 1 or day > (28 if month == 2 else 30 + (month in (1, 3, 5, 7, 8, 10, 12))):
-        return NAN  # or a leap day
-    year, month = year - (month <= 2), month + 9 if month <= 2 else month - 3  # years that begin in March
-    day += 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 - DAYS_TO_1970
-    return <double>(((day * 24 + hour) * 60 + minute) * 60 + second)
-
-
-cdef inline int64_t _two_digits(const char* text) noexcept:
-    """Return the number that two digits are; a number below -2000 for other characters."""
-    if not (c"0" <= text[0] <= c"9" and c"0" <= text[1] <= c"9"):
-        return -1 << 20
-    return 10 * (text[0] - c"0") + text[1] - c"0"
 
 
 cdef class KeyedHeap:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tests.core.make import pod_of
 
 from moorage import Scheduler
-from moorage._core.decide import pod_batch
+from moorage._core.decide import batch_rows
 from moorage._core.decide.batch_rows import LedgerSink
 from moorage._core.decide.placer import Placer
 from moorage._core.decide.pod_batch import PodBatch
@@ -21,8 +21,8 @@ NONE = np.zeros(0, dtype=np.int32)
 
 def room(state: Any, n: int) -> tuple[Any, npt.NDArray[np.int32]]:
     """What a placer writes the rows of `n` pods to, and these; an array before there were `Placements`."""
-    if hasattr(pod_batch, "Placements"):
-        out = pod_batch.Placements(state, n)
+    if hasattr(batch_rows, "Placements"):
+        out = batch_rows.Placements(state, n)
         return out, out.rows
     rows = np.full(n, -1, dtype=np.int32)
     return rows, rows

@@ -24,6 +24,7 @@ def first_of(*names: str) -> str:
 
 
 MOVED = {
+    "moorage._core.decide.batch_rows": first_of("moorage._core.decide.pod_batch", "bench.before_placer"),
     "moorage._core.decide.bulk_operations": first_of(
         "moorage._core.decide.pod_batches", "moorage._core.batches"
     ),

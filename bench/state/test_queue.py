@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler
-from moorage._core.services.entrance import NewPods
 from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE_ADD, QUEUE
 from moorage.objects.model.meta import LabelSelector, ObjectMeta
 from moorage.objects.model.node import Node, NodeStatus
@@ -132,7 +131,7 @@ def in_batches(scheduler: Scheduler, pods: list[Pod]) -> None:
     """All pods come, are popped and end their attempts, as in a run."""
     queue, ages = scheduler.queue, scheduler.pods.ages
     assert ages is not None
-    queue.add_infos(NewPods(pods, ages))
+    queue.add_infos(map(ages.entry, pods))
     while infos := queue.pop_batch(len(pods)):
         queue.done(*[info.pod.metadata.uid for info in infos])
     assert not queue.in_flight()

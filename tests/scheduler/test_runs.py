@@ -287,7 +287,7 @@ def test_deleted_bound_and_evicted_pods_are_left_out() -> None:
     scheduler.sync()
     infos, nodes, ended = one.take(result(scheduler, *"pqs"))
     assert ([info.pod.name for info in infos], nodes) == (["s"], ["a"])
-    assert [info.pod.name for info in ended] == ["p", "q"]
+    assert [info.pod.name for info in ended] == ["p", "q", "r"]
 
 
 def test_a_pod_that_was_placed_again_is_taken_once() -> None:

@@ -18,6 +18,7 @@ cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
 cdef object UNSCHEDULABLE = Place.UNSCHEDULABLE, BACKOFF = Place.BACKOFF
 cdef enum:
     SPARE = 32  # so many empty seats stay
+    FEW = 8     # so many seats are searched one by one
 
 
 cdef class Numbers:
@@ -122,7 +123,13 @@ cdef class InFlight:
         -------
         QueuedPodInfo or None
         """
-        return self.by_uid().get(uid) if self.n else None
+        cdef QueuedPodInfo info
+        if self.known is not None or len(self.seats) > FEW:
+            return self.by_uid().get(uid)
+        for info in self.seats:
+            if info is not None and info.uid == uid:
+                return info
+        return None
 
     def has(self, QueuedPodInfo info not None):
         """Whether an entry of the queue is in flight.

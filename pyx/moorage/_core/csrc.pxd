@@ -181,6 +181,8 @@ cdef extern from "terms.h" nogil:
 
 
 cdef extern from "plugins.h" nogil:
+    int mr_ports_conflict(const mr_port* wanted, int32_t n_wanted, const mr_port* used, int32_t n_used,
+                          int32_t any_ip)
     int mr_node_affinity_matches(const mr_cluster* cluster, const mr_shape* shape, const mr_pod* pod,
                                  int32_t row)
     uint64_t mr_verdict(const mr_plan* plan, const mr_cluster* cluster, const mr_shape* shape,
@@ -229,9 +231,6 @@ cdef extern from "scan.h" nogil:
 
     ctypedef struct mr_local:
         pass
-
-    int mr_ports_conflict(const mr_port* wanted, int32_t n_wanted, const mr_port* used, int32_t n_used,
-                          int32_t any_ip) nogil
 
     const int MR_BLOCK, MR_LANES, MR_CODE_UNSCHEDULABLE, MR_CODE_UNRESOLVABLE
     const int32_t MR_NO_SLOT

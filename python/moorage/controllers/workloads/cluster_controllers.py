@@ -112,7 +112,8 @@ class ClusterControllers:
         for kind in WORKLOADS:
             workloads = HandlerFunctions(self.note, self._note_change, self._note_lost_workload)
             informers.informer(kind).add_event_handler(workloads)
-        informers.informer(Node).add_event_handler(NodeEvents(self))
+        nodes = NodeEvents(self._note_new_nodes, self._note_changed_node, self._note_lost_node)
+        informers.informer(Node).add_event_handler(nodes)
         informers.informer(PodDisruptionBudget).add_event_handler(self.budgets)
         namespaces = HandlerFunctions[Namespace](lambda _: None, lambda _, __: None, self.note_deletion)
         informers.informer(Namespace).add_event_handler(namespaces)
@@ -210,37 +211,22 @@ class ClusterControllers:
         self.note_deletion(last)
         self.note(last)
 
-    def note_new_nodes(self, nodes: Sequence[Node]) -> None:
-        """Look at new nodes.
-
-        Parameters
-        ----------
-        nodes : sequence of Node
-        """
+    def _note_new_nodes(self, nodes: Sequence[Node]) -> None:
+        """Look at new nodes."""
         self.daemon_sets.forget_rollouts()
         for node in nodes:
             self._nodes.setdefault(node.metadata.name, False)
 
-    def note_changed_node(self, old: Node, new: Node) -> None:
-        """Look at a node whose labels or taints have changed; pods may have to go because of taints.
-
-        Parameters
-        ----------
-        old, new : Node
-        """
+    def _note_changed_node(self, old: Node, new: Node) -> None:
+        """Look at a node whose labels or taints have changed; pods may have to go because of taints."""
         self.daemon_sets.note_node(new.name)
         if old.spec.taints != new.spec.taints:
             self._nodes[new.name] = True
         elif old.metadata.labels != new.metadata.labels:
             self._nodes.setdefault(new.name, False)
 
-    def note_lost_node(self, node: Node) -> None:
-        """Look at the pods of a node that is gone.
-
-        Parameters
-        ----------
-        node : Node
-        """
+    def _note_lost_node(self, node: Node) -> None:
+        """Look at the pods of a node that is gone."""
         self.daemon_sets.forget_rollouts()
         self._nodes[node.name] = True
 
@@ -437,19 +423,30 @@ class ClusterControllers:
         self._changed.update((one, None) for one in due)
 
 
-class NodeEvents:
-    """Tells the controllers of nodes.
+class NodeEvents(HandlerFunctions[Node]):
+    """Passes the events of nodes to functions, those of leading new nodes in one call.
 
     Parameters
     ----------
-    controllers : ClusterControllers
+    add : callable
+        Takes a sequence of new nodes.
+    update : callable
+        Takes the states before and after.
+    delete : callable
+        Takes the last state.
     """
 
-    def __init__(self, controllers: ClusterControllers) -> None:
-        self._controllers = controllers
+    def __init__(
+        self,
+        add: Callable[[Sequence[Node]], object],
+        update: Callable[[Node, Node], object],
+        delete: Callable[[Node], object],
+    ) -> None:
+        super().__init__(lambda node: add([node]), update, delete)
+        self._add_all = add
 
     def on_run(self, notices: Iterable[Notice[Node]]) -> int:
-        """Receive the leading new nodes (see `RunHandler`).
+        """Pass the leading new nodes (see `RunHandler`).
 
         Parameters
         ----------
@@ -462,36 +459,8 @@ class NodeEvents:
         """
         nodes = new_states(notices, True)
         if nodes:
-            self._controllers.note_new_nodes(nodes)
+            self._add_all(nodes)
         return len(nodes)
-
-    def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
-        """Receive a new node.
-
-        Parameters
-        ----------
-        obj : Node
-        is_in_initial_list : bool
-        """
-        self._controllers.note_new_nodes([obj])
-
-    def on_update(self, old: Node, new: Node) -> None:
-        """Receive a changed node.
-
-        Parameters
-        ----------
-        old, new : Node
-        """
-        self._controllers.note_changed_node(old, new)
-
-    def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
-        """Receive a deleted node.
-
-        Parameters
-        ----------
-        obj : Node or DeletedFinalStateUnknown
-        """
-        self._controllers.note_lost_node(last_state(obj))
 
 
 class PodEvents:

@@ -1,5 +1,5 @@
 cimport cython
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 
@@ -72,5 +72,4 @@ cdef class SpecMemo:
 
 
 cdef str key_of(object obj)
-cdef str decimal(int64_t number)
 cpdef tuple group_of(object pod)

@@ -1,4 +1,4 @@
-"""Attribute reads that cache the offset of a slot, and texts that are made of the attributes of objects.
+"""Reads and writes of attributes that cache the offset of a slot; the keys of objects and of their groups.
 
 A loop over many pods reads the same attributes of each pod. For a type with ``__slots__`` the offset of an
 attribute is a constant; caching it saves the lookup of the descriptor.
@@ -8,7 +8,6 @@ from types import MemberDescriptorType
 
 import msgspec
 from libc.math cimport INFINITY
-from libc.string cimport memcpy
 
 cdef extern from "structmember.h":  # CPython's
     ctypedef struct PyMemberDef:
@@ -17,10 +16,6 @@ cdef extern from "structmember.h":  # CPython's
 cdef extern from "Python.h":
     ctypedef struct PyMemberDescrObject:
         PyMemberDef* d_member
-    bint PyUnicode_IS_COMPACT_ASCII(object text)
-    void* PyUnicode_DATA(object text)
-    Py_ssize_t PyUnicode_GET_LENGTH(object text)
-    object PyUnicode_New(Py_ssize_t size, Py_UCS4 most)
 
 
 cdef enum:
@@ -217,33 +212,7 @@ cdef str key_of(object obj):
     """Return the key of an object: ``namespace/name``, or the name alone without a namespace."""
     meta = METADATA.of(obj)
     name, namespace = NAME.of(meta), NAMESPACE.of(meta)
-    if not namespace:
-        return name
-    if not (type(name) is type(namespace) is str
-            and PyUnicode_IS_COMPACT_ASCII(name) and PyUnicode_IS_COMPACT_ASCII(namespace)):
-        return f"{namespace}/{name}"
-    cdef Py_ssize_t ends = PyUnicode_GET_LENGTH(namespace), more = PyUnicode_GET_LENGTH(name)
-    out = PyUnicode_New(ends + 1 + more, 127)
-    cdef char* text = <char*>PyUnicode_DATA(out)
-    memcpy(text, PyUnicode_DATA(namespace), ends)
-    text[ends] = c"/"
-    memcpy(text + ends + 1, PyUnicode_DATA(name), more)
-    return <str>out
-
-
-cdef str decimal(int64_t number):
-    """Return the digits of a number, which is not negative."""
-    cdef char[20] digits
-    cdef Py_ssize_t first = sizeof(digits)
-    while True:
-        first -= 1
-        digits[first] = <char>(c"0" + number % 10)
-        number //= 10
-        if not number:
-            break
-    out = PyUnicode_New(<Py_ssize_t>sizeof(digits) - first, 127)
-    memcpy(PyUnicode_DATA(out), digits + first, sizeof(digits) - first)
-    return <str>out
+    return f"{namespace}/{name}" if namespace else name
 
 
 cpdef tuple group_of(object pod):

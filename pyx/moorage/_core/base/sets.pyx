@@ -98,7 +98,7 @@ def _verdict(tuple taints, tuple tolerations):
 
 
 cdef enum:
-    CONFLICTS_LIMIT = 256
+    CONFLICTS_LIMIT = 256  # tuples of host ports whose conflicts are kept
 
 
 cdef class PortSets:

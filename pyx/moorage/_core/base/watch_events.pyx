@@ -12,7 +12,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
 from moorage._core.base.fields cimport (
-    DELETION_TIMESTAMP, METADATA, NAME, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, Field, decimal, key_of,
+    DELETION_TIMESTAMP, METADATA, NAME, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, Field, key_of,
 )
 
 cdef Field SCHEDULING_GATES = Field("scheduling_gates")
@@ -422,7 +422,7 @@ cdef class ObjectMap:
             if copied is None:
                 copied, copied_meta = type(obj).__copy__, type(meta).__copy__
             event = WatchEvent.__new__(WatchEvent)
-            event.type, event._key, event._version = "ADDED", key_of(obj), decimal(version + done)
+            event.type, event._key, event._version = "ADDED", key_of(obj), f"{version + done}"
             meta, event._object = copied_meta(meta), copied(obj)
             METADATA.put(event._object, meta)
             RESOURCE_VERSION.put(meta, event._version)
@@ -470,7 +470,7 @@ cdef class ObjectMap:
                     or DELETION_TIMESTAMP.of(meta) is not None or DELETION_TIMESTAMP.of(old) is not None \
                     or obj == current:
                 break
-            resource_version = str(version + done)
+            resource_version = f"{version + done}"
             meta = replace(
                 meta,
                 creation_timestamp=CREATION_TIMESTAMP.of(old),

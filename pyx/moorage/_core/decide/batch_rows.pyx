@@ -5,7 +5,6 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
-from moorage._core.decide.bulk_operations cimport prefetch_pod
 from moorage._core.decide.pod_batch cimport CLAIMS, PodBatch
 from moorage._core.state cimport ADDED, ASSUMED, ClusterState, PodState
 
@@ -328,7 +327,6 @@ cdef int _enter(PodBatch batch, Placements out, int32_t first, int32_t end, PodS
     each = batch.span_at(first)
     state.ledger.make_room(end - first)
     for at in range(first, end):
-        prefetch_pod(state, batch.pods, at, False)
         while batch.spans[each].end <= at:
             each += 1
         if rows[at] >= 0:

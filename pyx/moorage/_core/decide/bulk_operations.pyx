@@ -51,7 +51,7 @@ cdef inline PyObject* _ahead(list pods, Py_ssize_t at) noexcept:
     return (<PyListObject*>pods).ob_item[min(at, len(pods) - 1)]
 
 
-cdef void prefetch_pod(ClusterState state, object pods, Py_ssize_t at, bint is_whole) noexcept:
+cdef inline void _prefetch_pod(ClusterState state, pods, Py_ssize_t at, bint is_whole=False) noexcept:
     """Prefetch what an operation reads of the pods behind `at`, whose objects are scattered over memory.
 
     `is_whole`: also what determines the class of a pod.
@@ -126,7 +126,7 @@ def terminating_or_known(ClusterState state not None, pods):
     cdef set out = set()
     cdef Py_ssize_t at
     for at, pod in enumerate(pods):
-        prefetch_pod(state, pods, at, False)
+        _prefetch_pod(state, pods, at)
         if DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None or state._known(pod) >= 0:
             out.add(at)
     return out
@@ -175,7 +175,7 @@ cdef bint _prepare(ClusterState state, pods, nodes, PodState pod_state, NewPod[:
     cdef bint can_run_out = state.journal.depth != 0
     state.ledger.make_room(len(pods))  # so that no slot of the index moves later
     for at, pod in enumerate(pods):
-        prefetch_pod(state, pods, at, True)
+        _prefetch_pod(state, pods, at, True)
         uid = UID.of(METADATA.of(pod))
         if not uid or state.ledger.templates.find(uid) >= 0:
             state._known(pod)  # raises where there is no UID
@@ -246,7 +246,7 @@ def forget_pods(ClusterState state not None, pods):
     cdef int32_t[::1] numbers = np.empty(len(pods), dtype=np.int32)
     cdef Py_ssize_t at
     for at, pod in enumerate(pods):
-        prefetch_pod(state, pods, at, False)
+        _prefetch_pod(state, pods, at)
         numbers[at] = state._known(pod)
     at = _first_not_assumed(state.ledger, numbers)
     if at >= 0:
@@ -350,7 +350,7 @@ def finish_bindings(ClusterState state not None, pods, double deadline):
     cdef int32_t[::1] numbers = np.empty(len(pods), dtype=np.int32)
     cdef Py_ssize_t at
     for at, pod in enumerate(pods):
-        prefetch_pod(state, pods, at, False)
+        _prefetch_pod(state, pods, at)
         numbers[at] = state._known(pod)
     _finish(state, numbers, deadline)
 

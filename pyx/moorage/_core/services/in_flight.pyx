@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t
 from moorage._core.base cimport STATUS, Field, Notice
 from moorage._core.services.backoff_queue cimport BackoffQueue
 from moorage._core.services.entrance cimport Entrance, GroupedPods
-from moorage._core.services.queued_pods cimport QueuedPodInfo, key_of
+from moorage._core.services.queued_pods cimport QueuedPodInfo, entry_key
 from moorage._core.services.unschedulable_pods cimport UnschedulablePods, microseconds
 from moorage._core.services.queued_pods import Place
 
@@ -639,7 +639,7 @@ def keys_of(infos not None):
     list of str
         ``namespace/name`` of each pod.
     """
-    return [key_of(<QueuedPodInfo?>info) for info in infos]
+    return [entry_key(<QueuedPodInfo?>info) for info in infos]
 
 
 def attempts_of(list infos not None):

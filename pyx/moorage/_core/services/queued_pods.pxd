@@ -20,7 +20,7 @@ cdef class QueuedPodInfo:
     cdef object origin
 
 
-cdef str key_of(QueuedPodInfo info)
+cdef str entry_key(QueuedPodInfo info)
 
 
 cdef class KeyedHeap:

@@ -13,7 +13,7 @@ from libc.math cimport INFINITY, NAN, isnan
 from libc.stdint cimport int64_t
 
 from moorage._core.base cimport METADATA, SPEC, UID, Field
-from moorage._core.base.fields cimport key_of as _key_of
+from moorage._core.base.fields cimport key_of
 from moorage._core.base.watch_events cimport Notice, _uid as _uid_of
 
 cdef enum:
@@ -104,7 +104,7 @@ cdef class QueuedPodInfo:
     @property
     def key(self):
         """``namespace/name`` of the pod. It is kept, so that all maps of a run share one string."""
-        return key_of(self)
+        return entry_key(self)
 
     @property
     def initial_attempt_timestamp(self):
@@ -123,10 +123,10 @@ cdef class QueuedPodInfo:
         return self.unschedulable_plugins | self.pending_plugins
 
 
-cdef str key_of(QueuedPodInfo info):
+cdef str entry_key(QueuedPodInfo info):
     """Return the key of a pod."""
     if info.made_key is None:
-        info.made_key = _key_of(info.pod)
+        info.made_key = key_of(info.pod)
     return info.made_key
 
 

@@ -52,7 +52,7 @@ def test_a_queue() -> None:
         **{name: partial(getattr(one, name), "p") for name in ("done", "in_flight_pod")},
         "is_in_flight": lambda: one.is_in_flight(entry),
         "delete": lambda: one.delete(p),
-        "delete_cached": lambda: one.delete_cached([], 0, bool),
+        "delete_reported": lambda: one.delete_reported([], 0),
         "save": one.save,
         "undo": lambda: one.undo(saved),
         "copy_from": lambda: one.copy_from(one),

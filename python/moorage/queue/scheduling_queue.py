@@ -326,26 +326,21 @@ class SchedulingQueue:
             for info in entries_of(infos, pods):
                 self._places.leave(info)
 
-    def delete_cached(
-        self, notices: Iterable[Notice[Pod]], number: int, knows_any: Callable[[Iterable[str]], bool]
-    ) -> None:
-        """Remove pods that are in the cache, as `delete` does.
+    def delete_reported(self, notices: Iterable[Notice[Pod]], number: int) -> None:
+        """Remove pods that are reported to have a node now, as `delete` does.
 
         Parameters
         ----------
         notices : iterable of Notice
         number : int
             The number of notices to read, from the first on, which are of changes.
-        knows_any : callable
-            Whether the cache has a pod of one of some UIDs.
         """
         with self._lock:
             if self.nominator.nodes or self._in_flight.is_held:
                 self.delete(*[cast(Pod, notice.old) for notice in islice(notices, number)])
-            waiting = self._places.infos
-            if len(waiting) > number or knows_any(waiting):  # else these pods do not wait
-                for info in reported_entries(waiting, notices, number):
-                    self._places.leave(info)
+                return
+            for info in reported_entries(self._places.infos, notices, number):
+                self._places.leave(info)
 
     def knows_any(self, uids: Sequence[str]) -> bool:
         """Whether one of some pods, by their UIDs, is in the queue, in flight or nominated."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -20,7 +19,6 @@ from moorage._core.decide.reported_pods import (
     add_reported,
     confirm_reported,
     evictions,
-    knows_any,
     new_pods,
     preemptions,
 )
@@ -403,7 +401,7 @@ class PodHandler:
         with self.cache.lock:
             bound = confirm_reported(self.cache.state, notices)
         if bound:
-            self.queue.delete_cached(notices, bound, partial(knows_any, self.cache.state))
+            self.queue.delete_reported(notices, bound)
             for notice in islice(notices, bound) if self.others else ():
                 self.others.pop(notice.old.key, None)
             self.queue.move_all_for_each(ASSIGNED_POD_ADD, (one.new for one in islice(notices, bound)))

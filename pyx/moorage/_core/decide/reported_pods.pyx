@@ -76,20 +76,6 @@ def confirm_reported(ClusterState state not None, notices):
     return count
 
 
-def knows_any(ClusterState state not None, uids):
-    """Whether one of some UIDs is that of a pod in the cache.
-
-    Parameters
-    ----------
-    state : ClusterState
-    uids : iterable of str
-    """
-    for uid in uids:
-        if state.ledger.find(uid) >= 0:
-            return True
-    return False
-
-
 def confirm_bindings(ClusterState state not None, notices):
     """Confirm the leading assumed pods that notices report as bound where they were assumed, and otherwise
     unchanged.

@@ -35,6 +35,14 @@ def test_help_does_not_load_the_engine() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
 
 
+def test_a_scheduler_is_imported_without_what_few_need() -> None:
+    """Libraries that take long to import."""
+    few = {"yaml", "ssl", "http.client", "importlib.metadata", "importlib.resources", "subprocess", "email"}
+    program = f"import sys, moorage.scheduler; print(*({few} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("\n", "")
+
+
 @pytest.mark.parametrize("missing", ["click", "rich"])
 def test_without_the_extra(
     missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

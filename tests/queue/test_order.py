@@ -150,6 +150,12 @@ def test_put_back_is_as_if_it_had_not_been_popped() -> None:
     assert first.attempts == second.attempts == 0
     with pytest.raises(MoorageError, match="default/a is not in flight"):
         queue.put_back(first)
+    first, second = queue.pop(0), queue.pop(0)
+    with pytest.raises(MoorageError, match="default/b is not in flight"):
+        queue.put_back(second, second, first)
+    assert places(queue) == {"active": ["b", "c"], "in_flight": ["a"]}
+    assert (first.attempts, second.attempts) == (1, 0)
+    queue.put_back(first)
     for _ in "abc":
         fail(queue)
     move(queue, NODE_ADD)

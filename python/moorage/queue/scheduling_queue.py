@@ -480,13 +480,17 @@ class SchedulingQueue:
             A pod is not in flight. The pods before it have returned.
         """
         with self._lock:
-            for info in infos:
-                place = self._in_flight.place(info)
-                if place is None:
-                    raise MoorageError(f"Pod {info.pod.key} is not in flight")
-                info.attempts -= 1
-                self._places.put(info, place)
-                self._in_flight.finish([info])
+            returned = 0
+            try:
+                for info in infos:
+                    place = self._in_flight.place(info)
+                    if place is None or info.place is not None:
+                        raise MoorageError(f"Pod {info.pod.key} is not in flight")
+                    info.attempts -= 1
+                    self._places.put(info, place)
+                    returned += 1
+            finally:
+                self._in_flight.finish([*infos[:returned]])
             self._wake()
 
     def done(self, *uids: str) -> None:

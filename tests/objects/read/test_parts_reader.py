@@ -19,6 +19,7 @@ from moorage.objects import load
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.read import load as load_module
+from moorage.objects.read import yaml_reader
 from moorage.objects.read.decode import decode_kind
 from moorage.objects.read.parts_reader import PartsReader
 
@@ -199,7 +200,7 @@ def test_lines_are_never_in_memory_as_a_whole(tmp_path: Path, monkeypatch: pytes
     expected = load(tmp_path / "f.json")
     monkeypatch.setattr(load_module, "_PIECE", 5000)
     monkeypatch.setattr(load_module, "read_file", None)
-    monkeypatch.setattr(load_module, "read_yaml", None)
+    monkeypatch.setattr(yaml_reader, "read_yaml", None)
     assert load(tmp_path / "f.json") == expected
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from moorage.scheduler.runs import TERMINATING as TERMINATING
 from moorage.scheduler.runs import Run
 from moorage.sim.optimistic import Optimistic
 from moorage.sim.summary import Summary, summarize
+from moorage.store.errors import NotFoundError
 
 PLACED, UNSCHEDULABLE, EVICTED, REPLACED = "placed", "unschedulable", "evicted", "replaced"
 WAITING, KEPT, REFUSED = "waiting", "kept", "refused"
@@ -108,8 +110,8 @@ class Simulation:
         return self.preparation.cluster
 
     @property
-    def before(self) -> list[Pod]:
-        """The pods before the run, in reading order, new ones last."""
+    def before(self) -> dict[str, Pod]:
+        """The pods before the run by ``namespace/name``, in reading order, new ones last."""
         return self.preparation.pods
 
     @cached_property
@@ -121,24 +123,24 @@ class Simulation:
     def new(self) -> list[Pod]:
         """The pods that controllers have made during the run, in the order of their outcomes."""
         result = self.result
-        known = {pod.key for pod in self.before}
         outcomes = (result.placements, result.waiting, result.unschedulable, result.skipped)
-        keys = dict.fromkeys(key for keys in outcomes for key in keys if key not in known)
+        keys = dict.fromkeys(key for keys in outcomes for key in keys if key not in self.before)
         return [self.scheduler.client.get(Pod, *key.split("/")[::-1]) for key in keys]
 
     @cached_property
     def outcomes(self) -> list[Outcome]:
         """The outcomes of the pods without a node before the run, of evicted ones, and of new ones."""
         evicted, moved, kept = self.result.evicted, self.preparation.evicted, self.preparation.kept
-        gone = [one.pod for key, one in moved.items() if all(pod.key != key for pod in self.before)]
+        gone = [one.pod for key, one in moved.items() if key not in self.before]
         remade = self._remade
         pods = [
-            remade.get(pod.key, pod)
-            for pod in self.before
-            if not pod.spec.node_name or pod.key in evicted or pod.key in kept or pod.key in remade
+            remade.get(key, pod)
+            for key, pod in self.before.items()
+            if not pod.spec.node_name or key in evicted or key in kept or key in remade
         ]
         known = {pod.key for pod in self.cluster.pods}
-        made = [pod for pod in (*self.before, *self.new) if pod.key not in known]
+        made = [pod for key, pod in self.before.items() if key not in known]
+        made += [pod for pod in self.new if pod.key not in known]
         replacements = Counter(map(self.workloads.of, made))
         found = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
         awaited = [
@@ -149,10 +151,16 @@ class Simulation:
 
     @cached_property
     def _remade(self) -> dict[str, Pod]:
-        """The pods that a StatefulSet has made under the name of one that had a node before the run."""
-        scheduler, uids = self.scheduler, {pod.key: pod.metadata.uid for pod in self.before}
-        owned = (pod for pod in scheduler.client.list(Pod)[0] if pod.key in uids)
-        return {pod.key: pod for pod in owned if pod.metadata.uid != uids[pod.key]}
+        """The pods that a StatefulSet has made under the name of one that was there before the run."""
+        scheduler, remade = self.scheduler, {}
+        for key, pod in self.before.items():
+            if scheduler.cache.state.has_pod(pod):
+                continue
+            with suppress(NotFoundError):
+                current = scheduler.client.get(Pod, pod.name, pod.namespace)
+                if current.metadata.uid != pod.metadata.uid:
+                    remade[key] = current
+        return remade
 
     def _refused(self) -> list[Outcome]:
         """Return the pods that the API server refuses; of what controllers lack later, one per workload."""
@@ -203,7 +211,7 @@ class Simulation:
     @cached_property
     def summary(self) -> Summary:
         """The run in numbers."""
-        return summarize(self.cluster.finished, self.scheduler, self.result, self.before)
+        return summarize(self.cluster.finished, self.scheduler, self.result, self.before.values())
 
     def _eviction(self, key: str) -> str:
         """Return why a pod was evicted; "" for none."""
@@ -216,7 +224,8 @@ class Simulation:
     def running(self) -> Counter[Workload]:
         """Number of pods by workload that had a node before the run and have it still."""
         has_pod = self.scheduler.cache.state.has_pod
-        return Counter(self.workloads.of(pod) for pod in self.before if pod.spec.node_name and has_pod(pod))
+        pods = self.before.values()
+        return Counter(self.workloads.of(pod) for pod in pods if pod.spec.node_name and has_pod(pod))
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about the input and the run, one sentence each."""
@@ -293,8 +302,8 @@ class Preparation:
 
     Attributes
     ----------
-    pods : list of Pod
-        The pods before the run, in reading order, new ones last.
+    pods : dict of str to Pod
+        The pods before the run by ``namespace/name``, in reading order, new ones last.
     evicted : dict of str to Evicted
         By ``namespace/name``, the pods that the changes have deleted from nodes and that should run on.
     kept : dict of str to str
@@ -313,13 +322,14 @@ class Preparation:
         self.kept: dict[str, str] = {}
         scheduler = Scheduler(cluster, **settings)
         for change in changes:
-            self._record(change, _in_reading_order(cluster, scheduler), change.make(scheduler))
+            before = _in_reading_order(cluster, scheduler)
+            self._record(change, before.values(), change.make(scheduler))
         scheduler.sync()
         self.pods = _in_reading_order(cluster, scheduler)
         self.workloads = workloads_of(scheduler)
         self._spare = [scheduler]
 
-    def _record(self, change: RequestedChange, before: Sequence[Pod], made: Change) -> None:
+    def _record(self, change: RequestedChange, before: Iterable[Pod], made: Change) -> None:
         """Note the pods that a change has deleted or kept."""
         deleted = {name.removeprefix(POD) for name in made.deleted if name.startswith(POD)}
         for pod in before:
@@ -383,12 +393,12 @@ class Preparation:
         return Simulation(self, done.scheduler, done.result, done)
 
 
-def _in_reading_order(cluster: Cluster, scheduler: Scheduler) -> list[Pod]:
-    """Return the pods of a scheduler's store that have not finished: those of the cluster in reading order,
-    then the others."""
+def _in_reading_order(cluster: Cluster, scheduler: Scheduler) -> dict[str, Pod]:
+    """Return the pods of a scheduler's store that have not finished, by key: those of the cluster in reading
+    order, then the others."""
     stored = {pod.key: pod for pod in scheduler.client.list(Pod)[0] if pod.status.phase not in FINISHED}
-    ordered = [stored.pop(pod.key) for pod in cluster.pods if pod.key in stored]
-    return [*ordered, *stored.values()]
+    keys = [pod.key for pod in cluster.pods]
+    return {key: stored[key] for key in keys if key in stored} | stored
 
 
 def workloads_of(scheduler: Scheduler) -> Workloads:

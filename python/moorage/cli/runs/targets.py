@@ -142,7 +142,8 @@ def has_pods(simulation: Simulation, kind: str, name: str, namespace: str | None
 
 
 def _pods_of(simulation: Simulation, kind: str, name: str, namespace: str | None) -> list[Pod]:
-    has_name = [pod for pod in (*simulation.before, *simulation.new) if _is_of(simulation, pod, kind, name)]
+    pods = (*simulation.before.values(), *simulation.new)
+    has_name = [pod for pod in pods if _is_of(simulation, pod, kind, name)]
     return [pod for pod in has_name if namespace in (None, pod.namespace)]
 
 
@@ -196,7 +197,7 @@ def groups_not_made(simulation: Simulation) -> list[Group]:
         Pods that the API server refuses, that wait for others of their StatefulSet, or of workloads that are
         not simulated.
     """
-    made = {pod.key for pod in (*simulation.before, *simulation.new)}
+    made = {*simulation.before, *(pod.key for pod in simulation.new)}
     told = (REFUSED, SKIPPED_KIND, WAITING)
     return group_outcomes(
         one for one in simulation.outcomes if one.status in told and one.pod.key not in made
@@ -225,7 +226,7 @@ def target_pod(preparation: Preparation, text: str, namespace: str | None) -> Ta
     """
     pods, finished = preparation.pods, preparation.cluster.finished
     place, _, name = text.rpartition("/")
-    if _kind(place) == "Pod" and all(pod.key != text for pod in pods):
+    if _kind(place) == "Pod" and text not in pods:
         place = ""
     if place and namespace not in (None, place):
         raise InputError(f"not in namespace {namespace}", source=SOURCE, obj=text)
@@ -234,9 +235,10 @@ def target_pod(preparation: Preparation, text: str, namespace: str | None) -> Ta
     def named(listed: Iterable[Pod]) -> list[Pod]:
         return [pod for pod in listed if pod.name == name and place in ("", pod.namespace)]
 
-    if named(finished) and not named(pods):
+    there = named(pods.values())
+    if named(finished) and not there:
         raise InputError("has finished: it is not scheduled any more", source=SOURCE, obj=text)
-    found = named(pods) or named(preparation.run().new)
+    found = there or named(preparation.run().new)
     _check_unique(found, text)
     if not found:
         where = f" in namespace {place}" if place else ""

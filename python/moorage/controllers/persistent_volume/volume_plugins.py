@@ -6,7 +6,6 @@ Source: pkg/volume/plugins.go; Kubernetes v1.14, controller/volume/persistentvol
 from __future__ import annotations
 
 import logging
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol, runtime_checkable
@@ -334,6 +333,8 @@ class OSExecutor:
         subprocess.CalledProcessError
             The command failed; its output is in ``output``.
         """
+        import subprocess  # takes long to import
+
         return subprocess.check_output([command, *arguments], stderr=subprocess.STDOUT)
 
 

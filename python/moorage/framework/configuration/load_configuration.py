@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from moorage.errors import ConfigurationError, InputError, located
 from moorage.framework.plugin.interface import Plugin
 from moorage.objects.read.files import read_file, source_name
-from moorage.objects.read.yaml_reader import read_first
 
 from .args import ARGS
 from .defaults import set_defaults
@@ -149,6 +148,8 @@ def _parse(text: str) -> tuple[Any, list[str]]:
             return parse(text), []
         except DecodeError as error:
             raise DecodeError(f"couldn't get version/kind; json parse error: {error}") from None
+    from moorage.objects.read.yaml_reader import read_first  # the library of YAML takes long to import
+
     try:
         value, duplicates = read_first(text, "yaml")
     except InputError as error:

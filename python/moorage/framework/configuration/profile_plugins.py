@@ -15,7 +15,6 @@ from moorage.framework.plugin.interface import Plugin
 from . import types
 from .args import NodeResourcesFitArgs
 from .durations import SECOND
-from .extender_tls import tls_context
 from .field_errors import aggregate, quote
 from .go_structs import go_fields, write
 from .validation import validate_node_resources_fit
@@ -99,6 +98,8 @@ def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[typ
         With stage new: a certificate or key cannot be read, or a certificate authority is combined with
         ``insecure``.
     """
+    from .extender_tls import tls_context  # the library of TLS takes long to import
+
     extenders = []
     for extender in configuration.extenders or ():
         try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moorage.errors import InputError
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import Plugin
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "moorage.plugins"
 
@@ -89,6 +91,8 @@ def installed_plugins(found: Iterable[EntryPoint] | None = None) -> Registry:
     InputError
         An entry point cannot be loaded or is not callable, or its name is taken.
     """
+    from importlib.metadata import entry_points  # takes long to import
+
     registry = Registry()
     for entry in sorted(entry_points(group=ENTRY_POINTS) if found is None else found, key=lambda e: e.name):
         source = f"{ENTRY_POINTS} entry point {entry.name}"

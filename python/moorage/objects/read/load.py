@@ -39,7 +39,6 @@ from .origins import Origin, Origins, label
 from .parts_reader import Parts, PartsReader
 from .snapshots import read_snapshot
 from .unknown_workloads import next_job, read_workload, warning, without_pods
-from .yaml_reader import DuplicateKey, read_yaml
 
 _PEEK = 4096
 _EXAMPLES = 5
@@ -487,13 +486,15 @@ class _Reader:
             text = "\0"
         if "\0" in text:
             raise NoManifestError("not a text file", source=source)
-        documents = read_yaml(text, source) if self.fields.mode == "strict" else self._lenient(text, source)
+        documents = self._of_yaml(text, source)
         return map(_as_json, _of_template(documents) if "{{" in text else documents)
 
-    def _lenient(self, text: str, source: str) -> Iterable[Any]:
-        """Read YAML documents with duplicate keys."""
+    def _of_yaml(self, text: str, source: str) -> Iterator[Any]:
+        """Read YAML documents; with duplicate keys, unless they are refused."""
+        from .yaml_reader import DuplicateKey, read_yaml  # the library of YAML takes long to import
+
         duplicates: list[DuplicateKey] = []
-        yield from read_yaml(text, source, duplicates)
+        yield from read_yaml(text, source, None if self.fields.mode == "strict" else duplicates)
         for duplicate in duplicates:
             self.fields.add_duplicate(*duplicate, source)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import yaml
 from msgspec.structs import fields
 
 from moorage.objects.model.cluster import Cluster
@@ -18,23 +17,6 @@ from moorage.objects.model.meta import Object, Struct
 from moorage.objects.model.policy import NO_STATUS, PodDisruptionBudget
 
 from .files import YAML_SUFFIXES, has_suffix
-from .yaml_reader import is_text
-
-
-class _Dumper(yaml.CSafeDumper):
-    """A YAML dumper without anchors.
-
-    It quotes strings that YAML 1.1 or Kubernetes would read as another type.
-    """
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
-        tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
-        if kind is yaml.ScalarNode and implicit[0] and tag == "tag:yaml.org,2002:str" and not is_text(value):
-            return None  # not a plain scalar: the emitter chooses a quoted style
-        return tag
 
 
 @cache
@@ -118,10 +100,34 @@ def dump_yaml(value: Any) -> str:
     str
         YAML text.
     """
+    import yaml  # takes long to import
+
     text: str = yaml.dump(
-        value, Dumper=_Dumper, default_flow_style=False, sort_keys=False, allow_unicode=True, width=1 << 20
+        value, Dumper=_dumper(), default_flow_style=False, sort_keys=False, allow_unicode=True, width=1 << 20
     )
     return text
+
+
+@cache
+def _dumper() -> Any:
+    """Return the class of YAML dumpers, without anchors.
+
+    They quote strings that YAML 1.1 or Kubernetes would read as another type.
+    """
+    import yaml
+
+    from .yaml_reader import is_text
+
+    class Dumper(yaml.CSafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+        def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
+            tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+            is_plain = kind is yaml.ScalarNode and implicit[0] and tag == "tag:yaml.org,2002:str"
+            return None if is_plain and not is_text(value) else tag  # None: the emitter quotes it
+
+    return Dumper
 
 
 def dump(objects: Iterable[Object], format: Literal["json", "yaml"] = "json") -> str:

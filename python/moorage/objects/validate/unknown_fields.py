@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -69,6 +68,8 @@ def _newer() -> _Table:
 
 @cache
 def _table() -> _Table:
+    from importlib.resources import files  # takes long to import
+
     text, newer = files(__package__).joinpath("field_names.json").read_bytes(), _newer()
     table = msgspec.json.decode(text, type=_Table)
     return _Table(table.kinds | newer.kinds, table.structs | newer.structs)

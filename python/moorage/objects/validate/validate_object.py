@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import cache
-from operator import attrgetter
+from collections.abc import Iterator
+from functools import cache, lru_cache
 from typing import Any, get_args
 
 from msgspec.structs import fields
 
-from moorage._core.base.fields import SpecMemo
+from moorage._core.base.fields import FieldRules, SpecMemo
 from moorage.errors import InputError, shorten
 from moorage.objects.model.field_rules import DNS_LABEL, MAX_DNS_LABEL, Rule, each, is_dns_label
 from moorage.objects.model.meta import Object, Struct
@@ -21,6 +20,7 @@ from .pod_rules import check_pod_spec
 
 _NAME = re.compile(rf"{DNS_LABEL.pattern}(?:\.{DNS_LABEL.pattern})*")
 _MAX_NAME = 253
+_is_namespace = lru_cache(1024)(is_dns_label)
 _NOTHING = object()
 
 
@@ -62,24 +62,14 @@ def _check_names(obj: Object) -> None:
         what = "label" if namespace_kind else "subdomain"
         raise InputError(f'"{name}" is not a DNS {what}', path=field)
     namespace = "" if obj.kind in CLUSTER_SCOPED else meta.namespace
-    if namespace and not is_dns_label(namespace):
+    if namespace and not _is_namespace(namespace):
         raise InputError(f'"{namespace}" is not a DNS label', path="metadata.namespace")
 
 
 def _check(value: object) -> None:
     """Check a struct, or all structs of a list or map, including the structs in their fields."""
     if isinstance(value, Struct):
-        for read, encoded, absent, rule, valid in _rules(type(value)):
-            item = read(value)
-            if item is absent or valid.get(id(item), _NOTHING) is item:
-                continue
-            try:
-                rule(item)
-            except InputError as error:
-                raise error.located(path=encoded) from None
-            if len(valid) >= _MAX_VALID:
-                valid.clear()
-            valid[id(item)] = item
+        _rules(type(value)).check(value)
         if type(value).check is not Struct.check:
             value.check()
     elif value and isinstance(value, tuple | dict):
@@ -88,7 +78,6 @@ def _check(value: object) -> None:
 
 _check_each = each(_check)
 _valid_specs = SpecMemo()
-_MAX_VALID = 1024
 
 
 def _check_pod_spec(spec: PodSpec) -> None:
@@ -100,22 +89,28 @@ def _check_pod_spec(spec: PodSpec) -> None:
 
 
 @cache
-def _rules(
-    struct: type[Struct],
-) -> list[tuple[Callable[[object], Any], str, object, Rule, dict[int, object]]]:
-    """The rules of a struct's fields: reader of the field, JSON name, value of an omitted field, rule, and
-    values that follow it, by identity: the pods of one template share them."""
+def _rules(struct: type[Struct]) -> FieldRules:
+    """The rules of a struct's fields."""
+    return FieldRules(_listed_rules(struct))
+
+
+def _listed_rules(struct: type[Struct]) -> Iterator[tuple[list[str], str, object, Rule]]:
+    """Yield the rules of a struct's fields, and those of structs that always are there."""
     default = struct()
-    found: list[tuple[Callable[[object], Any], str, object, Rule, dict[int, object]]] = []
     for field in fields(struct):
         rules: list[Rule] = [rule for rule in getattr(field.type, "__metadata__", ()) if callable(rule)]
-        if any(_rules(part) or part.check is not Struct.check for part in _structs(field.type)):
-            rules.append(_check_pod_spec if field.type is PodSpec else _check)
         absent = getattr(default, field.name)
+        if any(len(_rules(part)) or part.check is not Struct.check for part in _structs(field.type)):
+            if field.type is PodSpec:
+                rules.append(_check_pod_spec)
+            elif field.type is type(absent) and type(absent).check is Struct.check:
+                for names, encoded, omitted, rule in _listed_rules(type(absent)):
+                    yield [field.name, *names], f"{field.encode_name}.{encoded}", omitted, rule
+            else:
+                rules.append(_check)
         for rule in rules:
             omitted = absent if _follows(absent, rule) else _NOTHING
-            found.append((attrgetter(field.name), field.encode_name, omitted, rule, {}))
-    return found
+            yield [field.name], field.encode_name, omitted, rule
 
 
 def _follows(value: object, rule: Rule) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from moorage.objects.model.meta import Object, OwnerReference
+from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 
 from .ownership import HASH_LABEL
@@ -38,7 +38,7 @@ class Workloads:
         self._controllers = {
             Workload(obj.namespace, obj.kind, obj.name): obj.metadata.controller() for obj in objects
         }
-        self._of_owner: dict[tuple[str, OwnerReference, str], Workload] = {}
+        self._of_owner: dict[tuple[str, str, str, str], Workload] = {}
 
     def of(self, pod: Pod) -> Workload:
         """Return the workload of a pod.
@@ -54,18 +54,19 @@ class Workloads:
         owner = pod.metadata.controller()
         if owner is None:
             return Workload(pod.namespace, "Pod", pod.name)
-        key = (pod.namespace, owner, pod.metadata.labels.get(HASH_LABEL, ""))
+        meta = pod.metadata
+        key = (meta.namespace, owner.kind, owner.name, meta.labels.get(HASH_LABEL, ""))
         found = self._of_owner.get(key)
         if found is None:
             found = self._of_owner[key] = self._top(*key)
         return found
 
-    def _top(self, namespace: str, owner: OwnerReference, template: str) -> Workload:
+    def _top(self, namespace: str, kind: str, name: str, template: str) -> Workload:
         """Return the last controller of a chain that begins with the controller of a pod."""
-        workload = Workload(namespace, owner.kind, owner.name)
-        if workload not in self._controllers and owner.kind == "ReplicaSet" and template:
-            deployment = owner.name.removesuffix(f"-{template}")
-            return workload if deployment == owner.name else Workload(namespace, "Deployment", deployment)
+        workload = Workload(namespace, kind, name)
+        if workload not in self._controllers and kind == "ReplicaSet" and template:
+            deployment = name.removesuffix(f"-{template}")
+            return workload if deployment == name else Workload(namespace, "Deployment", deployment)
         seen = {workload}
         while (above := self._controllers.get(workload)) is not None:
             workload = Workload(namespace, above.kind, above.name)

@@ -15,6 +15,7 @@ from moorage._core.decide.search import MAX_THREADS
 from moorage.cache import SchedulerCache
 from moorage.errors import InputError
 from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods
+from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import Plugin
 from moorage.framework.plugin.nominator import PodNominator
@@ -23,7 +24,6 @@ from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
 from moorage.plugins.registry import IN_TREE, all_plugins
 from moorage.preemption.evaluator import set_up_preemption
-from moorage.scheduler.extenders.http_extender import make_extenders
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
@@ -73,7 +73,7 @@ def make_handle(
         client,
         informers=informers,
         nominator=nominator,
-        extenders=make_extenders(configuration, cache.node_info),
+        extenders=_extenders(configuration, cache),
         groups_pods=groups_pods(gates),
         feature_gates=gates,
         places_groups=gates["TopologyAwareWorkloadScheduling"],
@@ -84,6 +84,15 @@ def make_handle(
     )
     set_up_preemption(handle, seed if tie_break == "random" else None)
     return handle
+
+
+def _extenders(configuration: KubeSchedulerConfiguration | None, cache: SchedulerCache) -> Sequence[Extender]:
+    """Make the extenders of a configuration; few have any, and HTTP and TLS take long to import."""
+    if configuration is None or not configuration.extenders:
+        return ()
+    from moorage.scheduler.extenders.http_extender import make_extenders
+
+    return make_extenders(configuration, cache.node_info)
 
 
 class Rotation:

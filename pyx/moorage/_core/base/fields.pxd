@@ -71,5 +71,10 @@ cdef class SpecMemo:
     cpdef int put(self, object spec, object value) except -1
 
 
+@cython.final
+cdef class FieldRules:
+    cdef list rules  # of _FieldRule
+
+
 cdef str key_of(object obj)
 cpdef tuple group_of(object pod)

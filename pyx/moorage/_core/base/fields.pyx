@@ -1,4 +1,4 @@
-"""Reads and writes of attributes that cache the offset of a slot; the keys of objects and of their groups.
+"""Attributes read and written by the cached offset of a slot; rules of fields; keys of objects and groups.
 
 A loop over many pods reads the same attributes of each pod. For a type with ``__slots__`` the offset of an
 attribute is a constant; caching it saves the lookup of the descriptor.
@@ -8,6 +8,8 @@ from types import MemberDescriptorType
 
 import msgspec
 from libc.math cimport INFINITY
+
+from moorage.errors import InputError
 
 cdef extern from "structmember.h":  # CPython's
     ctypedef struct PyMemberDef:
@@ -190,6 +192,70 @@ cdef class SpecMemo:
                 self.oldest = (self.oldest + 1) % MAX_SPECS
         # The entry keeps the objects of the fields alive, so that their addresses stay theirs.
         self.entries[hashed] = self.latest = (spec, value)
+
+
+cdef class _FieldRule:
+    """A rule of one field, with values that follow it, so that objects that share them are checked fast."""
+
+    cdef tuple path  # of Field
+    cdef str encoded
+    cdef object omitted, rule
+    cdef dict valid  # texts, and other values by address
+
+    def __cinit__(self, names, encoded, omitted, rule):
+        self.path = tuple([Field(name) for name in names])
+        self.encoded, self.omitted, self.rule, self.valid = encoded, omitted, rule, {}
+
+    cdef int check(self, object holder) except -1:
+        """Raise the error of the rule, if the field of `holder` does not follow it."""
+        cdef object value = holder
+        for field in self.path:
+            value = (<Field>field).of(value)
+        if value is self.omitted:
+            return 0
+        key = value if type(value) is str else <size_t><PyObject*>value
+        if key in self.valid:
+            return 0
+        try:
+            self.rule(value)
+        except InputError as error:
+            raise error.located(path=self.encoded) from None
+        if len(self.valid) >= MAX_SPECS:
+            self.valid.clear()
+        self.valid[key] = value  # which keeps its address
+
+
+cdef class FieldRules:
+    """The rules of the fields of a struct type.
+
+    Parameters
+    ----------
+    rules : iterable of (sequence of str, str, object, callable)
+        Of each rule the names of the attributes that lead to the field, its path in JSON, a value that
+        follows the rule, and a function that raises an InputError about other values. The rule reads nothing
+        but the value.
+    """
+
+    def __cinit__(self, rules):
+        self.rules = [_FieldRule(*rule) for rule in rules]
+
+    def __len__(self):
+        return len(self.rules)
+
+    def check(self, holder):
+        """Check a struct.
+
+        Parameters
+        ----------
+        holder : Struct
+
+        Raises
+        ------
+        InputError
+            Of the first field that does not follow its rule.
+        """
+        for rule in self.rules:
+            (<_FieldRule>rule).check(holder)
 
 
 METADATA, NAME, NAMESPACE = Field("metadata"), Field("name"), Field("namespace")

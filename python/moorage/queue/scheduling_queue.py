@@ -480,7 +480,7 @@ class SchedulingQueue:
             A pod is not in flight. The pods before it have returned.
         """
         with self._lock:
-            returned = 0
+            returned: list[QueuedPodInfo] = []
             try:
                 for info in infos:
                     place = self._in_flight.place(info)
@@ -488,9 +488,9 @@ class SchedulingQueue:
                         raise MoorageError(f"Pod {info.pod.key} is not in flight")
                     info.attempts -= 1
                     self._places.put(info, place)
-                    returned += 1
+                    returned.append(info)
             finally:
-                self._in_flight.finish([*infos[:returned]])
+                self._in_flight.finish(returned)
             self._wake()
 
     def done(self, *uids: str) -> None:

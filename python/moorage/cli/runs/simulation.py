@@ -122,9 +122,9 @@ class Simulation:
     @cached_property
     def new(self) -> list[Pod]:
         """The pods that controllers have made during the run, in the order of their outcomes."""
-        result = self.result
+        result, before = self.result, self.before
         outcomes = (result.placements, result.waiting, result.unschedulable, result.skipped)
-        keys = dict.fromkeys(key for keys in outcomes for key in keys if key not in self.before)
+        keys = dict.fromkeys(key for keys in outcomes for key in keys if key not in before)
         return [self.scheduler.client.get(Pod, *key.split("/")[::-1]) for key in keys]
 
     @cached_property

@@ -98,17 +98,22 @@ def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[typ
         With stage new: a certificate or key cannot be read, or a certificate authority is combined with
         ``insecure``.
     """
-    from .extender_tls import tls_context  # the library of TLS takes long to import
-
     extenders = []
     for extender in configuration.extenders or ():
-        try:
-            tls_context(extender)
-        except ExtenderError as error:
-            raise ConfigurationError("new", f"couldn't build extenders: {error}") from error
+        _check_tls(extender)
         timeout = extender.http_timeout or _DEFAULT_EXTENDER_TIMEOUT
         extenders.append(msgspec.structs.replace(extender, http_timeout=timeout))
     return extenders
+
+
+def _check_tls(extender: types.Extender) -> None:
+    """Refuse an extender whose TLS settings cannot be used."""
+    from .extender_tls import tls_context  # the library of TLS takes long to import
+
+    try:
+        tls_context(extender)
+    except ExtenderError as error:
+        raise ConfigurationError("new", f"couldn't build extenders: {error}") from error
 
 
 def build_profiles(

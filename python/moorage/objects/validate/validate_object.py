@@ -100,14 +100,14 @@ def _listed_rules(struct: type[Struct]) -> Iterator[tuple[list[str], str, object
     for field in fields(struct):
         rules: list[Rule] = [rule for rule in getattr(field.type, "__metadata__", ()) if callable(rule)]
         absent = getattr(default, field.name)
-        if any(len(_rules(part)) or part.check is not Struct.check for part in _structs(field.type)):
-            if field.type is PodSpec:
-                rules.append(_check_pod_spec)
-            elif field.type is type(absent) and type(absent).check is Struct.check:
-                for names, encoded, omitted, rule in _listed_rules(type(absent)):
-                    yield [field.name, *names], f"{field.encode_name}.{encoded}", omitted, rule
-            else:
-                rules.append(_check)
+        is_always_there = isinstance(absent, Struct) and field.type is type(absent)
+        if field.type is PodSpec:
+            rules.append(_check_pod_spec)
+        elif is_always_there and type(absent).check is Struct.check:
+            for names, encoded, omitted, rule in _listed_rules(type(absent)):
+                yield [field.name, *names], f"{field.encode_name}.{encoded}", omitted, rule
+        elif any(len(_rules(part)) or part.check is not Struct.check for part in _structs(field.type)):
+            rules.append(_check)
         for rule in rules:
             omitted = absent if _follows(absent, rule) else _NOTHING
             yield [field.name], field.encode_name, omitted, rule

@@ -51,10 +51,10 @@ class Workloads:
         -------
         Workload
         """
-        owner = pod.metadata.controller()
-        if owner is None:
-            return Workload(pod.namespace, "Pod", pod.name)
         meta = pod.metadata
+        owner = meta.controller()
+        if owner is None:
+            return Workload(meta.namespace, "Pod", meta.name)
         key = (meta.namespace, owner.kind, owner.name, meta.labels.get(HASH_LABEL, ""))
         found = self._of_owner.get(key)
         if found is None:

@@ -22,6 +22,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     MAX_SPECS = 1 << 10
+    MAX_VALID = 1 << 10  # values of a field that are known to follow its rule
     MULTIPLIER = 1000003
 
 
@@ -220,7 +221,7 @@ cdef class _FieldRule:
             self.rule(value)
         except InputError as error:
             raise error.located(path=self.encoded) from None
-        if len(self.valid) >= MAX_SPECS:
+        if len(self.valid) >= MAX_VALID:
             self.valid.clear()
         self.valid[key] = value  # which keeps its address
 

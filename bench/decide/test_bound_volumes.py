@@ -18,13 +18,17 @@ from moorage.objects.model.storage import (
     CSINodeDriver,
     CSINodeSpec,
     CSIPersistentVolumeSource,
+    ObjectReference,
+    PersistentVolumeClaimStatus,
     PersistentVolumeSpec,
+    PersistentVolumeStatus,
     VolumeNodeResources,
 )
 from moorage.scheduler.scheduling_context import SchedulingContext
 from moorage.volume.constants import BIND_COMPLETED, YES
 
 DRIVER, ZONE = "ebs.csi.aws.com", "topology.kubernetes.io/zone"
+MODES, SIZE = ("ReadWriteOnce",), {"storage": "1Gi"}
 PODS = 2_000
 
 
@@ -40,16 +44,27 @@ def world() -> Cluster:
     pods = []
     for at, pod in enumerate(made.pods):
         name, namespace = f"c{at}", pod.metadata.namespace
-        claim = ObjectMeta(name=name, namespace=namespace, annotations={BIND_COMPLETED: YES})
-        others.append(PersistentVolumeClaim(metadata=claim, spec=PersistentVolumeClaimSpec(volume_name=name)))
-        csi = CSIPersistentVolumeSource(driver=DRIVER, volume_handle=name)
-        meta = ObjectMeta(name=name, labels={ZONE: zones[at % 2]})
-        others.append(
-            PersistentVolume(metadata=meta, spec=PersistentVolumeSpec(capacity={"storage": "1Gi"}, csi=csi))
-        )
+        others += bound(name, namespace, zones[at % 2])
         volume = Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=name))
         pods.append(replace(pod, spec=replace(pod.spec, volumes=(volume,))))
     return Cluster(nodes=made.nodes, pods=pods, others=others)
+
+
+def bound(name: str, namespace: str, zone: str) -> tuple[PersistentVolumeClaim, PersistentVolume]:
+    """A claim and its volume as the volume controller leaves them."""
+    meta = ObjectMeta(name=name, namespace=namespace, uid=name, annotations={BIND_COMPLETED: YES})
+    status = PersistentVolumeClaimStatus(phase="Bound", access_modes=MODES, capacity=SIZE)
+    spec = PersistentVolumeClaimSpec(access_modes=MODES, volume_name=name)
+    claim = PersistentVolumeClaim(metadata=meta, spec=spec, status=status)
+    reference = ObjectReference(kind="PersistentVolumeClaim", namespace=namespace, name=name, uid=name)
+    source = CSIPersistentVolumeSource(driver=DRIVER, volume_handle=name)
+    spec_of_volume = PersistentVolumeSpec(access_modes=MODES, capacity=SIZE, claim_ref=reference, csi=source)
+    volume = PersistentVolume(
+        metadata=ObjectMeta(name=name, labels={ZONE: zone}),
+        spec=spec_of_volume,
+        status=PersistentVolumeStatus(phase="Bound"),
+    )
+    return claim, volume
 
 
 @pytest.mark.parametrize("by", ["demand", "plugins"])

@@ -19,12 +19,13 @@ from moorage.scheduler import Scheduler
 PACKAGE = str(Path(moorage.__file__).parent)
 
 
-def calls(action: Callable[[], object]) -> Counter[str]:
-    """Calls of the package's Python functions by file, while an action runs."""
+def calls(action: Callable[[], object], within: str = PACKAGE) -> Counter[str]:
+    """Calls of Python functions, of the package's if no other folder is given, while an action runs. By
+    file."""
     found = Counter[str]()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+        if event == "call" and frame.f_code.co_filename.startswith(within):
             found[frame.f_code.co_filename] += 1
 
     before = sys.getprofile()
@@ -67,3 +68,16 @@ def test_calls_for_a_new_scheduler_do_not_grow_with_its_objects() -> None:
     Scheduler(few)  # tables that are made once
     more = calls(lambda: Scheduler(many)) - calls(lambda: Scheduler(few))
     assert more.total() <= 15, more.most_common()  # a binary search of the last event
+
+
+def test_calls_for_an_examination_do_not_grow_with_the_nodes() -> None:
+    """Neither with those that fit, nor with those that do not; numpy's functions count as well."""
+
+    def asked(n: int) -> Counter[str]:
+        nodes = [node(f"n{number}", cpu=number % 2) for number in range(n)]
+        one, wanted = Scheduler(Cluster(nodes=nodes)), pod("p", requests={"cpu": 1})
+        assert len(one.can_schedule_pod(wanted).nodes) == n // 2
+        return calls(lambda: one.can_schedule_pod(wanted), "")
+
+    more = asked(60) - asked(2)
+    assert not more, more.most_common()

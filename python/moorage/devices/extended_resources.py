@@ -214,7 +214,7 @@ class ExtendedRequestsOfPods:
             return found
 
     def _find(self, pod: Pod) -> ExtendedRequests | None:
-        asked = pod_requests(pod)
+        asked = pod_requests(pod, resizes=False)
         if self.classes.keys().isdisjoint(asked):
             return None
         amounts = {name: parse_value(str(amount)) for name, amount in asked.items()}

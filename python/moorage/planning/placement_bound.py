@@ -175,7 +175,7 @@ def _prices(
     found: list[tuple[float, Price]] = []
     for (pool, resource), price in by_limit.items():
         members = np.flatnonzero(relaxation.pool == pool)
-        names = tuple([scheduler.table.row_name(row) for row in relaxation.rows[members]])
+        names = tuple(scheduler.cache.state.view.names_of(relaxation.rows[members]))
         worth = price * float(relaxation.free[resource][members].sum())
         found.append((worth, Price(names, resource, price)))
     found.sort(key=lambda each: (-each[0], each[1].resource, each[1].nodes))

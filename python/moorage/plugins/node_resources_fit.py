@@ -138,14 +138,15 @@ class NodeResourcesFit(
             return queue_if(is_live(old))
         return queue_if(is_same_pod(pod, new) or (new.spec.node_name and self._frees(pod, old, new)))
 
-    @staticmethod
-    def _frees(pod: Pod, old: Pod, new: Pod) -> bool:
+    def _frees(self, pod: Pod, old: Pod, new: Pod) -> bool:
         """Whether another pod requests less than before of a resource that a pod requests (kube-scheduler
         v1.36, isSchedulableAfterPodScaleDown)."""
-        was, now = pod_requests(old), pod_requests(new)
+        gate = "InPlacePodLevelResourcesVerticalScaling"
+        of_pod = self.handle is None or self.handle.feature_gates[gate]
+        was, now, wanted = (pod_requests(one, pod_resizes=of_pod) for one in (old, new, pod))
         return any(
             _counted_amount(name, now) < _counted_amount(name, was)
-            for name, amount in pod_requests(pod, resizes=False).items()
+            for name, amount in wanted.items()
             if amount != ZERO and (name in ("cpu", "memory") or is_counted(name))
         )
 

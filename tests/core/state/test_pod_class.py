@@ -518,7 +518,7 @@ def of_pod(own: str, actuated: str = "", allocated: str = "", overhead: str = ""
     [
         (of_pod("1", "2"), 2000),
         (of_pod("1", "2", "3"), 3000),
-        (of_pod("1", "", "3"), 3000),
+        (of_pod("1", "", "3"), 1000),
         (of_pod("4", "2", "3"), 4000),
         (of_pod("4", "2", "3", reason="Infeasible"), 3000),
         (of_pod("", "2", "3"), 100),
@@ -532,7 +532,21 @@ def test_a_resize_of_the_whole_pod_counts_at_its_largest(held: Pod, cpu: int) ->
 
 
 def test_a_resize_of_the_whole_pod_is_part_of_the_shape() -> None:
-    assert classes(of_pod("1", "2"), of_pod("1", "3"), of_pod("1", "", "4"))[0] == [0, 1, 2]
+    assert classes(of_pod("1", "2"), of_pod("1", "3"), of_pod("1", "3", "4"))[0] == [0, 1, 2]
+
+
+def test_a_resize_of_the_whole_pod_counts_for_what_its_spec_requests() -> None:
+    """Containers still say how much of the other resources the pod takes."""
+    resources = ResourceRequirements(requests={"memory": "6Mi"})
+    held = pod("p", on="a", containers=(container("c", {"cpu": "100m"}),), resources=resources)
+    status = PodStatus(
+        resources=ResourceRequirements(requests={"cpu": "2", "memory": "7Mi"}),
+        allocated_resources={"cpu": "3"},
+    )
+    assert on_node(replace(held, status=status))[1] == (100, 7)
+    infeasible = (Condition(type="PodResizePending", reason="Infeasible"),)
+    without_memory = PodStatus(resources=ResourceRequirements(requests={"cpu": "2"}), conditions=infeasible)
+    assert on_node(replace(held, status=without_memory))[1] == (100, 0)
 
 
 @pytest.mark.parametrize("held", [resizing("1", "2", "3"), of_pod("1", "2", "3")])

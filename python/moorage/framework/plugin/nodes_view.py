@@ -161,8 +161,7 @@ class TableNodes(NodesView):
 
     @property
     def names(self) -> list[str]:
-        table = self._columns.state.table
-        return [table.row_name(row) for row in self.rows.tolist()]
+        return self._columns.state.view.names_of(self.rows)
 
     def node_info(self, at: int) -> AnyNodeInfo:
         state = self._columns.state

@@ -19,6 +19,9 @@ from moorage.framework.profiles.profile import Profile
 from moorage.queue.hints import EXTENDER
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from moorage._core.state.pod_class import Shape
 
 NO_NODES = "no nodes available to schedule pods"
@@ -230,6 +233,35 @@ def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequ
     if not isinstance(plugin, NativePlugin):
         return statuses[verdict & REASONS]
     return Status(verdict_code(profile, verdict), plugin.reasons(verdict & REASONS, shape), plugin.name)
+
+
+def explain_verdicts(
+    profile: Profile,
+    shape: Shape,
+    names: Sequence[str],
+    verdicts: npt.NDArray[np.uint64],
+    statuses: Sequence[Status] = (),
+) -> dict[str, Status]:
+    """Return the statuses that the verdicts of nodes stand for; see `explain_verdict`.
+
+    Parameters
+    ----------
+    profile : Profile
+    shape : Shape
+    names : sequence of str
+        Of the nodes.
+    verdicts : (n,) uint64 array
+        Of the same nodes; none is 0.
+    statuses : sequence of Status, optional
+
+    Returns
+    -------
+    dict of str to Status
+        By node, in the order given.
+    """
+    values = verdicts.tolist()
+    found = {verdict: explain_verdict(profile, shape, verdict, statuses) for verdict in set(values)}
+    return dict(zip(names, map(found.__getitem__, values), strict=True))
 
 
 def _rejectors(statuses: Iterable[Status], plugins: Iterable[str]) -> Rejectors:

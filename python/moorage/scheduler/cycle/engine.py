@@ -36,7 +36,7 @@ from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.scheduler.extenders.extended_search import ExtendedSearch
 
-from .diagnosis import Diagnosis, explain_verdict
+from .diagnosis import Diagnosis, explain_verdict, explain_verdicts
 from .opportunistic_batching import Batching, find_hint, leave_nodes
 from .results import Decision
 
@@ -572,15 +572,9 @@ class Engine:
 
         def by_node() -> dict[str, Status]:
             rows, verdicts, statuses = known or self._verdicts(target, tried)
-            table = self.cache.state.table
+            names = self.cache.state.view.names_of(rows)
             by_name = {} if ran.absent is None else self._rejected_by_all(ran.absent)()
-            status_of = {
-                verdict: explain_verdict(self.profile, shape, verdict, statuses)
-                for verdict in set(verdicts.tolist())
-            }
-            for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True):
-                by_name[table.row_name(row)] = status_of[verdict]
-            return by_name
+            return by_name | explain_verdicts(self.profile, shape, names, verdicts, statuses)
 
         return diagnosis, by_node
 

@@ -4,6 +4,7 @@ scheduling."""
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.scoring import check_range
 from moorage.objects.model.pod import Pod
 
-from .diagnosis import NO_NODES, Diagnosis, explain_verdict
+from .diagnosis import NO_NODES, Diagnosis, explain_verdicts
 from .results import Examination, PreFilterOutcome
 
 if TYPE_CHECKING:
@@ -64,29 +65,26 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
 
 def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: Examination) -> Examination:
     """Return the examination with the verdict of every node, and the scores of the feasible ones."""
-    profile, table = engine.profile, engine.cache.state.table
+    profile, view = engine.profile, engine.cache.state.view
     rows, verdicts = engine.search.verdicts(*state.target)
     statuses = engine.number_statuses(rows, verdicts)
-    names = [table.row_name(row) for row in rows]
-    counts = count_verdicts(verdicts)
+    fits, rejecting = verdicts == 0, np.flatnonzero(verdicts)
     diagnosis = Diagnosis(
         len(examination.order),
         profile,
         state.shape,
-        verdicts=counts,
+        verdicts=count_verdicts(verdicts),
         absent=ran.absent,
         statuses=statuses,
     )
-    status = {verdict: explain_verdict(profile, state.shape, verdict, statuses) for verdict in counts}
+    rejected, feasible = view.names_of(rows[rejecting]), view.names_of(rows[fits])
     filtered = replace(
         examination,
-        rejected={
-            name: status[verdict] for name, verdict in zip(names, verdicts.tolist(), strict=True) if verdict
-        },
-        feasible=[name for name, verdict in zip(names, verdicts, strict=True) if not verdict],
-        fit_error="" if (verdicts == 0).any() else diagnosis.message(),
+        rejected=explain_verdicts(profile, state.shape, rejected, verdicts[rejecting], statuses),
+        feasible=feasible,
+        fit_error="" if feasible else diagnosis.message(),
     )
-    return _score(engine, state, filtered, rows[verdicts == 0]) if filtered.feasible else filtered
+    return _score(engine, state, filtered, rows[fits]) if feasible else filtered
 
 
 def _outcome(ran: PreFilterRun) -> PreFilterOutcome | None:
@@ -112,7 +110,7 @@ def _score(
         raw=raw,
         normalized=normalized,
         total=total,
-        best=[name for name, score in zip(examination.feasible, total, strict=True) if score == total.max()],
+        best=list(compress(examination.feasible, (total == total.max()).tolist())),
     )
 
 

@@ -136,7 +136,8 @@ class PodClaims:
     def resources(self) -> list[str]:
         """The extended resources of the pod that device classes provide."""
         classes = self.state.by_resource()
-        return [name for name, amount in pod_requests(self.pod).items() if name in classes and amount.sign()]
+        asked = pod_requests(self.pod, resizes=False)
+        return [name for name, amount in asked.items() if name in classes and amount.sign()]
 
     def published(self) -> Sequence[ResourceSlice]:
         """Return the slices of the cluster."""

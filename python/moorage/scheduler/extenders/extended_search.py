@@ -22,7 +22,7 @@ from moorage.errors import ExtenderError
 from moorage.framework import MAX_NODE_SCORE, Code, CycleState, PreFilterRun, Status, StatusError
 from moorage.framework.plugin.extender import Extender
 from moorage.objects import Node, Pod
-from moorage.scheduler.cycle.diagnosis import Diagnosis, explain_verdict
+from moorage.scheduler.cycle.diagnosis import Diagnosis, explain_verdicts
 from moorage.scheduler.cycle.results import Decision
 
 if TYPE_CHECKING:
@@ -283,8 +283,7 @@ class ExtendedSearch:
         def by_node() -> dict[str, Status]:
             unseen = self.ran.absent or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
             by_name = dict.fromkeys(view.node_names(), unseen)
-            for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True):
-                by_name[table.row_name(row)] = explain_verdict(profile, shape, verdict, statuses)
+            by_name |= explain_verdicts(profile, shape, view.names_of(rows), verdicts, statuses)
             of_extenders = self.extender_statuses.items()
             return by_name | {name: status for name, status in of_extenders if name in by_name}
 

@@ -262,7 +262,7 @@ cdef class FieldRules:
 METADATA, NAME, NAMESPACE = Field("metadata"), Field("name"), Field("namespace")
 UID, DELETION_TIMESTAMP, ANNOTATIONS = Field("uid"), Field("deletion_timestamp"), Field("annotations")
 SPEC, NODE_NAME, STATUS = Field("spec"), Field("node_name"), Field("status")
-RESOURCES, ALLOCATED_RESOURCES = Field("resources"), Field("allocated_resources")
+RESOURCES = Field("resources")
 CONTAINER_STATUSES, INIT_CONTAINER_STATUSES = Field("container_statuses"), Field("init_container_statuses")
 VOLUMES = Field("volumes")
 cdef Field PHASE = Field("phase")

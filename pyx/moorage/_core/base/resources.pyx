@@ -165,7 +165,8 @@ def pod_level_requests(pod, bint resizes=False):
     ----------
     pod : Pod
     resizes : bool, default False
-        Whether a resize in progress counts, at the maximum of desired, allocated and actuated requests.
+        Whether a resize in progress counts, at the maximum of desired, allocated and actuated requests. It
+        does where status.resources is set, for the resources that spec.resources requests.
 
     Returns
     -------
@@ -174,19 +175,15 @@ def pod_level_requests(pod, bint resizes=False):
     """
     if pod.spec.resources is None:
         return {}
-    requests = _of_pod_level(_parsed(pod.spec.resources.requests))
-    resources, allocated = pod.status.resources, pod.status.allocated_resources
-    if not resizes or not requests or (resources is None and not allocated):
-        return requests
-    return _of_pod_level(_resized(pod, requests, {} if resources is None else resources.requests, allocated))
-
-
-cdef dict _of_pod_level(dict requests):
-    """Return the requests of the resources that can be set for a whole pod."""
-    return {
-        name: amount for name, amount in requests.items()
+    requests = {
+        name: amount for name, amount in _parsed(pod.spec.resources.requests).items()
         if name in ("cpu", "memory") or name.startswith("hugepages-")
     }
+    resources = pod.status.resources
+    if not resizes or resources is None:
+        return requests
+    held = _resized(pod, requests, resources.requests, pod.status.allocated_resources)
+    return {name: held.get(name, ZERO) for name in requests}
 
 
 def nonzero_requests(

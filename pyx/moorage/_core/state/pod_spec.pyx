@@ -5,7 +5,7 @@ import msgspec
 from moorage._core.base.resources import is_infeasible
 
 from moorage._core.base cimport (
-    ALLOCATED_RESOURCES, ANNOTATIONS, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE,
+    ANNOTATIONS, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE,
     NODE_NAME, RESOURCES, SPEC, STATUS, VOLUMES, Field, Fields,
 )
 
@@ -44,7 +44,7 @@ cpdef tuple resized(object pod):
         status.nodeAllocatableResourceClaimStatuses).
     """
     status = STATUS.of(pod)
-    whole = RESOURCES.of(status) is not None or bool(ALLOCATED_RESOURCES.of(status))
+    whole = RESOURCES.of(status) is not None
     containers, init_containers = CONTAINER_STATUSES.of(status), INIT_CONTAINER_STATUSES.of(status)
     claims = NODE_ALLOCATABLE_CLAIMS.of(status)
     if not (whole or containers or init_containers or claims):

@@ -435,6 +435,27 @@ cdef class View:
             out[at] = order[positions[at]]
         return rows
 
+    def names_of(self, const int32_t[::1] rows not None):
+        """Return the names that rows of the node table have now.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        list of str
+
+        Raises
+        ------
+        IndexError
+            There is no such row, as for -1, which stands for "no node".
+        """
+        cdef const int32_t* names = <int32_t*>self.table.name.data
+        cdef Py_ssize_t at
+        self.table.check_rows(rows)
+        return [self.table.symbols.names[names[rows[at]]] for at in range(rows.shape[0])]
+
     def node_names(self):
         """Return the node names in list order.
 

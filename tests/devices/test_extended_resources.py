@@ -6,10 +6,12 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.devices.make import device_class
 
 from moorage.devices.extended_resources import ExtendedRequestsOfPods, claim_spec, classes_by_resource
 from moorage.objects import Pod, decode_object
+from moorage.objects.model.pod import ContainerStatus, PodStatus, ResourceRequirements
 
 CLASSES = classes_by_resource(
     [device_class(name, extendedResourceName=f"example.com/{name}") for name in ("gpu", "nic")]
@@ -63,6 +65,13 @@ def test_requests_are_told_apart_by_what_classes_provide() -> None:
     assert partly is not None
     assert partly.spec is None
     assert partly.resources == {"example.com/gpu": 1, "example.com/other": 1}
+
+
+def test_what_containers_hold_is_not_asked_for() -> None:
+    held = ContainerStatus(name="a", resources=ResourceRequirements(requests={"example.com/gpu": "1"}))
+    status = PodStatus(container_statuses=(held,))
+    one = replace(pod(containers=[requesting("a", {"cpu": "1"})]), status=status)
+    assert ExtendedRequestsOfPods(CLASSES).of(one) is None
 
 
 def test_only_so_many_answers_are_kept() -> None:

@@ -331,6 +331,24 @@ def test_tolerations_that_compare_count_where_their_gate_is_on(gate: bool) -> No
     assert ask(one, "TaintToleration", rejected, None, new) is gate
 
 
+@pytest.mark.parametrize("gate", [True, False])
+def test_resizes_of_whole_pods_count_where_their_gate_is_on(gate: bool) -> None:
+    one = Scheduler(feature_gates={"InPlacePodLevelResourcesVerticalScaling": gate})
+
+    def resizing(cpu: str) -> Pod:
+        requests = {"resources": {"requests": {"cpu": "1"}}}
+        return pod("q", nodeName="n", status={"resources": {"requests": {"cpu": cpu}}}, **requests)
+
+    assert ask(one, "NodeResourcesFit", requesting(cpu="1"), resizing("3"), resizing("2")) is gate
+
+
+def test_what_a_container_holds_of_a_resize_counts_as_requested(scheduler: Scheduler) -> None:
+    held = [{"name": "c", "resources": {"requests": {"memory": "1"}}}]
+    rejected = requesting(cpu="1", status={"containerStatuses": held})
+    was, now = requesting("q", "n", memory="2"), requesting("q", "n", memory="1")
+    assert ask(scheduler, "NodeResourcesFit", rejected, was, now) is True
+
+
 def test_pods_with_the_same_constraints_count_by_their_own_labels(scheduler: Scheduler) -> None:
     """Also where one is asked right after the other."""
     one = spread({"matchLabelKeys": ["v"]}, labels={"v": "1"})

@@ -72,7 +72,13 @@ def test_operations() -> None:
 
     saved = one.save()
     calls = {"run": ends, "save": one.save, "undo": lambda: one.undo(saved)}
-    exempt = ["is_running", "next_due", "run_due", "use_threads"]  # one look-up each, or without threads
+    exempt = [
+        "are_running",
+        "is_running",
+        "next_due",
+        "run_due",
+        "use_threads",
+    ]  # one look-up each, or without threads
     check_locked(one, one._lock, ["_pauses"], calls, exempt)
     touched = guard(one, one._lock, "_running")
     assert one.run("a", work)

@@ -157,6 +157,61 @@ def test_a_controller_as_it_was_saved() -> None:
     assert [call for call, _ in one.plugin.calls].count("provision") == 4
 
 
+def at_rest() -> World:
+    world = World(*bound(), free("w"))
+    world.controller.settle()
+    assert phases(world) == ["Bound", "Available", "Bound"]
+    return world
+
+
+def resync(world: World) -> int:
+    """How many objects the next resync looks at."""
+    due = world.controller.next_due()
+    assert due is not None
+    world.clock.now = due
+    return world.controller.run_once()
+
+
+def test_a_resync_passes_over_objects_at_rest_until_one_has_changed() -> None:
+    world = at_rest()
+    assert (resync(world), resync(world)) == (0, 0)
+    world.store.patch(PersistentVolume, "v", None, {"spec": {"accessModes": ["ReadOnlyMany"]}})
+    world.controller.settle()  # looks at the volume alone
+    assert [claim.status.access_modes for claim in world.claims()] == [("ReadWriteOnce",)]
+    assert resync(world) == 3
+    assert [claim.status.access_modes for claim in world.claims()] == [("ReadOnlyMany",)]
+    world.controller.settle()
+    assert (resync(world), resync(world)) == (3, 0)
+    claim_of = {"claimRef": {"kind": "PersistentVolumeClaim", "namespace": NS, "name": "c", "uid": "other"}}
+    world.store.patch(PersistentVolume, "v", None, {"spec": claim_of})
+    world.controller.settle()  # looks at the volume alone
+    assert phases(world)[-1] == "Bound"
+    assert resync(world) == 3
+    world.controller.settle()
+    assert phases(world)[-1] == "Lost"
+    assert resync(world) == 3  # a claim that is lost is looked at each time
+
+
+@pytest.mark.parametrize(
+    "waiting", [pvc("d", "u2", "1Gi", class_name="none"), pv("x", "1Gi", "u9", "gone", "Released")]
+)
+def test_a_resync_looks_at_all_objects_while_one_waits(waiting: Any) -> None:
+    world = World(*bound(), waiting)
+    world.controller.settle()
+    assert resync(world) >= 3
+
+
+def test_objects_at_rest_are_so_after_what_was_undone() -> None:
+    world = at_rest()
+    saved, mark = world.controller.save(), world.store.save()
+    world.store.delete(PersistentVolume, "v")
+    world.controller.settle()
+    assert phases(world) == ["Available", "Lost"]
+    world.store.undo(mark)
+    world.controller.undo(saved)
+    assert (phases(world), resync(world)) == (["Bound", "Available", "Bound"], 0)
+
+
 def test_no_resyncs() -> None:
     world = World(pvc("c", "uid", "1Gi"), sync_period=0.0)
     world.controller.settle()

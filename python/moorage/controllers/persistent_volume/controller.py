@@ -145,6 +145,9 @@ class PersistentVolumeController(VolumeHost):
         self._migrated_plugins = dict(migrated_plugins or {})
         self._clock = clock
         self._next_resync: float | None = None
+        self._rest: tuple[int, ...] | None = (
+            None  # `_versions` before a resync that found all objects at rest
+        )
         self._informers: tuple[Informer[Any], ...] = (
             parameters.volume_informer,
             parameters.claim_informer,
@@ -179,13 +182,14 @@ class PersistentVolumeController(VolumeHost):
         """
         if self._next_resync is None and not self._begin():
             return 0
-        self._resync_if_due()
+        seen = self._versions()
+        resyncs = self._resync_if_due()
         done = self._volume_operations.operations.run_due()
-        while True:
-            handled = [loop.sync_next() for loop in self._loops]
-            if not any(handled):
-                return done
+        while any(handled := [loop.sync_next() for loop in self._loops]):
             done += sum(handled)
+        if resyncs:
+            self._rest = seen if self._are_at_rest() else None
+        return done
 
     def settle(self) -> int:
         """Run the informers and `run_once` until both find nothing to do.
@@ -219,7 +223,8 @@ class PersistentVolumeController(VolumeHost):
 
         Requires an ObjectStore as client, no running threads, and informers without another user.
         """
-        return self._next_resync, [(part, part.save()) for part in self._parts()]
+        rests = self._rest == self._versions()
+        return self._next_resync, rests, [(part, part.save()) for part in self._parts()]
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`; the store must have been restored to that point before.
@@ -229,9 +234,10 @@ class PersistentVolumeController(VolumeHost):
         saved : object
             Result of `save`.
         """
-        self._next_resync, parts = cast(Any, saved)
+        self._next_resync, rests, parts = cast(Any, saved)
         for part, state in parts:
             part.undo(state)
+        self._rest = self._versions() if rests else None
 
     def copy_from(self, other: PersistentVolumeController) -> None:
         """Take the state of a controller over an ObjectStore of which this one's store is a clone.
@@ -257,6 +263,7 @@ class PersistentVolumeController(VolumeHost):
             (mine.times, work.times.save()),
         ):
             part.undo(state)
+        self._rest = self._versions() if other._rest == other._versions() else None
 
     def _parts(self) -> tuple[Any, ...]:
         queues, caches = (self._claim_queue, self._volume_queue), (self._writer.claims, self._writer.volumes)
@@ -285,20 +292,38 @@ class PersistentVolumeController(VolumeHost):
         if not all(informer.has_synced() for informer in self._informers):
             return False
         for loop in self._loops:
-            for obj in loop.lister.list():
-                loop.cache.add(obj)
+            loop.cache.add_all(loop.lister.list())
         self._next_resync = self._clock()
         return True
 
-    def _resync_if_due(self) -> None:
-        """Queue all objects if a resync is due."""
+    def _resync_if_due(self) -> bool:
+        """Queue all objects if a resync is due, unless none has changed since all were at rest; return
+        whether they are queued."""
         now, due, period = self._clock(), self._next_resync, self._parameters.sync_period
         if due is None or now < due:
-            return
+            return False
         self._next_resync = now + period if period > 0 else float("inf")
+        if self._rest == self._versions():
+            return False
         for loop in reversed(self._loops):
             for obj in loop.lister.list():
                 loop.queue.add(obj.key)
+        return True
+
+    def _versions(self) -> tuple[int, ...]:
+        """Return versions of all that the sync of an object at rest reads."""
+        read = self._parameters.volume_informer, self._parameters.claim_informer
+        return tuple([informer.indexer.changes for informer in read])
+
+    def _are_at_rest(self) -> bool:
+        """Whether the sync of no object does anything, as all are bound, or volumes available."""
+        if self._volume_operations.operations.are_running:
+            return False
+        claims, volumes = self._parameters.claim_informer.lister, self._parameters.volume_informer.lister
+        return all(
+            claim.status.phase == "Bound" and BIND_COMPLETED in claim.metadata.annotations
+            for claim in claims.list()
+        ) and all(volume.status.phase in ("Bound", "Available") for volume in volumes.list())
 
     def _volume_deleted(self, key: str) -> None:
         """Queue the claim of a deleted volume, which is lost."""
@@ -609,9 +634,10 @@ class _SyncLoop(Generic[T]):
         except NotFoundError:
             self._handle_deleted(key)
             return True
-        self.cache.add(obj)
-        if self.cache.get(key).metadata.resource_version != obj.metadata.resource_version:
-            return True  # the controller has written a newer version
+        if self.cache.find(key) is not obj:
+            self.cache.add(obj)
+            if self.cache.get(key).metadata.resource_version != obj.metadata.resource_version:
+                return True  # the controller has written a newer version
         try:
             self._sync(obj)
         except ConflictError as error:  # another writer was faster; the informer will report its write

@@ -106,6 +106,11 @@ class Operations:
         """
         return name in self._running
 
+    @property
+    def are_running(self) -> bool:
+        """Whether any operation is running, or waits between two steps."""
+        return bool(self._running)
+
     def next_due(self) -> float | None:
         """Return the time in seconds at which the next waiting operation continues; None if none waits."""
         return self._waiting[0][0] if self._waiting else None

@@ -12,8 +12,11 @@ from types import FrameType
 from tests.core.make import node, pod
 
 import moorage
-from moorage.objects import Cluster
+from moorage.controllers.workloads import disruption_controller
+from moorage.objects import Cluster, LabelSelector, PodDisruptionBudget
+from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.pod import PodSchedulingGate
+from moorage.objects.model.policy import PodDisruptionBudgetSpec
 from moorage.scheduler import Scheduler
 
 PACKAGE = str(Path(moorage.__file__).parent)
@@ -38,6 +41,11 @@ def calls(action: Callable[[], object], within: str = PACKAGE) -> Counter[str]:
         sys.setprofile(before)
         gc.enable()
     return found
+
+
+def budget(name: str, labels: dict[str, str]) -> PodDisruptionBudget:
+    spec = PodDisruptionBudgetSpec(min_available=1, selector=LabelSelector(match_labels=labels))
+    return PodDisruptionBudget(metadata=ObjectMeta(name=name, namespace="default"), spec=spec)
 
 
 def cluster() -> Cluster:
@@ -81,3 +89,16 @@ def test_calls_for_an_examination_do_not_grow_with_the_nodes() -> None:
 
     more = asked(60) - asked(2)
     assert not more, more.most_common()
+
+
+def test_calls_for_budgets_grow_neither_with_pods_alike_nor_with_other_budgets() -> None:
+    def ran(n_pods: int, n_budgets: int) -> int:
+        budgets = [budget(f"b{number}", {"app": f"a{number}"}) for number in range(n_budgets)]
+        pods = [pod(f"p{number}", labels={"app": "a0"}) for number in range(n_pods)]
+        one = Scheduler(Cluster(nodes=[node("n")], pods=pods, others=budgets))
+        assert one.controllers is not None
+        one.controllers.budgets.note(pods[0])
+        one.controllers.work()  # makes the index of pods
+        return calls(one.run)[str(Path(disruption_controller.__file__))]
+
+    assert ran(1, 1) == ran(50, 1) == ran(50, 40) > 3

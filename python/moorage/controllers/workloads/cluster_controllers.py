@@ -490,6 +490,7 @@ class PodEvents:
         has_budgets, waiting = controllers.budgets.has_budgets, controllers.availability.waiting
         waits_for_pods = waiting or controllers.control.refusals
         number, selected = of_dependents(notices)
+        noted: set[object] = set()  # budgets find pods by these
         for notice in notices if has_budgets or waits_for_pods else selected:
             if notice.is_deletion:
                 self._deleted(notice.known)
@@ -498,7 +499,11 @@ class PodEvents:
                     controllers.note_waiting_owner(notice.known if notice.is_addition else notice.old)
                     controllers.daemon_sets.note_pod(notice.known)
                 if has_budgets:
-                    controllers.budgets.note(notice.known)
+                    pod = notice.likeness
+                    labels = pod.namespace, *pod.metadata.labels.items()
+                    if labels not in noted:
+                        noted.add(labels)
+                        controllers.budgets.note(pod)
                 if not (notice.is_addition or isinstance(notice.held, WatchEvent)):
                     self._changed(notice.old, notice.known)
         if waits_for_pods:

@@ -29,6 +29,18 @@ def by_label(pod: Pod) -> list[str]:
     return [meta.namespace, *(f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items())]
 
 
+def selected_label(budget: PodDisruptionBudget) -> str:
+    """Return the value in the index `by_label` that all pods of a budget have.
+
+    Parameters
+    ----------
+    budget : PodDisruptionBudget
+    """
+    selector = budget.spec.selector
+    labels = [*selector.match_labels.items()][:1] if selector else []
+    return budget.namespace + "".join(f"/{key}={value}" for key, value in labels)
+
+
 class DisruptionController:
     """Computes the status of a budget anew after a change of its pods, of their workloads or of itself.
 
@@ -56,16 +68,19 @@ class DisruptionController:
             kind.__name__: informers.informer(kind).indexer for kind in SCALABLE
         }
         self.changed: dict[str, None] = {}
+        self._has_started = False
         pods.add_index(LABEL, by_label, is_lasting=True)
+        self._budgets.add_index(LABEL, lambda budget: [selected_label(budget)])
 
     @property
     def has_budgets(self) -> bool:
-        """Whether there are budgets."""
-        return bool(len(self._budgets))
+        """Whether there are budgets whose status is kept."""
+        return self._has_started and bool(len(self._budgets))
 
     def start(self) -> None:
-        """Leave the statuses as they were read."""
+        """Leave the statuses as they were read, and keep them from now on."""
         self.changed.clear()
+        self._has_started = True
 
     def save(self) -> object:
         """Return the state, for `undo`."""
@@ -119,9 +134,11 @@ class DisruptionController:
         """
         if self.has_budgets:
             for pod in pods:
-                for budget in self._budgets.by_index("namespace", pod.namespace):
-                    if budget.key not in self.changed and _matches(budget, pod):
-                        self.changed[budget.key] = None
+                for label in by_label(pod):
+                    for key, budget in self._budgets.items_by_index(LABEL, label).items():
+                        matcher = LabelSelectorMatcher(budget.spec.selector)
+                        if key not in self.changed and matcher.matches(pod.metadata.labels):
+                            self.changed[key] = None
 
     def note_workload(self, obj: Object) -> None:
         """Note that the replicas of a workload may have changed.
@@ -148,10 +165,9 @@ class DisruptionController:
                         self._client.update(replace(budget, metadata=meta, status=status))
 
     def _status(self, budget: PodDisruptionBudget) -> PodDisruptionBudgetStatus:
-        selector = budget.spec.selector
-        labels = [*selector.match_labels.items()][:1] if selector else []
-        at = budget.namespace + "".join(f"/{key}={value}" for key, value in labels)
-        pods = [pod for pod in self._pods.by_index(LABEL, at) if _matches(budget, pod)]
+        matches = LabelSelectorMatcher(budget.spec.selector).matches
+        alike = self._pods.by_index(LABEL, selected_label(budget))
+        pods = [pod for pod in alike if matches(pod.metadata.labels)]
         found = status_of(budget, pods, self._find)
         if found is None:
             old, healthy = budget.status, sum(map(is_healthy, pods))
@@ -162,7 +178,3 @@ class DisruptionController:
     def _find(self, kind: str, namespace: str, name: str) -> Scalable | None:
         indexer = self._workloads.get(kind)
         return None if indexer is None else indexer.get(f"{namespace}/{name}")
-
-
-def _matches(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    return LabelSelectorMatcher(budget.spec.selector).matches(pod.metadata.labels)

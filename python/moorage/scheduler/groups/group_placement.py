@@ -29,6 +29,10 @@ from .placement_memory import NO_ROWS, KindOfGroup, PlacementMemory
 NOWHERE = Sink()
 
 
+class SearchError(Exception):
+    """A plugin fails for a pod, which is to be reported by the group's own cycle."""
+
+
 def places_by_topology(engine: Engine) -> bool:
     """Whether all placements of a profile come from node labels.
 
@@ -39,6 +43,26 @@ def places_by_topology(engine: Engine) -> bool:
     """
     plugins = engine.profile.at(PlacementGeneratePlugin)
     return all(type(plugin) is TopologyPlacementGenerator for plugin in plugins)
+
+
+def place_all(engine: Engine, result: ScheduleResult, pods: range) -> None:
+    """Choose nodes for pods among those of `Search.search_in`, and count the pods on them.
+
+    Parameters
+    ----------
+    engine : Engine
+    result : ScheduleResult
+        Of a batch; receives the row of each pod, -1 for one that fits nowhere.
+    pods : range
+        The indexes of the pods, for which `Placer.reads_rows_alone`.
+
+    Raises
+    ------
+    SearchError
+    """
+    assert result.batch is not None
+    if engine.placer.place(result.batch, result, pods.start, pods.stop, NOWHERE, _go_on) < pods.stop:
+        raise SearchError
 
 
 class GroupPlacement:
@@ -89,7 +113,10 @@ class GroupPlacement:
             return False
         self._pods, start = pods, engine.decider.start
         kind = memory.kind(self._placements, (engine, self._batch.key(pods.start, pods.stop)))
-        feasible = self._feasible(kind, group, needs_all)
+        try:
+            feasible = self._feasible(kind, group, needs_all)
+        except SearchError:
+            feasible = None
         if feasible is None:
             engine.decider.start = start
             return False
@@ -157,7 +184,13 @@ class GroupPlacement:
         return not any(self._engine.may_preempt(shape_of(pod_class)) for pod_class in classes)
 
     def _search(self, kind: KindOfGroup, group: PodGroup, at: int) -> None:
-        """Place the pods in one placement, note where and how plugins score that, and undo it."""
+        """Place the pods in one placement, note where and how plugins score that, and undo it.
+
+        Raises
+        ------
+        SearchError
+            Nothing is noted.
+        """
         engine, state, pods, placement = (
             self._engine,
             self._context.cache.state,
@@ -168,7 +201,7 @@ class GroupPlacement:
         search.search_in(placement.rows)
         mark = state.begin()
         try:
-            engine.placer.place(self._batch, self._result, pods.start, pods.stop, NOWHERE, _go_on)
+            place_all(engine, self._result, pods)
             next_start = engine.decider.start
             rows = self._result.rows[pods.start : pods.stop]
             rows = NO_ROWS if rows.min() < 0 else rows.copy()

@@ -18,7 +18,6 @@ from typing import NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.batch_rows import Sink
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.framework import Assignments, FrameworkHandle, Placement, PlacementScorePlugin
@@ -31,10 +30,10 @@ from moorage.scheduler.placing.place import LEDGER
 from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .composite_attempt import leaf_of
+from .group_placement import SearchError, place_all
 from .placement_memory import PlacementMemory
 
 Rows = npt.NDArray[np.int32]
-NOWHERE = Sink()
 MOST_KINDS, MOST_PLACEMENTS, MOST_RESULTS = 64, 1 << 13, 64
 
 
@@ -239,6 +238,8 @@ class TreePlacement:
         scope = engine.search.states.open_scope()  # remembered failures concern other nodes
         try:
             rows = self._decide(root, engine.handle.derived(PlacementMemory).all_nodes())
+        except SearchError:
+            rows = None
         finally:
             engine.search.states.scope = scope
             placed, self._placed = self._placed, []
@@ -354,7 +355,7 @@ class TreePlacement:
             with self._counted(placement):
                 mark = state.begin()
                 try:
-                    engine.placer.place(self._batch, self._result, pods.start, pods.stop, NOWHERE, _go_on)
+                    place_all(engine, self._result, pods)
                     next_start, rows = engine.decider.start, self._result.rows[pods.start : pods.stop].copy()
                 finally:
                     state.rollback(mark)
@@ -403,8 +404,3 @@ class TreePlacement:
             # Scores of plugins of the core are 0 to 100.
             totals += weight * np.asarray(plugin.normalize_placement_scores(own))
         return self._engine.decider.pick(totals)
-
-
-def _go_on(at: int) -> bool:
-    """Go on after an unschedulable pod."""
-    return False

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.core.make import node
 from tests.scheduler.groups.gang_kit import (
     GATES,
     composite,
     gang,
+    member,
     members,
     on_nodes,
+    placed,
     store_of,
     topology,
     world,
@@ -23,8 +26,10 @@ from tests.scheduler.groups.trees.test_composite_groups import conditions, racks
 from moorage.framework import Placement
 from moorage.objects import Pod
 from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import ResourceRequirements
 from moorage.scheduler import Scheduler
 from moorage.scheduler.groups import tree_placement
+from moorage.scheduler.groups.group_placement import GroupPlacement
 from moorage.scheduler.groups.tree_placement import Found, Node, TreeMemory, TreePlacement
 
 TOPOLOGY = GATES | {"TopologyAwareWorkloadScheduling": True}
@@ -107,6 +112,32 @@ def test_a_rack_is_searched_again_only_after_a_change(monkeypatch: pytest.Monkey
     scheduler.run()
     assert searched[:6] == ["A1", "A2", "B1", "B2", "C1", "C2"]
     assert searched[6:] == [on_nodes(scheduler)["g0-0"]]
+
+
+@pytest.mark.parametrize("is_tree", [True, False])
+def test_a_pod_without_a_score_fails_the_group_in_its_own_cycle(
+    is_tree: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among two nodes of a rack the pod is scored, beyond what 64 bits hold; in the other rack it is not."""
+    requests = {"cpu": "9223372036854775807m", "memory": "9223372036854775807"}
+    broken = member("z", "g", overhead={"cpu": "2", "memory": "16Ei"})
+    huge = replace(broken.spec.containers[0], resources=ResourceRequirements(requests=requests))
+    broken = replace(broken, spec=replace(broken.spec, containers=(huge,)))
+    group = gang("g", 2, "c" if is_tree else "", **RACK)
+    over = [composite("c", 1, **ZONE)] if is_tree else []
+    outcomes = []
+    for place in (True, False):
+        if not place:
+            for kind in (TreePlacement, GroupPlacement):
+                monkeypatch.setattr(kind, "place", lambda *_: False)  # each has its own cycle
+        where = {"zone": "A", "rack": "1"}, {"zone": "A", "rack": "2"}, {"zone": "A", "rack": "2"}
+        free = [node(f"n{at}", labels=labels) for at, labels in enumerate(where)]
+        scheduler = world(free, over, [group], [member("q", "g"), broken], feature_gates=TOPOLOGY)
+        result = scheduler.run()
+        outcomes.append((placed(result), {key: str(why) for key, why in result.unschedulable.items()}))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0] == []
+    assert "returns an invalid score -" in str(outcomes[0][1])
 
 
 # ---- the memory itself -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Explaining a pod that fits nowhere, on 5,000 nodes that are in use."""
+"""Whether a pod fits, and why not, on 5,000 nodes that are in use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from bench.cluster import NODES
+from bench.decide.test_bound_volumes import bound
 from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
@@ -61,3 +62,20 @@ def test_explain(
     report(f"explaining a pod, 5,000 nodes, {why}")
     explanation = benchmark(scheduler.explain, pod)
     assert explanation.changes or explanation.conflicts
+
+
+def test_can_schedule_pod(benchmark: Any, report: Any, scheduler: Scheduler) -> None:
+    report("`Scheduler.can_schedule_pod(pod)`, 5,000 nodes")
+    pod: Pod = synthetic(nodes=0, pods=1).pods[0]
+    pod = replace(pod, metadata=replace(pod.metadata, name="p", uid="p"))
+    assert benchmark.pedantic(scheduler.can_schedule_pod, (pod,), rounds=20, warmup_rounds=1)
+
+
+def test_explain_beside_bound_claims(benchmark: Any, report: Any) -> None:
+    report("explaining a pod, 5,000 nodes, beside 10,000 bound claims")
+    made = synthetic(nodes=NODES, pods=0)
+    volumes = [one for at in range(10_000) for one in bound(f"c{at}", "default", "")]
+    others: list[Any] = sorted(volumes, key=lambda one: one.kind)
+    one, pod = Scheduler(Cluster(nodes=made.nodes, others=others)), synthetic(nodes=0, pods=1).pods[0]
+    one.run()
+    benchmark.pedantic(one.explain, (pod,), rounds=5, warmup_rounds=1)

@@ -7,8 +7,12 @@ from tests.core.make import node, pod
 from tests.devices.make import claim, device, device_class, request, resource_slice
 
 import moorage as mo
-from moorage.controllers.resource_claims.resource_claim_controller import POD_CLAIM_NAME
+from moorage.controllers.resource_claims.resource_claim_controller import (
+    POD_CLAIM_NAME,
+    ResourceClaimController,
+)
 from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod, PodResourceClaim
 from moorage.objects.model.resource_claims import (
     DeviceClass,
@@ -18,6 +22,7 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimTemplateSpec,
 )
 from moorage.scheduler import Scheduler
+from moorage.store import ObjectStore
 
 TEMPLATE = ResourceClaimTemplate(
     metadata=ObjectMeta(name="gpus", namespace="default"),
@@ -145,6 +150,25 @@ def test_claims_go_with_their_pods() -> None:
     one.client.create(asking("r"))
     one.client.create(asking("s"))
     assert len(one.run().placements) == 2
+
+
+def test_nothing_is_looked_at_again_until_a_pod_or_claim_changes() -> None:
+    one = world(asking("p"))
+    one.run()
+    store = one.client
+    assert isinstance(store, ObjectStore)
+    controller = ResourceClaimController(store)
+    assert (controller.settle(), controller.settle()) == (True, False)
+    store.patch(Node, "n", None, {"metadata": {"labels": {"a": "b"}}})
+    assert controller.settle() is False
+    mark = store.save()
+    store.create(asking("q"))
+    assert controller.settle() is True
+    assert len(claims(one)) == 2
+    assert (controller.settle(), controller.settle()) == (True, False)
+    store.undo(mark)
+    assert len(claims(one)) == 1
+    assert (controller.settle(), controller.settle()) == (True, False)
 
 
 def test_metadata_of_the_template() -> None:

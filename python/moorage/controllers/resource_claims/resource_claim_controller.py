@@ -16,18 +16,19 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimConsumerReference,
     ResourceClaimTemplate,
 )
-from moorage.store import NotFoundError, ObjectClient
+from moorage.store import NotFoundError, ObjectClient, ObjectStore
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: its name in the pod's spec."""
 Owner = Pod | PodGroup
 _DONE = ("Succeeded", "Failed")
+_KINDS = frozenset({Pod, PodGroup, ResourceClaim, ResourceClaimTemplate})
 
 
 class ResourceClaimController:
     """Makes the claims of pods and pod groups from templates, and releases those of the ones that are gone.
 
-    It keeps nothing: what it does follows from the objects of the store.
+    What it does follows from the objects of the store.
 
     Parameters
     ----------
@@ -39,6 +40,7 @@ class ResourceClaimController:
     def __init__(self, client: ObjectClient, for_groups: bool = False) -> None:
         self._client = client
         self._for_groups = for_groups
+        self._rest: int | None = None  # `changes` of the store when there was nothing to do
 
     def settle(self) -> bool:
         """Do all that is to be done.
@@ -48,6 +50,18 @@ class ResourceClaimController:
         bool
             Whether the store may have changed.
         """
+        store = self._client if isinstance(self._client, ObjectStore) else None
+        if store is None:
+            return self._release_and_make()
+        if self._rest is not None and _KINDS.isdisjoint(store.changed_since(self._rest)):
+            return False
+        before = store.changes
+        may_have_changed = self._release_and_make()
+        self._rest = before if store.changes == before else None
+        return may_have_changed
+
+    def _release_and_make(self) -> bool:
+        """Release and make all claims; see `settle`."""
         claims: Sequence[ResourceClaim] = self._client.list(ResourceClaim)[0]
         templates: Sequence[ResourceClaimTemplate] = self._client.list(ResourceClaimTemplate)[0]
         if not claims and not templates:

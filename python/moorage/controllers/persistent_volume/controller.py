@@ -145,9 +145,8 @@ class PersistentVolumeController(VolumeHost):
         self._migrated_plugins = dict(migrated_plugins or {})
         self._clock = clock
         self._next_resync: float | None = None
-        self._rest: tuple[int, ...] | None = (
-            None  # `_versions` before a resync that found all objects at rest
-        )
+        # `_versions` before the last resync, if that found all objects at rest.
+        self._rest: tuple[int, ...] | None = None
         self._informers: tuple[Informer[Any], ...] = (
             parameters.volume_informer,
             parameters.claim_informer,

@@ -70,6 +70,15 @@ def test_capacity() -> None:
     assert "DRAConsumableCapacity feature is disabled" in attempt(off, wanted, SHARED)
 
 
+def test_expressions_see_shared_devices_where_a_gate_needs_a_newer_allocator() -> None:
+    """The oldest allocator of kube-scheduler does not know the field."""
+    wanted = claim("c", [request("r", 1, "!device.allowMultipleAllocations")])
+    off = {"DRAConsumableCapacity": False}
+    assert "cannot allocate all claims" in attempt({}, wanted, SHARED)
+    assert "cannot allocate all claims" in attempt(off, wanted, SHARED)
+    assert attempt(off | {"DRADeviceBindingConditions": False}, wanted, SHARED) == "b"
+
+
 def test_attributes_that_are_lists() -> None:
     wanted = claim("c", [request("r", 1, f'"a" in device.attributes["{DRIVER}"].many')])
     many = device("d0") | {"attributes": {"many": {"strings": ["a", "b"]}}}

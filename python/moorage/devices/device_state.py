@@ -47,7 +47,9 @@ class DeviceState:
         self.features = features
         self.claim_cache = ClaimCache(informers.informer(ResourceClaim), features.consumable_capacity)
         self.consumers = ClaimConsumers(informers.lister(PodGroup) if features.claims_of_groups else None)
-        self.selectors = SelectorCache(list_attributes=features.list_attributes)
+        self.selectors = SelectorCache(
+            list_attributes=features.list_attributes, multiple_allocations=not features.is_stable
+        )
         self.counts = DeviceCounts(self.selectors)
         self.demands = DeviceDemands(self)
         self._slices = informers.lister(ResourceSlice)

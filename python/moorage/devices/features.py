@@ -72,5 +72,6 @@ class Features:
 
     @property
     def is_stable(self) -> bool:
-        """Whether the allocator that knows the fewest features suffices: it has no distinctAttribute."""
+        """Whether the allocator that knows the fewest features suffices: it has no distinctAttribute, and its
+        expressions do not see `allowMultipleAllocations`."""
         return not (self.binding_conditions or self.consumable_capacity)

@@ -14,12 +14,12 @@ class SelectorCache:
 
     Parameters
     ----------
-    list_attributes : bool, default False
-        Attributes may be lists.
+    list_attributes, multiple_allocations : bool, optional
+        See `device_value`.
     """
 
-    def __init__(self, *, list_attributes: bool = False) -> None:
-        self._list_attributes = list_attributes
+    def __init__(self, *, list_attributes: bool = False, multiple_allocations: bool = True) -> None:
+        self._list_attributes, self._multiple_allocations = list_attributes, multiple_allocations
         library()  # kube-scheduler, too, has its environment before the first expression
         self._results: dict[tuple[str, bytes], bool | SelectorError] = {}
         self._by_driver: dict[tuple[str, str], bool] = {}  # of expressions that read nothing else
@@ -59,14 +59,14 @@ class SelectorCache:
         selector = compile_selector(expression, list_attributes=self._list_attributes)
         if isinstance(selector, CompileError):
             raise selector
-        driver, lists = device.id[0], self._list_attributes
+        driver, lists, multiple = device.id[0], self._list_attributes, self._multiple_allocations
         try:
             if not selector.reads_driver_alone:
-                return selector.matches(device_value(driver, device.device, lists))
+                return selector.matches(device_value(driver, device.device, lists, multiple))
             check_values(device.device, lists)
             key = expression, driver
             if key not in self._by_driver:
-                self._by_driver[key] = selector.matches(device_value(driver, device.device, lists))
+                self._by_driver[key] = selector.matches(device_value(driver, device.device, lists, multiple))
             return self._by_driver[key]
         except SelectorError as error:
             return error

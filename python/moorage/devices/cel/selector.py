@@ -189,7 +189,9 @@ def check_values(device: Device, list_attributes: bool = False) -> None:
         _attribute(name, attribute, list_attributes)
 
 
-def device_value(driver: str, device: Device, list_attributes: bool = False) -> MapValue:
+def device_value(
+    driver: str, device: Device, list_attributes: bool = False, multiple_allocations: bool = True
+) -> MapValue:
     """Return a device as the variable of expressions.
 
     Names without a domain belong to the driver's domain. An unknown domain has an empty map.
@@ -200,6 +202,8 @@ def device_value(driver: str, device: Device, list_attributes: bool = False) -> 
     device : Device
     list_attributes : bool, default False
         Attributes may be lists (the feature gate DRAListTypeAttributes).
+    multiple_allocations : bool, default True
+        Whether expressions see that a device allows several allocations.
 
     Returns
     -------
@@ -221,7 +225,7 @@ def device_value(driver: str, device: Device, list_attributes: bool = False) -> 
     return MapValue(
         {
             "driver": driver,
-            "allowMultipleAllocations": bool(device.allow_multiple_allocations),
+            "allowMultipleAllocations": multiple_allocations and bool(device.allow_multiple_allocations),
             "attributes": _by_domain(attributes),
             "capacity": _by_domain(capacity),
         }.items()

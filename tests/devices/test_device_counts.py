@@ -10,7 +10,6 @@ from moorage.devices.allocation.allocator import AllocatedDevices
 from moorage.devices.allocation.device_pools import DeviceSlices
 from moorage.devices.device_counts import DeviceCounts
 from moorage.devices.features import Features
-from moorage.devices.selector_cache import SelectorCache
 from moorage.objects.model.resource_slices import ResourceSlice
 
 FEATURES = Features()
@@ -26,7 +25,7 @@ def count(counts: DeviceCounts, published: ResourceSlice, *selectors: str) -> tu
 
 @pytest.fixture
 def counts() -> DeviceCounts:
-    return DeviceCounts(SelectorCache())
+    return DeviceCounts()
 
 
 MODELS = resource_slice(

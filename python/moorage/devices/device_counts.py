@@ -4,9 +4,6 @@ resource_allocation.go)."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-
-import msgspec
 
 from moorage.devices.allocation.allocator import AllocatedDevices
 from moorage.devices.allocation.device_pools import DeviceId, DeviceSlices, PublishedDevice
@@ -27,11 +24,12 @@ class DeviceCounts:
 
     Parameters
     ----------
-    selectors : SelectorCache
+    list_attributes : bool, optional
+        See `SelectorCache`.
     """
 
-    def __init__(self, selectors: SelectorCache) -> None:
-        self._selectors = selectors
+    def __init__(self, list_attributes: bool = False) -> None:
+        self._selectors = SelectorCache(list_attributes=list_attributes, multiple_allocations=False)
         self._matched: set[tuple[str, DeviceId]] = set()
 
     def count(
@@ -71,13 +69,7 @@ class DeviceCounts:
                 continue
             key = selector.cel.expression, device.id
             if key not in self._matched:
-                if not self._selectors.matches(selector.cel.expression, _unshared(device)):
+                if not self._selectors.matches(selector.cel.expression, device):
                     return False
                 self._matched.add(key)
         return True
-
-
-def _unshared(device: PublishedDevice) -> PublishedDevice:
-    if not device.device.allow_multiple_allocations:
-        return device
-    return replace(device, device=msgspec.structs.replace(device.device, allow_multiple_allocations=None))

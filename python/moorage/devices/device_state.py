@@ -50,7 +50,7 @@ class DeviceState:
         self.selectors = SelectorCache(
             list_attributes=features.list_attributes, multiple_allocations=not features.is_stable
         )
-        self.counts = DeviceCounts(self.selectors)
+        self.counts = DeviceCounts(features.list_attributes)
         self.demands = DeviceDemands(self)
         self._slices = informers.lister(ResourceSlice)
         self._classes = informers.lister(DeviceClass)

@@ -25,6 +25,7 @@ from tests.controllers.persistent_volume.controller_kit import (
 )
 
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.store import ApiError
 from moorage.volume.binding.claims import VolumeError
 from moorage.volume.binding.metrics import VOLUME_OPERATION_SECONDS
 
@@ -190,6 +191,23 @@ def test_a_resync_passes_over_objects_at_rest_until_one_has_changed() -> None:
     world.controller.settle()
     assert phases(world)[-1] == "Lost"
     assert resync(world) == 3  # a claim that is lost is looked at each time
+
+
+def test_a_write_that_is_refused_in_a_resync_is_tried_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though all objects are bound or available."""
+    world = at_rest()
+    world.store.patch(PersistentVolume, "v", None, {"spec": {"accessModes": ["ReadOnlyMany"]}})
+    world.controller.settle()
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise ApiError("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.store, "patch", refuse)
+        assert resync(world) == 3
+    assert [claim.status.access_modes for claim in world.claims()] == [("ReadWriteOnce",)]
+    assert resync(world) == 3
+    assert [claim.status.access_modes for claim in world.claims()] == [("ReadOnlyMany",)]
 
 
 @pytest.mark.parametrize(

@@ -310,9 +310,9 @@ class PersistentVolumeController(VolumeHost):
         return True
 
     def _versions(self) -> tuple[int, ...]:
-        """Return versions of all that the sync of an object at rest reads."""
+        """Return versions of what the sync of an object at rest reads, and how many syncs have failed."""
         read = self._parameters.volume_informer, self._parameters.claim_informer
-        return tuple([informer.indexer.changes for informer in read])
+        return *[informer.indexer.changes for informer in read], *[loop.failures for loop in self._loops]
 
     def _are_at_rest(self) -> bool:
         """Whether the sync of no object does anything, as all are bound, or volumes available."""
@@ -609,6 +609,7 @@ class _SyncLoop(Generic[T]):
         self.cache = cache
         self._sync = sync
         self._handle_deleted = handle_deleted
+        self.failures = 0  # of `sync`, without conflicts
         informer.add_event_handler(self)
 
     def on_add(self, obj: T, is_in_initial_list: bool) -> None:
@@ -642,6 +643,7 @@ class _SyncLoop(Generic[T]):
         except ConflictError as error:  # another writer was faster; the informer will report its write
             logger.debug('could not sync %s "%s": %s', self.cache.description, key, error)
         except MoorageError as error:
+            self.failures += 1
             logger.error('could not sync %s "%s": %s', self.cache.description, key, error)
         return True
 

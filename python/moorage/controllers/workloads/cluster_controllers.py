@@ -490,7 +490,7 @@ class PodEvents:
         has_budgets, waiting = controllers.budgets.has_budgets, controllers.availability.waiting
         waits_for_pods = waiting or controllers.control.refusals
         number, selected = of_dependents(notices)
-        noted: set[object] = set()  # budgets find pods by these
+        noted: set[object] = set()  # the namespace and labels of pods that budgets know to have changed
         for notice in notices if has_budgets or waits_for_pods else selected:
             if notice.is_deletion:
                 self._deleted(notice.known)

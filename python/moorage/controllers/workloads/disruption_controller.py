@@ -132,13 +132,13 @@ class DisruptionController:
         ----------
         *pods : Pod
         """
-        if self.has_budgets:
-            for pod in pods:
-                for label in by_label(pod):
-                    for key, budget in self._budgets.items_by_index(LABEL, label).items():
-                        matcher = LabelSelectorMatcher(budget.spec.selector)
-                        if key not in self.changed and matcher.matches(pod.metadata.labels):
-                            self.changed[key] = None
+        for pod in pods if self.has_budgets else ():
+            for label in by_label(pod):
+                for key, budget in self._budgets.items_by_index(LABEL, label).items():
+                    if key in self.changed:
+                        continue
+                    if LabelSelectorMatcher(budget.spec.selector).matches(pod.metadata.labels):
+                        self.changed[key] = None
 
     def note_workload(self, obj: Object) -> None:
         """Note that the replicas of a workload may have changed.
@@ -166,8 +166,8 @@ class DisruptionController:
 
     def _status(self, budget: PodDisruptionBudget) -> PodDisruptionBudgetStatus:
         matches = LabelSelectorMatcher(budget.spec.selector).matches
-        alike = self._pods.by_index(LABEL, selected_label(budget))
-        pods = [pod for pod in alike if matches(pod.metadata.labels)]
+        labelled = self._pods.by_index(LABEL, selected_label(budget))
+        pods = [pod for pod in labelled if matches(pod.metadata.labels)]
         found = status_of(budget, pods, self._find)
         if found is None:
             old, healthy = budget.status, sum(map(is_healthy, pods))

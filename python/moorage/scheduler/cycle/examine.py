@@ -68,7 +68,7 @@ def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: E
     profile, view = engine.profile, engine.cache.state.view
     rows, verdicts = engine.search.verdicts(*state.target)
     statuses = engine.number_statuses(rows, verdicts)
-    fits, rejecting = verdicts == 0, np.flatnonzero(verdicts)
+    fits = verdicts == 0
     diagnosis = Diagnosis(
         len(examination.order),
         profile,
@@ -77,10 +77,10 @@ def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: E
         absent=ran.absent,
         statuses=statuses,
     )
-    rejected, feasible = view.names_of(rows[rejecting]), view.names_of(rows[fits])
+    rejected, feasible = view.names_of(rows[~fits]), view.names_of(rows[fits])
     filtered = replace(
         examination,
-        rejected=explain_verdicts(profile, state.shape, rejected, verdicts[rejecting], statuses),
+        rejected=explain_verdicts(profile, state.shape, rejected, verdicts[~fits], statuses),
         feasible=feasible,
         fit_error="" if feasible else diagnosis.message(),
     )

@@ -29,8 +29,8 @@ from .placement_memory import NO_ROWS, KindOfGroup, PlacementMemory
 NOWHERE = Sink()
 
 
-class SearchError(Exception):
-    """A plugin fails for a pod, which is to be reported by the group's own cycle."""
+class PluginFailedError(Exception):
+    """A plugin fails for a pod of a group. The group's own cycle reports how."""
 
 
 def places_by_topology(engine: Engine) -> bool:
@@ -58,11 +58,12 @@ def place_all(engine: Engine, result: ScheduleResult, pods: range) -> None:
 
     Raises
     ------
-    SearchError
+    PluginFailedError
+        The pods before that pod are counted; the caller undoes it.
     """
     assert result.batch is not None
     if engine.placer.place(result.batch, result, pods.start, pods.stop, NOWHERE, _go_on) < pods.stop:
-        raise SearchError
+        raise PluginFailedError
 
 
 class GroupPlacement:
@@ -115,7 +116,7 @@ class GroupPlacement:
         kind = memory.kind(self._placements, (engine, self._batch.key(pods.start, pods.stop)))
         try:
             feasible = self._feasible(kind, group, needs_all)
-        except SearchError:
+        except PluginFailedError:
             feasible = None
         if feasible is None:
             engine.decider.start = start
@@ -188,8 +189,8 @@ class GroupPlacement:
 
         Raises
         ------
-        SearchError
-            Nothing is noted.
+        PluginFailedError
+            It is undone, and nothing is noted.
         """
         engine, state, pods, placement = (
             self._engine,

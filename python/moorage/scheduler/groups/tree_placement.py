@@ -30,7 +30,7 @@ from moorage.scheduler.placing.place import LEDGER
 from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .composite_attempt import leaf_of
-from .group_placement import SearchError, place_all
+from .group_placement import PluginFailedError, place_all
 from .placement_memory import PlacementMemory
 
 Rows = npt.NDArray[np.int32]
@@ -238,7 +238,7 @@ class TreePlacement:
         scope = engine.search.states.open_scope()  # remembered failures concern other nodes
         try:
             rows = self._decide(root, engine.handle.derived(PlacementMemory).all_nodes())
-        except SearchError:
+        except PluginFailedError:
             rows = None
         finally:
             engine.search.states.scope = scope

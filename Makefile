@@ -22,6 +22,7 @@ test: tools
 lint: tools
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	.venv/bin/lint-imports --no-logo --no-cache tests/house/imports.toml
 	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m cython_lint.cython_lint pyx
 	$(PY) -m mypy
 	MYPYPATH=python $(PY) -m mypy.stubtest moorage._core --mypy-config-file pyproject.toml \

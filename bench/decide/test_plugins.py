@@ -169,7 +169,7 @@ def placer_of(scheduler: Scheduler, case: Case, percentage: int = 100) -> Placer
 
 @pytest.mark.parametrize("who", ["moorage", "twin"])
 @pytest.mark.parametrize(("case", "part"), PARTS)
-def test_plugin(
+def test_plugin(  # noqa: PLR0913
     benchmark: Any, report: Any, world: World, load: str, case: Case, part: str, who: str
 ) -> None:
     scheduler, pod = world.scheduler, case.pod()

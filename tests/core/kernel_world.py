@@ -186,7 +186,7 @@ class World:
 
     # ---- plans
 
-    def plan(
+    def plan(  # noqa: PLR0913
         self,
         filters: Sequence[str] = DEFAULT_FILTERS,
         scores: dict[str, int] = DEFAULT_SCORES,

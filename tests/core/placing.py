@@ -18,7 +18,7 @@ from moorage.objects.model.pod import Pod
 Ints = npt.NDArray[np.int32]
 
 
-def place_run(
+def place_run(  # noqa: PLR0913
     placer: Placer,
     pod_class: int,
     n: int,
@@ -51,7 +51,7 @@ def enter(state: ClusterState, pods: Sequence[Pod], rows: Ints) -> None:
     LedgerSink().enter(PodBatch(state, pods[: len(rows)]), out, 0, len(rows))
 
 
-def place_many(
+def place_many(  # noqa: PLR0913
     placer: Placer,
     classes: Ints,
     pinned: Ints,

@@ -1,4 +1,4 @@
-"""Pages name what exists, link to what exists, and are short."""
+"""Pages name what exists, and link to what exists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from tests.house.source import ROOT, files, name
 
 PAGES = ["ARCHITECTURE.md", "README.md", *(name(path) for path in files(".md", under="docs"))]
-LINES = 140
 CODE = (".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".toml")
 FILE = re.compile(r"[\w./]*\w\.(?:py|pyx|pxd|c|h|toml|md|yaml)|[\w./]*\w/")
 # What is named as upstream's, or as a form and not as a name.
@@ -55,11 +54,6 @@ def test_what_a_page_links_to_exists(page: str) -> None:
     assert [
         target for target in targets if "://" not in target and not ((ROOT / page).parent / target).exists()
     ] == []
-
-
-def test_pages_are_short() -> None:
-    lines = {page: len((ROOT / page).read_text().splitlines()) for page in PAGES if page != "docs/gates.md"}
-    assert {page: n for page, n in lines.items() if n > LINES} == {}
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -1,20 +1,14 @@
-"""A newcomer guesses the file from the feature: small folders, no name twice, no circles of imports."""
+"""A newcomer guesses the file from the feature: small folders, and no name twice."""
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 from tests.house.source import ROOT, files, name
-from tests.house.test_arrows import python_imports
 
 FILES = 15
 PACKAGE = ROOT / "python"
-Graph = dict[str, set[str]]
 
 
 def crowded(paths: list[Path]) -> dict[str, int]:
@@ -46,66 +40,3 @@ def test_a_name_is_that_of_one_module() -> None:
 def test_a_name_that_recurs_is_seen() -> None:
     one, other = PACKAGE / "moorage/queue/units.py", PACKAGE / "moorage/preemption/units.py"
     assert recurring([one, other, one.with_name("errors.py"), other.with_name("errors.py")]) == {"units"}
-
-
-# ---- circles -----------------------------------------------------------------------------------------------
-
-
-class AtRunTime(ast.NodeTransformer):
-    """Leaves out what is imported for type checkers alone."""
-
-    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
-        if ast.unparse(node.test).endswith("TYPE_CHECKING"):
-            return node.orelse
-        return self.generic_visit(node)
-
-
-def imported(text: str, package: str) -> set[str]:
-    """What is imported when the code runs, inside of functions as well."""
-    return {target for _, target in python_imports(ast.unparse(AtRunTime().visit(ast.parse(text))), package)}
-
-
-def graph(texts: dict[str, tuple[str, str]]) -> Graph:
-    """Module to the modules that it imports; from (text, package) by module."""
-    edges: Graph = {}
-    for module, (text, package) in texts.items():
-        targets = imported(text, package)
-        targets |= {target.rpartition(".")[0] for target in targets - texts.keys()}
-        edges[module] = (targets & texts.keys()) - {module}
-    return edges
-
-
-def circle(edges: Graph) -> list[str]:
-    """Modules that import one another in turn, if there are some."""
-    try:
-        TopologicalSorter(edges).prepare()
-    except CycleError as error:
-        return list(error.args[1])
-    return []
-
-
-def module_of(path: Path) -> tuple[str, str]:
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    package = ".".join(parts[:-1])
-    return (package if parts[-1] == "__init__" else ".".join(parts)), package
-
-
-def test_no_modules_import_one_another_in_turn() -> None:
-    paths = files(".py", under="python/moorage")
-    texts = {module: (path.read_text(), package) for path in paths for module, package in [module_of(path)]}
-    assert circle(graph(texts)) == []
-
-
-@pytest.mark.parametrize(
-    ("back", "expected"),
-    [
-        ("import m.a", True),
-        ("from . import a", True),
-        ("def f():\n    from .a import x", True),
-        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .a import x", False),
-        ("from .c import a", False),
-    ],
-)
-def test_a_circle_is_seen(back: str, expected: bool) -> None:
-    texts = {"m.a": ("from m import b", "m"), "m.b": (back, "m"), "m.c": ("", "m")}
-    assert bool(circle(graph(texts))) == expected

@@ -1,27 +1,16 @@
-"""Files and functions stay small enough to be read in one go."""
+"""Files, and functions of Cython and C, stay small enough to be read in one go; ruff looks at those of Python."""
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import takewhile
-from pathlib import Path
 
 from tests.house.source import files, logical_lines, name, strip_c
 
 FILE_LINES = {".py": 800, ".pyx": 800, ".c": 700}
 FUNCTION_LINES = 50
-
-
-def python_functions(text: str) -> Iterator[tuple[str, int]]:
-    """(name, lines) of each function, its docstring not counted."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            doc = node.body[0] if ast.get_docstring(node, clean=False) is not None else None
-            doc_lines = (doc.end_lineno or 0) - doc.lineno + 1 if doc else 0
-            yield node.name, (node.end_lineno or 0) - node.lineno + 1 - doc_lines
 
 
 def indentation(line: str) -> int:
@@ -62,15 +51,11 @@ def c_functions(text: str) -> Iterator[tuple[str, int]]:
         outside += " "
 
 
-FUNCTIONS = {".py": python_functions, ".pyx": cython_functions, ".c": c_functions, ".h": c_functions}
-
-
-def sources() -> list[Path]:
-    return files(".py", ".pyx", ".c", ".h")
+FUNCTIONS = {".pyx": cython_functions, ".c": c_functions, ".h": c_functions}
 
 
 def test_files_are_short() -> None:
-    lengths = {path: len(path.read_text().splitlines()) for path in sources()}
+    lengths = {path: len(path.read_text().splitlines()) for path in files(*FILE_LINES, ".h")}
     long = {name(path): n for path, n in lengths.items() if n > FILE_LINES.get(path.suffix, 500)}
     assert long == {}
 
@@ -78,18 +63,11 @@ def test_files_are_short() -> None:
 def test_functions_are_short() -> None:
     long = {
         f"{name(path)}:{function}": lines
-        for path in sources()
+        for path in files(*FUNCTIONS)
         for function, lines in FUNCTIONS[path.suffix](path.read_text())
         if lines > FUNCTION_LINES
     }
     assert long == {}
-
-
-def test_lengths_in_python() -> None:
-    text = (
-        'def a(\n    x,\n):\n    """One.\n\n    Two.\n    """\n    def b():\n        return 1\n    return b\n'
-    )
-    assert dict(python_functions(text)) == {"a": 6, "b": 2}
 
 
 def test_lengths_in_cython() -> None:

@@ -386,7 +386,7 @@ owned = (OwnerReference(uid="p", controller=True),)
     only=st.sampled_from(["VolumeRestrictions", "NodeVolumeLimits", "VolumeZone"]),
     installed=st.none() | st.integers(0, 4),
 )
-def test_all_at_once_is_one_by_one(
+def test_all_at_once_is_one_by_one(  # noqa: PLR0913
     nodes: Any,
     limits: Any,
     held: Any,

@@ -219,7 +219,7 @@ class StoreMachine(RuleBasedStateMachine):
         subresource=st.sampled_from(["", "status"]),
         stale=st.booleans(),
     )
-    def patch(
+    def patch(  # noqa: PLR0913
         self,
         key: str,
         labels: dict[str, str],

@@ -444,7 +444,7 @@ class CachingVolumeBinder:
             raise VolumeError(f'pod "{pod.key}" does not exist any more')
 
 
-def new_volume_binder(
+def new_volume_binder(  # noqa: PLR0913
     client: ObjectClient,
     node_informer: Informer[Node],
     pvc_informer: Informer[PersistentVolumeClaim],

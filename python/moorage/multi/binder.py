@@ -170,7 +170,7 @@ class Binder:
         Called with the seconds to wait while the volumes of a pod are being bound.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         client: ObjectClient,
         *,

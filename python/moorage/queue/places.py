@@ -224,7 +224,7 @@ class Places:
     unschedulable : UnschedulablePods
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         less: Less,
         pre_enqueues: Mapping[str, Sequence[PreEnqueuePlugin]],

@@ -75,7 +75,7 @@ class SchedulingQueue:
     pops_from_backoff, groups_pods : bool
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         frameworks: Sequence[Framework],
         clock: Callable[[], float],

@@ -155,7 +155,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         The result of `measure`; None before.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         cluster: Cluster | ObjectClient = NOTHING,
         *,

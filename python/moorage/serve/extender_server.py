@@ -57,7 +57,7 @@ class ExtenderServer:
         A file cannot be read, or the address cannot be used.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         address: tuple[str, int],
         answer: Answer,

@@ -41,7 +41,7 @@ class LeaderLease:
         The holder when the Lease was last read; "" for none.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         connection: Connection,
         identity: str,

@@ -92,7 +92,7 @@ CLASSES = (
 )
 
 
-def pv(
+def pv(  # noqa: PLR0913
     name: str,
     size: str,
     bound_uid: str = "",
@@ -138,7 +138,7 @@ def free(name: str, size: str = "1Gi", class_name: str = "", **spec: Any) -> Per
     return pv(name, size, phase="Available", class_name=class_name, **spec)
 
 
-def pvc(
+def pvc(  # noqa: PLR0913
     name: str,
     uid: str,
     size: str,

@@ -38,7 +38,7 @@ def potential_rows(placer: Placer, target: Target) -> list[int]:
     ]
 
 
-def place_each(
+def place_each(  # noqa: PLR0913
     placer: Placer,
     target: Target,
     pods: Sequence[Pod],

@@ -76,7 +76,7 @@ CLASSES = (
 # ---- claims ------------------------------------------------------------------------------------------------
 
 
-def claim(
+def claim(  # noqa: PLR0913
     name: str,
     size: str,
     its_class: str,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 )
 @change_options
 @scheduler_options
-def capacity(
+def capacity(  # noqa: PLR0913
     templates: tuple[str, ...],
     max_limit: int,
     exclude_nodes: str,

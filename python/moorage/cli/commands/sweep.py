@@ -36,7 +36,7 @@ from moorage.cli.messages import Stages
     show_default=True,
     help="csv has the measures of each replay, the others their means.",
 )
-def sweep(
+def sweep(  # noqa: PLR0913
     file: str,
     data: str | None,
     executor: str,

@@ -34,7 +34,7 @@ PARALLELISM = 16  # default of kube-scheduler v1.36
 OWN_ATTRIBUTES = vars(Plugin()).keys()  # all attributes of a plugin that keeps no state
 
 
-def make_handle(
+def make_handle(  # noqa: PLR0913
     cache: SchedulerCache,
     client: ObjectClient,
     informers: InformerFactory,
@@ -198,7 +198,7 @@ class Rotation:
         return out
 
 
-def make_engines(
+def make_engines(  # noqa: PLR0913
     handle: FrameworkHandle,
     configuration: KubeSchedulerConfiguration | None,
     profiles: Sequence[Profile],

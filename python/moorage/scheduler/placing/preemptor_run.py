@@ -138,7 +138,7 @@ def _is_plain(run: Run, pod: Pod) -> bool:
 # ---- decisions -----------------------------------------------------------------------------------------
 
 
-def _decide(
+def _decide(  # noqa: PLR0913
     run: Run,
     engine: Engine,
     result: ScheduleResult,

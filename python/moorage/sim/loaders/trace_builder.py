@@ -82,7 +82,7 @@ class TraceBuilder:
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
-    def template(
+    def template(  # noqa: PLR0913
         self,
         shape: object,
         requests: Resources,

@@ -22,7 +22,7 @@ from .sweep_result import SweepResult
 Progress = Callable[[int, int], None]
 
 
-def sweep(
+def sweep(  # noqa: PLR0913
     grid: Sweep | Mapping[str, Any] | str | Path,
     *,
     data: Path | None = None,

@@ -82,7 +82,7 @@ def bursts(
     return np.sort(starts + np.random.RandomState(seed).uniform(0, spread, len(starts)))
 
 
-def diurnal(
+def diurnal(  # noqa: PLR0913
     rate: float,
     until: float,
     *,

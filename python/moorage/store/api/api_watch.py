@@ -169,7 +169,7 @@ class ApiWatch(Generic[T]):
         The number of streams after the first.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         connection: Connection,
         struct: type[T],

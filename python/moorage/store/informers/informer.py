@@ -187,7 +187,7 @@ class Informer(Generic[T]):
     field_selector : str
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         client: ObjectClient,
         kind: type[T] | str,

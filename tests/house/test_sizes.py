@@ -1,4 +1,4 @@
-"""Files, and functions of Cython and C, stay small enough to be read in one go; ruff looks at those of Python."""
+"""Files, and functions of Cython and C, are short enough to read in one go; ruff looks at those of Python."""
 
 from __future__ import annotations
 

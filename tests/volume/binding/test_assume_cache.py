@@ -32,6 +32,8 @@ from moorage.volume import (
     new_pv_assume_cache,
     new_pvc_assume_cache,
 )
+from moorage.volume.binding.claims import with_annotations
+from moorage.volume.constants import BETA_STORAGE_CLASS
 
 
 def caches() -> list[tuple[Any, Any]]:
@@ -122,6 +124,14 @@ def test_classes_are_listed_apart() -> None:
     assert cache.list_pvs("class2")[-1] is moved
     assert cache.list(volume("any", its_class="class2")) == cache.list_pvs("class2")
     assert cache.list_pvs("class3") == ()
+
+
+def test_the_class_that_the_beta_annotation_names_counts() -> None:
+    cache = new_pv_assume_cache(None)
+    annotated = with_annotations(volume("old", its_class="other"), {BETA_STORAGE_CLASS: "local"})
+    cache.add(annotated)
+    assert cache.list_pvs("local") == (annotated,)
+    assert cache.list_pvs("other") == ()
 
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["volumes", "claims"])

@@ -17,7 +17,7 @@ from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.store import DeletedFinalStateUnknown, Indexer, Informer
 from moorage.store.informers.indexer import by_namespace
 
-from .claims import VolumeError
+from .claims import VolumeError, volume_class
 
 T = TypeVar("T", bound=Object)
 IndexFunc = Callable[[T], Iterable[str]]
@@ -422,7 +422,7 @@ class AssumeCache(Generic[T]):
 
 
 class PVAssumeCache(AssumeCache[PersistentVolume]):
-    """Volumes, indexed by ``spec.storageClassName``; the beta annotation is not read.
+    """Volumes, indexed by their storage class, which `volume_class` reads.
 
     Parameters
     ----------
@@ -569,7 +569,7 @@ def parse_int64(text: str) -> int:
 def _by_class(volume: Object) -> tuple[str]:
     if not isinstance(volume, PersistentVolume):
         raise VolumeError(f"object is not a v1.PersistentVolume: {volume!r}")
-    return (volume.spec.storage_class_name,)
+    return (volume_class(volume),)
 
 
 def _of_type(struct: type[T], description: str, obj: Object) -> T:

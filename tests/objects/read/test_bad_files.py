@@ -22,7 +22,7 @@ YAML = {
     "empty": ("", "f.yaml: empty: there is no object in this file"),
     "only comments": ("# nothing\n---\n", "f.yaml: empty: there is no object in this file"),
     "plain text": ("just some words\n", "f.yaml: document 1: expected map, got string"),
-    "a list": ("- a\n", "f.yaml: document 1: expected map, got list"),
+    "a list": ("- a\n", "f.yaml: document 1: a list, but not of objects"),
     "broken": ("kind: Pod\nmetadata: {name: p\n", "f.yaml:3: invalid YAML: did not find expected ',' or '}'"),
     "tab": (
         "kind: Pod\n\tmetadata: x\n",
@@ -89,7 +89,7 @@ JSON: dict[str, tuple[bytes, str]] = {
         b'{"kind": "Pod", "metadata": {"name": "caf\xe9"}}',
         "f.json: invalid JSON: not UTF-8",
     ),
-    "a list": (b"[1]", "f.json: document 1: expected map, got list"),
+    "a list": (b"[1]", "f.json: document 1: a list, but not of objects"),
     "empty map": (b"{}", "f.json: document 1: no kind"),
     "nested deeply": (
         b'{"kind": "Pod", "x": ' + b"[" * DEEP + b"]" * DEEP + b"}",

@@ -128,6 +128,105 @@ def test_a_file_that_is_named_must_have_objects(tmp_path: Path) -> None:
     assert refusal(tmp_path / "values.yaml") == "values.yaml: document 1: no kind"
 
 
+# ---- lists, and what is no manifest ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["json", "yaml"])
+def test_a_plain_list_of_objects_is_read(suffix: str, tmp_path: Path) -> None:
+    """As in the custom resources of a support bundle, and of ``jq .items``."""
+    write_value = json.dumps if suffix == "json" else yaml.safe_dump
+    file = tmp_path / f"f.{suffix}"
+    file.write_text(write_value([NODE, pod("p1"), {"kind": "HelmChart", "metadata": {"name": "h"}}]))
+    cluster = load(file)
+    assert (names(cluster), cluster.skipped) == (["n1", "p1"], {"HelmChart": 1})
+    file.write_text(write_value([pod("p1"), {"kind": "Pod", "metadata": {"name": "q"}, "spec": 7}]))
+    assert refusal(file) == f"f.{suffix}: Pod q: spec: expected map, got integer"
+
+
+OTHERS: dict[str, str | bytes] = {
+    "empty list.json": "[]",
+    "texts.json": '["a"]',
+    "maps.json": '[{"name": "a"}]',
+    "subjects.json": '[{"kind": "User", "name": "a"}]',
+    "text.json": '"a"',
+    "null.json": "null",
+    "number kind.json": '{"kind": 7}',
+    "cut off.json": '{"level": "info",',
+    "log.json": '{"level": "info"}\n}',
+    "latin.json": b'{"name": "caf\xe9"}',
+    "log.yaml": "2024-01-01 started: ok\n  at: :\n- a\n",
+    "twice.yaml": "a: 1\na: 2\n",
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_no_manifest_is_left_out_of_an_archive(name: str, tmp_path: Path) -> None:
+    text = OTHERS[name]
+    data = text if isinstance(text, bytes) else text.encode()
+    packed = pack(tmp_path / "a.tgz", {name: data, "n.json": json.dumps(NODE).encode()})
+    cluster = load(packed)
+    assert names(cluster) == ["n1"]
+    left_out = "Left out, because there are no objects in these files (1): "
+    assert cluster.warnings == [f"{left_out}{packed}!{name}."]
+    (tmp_path / name).write_bytes(data)
+    assert refusal(tmp_path / name).startswith(name)
+
+
+def test_a_broken_file_with_a_kind_is_not_left_out(tmp_path: Path) -> None:
+    files = {"a.json": json.dumps(NODE).encode(), "b.json": b'{"kind": "Pod", "metadata": '}
+    packed = pack(tmp_path / "a.tgz", files)
+    assert refusal(packed) == "a.tgz!b.json:1: invalid JSON: it ends too early"
+
+
+@pytest.mark.parametrize("items", ["[]", "null"])
+def test_an_empty_list_is_not_told(items: str, tmp_path: Path) -> None:
+    text = f'{{"kind": "PodList", "apiVersion": "v1", "items": {items}}}'
+    (tmp_path / "f.json").write_text(f"{text}\n{json.dumps(NODE)}")
+    (tmp_path / "f.yaml").write_text(f"kind: DeploymentList\napiVersion: apps/v1\nitems: {items}\n")
+    cluster = load(tmp_path / "f.json", tmp_path / "f.yaml")
+    assert (names(cluster), cluster.skipped, cluster.warnings) == (["n1"], {}, [])
+
+
+def without_kind(obj: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
+
+
+INSIGHTS: dict[str, Any] = {
+    "i/config/node/n1.json": without_kind(NODE),
+    "i/config/node/logs/n1.json": {"metadata": {"name": "a log"}},
+    "i/config/pod/shop/web.json": without_kind(pod("p1", nodeName="n1")),
+    "i/config/persistentvolumes/v.json": {
+        "metadata": {"name": "v"},
+        "spec": {"capacity": {"storage": "1Gi"}},
+    },
+    "i/config/storage/storageclasses/s.json": {"metadata": {"name": "s"}, "provisioner": "x"},
+    "i/config/featuregate.json": {"metadata": {"name": "cluster"}},
+}
+BUNDLE: dict[str, Any] = {
+    "b/cluster-resources/nodes.json": [without_kind(NODE)],
+    "b/cluster-resources/pods/shop.json": [without_kind(pod("p1", nodeName="n1"))],
+    "b/cluster-resources/pods/logs/shop/web.json": {"metadata": {"name": "a log"}},
+}
+
+
+@pytest.mark.parametrize(("files", "left_out"), [(INSIGHTS, 2), (BUNDLE, 1)])
+def test_objects_without_a_kind_get_that_of_their_place(
+    files: dict[str, Any], left_out: int, tmp_path: Path
+) -> None:
+    texts = {name: json.dumps(content) for name, content in files.items()}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    packed = pack(tmp_path / "a.tgz", {name: text.encode() for name, text in texts.items()})
+    for cluster in (load(packed), load(tmp_path / next(iter(files))[0], recursive=True)):
+        assert names(cluster) == ["n1", "p1"]
+        assert [one.kind for one in cluster.others] == ["PersistentVolume", "StorageClass"][
+            : 2 * (left_out - 1)
+        ]
+        (warning,) = cluster.warnings
+        assert f"no objects in these files ({left_out}): " in warning
+
+
 # ---- archives ----------------------------------------------------------------------------------------------
 
 

@@ -72,7 +72,7 @@ class Head(msgspec.Struct, Generic[T], rename="camel"):
 
     kind: str = ""
     api_version: str = ""
-    items: list[T] | None = None
+    items: list[T] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 def is_known(kind: str, api_version: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import stat
 import sys
 import zlib
@@ -25,6 +26,31 @@ _PIECE = 1 << 20
 YAML_SUFFIXES = (".yaml", ".yml")
 SUFFIXES = (".json", *YAML_SUFFIXES)
 GZIP = b"\x1f\x8b"
+_CLUSTER_RESOURCES = {
+    "nodes": "Node",
+    "namespaces": "Namespace",
+    "storage-classes": "StorageClass",
+    "pvs": "PersistentVolume",
+    "pvcs": "PersistentVolumeClaim",
+    "pods": "Pod",
+    "deployments": "Deployment",
+    "replicasets": "ReplicaSet",
+    "statefulsets": "StatefulSet",
+    "daemonsets": "DaemonSet",
+    "jobs": "Job",
+}
+_KINDS_BY_PATH = (
+    # Insights archives have objects as Go clients list them: without kind and apiVersion.
+    (re.compile(r"(?:^|[/!])config/node/[^/]+\.json$"), "Node"),
+    (re.compile(r"(?:^|[/!])config/pod/[^/]+/[^/]+\.json$"), "Pod"),
+    (re.compile(r"(?:^|[/!])config/persistentvolumes/[^/]+\.json$"), "PersistentVolume"),
+    (re.compile(r"(?:^|[/!])config/storage/storageclasses/[^/]+\.json$"), "StorageClass"),
+    # Old support bundles of Troubleshoot have plain lists of such objects.
+    *(
+        (re.compile(rf"(?:^|[/!])cluster-resources/{name}(?:/[^/]+)?\.json$"), kind)
+        for name, kind in _CLUSTER_RESOURCES.items()
+    ),
+)
 
 
 def list_files(path: str | Path, recursive: bool = False) -> list[str]:
@@ -113,6 +139,23 @@ def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
     bool
     """
     return name.removesuffix(".gz").endswith(suffixes)
+
+
+def kind_of_path(source: str) -> str:
+    """Return the kind that the place of a file in a well-known archive tells, for objects that name none.
+
+    Parameters
+    ----------
+    source : str
+        The name of the file, with that of its directory or archive.
+
+    Returns
+    -------
+    str
+        "" for other places.
+    """
+    path = source.removesuffix(".gz")
+    return next((kind for pattern, kind in _KINDS_BY_PATH if pattern.search(path)), "")
 
 
 def source_name(file: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from moorage.errors import InputError, NoManifestError, shorten
@@ -29,6 +30,7 @@ from .files import (
     has_suffix,
     inner_directories,
     is_directory,
+    kind_of_path,
     list_files,
     open_regular,
     read_file,
@@ -46,6 +48,8 @@ _PIECE = 1 << 20
 """Number of bytes that are read at once, whose lines are decoded at once."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _BOM = b"\xef\xbb\xbf"
+_KIND = b"kind"
+"""A broken file without this word is no manifest, and may be left out of an archive."""
 OWN_GROUP = ".moorage.dev"
 """Last part of the API groups of other documents: sweeps, scenarios, results."""
 
@@ -77,7 +81,8 @@ def load(
     YAML and concatenated JSON, each optionally compressed with gzip (up to 1 GiB unpacked). Of a directory
     the ``.json``, ``.yaml`` and ``.yml`` files, also with ``.gz`` appended, are read in the order of their
     names, and so are those of an archive (``.tar``, ``.tar.gz``, ``.zip``). Files among them without objects
-    are left out, and named in a warning. Exports of kube-scheduler-simulator, ``/snapshotz`` of
+    are left out, and named in a warning. Objects without a kind get that of their place in an Insights
+    archive or a support bundle. Exports of kube-scheduler-simulator, ``/snapshotz`` of
     cluster-autoscaler and snapshots of the KAI scheduler are read too (see `read_snapshot`).
 
     The objects are validated and get the API server's defaults, workloads are expanded to their missing pods,
@@ -265,7 +270,7 @@ class _Reader:
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
         self.fields = fields
         self._next_jobs = next_jobs
-        self._source = ""
+        self._source = self._kind = ""  # of the present file, and the kind that its place in an archive tells
         self._parts = PartsReader(
             lambda kind, metadata, spec: fields.check_spec(spec, kind, metadata, self._source)
         )
@@ -283,12 +288,14 @@ class _Reader:
             source = source_name(file)
             members = read_archive(file)
             if members is None:
+                self._kind = kind_of_path(file)
                 with open_regular(file) or BytesIO(read_file(file)) as opened:
                     self._read_file(opened, source, may_leave_out)
                 continue
             may_leave_out = True
             with closing(members):
                 for member in members:
+                    self._kind = kind_of_path(member.name)
                     self._read_file(BytesIO(member.data), member_source(source, member.name), True)
         if before == self._read_so_far():
             source = source_name(str(path))
@@ -355,7 +362,7 @@ class _Reader:
             texts = _Texts(partial(_RAW.decode_lines, piece))
             for at, parts in enumerate(objects):
                 number += 1
-                if not self._store(self._read_part(parts, "", texts, at), source, number, None):
+                if not self._store(self._read_part(parts, self._kind, texts, at), source, number, None):
                     try:
                         self._read_whole(texts[at], Origin(source, number))
                     except InputError:
@@ -370,7 +377,7 @@ class _Reader:
     def _read_whole(self, document: Any, origin: Origin) -> None:
         """Read an object or a list."""
         if not (is_json(document) and self._read_parts(document, origin)):
-            self._read_document(document, "", origin)
+            self._read_document(document, self._kind, origin)
 
     def _read_parts(self, document: bytes | msgspec.Raw, origin: Origin) -> bool:
         """Read an object or a list by its parts (see `PartsReader`), and other items of the list as a whole.
@@ -382,7 +389,9 @@ class _Reader:
         """
         parts = self._parts.split(document)
         if parts is None or parts.items is None:
-            return parts is not None and self._store(self._read_part(parts, "", [document], 0), *origin[:3])
+            return parts is not None and self._store(
+                self._read_part(parts, self._kind, [document], 0), *origin[:3]
+            )
         if not str(parts.kind).endswith("List") or "/" in str(parts.api_version):
             return False
         kind = str(parts.kind).removesuffix("List")
@@ -417,18 +426,24 @@ class _Reader:
             except InputError as error:
                 obj = label(*_identity(document, kind), origin)
                 path = shorten(error.path)
-                wrapped = NoManifestError if isinstance(error, NoManifestError) else InputError
+                is_whole = isinstance(error, NoManifestError) and origin.item is None
+                wrapped = NoManifestError if is_whole else InputError
                 raise wrapped(error.message, source=origin.source, obj=obj, path=path) from None
             except RecursionError:
                 raise InputError("nested too deeply", source=origin.source) from None
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise InputError(f"invalid JSON: {_reason(error)}", source=origin.source) from None
+                found = InputError(f"invalid JSON: {_reason(error)}", source=origin.source)
+                raise (found if _KIND in bytes(document) else _no_manifest(found)) from None
 
     def _read_one(self, document: Any, kind: str, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Store or count one object; items of a list are returned in reverse order."""
-        if not (is_json(document) or isinstance(document, dict)):
-            raise NoManifestError(_no_map(document))
-        head = decode(document, Head[msgspec.Raw] if is_json(document) else Head[Any])
+        items = _items(document, kind)
+        if items is not None:
+            return [(item, kind, origin._replace(item=at)) for at, item in enumerate(items)][::-1]
+        try:
+            head = decode(document, Head[msgspec.Raw] if is_json(document) else Head[Any])
+        except InputError as error:
+            raise (error if error.path == "items" else _no_manifest(error)) from None
         kind = head.kind or kind
         if head.api_version.startswith("audit.k8s.io/"):
             raise NoManifestError("an audit log, not a dump of objects")
@@ -437,10 +452,12 @@ class _Reader:
             return []
         if not kind:
             return self._read_snapshot(document, origin)
-        if kind == "List" or (kind.endswith("List") and head.items is not None):
-            item_kind = kind.removesuffix("List")
-            items = [(item, item_kind, origin._replace(item=i)) for i, item in enumerate(head.items or ())]
-            return items[::-1]
+        if kind == "List" or (kind.endswith("List") and head.items is not UNSET):
+            kind, items = (
+                kind.removesuffix("List"),
+                list(head.items or ()),
+            )  # Go writes null for an empty list
+            return [(item, kind, origin._replace(item=at)) for at, item in enumerate(items)][::-1]
         obj = decode_kind(document, kind) if is_known(kind, head.api_version) else None
         if obj is not None and is_simulated(obj):
             version = head.api_version or obj.api_version  # as it was before a conversion
@@ -487,7 +504,8 @@ class _Reader:
         if "\0" in text:
             raise NoManifestError("not a text file", source=source)
         documents = self._of_yaml(text, source)
-        return map(_as_json, _of_template(documents) if "{{" in text else documents)
+        is_other = "{{" in text or _KIND not in data  # a template of Helm, or no manifest at all
+        return map(_as_json, _of_no_manifest(documents) if is_other else documents)
 
     def _of_yaml(self, text: str, source: str) -> Iterator[Any]:
         """Read YAML documents; with duplicate keys, unless they are refused."""
@@ -508,12 +526,16 @@ def _utf16(opened: BinaryIO) -> bytes | None:
     return opened.read().decode("utf-16", errors="replace").encode(errors="replace")
 
 
-def _of_template(documents: Iterable[Any]) -> list[Any]:
-    """Return the documents of a text with ``{{``; if they cannot be read it is a template of Helm."""
+def _of_no_manifest(documents: Iterable[Any]) -> list[Any]:
+    """Return the documents of a text that is no manifest if they cannot be read."""
     try:
         return list(documents)
     except InputError as error:
-        raise NoManifestError(error.message, source=error.source) from None
+        raise _no_manifest(error) from None
+
+
+def _no_manifest(error: InputError) -> NoManifestError:
+    return NoManifestError(error.message, source=error.source, obj=error.obj, path=error.path)
 
 
 def _as_json(document: Any) -> Any:
@@ -522,9 +544,45 @@ def _as_json(document: Any) -> Any:
     return msgspec.json.encode(document) if isinstance(document, dict) else document
 
 
-def _no_map(value: Any) -> str:
-    names = {list: "list", str: "string", bool: "boolean", int: "integer", float: "number"}
-    return f"expected map, got {names.get(type(value), 'null')}"
+class _Outline(msgspec.Struct):
+    """What tells an object from other maps."""
+
+    kind: str = ""
+    metadata: dict[str, Any] | None = None
+
+
+def _items(document: Any, kind: str) -> list[Any] | None:
+    """Return the objects of a document that is a plain list of them; None for a map.
+
+    Parameters
+    ----------
+    document : object
+    kind : str
+        That of objects that name none.
+
+    Raises
+    ------
+    NoManifestError
+        The document is neither a map nor a list of objects.
+    """
+    if is_json(document) and bytes(memoryview(document)[:_PEEK]).lstrip()[:1] == b"[":
+        document = decode(document, list[msgspec.Raw])
+    if is_json(document) or isinstance(document, dict):
+        return None
+    if not isinstance(document, list):
+        names = {str: "string", bool: "boolean", int: "integer", float: "number"}
+        raise NoManifestError(f"expected map, got {names.get(type(document), 'null')}")
+    if not document or not all(_is_object(item, kind) for item in document):
+        raise NoManifestError("a list, but not of objects")
+    return document
+
+
+def _is_object(item: Any, kind: str) -> bool:
+    try:
+        outline = decode(item, _Outline)
+    except InputError:
+        return False
+    return bool(outline.kind or kind) and outline.metadata is not None
 
 
 class _Texts:
@@ -556,7 +614,8 @@ def _json_documents(data: bytes, source: str, lines: int) -> list[msgspec.Raw]:
             end = start + int(at[1]) - 1 if at else len(data)
             if at is None or "trailing characters" not in str(error):
                 line = lines + data.count(b"\n", 0, end) + 1
-                raise InputError(f"invalid JSON: {_reason(error)}", source=f"{source}:{line}") from None
+                found = InputError(f"invalid JSON: {_reason(error)}", source=f"{source}:{line}")
+                raise (found if _KIND in data else _no_manifest(found)) from None
             document = msgspec.Raw(data[start:end])
         documents.append(document)
         start = end

@@ -1,9 +1,39 @@
-"""What all tests share."""
+"""Profiles of the suite: the default one is quick, the nightly one is thorough.
+
+``MOORAGE_PROFILE=nightly`` gives each test of hypothesis all of its examples; by default it gets a third.
+A test that repeats what a faster one shows is marked ``nightly``, and left out by default (``addopts`` in
+pyproject.toml).
+"""
 
 from __future__ import annotations
 
-from hypothesis import settings
+import os
+
+import pytest
+from hypothesis import is_hypothesis_test, settings
+
+SHARE = 1 if os.environ.get("MOORAGE_PROFILE") == "nightly" else 3
+EXAMPLES = 100 // SHARE
 
 # No test asserts how long it takes: machines are busy, and sanitized builds slow.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("untimed")
+
+
+def share_of(wanted: settings) -> settings:
+    """Settings with this profile's share of the examples that a test asks for."""
+    asked = wanted.max_examples
+    return wanted if asked == EXAMPLES else settings(wanted, max_examples=max(1, asked // SHARE))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Apply the profile. A state machine keeps its settings in its class, a function in an attribute."""
+    tests = [getattr(item, "obj", None) for item in items]
+    for test in {getattr(test, "__func__", test) for test in tests if is_hypothesis_test(test)}:
+        if hasattr(test, "_hypothesis_state_machine_class"):
+            continue
+        test._hypothesis_internal_use_settings = share_of(test._hypothesis_internal_use_settings)
+    for case in {getattr(item, "cls", None) for item in items}:
+        if isinstance(getattr(case, "settings", None), settings):
+            case.settings = share_of(case.settings)  # type: ignore[union-attr]

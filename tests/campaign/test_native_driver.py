@@ -13,6 +13,10 @@ from tests.campaign.native.drive import NODES, comparison, drive, node_states, p
 from tests.house.source import ROOT
 
 
+# tests/core/state/ compares the same state with recomputation; the campaign runs the driver at length.
+pytestmark = pytest.mark.nightly
+
+
 @pytest.fixture(scope="module")
 def driver_type(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("native")

@@ -48,7 +48,17 @@ def wrong_in(family: str, how: Mode) -> list[str]:
     return [one for line in lines(DATA / f"{family}.jsonl.gz") for one in failures(line, how)]
 
 
-@pytest.mark.parametrize("how", every_mode(), ids=str)
+def modes() -> list[Any]:
+    """Every mode. By default the plainest, and the one in which most is different: each other mode takes parts of it,
+    and ``test_each_mode_takes_its_way`` runs all of them on one family."""
+    by_default = {Mode(), Mode(threads=2, batch=True)}
+    return [
+        pytest.param(how, marks=[] if how in by_default else pytest.mark.nightly, id=str(how))
+        for how in every_mode()
+    ]
+
+
+@pytest.mark.parametrize("how", modes())
 @pytest.mark.parametrize("family", FAMILIES)
 def test_family_passes(family: str, how: Mode) -> None:
     assert wrong_in(family, how) == []
@@ -139,6 +149,7 @@ def refill(holder: Any, copy: Any) -> None:
     holder.update(copy) if isinstance(holder, dict) else holder.extend(copy)
 
 
+@pytest.mark.nightly  # a test of the runner: test_runner.py changes each kind of field once
 @pytest.mark.parametrize(("family", "steps"), CHANGED)
 def test_every_change_of_a_result_is_noticed(family: str, steps: int) -> None:
     with served(json.dumps(short_vector(family, steps)).encode()) as text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from random import Random
 
 import pytest
@@ -26,9 +27,12 @@ from moorage.scheduler.explain.lowering import drop_request, effective, lower
 from moorage.scheduler.explain.probe import Probe
 from moorage.scheduler.explain.single_change import DROP, LABEL, LOWER, NODE, TOLERATE
 
-CASES = range(200)
+SEEDS = range(200)
+BY_DEFAULT = 40
+CASES = [pytest.param(seed, marks=[] if seed < BY_DEFAULT else pytest.mark.nightly) for seed in SEEDS]
 
 
+@lru_cache(maxsize=BY_DEFAULT)  # six tests look at each case
 def case(seed: int) -> tuple[World, Pod, Explanation]:
     random = Random(seed)
     world, pending = random_world(random), random_pod(random)
@@ -143,8 +147,9 @@ def test_every_filter_speaks_for_itself(seed: int) -> None:
             assert [s for s in explanation.node(name).verdicts.values() if s] == group.verdicts
 
 
+@pytest.mark.nightly  # a test of the cases
 def test_the_cases_are_worth_trying() -> None:
-    explanations = [case(seed)[2] for seed in CASES]
+    explanations = [case(seed)[2] for seed in SEEDS]
     for kind in (LOWER, TOLERATE, LABEL, NODE, DROP):
         assert sum(kind in {change.kind for change in each.changes} for each in explanations) >= 5, kind
     rejecting = [s.plugin for each in explanations for group in each.groups for s in group.verdicts]

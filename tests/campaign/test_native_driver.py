@@ -12,7 +12,6 @@ from moorage._core.state.cluster_state import ClusterState
 from tests.campaign.native.drive import NODES, comparison, drive, node_states, pods
 from tests.house.source import ROOT
 
-
 # tests/core/state/ compares the same state with recomputation; the campaign runs the driver at length.
 pytestmark = pytest.mark.nightly
 

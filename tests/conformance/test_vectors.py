@@ -49,8 +49,10 @@ def wrong_in(family: str, how: Mode) -> list[str]:
 
 
 def modes() -> list[Any]:
-    """Every mode; by default the plainest and the one that differs most. The others take parts of that one, and
-    ``test_each_mode_takes_its_way`` runs all of them on one family."""
+    """Every mode; by default the plainest and the one that differs most.
+
+    The others take parts of that one, and ``test_each_mode_takes_its_way`` runs all of them on one family.
+    """
     by_default = {Mode(), Mode(threads=2, batch=True)}
     return [
         pytest.param(how, marks=[] if how in by_default else pytest.mark.nightly, id=str(how))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from tests.objects.make import workload
 
 import moorage as mo
+from moorage.controllers.workloads import ClusterControllers
 from moorage.objects import Object, build_cluster, decode_object
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
@@ -54,3 +58,18 @@ def pods(one: Scheduler, app: str = "") -> dict[str, str]:
 def nodes(one: Scheduler) -> list[str]:
     found: list[Node] = one.client.list(Node)[0]
     return [each.name for each in found]
+
+
+@contextmanager
+def at_most(rounds: int) -> Iterator[None]:
+    """Fail where the controllers do more rounds in all than these, instead of waiting for ever."""
+    work, left = ClusterControllers.work, rounds
+
+    def counted(controllers: ClusterControllers) -> bool:
+        nonlocal left
+        left -= 1
+        assert left >= 0, f"more than {rounds} rounds"
+        return work(controllers)
+
+    with patch.object(ClusterControllers, "work", counted):
+        yield

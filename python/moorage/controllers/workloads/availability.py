@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any
 
@@ -76,6 +76,19 @@ class Availability:
             self.waiting.pop((obj.kind, obj.key), None)
         else:
             self.waiting[obj.kind, obj.key] = due
+
+    def wait_for_events(self, workloads: Iterable[tuple[str, str]]) -> None:
+        """Have workloads wait for an event whose time has come and brought no change.
+
+        Parameters
+        ----------
+        workloads : iterable of (str, str)
+            By kind and ``namespace/name``.
+        """
+        now = self.now()
+        for one in workloads:
+            if self.waiting.get(one, inf) <= now:
+                self.waiting[one] = inf
 
 
 class AvailablePods:

@@ -193,12 +193,8 @@ class ClusterControllers:
                 self._changed[one] = None
 
     def note_pods(self) -> None:
-        """Look at Deployments that are rolled out and at refused workloads in the next round, as pods have
-        changed."""
+        """Look at Deployments that are rolled out in the next round, as pods have changed."""
         self._changed.update((one, None) for one in self.availability.waiting if one[0] == "Deployment")
-        for name in self.control.refusals:
-            kind, _, key = name.partition(" ")
-            self._changed[kind, key] = None
 
     def _note_change(self, old: Object, new: Object) -> None:
         """Look at a changed workload."""
@@ -251,20 +247,26 @@ class ClusterControllers:
     def is_idle(self) -> bool:
         """Whether the next round has nothing to do."""
         noted = self._changed or self._nodes or self._deleted or self.availability.waiting
-        return not (noted or self.budgets.changed or self.claims.changed)
+        return not (
+            noted or self.budgets.changed or self.claims.changed or self.control.may_be_admitted()
+        )
 
     # ---- rounds --------------------------------------------------------------------------------------------
 
     def work(self) -> bool:
         """Do one round for everything that has changed since the last one.
 
+        A workload that was looked at because its time had come waits for an event, or for a later time, if
+        the round changes nothing. So there are only as many rounds in a row as there are changes.
+
         Returns
         -------
         bool
             Whether anything was written.
         """
-        if self.availability.waiting:
-            self._wake()
+        due = self._wake() if self.availability.waiting else []
+        if self.control.may_be_admitted():
+            self._changed.update((refused, None) for refused in self.control.refused())
         queues = self._changed, self._nodes, self._deleted, self.budgets.changed, self.claims.changed
         if not any(queues):
             return False
@@ -286,7 +288,10 @@ class ClusterControllers:
             if workload is not None:
                 self._reconcile(workload)
         self.budgets.work()
-        return self._client.changes != before
+        if self._client.changes != before:
+            return True
+        self.availability.wait_for_events(due)
+        return False
 
     def _collect(self, owner: Object) -> None:
         """Delete what is in a namespace that is gone, or the dependents of another object, unless they have
@@ -336,7 +341,7 @@ class ClusterControllers:
             else:
                 self._reconcile_replicas(obj)
         except RefusedError as error:
-            self.control.refusals[name] = str(error)
+            self.control.refuse(obj, str(error))
 
     def _reconcile_replicas(self, obj: Object) -> None:
         """Create the missing pods of a workload whose pods are alike, or delete those that are too many."""
@@ -416,11 +421,12 @@ class ClusterControllers:
         """Return the time at which the next pod becomes available; infinite if none waits for it."""
         return min(self.availability.waiting.values(), default=inf)
 
-    def _wake(self) -> None:
-        """Look at the workloads whose next pod is available by now."""
+    def _wake(self) -> Sequence[tuple[str, str]]:
+        """Look at the workloads whose time has come, and return them."""
         now = self.availability.now()
         due = [one for one, when in self.availability.waiting.items() if when <= now]
         self._changed.update((one, None) for one in due)
+        return due
 
 
 class NodeEvents(HandlerFunctions[Node]):
@@ -488,10 +494,9 @@ class PodEvents:
         """
         controllers = self._controllers
         has_budgets, waiting = controllers.budgets.has_budgets, controllers.availability.waiting
-        waits_for_pods = waiting or controllers.control.refusals
         number, selected = of_dependents(notices)
         noted: set[object] = set()  # the namespace and labels of pods that budgets know to have changed
-        for notice in notices if has_budgets or waits_for_pods else selected:
+        for notice in notices if has_budgets or waiting else selected:
             if notice.is_deletion:
                 self._deleted(notice.known)
             else:
@@ -506,7 +511,7 @@ class PodEvents:
                         controllers.budgets.note(pod)
                 if not (notice.is_addition or isinstance(notice.held, WatchEvent)):
                     self._changed(notice.old, notice.known)
-        if waits_for_pods:
+        if waiting:
             controllers.note_pods()
         return number
 

@@ -21,6 +21,9 @@ from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClie
 
 from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, path, values_of
 
+ADMISSION_READS: frozenset[type[Object]] = frozenset({Pod, LimitRange, ResourceQuota, RuntimeClass})
+"""The kinds on which it depends whether a pod is admitted."""
+
 
 class StoreControl:
     """Reads pods from an informer's copy and writes to the store (`PodControl`).
@@ -51,12 +54,32 @@ class StoreControl:
         self.refusals: dict[str, str] = {}
         self.has_new_claims = False
         self._admission: Admission | None = None  # of this round
+        self._read = -1  # the changes of the store that the last refusal has seen
         pods.add_index(ENDED, of_ended, is_lasting=True)
         pods.add_index(ORPHAN, of_orphan, is_lasting=True)
 
     def begin_round(self) -> None:
         """Forget what admission depends on: policies, and the usage of quotas."""
         self._admission = None
+
+    def may_be_admitted(self) -> bool:
+        """Whether something that admission reads has changed since a pod was refused."""
+        return bool(self.refusals) and not ADMISSION_READS.isdisjoint(self.client.changed_since(self._read))
+
+    def refused(self) -> list[tuple[str, str]]:
+        """Return kind and ``namespace/name`` of the workloads whose next pod was refused."""
+        return [(kind, key) for kind, _, key in (name.partition(" ") for name in self.refusals)]
+
+    def refuse(self, owner: Object, message: str) -> None:
+        """Remember that the API server refuses the next pod of a workload.
+
+        Parameters
+        ----------
+        owner : Object
+        message : str
+        """
+        self.refusals[f"{owner.kind} {owner.key}"] = message
+        self._read = self.client.changes
 
     def admitted(self, pod: Pod) -> Pod:
         """Return a new pod as the API server stores it.

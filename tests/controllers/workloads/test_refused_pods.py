@@ -1,0 +1,112 @@
+"""Workloads whose next pod the API server refuses: controllers end, and try again when it may help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.controllers.workloads.make import at_most, machine, nodes, pods, replicas, scheduler, template
+from tests.objects.make import make, workload
+
+import moorage as mo
+from moorage.objects import Object, build_cluster
+from moorage.scheduler import Scheduler
+
+NODES = [machine(name) for name in "abc"]
+
+
+@pytest.fixture(autouse=True)
+def ends() -> Iterator[None]:
+    with at_most(60):
+        yield
+
+
+def agent(cpu: str = "100m", **spec: Any) -> Object:
+    return workload("DaemonSet", "agent", {"template": template("agent", cpu, **spec)})
+
+
+def quota(count: int) -> Object:
+    return make("ResourceQuota", "q", {"hard": {"pods": str(count)}})
+
+
+def waiting(*objects: Object) -> Scheduler:
+    return mo.Scheduler(build_cluster(objects))
+
+
+def refused_new() -> Scheduler:
+    return waiting(*NODES, agent(priorityClassName="none"))
+
+
+def refused_in_a_rollout() -> Scheduler:
+    one = scheduler(*NODES, agent())
+    one.apply(agent(priorityClassName="none"))
+    return one
+
+
+def refused_on_a_new_node() -> Scheduler:
+    one = scheduler(*NODES, agent(), quota(3))
+    one.add_nodes(1, like="a")
+    return one
+
+
+def refused_in_the_files() -> Scheduler:
+    return waiting(*NODES, agent(), quota(2))
+
+
+def refused_in_a_surge() -> Scheduler:
+    surge = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    one = scheduler(*NODES, workload("DaemonSet", "agent", {"updateStrategy": surge}), quota(3))
+    one.apply(workload("DaemonSet", "agent", {"updateStrategy": surge, "template": template("agent")}))
+    return one
+
+
+def refused_with_a_time_to_wait() -> Scheduler:
+    spec = {"minReadySeconds": 10, "template": template("agent", "100m")}
+    one = scheduler(*NODES, workload("DaemonSet", "agent", spec), quota(3))
+    one.apply(quota(2))
+    one.apply(workload("DaemonSet", "agent", spec | {"template": template("agent", "200m")}))
+    return one
+
+
+CASES = [
+    refused_new, refused_in_a_rollout, refused_on_a_new_node, refused_in_the_files, refused_in_a_surge,
+    refused_with_a_time_to_wait,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_a_daemon_set_whose_next_pod_is_refused_comes_to_an_end(case: Any) -> None:
+    one = case()
+    one.run()
+    assert one.refusals().keys() == {"DaemonSet default/agent"}
+    one.cordon("a")
+    one.run()
+
+
+def test_a_refusal_is_taken_back_when_its_quota_is_deleted() -> None:
+    one = scheduler(*NODES, replicas("ReplicaSet", "web", 3), quota(1))
+    assert len(pods(one)) == 1
+    one.delete("resourcequota/default/q")
+    assert one.refusals() == {}
+    one.run()
+    assert all(pods(one).values())
+    assert len(pods(one)) == 3
+
+
+def test_a_refusal_is_taken_back_in_a_transaction_only() -> None:
+    one = scheduler(*NODES, replicas("ReplicaSet", "web", 3), quota(1))
+    before = one.refusals()
+    with one.transaction():
+        one.delete("resourcequota/default/q")
+        assert one.refusals() == {}
+    assert one.refusals() == before != {}
+    assert len(pods(one)) == 1
+
+
+def test_a_refused_daemon_set_goes_on_when_the_quota_is_raised() -> None:
+    one = scheduler(*NODES, agent(), quota(1))
+    one.apply(quota(3))
+    one.run()
+    assert sorted(pods(one).values()) == sorted(nodes(one))
+    assert one.refusals() == {}

@@ -43,6 +43,7 @@ def test_a_seed_gives_the_same_scenarios(families: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("families", [FULL, DRA, SAMPLED, GANG], ids=["full", "dra", "sampled", "gang"])
 @pytest.mark.parametrize("how", [Mode(candidates=False), Mode(threads=2)], ids=str)
+@pytest.mark.nightly  # test_vectors.py compares the ways on the vectors themselves
 def test_every_way_comes_to_the_same_decisions(families: tuple[str, ...], how: Mode) -> None:
     with served(json.dumps(bred(families, 1)).encode()) as text:
         for scenario in json.loads(text):

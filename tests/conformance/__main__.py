@@ -9,7 +9,12 @@ from .modes import Mode
 from .runner import run
 
 parser = argparse.ArgumentParser("python -m tests.conformance")
-parser.add_argument("files", nargs="+", metavar="FILE", help=".jsonl, .jsonl.gz, or directories of them")
+parser.add_argument(
+    "files",
+    nargs="+",
+    metavar="FILE",
+    help=".jsonl, .jsonl.gz, .json.gz (of clusters), or directories of them",
+)
 parser.add_argument(
     "--candidates", choices=("on", "off"), default="on", help="keep totals of all nodes in runs"
 )

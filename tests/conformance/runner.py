@@ -8,12 +8,13 @@ from typing import Any
 
 from moorage.errors import MoorageError
 
+from .cluster_mode import record_failures
 from .compare import differences
 from .configurations import check
 from .extenders import served
 from .modes import Mode
 from .replay import BETWEEN, ONE_BY_ONE, replay
-from .vectors import MalformedError, decode, files, lines
+from .vectors import MalformedError, decode, files, is_record, lines
 
 Json = dict[str, Any]
 Replay = Callable[[Json, Mode], Iterator[Json]]
@@ -70,6 +71,12 @@ def run(paths: list[str], how: Mode = ONE_BY_ONE) -> int:
     """Check all scenarios of the files, report, and return the exit code."""
     passed = failed = 0
     for path in files(paths):
+        if is_record(path):
+            wrong = record_failures(path)
+            for one in wrong:
+                print(one, flush=True)
+            passed, failed = passed + (not wrong), failed + bool(wrong)
+            continue
         try:
             for number, line in enumerate(lines(path), 1):
                 wrong = failures(line, how)

@@ -9,20 +9,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+LINES, RECORD = (".jsonl", ".jsonl.gz"), ".json.gz"
+"""Endings of files of vectors, a line each, and of a file with one record of a control plane."""
+
 
 class MalformedError(Exception):
     """A file or a line that is no vector."""
 
 
 def files(paths: list[str]) -> list[Path]:
-    """The given files, and the ``.jsonl`` and ``.jsonl.gz`` files of the given directories, sorted."""
+    """The given files, and the vectors and records in the given directories, sorted."""
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            found += sorted(one for one in path.iterdir() if one.name.endswith((".jsonl", ".jsonl.gz")))
+            found += sorted(one for one in path.iterdir() if one.name.endswith((*LINES, RECORD)))
         else:
             found.append(path)
     return found
+
+
+def is_record(path: Path) -> bool:
+    """Whether a file is one record of a control plane."""
+    return path.name.endswith(RECORD)
 
 
 def lines(path: Path) -> Iterator[bytes]:

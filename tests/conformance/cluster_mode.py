@@ -1,0 +1,255 @@
+"""Checks against records of a real control plane which pods exist after a change."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import signal
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import moorage as mo
+from moorage.cli import main
+from moorage.cli.options.change_options import RequestedChange
+from moorage.cli.runs.gate import judge
+from moorage.cli.runs.simulation import (
+    GATED,
+    KEPT,
+    OTHER_SCHEDULER,
+    PLACED,
+    REFUSED,
+    UNSCHEDULABLE,
+    WAITING,
+    Preparation,
+    Simulation,
+)
+from moorage.errors import MoorageError
+from moorage.objects import Pod
+from moorage.scheduler import Scheduler
+from moorage.scheduler.changes.change import Change
+
+from .cluster_record import (
+    ENDED,
+    Key,
+    Pods,
+    bound_pods,
+    drain_was_refused,
+    made_by_cluster,
+    read,
+    refusal,
+    refused_changes,
+)
+from .vectors import MalformedError
+
+Json = dict[str, Any]
+
+SECONDS = 60  # after which a record counts as one that never ends
+NO_PODS = Pods()
+
+
+class Deletion(NamedTuple):
+    """A deletion of an object, which no option of a command asks for."""
+
+    text: str
+
+    def make(self, scheduler: Scheduler) -> Change:
+        """Make the change."""
+        return scheduler.delete(self.text)
+
+
+class Answer(NamedTuple):
+    """What moorage makes of a record.
+
+    Attributes
+    ----------
+    error : str
+        Of bad input; the rest is empty then.
+    pods : dict of Key to Pods
+    failed, code : int
+        Pods that count as failures, and the exit code of ``moorage check``.
+    stay : int
+        How many of them a drain has kept.
+    """
+
+    error: str
+    pods: dict[Key, Pods]
+    failed: int
+    code: int
+    stay: int
+
+
+class _LateError(BaseException):
+    """A record takes too long."""
+
+
+@contextlib.contextmanager
+def limited(seconds: int = SECONDS) -> Iterator[None]:
+    """Interrupt what does not end."""
+
+    def late(*_: object) -> None:
+        raise _LateError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def record_failures(path: Path) -> list[str]:
+    """What is wrong with one record, or nothing."""
+    name = path.name.removesuffix(".json.gz")
+    try:
+        return [f"{name}: {one}" for one in wrong_in(read(path))]
+    except (MoorageError, MalformedError) as error:
+        return [f"{name}: {error}"]
+    except Exception as error:  # as in the runner of the other vectors
+        return [f"{name}: {type(error).__name__}: {error}"]
+
+
+def wrong_in(record: Json) -> list[str]:
+    """The differences of a record, one line each."""
+    try:
+        with limited(), tempfile.TemporaryDirectory() as folder:
+            answer = ask(record, Path(folder))
+    except _LateError:
+        return [f"does not end in {SECONDS} s"]
+    refused = refused_changes(record)
+    if refused and answer.error:
+        return []
+    if answer.error:
+        return [f"error: {answer.error}"]
+    expected = made_by_cluster(record)
+    found = [
+        text
+        for key in sorted({*expected, *answer.pods})
+        for text in _differences(key, expected.get(key, NO_PODS), answer.pods.get(key, NO_PODS), record)
+    ]
+    said = {text for pods in answer.pods.values() for text in pods.refusals}
+    found += [f"is not refused: {text}" for text in refused if text not in said]
+    return found + list(_verdict(record, expected, answer, len(refused)))
+
+
+def _differences(key: Key, cluster: Pods, ours: Pods, record: Json) -> Iterator[str]:
+    where = "/".join(key)
+    is_refused_pod = key[1].startswith("pod/") and bool(ours.refusals)
+    if cluster.counts() != ours.counts() and not (is_refused_pod and not any(cluster.counts())):
+        words = "kept, new, without node, not made"
+        yield f"{where}: {words}: {cluster.counts()} on the cluster, {ours.counts()} in moorage"
+    elif not ours.waiting.keys() <= cluster.waiting.keys():  # a pod that was not tried again has an old one
+        yield f"{where}: messages: {dict(cluster.waiting)} on the cluster, {dict(ours.waiting)} in moorage"
+    elif cluster.lacking and cluster.refusals and cluster.refusals.isdisjoint(ours.refusals):
+        yield f"{where}: refusals: {cluster.refusals} on the cluster, {ours.refusals} in moorage"
+    elif _ranks(cluster.kept - ours.kept, key, record) != _ranks(ours.kept - cluster.kept, key, record):
+        yield f"{where}: pods that stay: {cluster.kept} on the cluster, {ours.kept} in moorage"
+
+
+def _ranks(names: set[str], key: Key, record: Json) -> list[tuple[str, bool]]:
+    """Age and readiness of pods: among those that are alike in these, the choice is not determined."""
+    return sorted(
+        (one["metadata"]["creationTimestamp"], _is_ready(one))
+        for one in record["dump"]["items"]
+        if one["kind"] == "Pod"
+        and one["metadata"]["name"] in names
+        and one["metadata"]["namespace"] == key[0]
+    )
+
+
+def _is_ready(pod: Json) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _verdict(record: Json, expected: dict[Key, Pods], answer: Answer, refused: int) -> Iterator[str]:
+    """Compare what ``moorage check`` counts, and its exit code."""
+    failed = refused + sum(pods.waiting.total() + pods.lacking for pods in expected.values())
+    ours = answer.failed - answer.stay
+    if failed != ours:
+        yield f"check: {failed} pods fail on the cluster, {ours} in moorage"
+    if answer.code != bool(failed or answer.stay):
+        yield f"check: exit code {answer.code}"
+    if bool(answer.stay) != (is_refused := drain_was_refused(record)):
+        yield f"drain: {answer.stay} pods stay in moorage; kubectl drain fails: {is_refused}"
+
+
+# ---- moorage -----------------------------------------------------------------------------------------------
+
+
+def ask(record: Json, folder: Path) -> Answer:
+    """Have moorage make the change of a record, in a cluster and by ``moorage check``."""
+    files, changes, words = [_written(folder / "dump.json", record["dump"])], list[Any](), list[str]()
+    for number, change in enumerate(record["change"]):
+        if "file" in change:
+            value = {"apiVersion": "v1", "kind": "List", "items": change["file"]}
+            files.append(_written(folder / f"change{number}.json", value))
+        elif "args" in change:
+            option, *rest = change["args"]
+            words += change["args"]
+            changes.append(RequestedChange(option, tuple(rest)))
+        elif "delete" in change:
+            changes.append(Deletion(_reference(*change["delete"][:3])))
+    try:
+        done = Preparation(mo.load(*files), {}, changes).run()
+    except MoorageError as error:
+        return Answer(str(error), {}, 0, 2, 0)
+    verdict = judge(done, (), (), False)
+    stay = sum(one.status == KEPT for one in done.outcomes)
+    failed, code = verdict.failed, int(not verdict.passed)
+    if not any(isinstance(change, Deletion) for change in changes):
+        arguments = [part for path in files for part in ("-f", path)]
+        document, code = _check([*arguments, *words])
+        failed = document["failed"]
+    return Answer("", _made(done, record), failed, code, stay)
+
+
+def _written(path: Path, value: Json) -> str:
+    path.write_text(json.dumps(value))
+    return str(path)
+
+
+def _reference(space: str, kind: str, name: str) -> str:
+    return f"{kind}/{space}/{name}" if space else f"{kind}/{name}"
+
+
+def _check(arguments: list[str]) -> tuple[Json, int]:
+    """The document of ``moorage check``, and its exit code."""
+    out = io.TextIOWrapper(io.BytesIO(), write_through=True)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        code = main(["check", *arguments, "-o", "json"])
+    out.seek(0)
+    return json.loads(out.read()), code
+
+
+def _made(done: Simulation, record: Json) -> dict[Key, Pods]:
+    """The pods of each workload after the run."""
+    bound = bound_pods(record)
+    found: dict[Key, Pods] = defaultdict(Pods)
+    placed: Counter[Key] = Counter()
+    for one in done.outcomes:
+        key = one.workload.namespace, one.workload.text
+        if one.status in (REFUSED, WAITING):
+            found[key].lacking += 1
+            found[key].refusals |= {refusal(one.reason)} if one.status == REFUSED else set()
+        elif one.status in (UNSCHEDULABLE, GATED, OTHER_SCHEDULER):  # nobody tells pods of another scheduler
+            found[key].waiting["" if one.status == OTHER_SCHEDULER else one.reason] += 1
+        placed[key] += one.status == PLACED
+    pods: list[Pod] = done.scheduler.client.list(Pod)[0]
+    for pod in pods:
+        if pod.status.phase in ENDED or pod.metadata.deletion_timestamp or not pod.spec.node_name:
+            continue
+        workload = done.workloads.of(pod)
+        if pod.metadata.uid in bound:
+            found[workload.namespace, workload.text].kept.add(pod.name)
+        else:
+            found[workload.namespace, workload.text].new += 1
+    told = {(one.namespace, one.text): number for one, number in done.running.items()}
+    for at, pods_of in found.items():
+        if (told.get(at, 0), placed[at]) != (len(pods_of.kept), pods_of.new):
+            raise AssertionError(f"the answer has other pods of {'/'.join(at)} than the store")
+    return found

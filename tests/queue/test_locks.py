@@ -27,7 +27,6 @@ def test_a_queue() -> None:
         "add_infos": lambda: one.add_infos([QueuedPodInfo(pod("q"), 0.0)]),
         **{name: getattr(one, name) for name in ("pending_pods", "inactive", "in_flight", "count_incoming")},
         "pop": pop,
-        "next_priority": one.next_priority,
         "in_flight_events": one.in_flight_events,
         "put_back": lambda: one.put_back(popped.pop()),
         "add_unschedulable_if_not_present": fail,

@@ -85,11 +85,6 @@ class SortedHeap:
         return iter(self._heap)
 
     @property
-    def priority(self) -> int | None:
-        """Return None: the order of a QueueSort plugin need not depend on priorities."""
-        return None
-
-    @property
     def next(self) -> QueuedPodInfo | None:
         """The next pod; None without pods."""
         return self._heap.peek()[1] if self.size else None

@@ -236,17 +236,6 @@ class SchedulingQueue:
         with self._lock:
             self._places.now = self._clock if now is None else partial(float, now)
 
-    def next_priority(self) -> int | None:
-        """Return the priority of the next pod in the active queue.
-
-        Returns
-        -------
-        int or None
-            None if there is none, or if the queue is not in the order of PrioritySort.
-        """
-        with self._lock:
-            return self._places.active.priority
-
     # ---- adding, updating and deleting ---------------------------------------------------------------------
 
     def add(self, pod: Pod) -> None:

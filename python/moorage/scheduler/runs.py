@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from .scheduler_metrics import SchedulerMetrics
 
 TERMINATING = "terminating"
-GROWTH = 16
 READS_VOLUMES = CLAIMS | int(Route.VOLUMES)
 """Route bits of pods whose batch is made anew after events about claims and volumes."""
 ALL = 1 << 62
@@ -79,9 +78,6 @@ class Run:
         self._placed = PlacedPods(scheduler.pods)
         # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
         self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
-        # Largest number of pods to pop of the priority of the last preemptor: few after an eviction, as the
-        # next one puts the rest back.
-        self._limit, self._preemptor_priority = ALL, 0
         self._has_evicted = False  # whether pods were evicted for the last pod that was tried
         self._evicts = False
         self._evictions, self._retried = 0, dict[str, int]()  # of preemptors: the evictions until then
@@ -226,8 +222,6 @@ class Run:
         """
         queue = self.queue
         infos: list[QueuedPodInfo] = []
-        if self._limit < limit and queue.next_priority() in (None, self._preemptor_priority):
-            limit = min(limit, self._limit)
         # Never of two priorities: if these evict pods, pods of lower priority would return to the queue.
         while not infos and (infos := queue.pop_batch(limit)):
             odd = terminating_or_known(self.scheduler.cache.state, pods_of(infos))
@@ -299,11 +293,6 @@ class Run:
         elif held and (held - nominator.nominated_keys(pods_of(infos))) & self.result.unschedulable.keys():
             self._retry_groups()
         self._has_evicted = self._evicts
-        if not self._evicts:
-            self._limit = min(self._limit * GROWTH, ALL)
-        else:
-            self._limit = min(2 * self._limit, ALL) if tried == len(infos) else 1
-            self._preemptor_priority = infos[tried - 1].pod.spec.priority or 0
         return tried
 
     def _attempt_pods(self, infos: Sequence[QueuedPodInfo]) -> int:
@@ -379,7 +368,7 @@ class Run:
         They can if no controller has to act before, and no event changes them or puts a pod in front of them.
         """
         scheduler, hold = self.scheduler, self.queue.hold
-        self._has_evicted, self._preemptor_priority = True, infos[at - 1].pod.spec.priority or 0
+        self._has_evicted = True
         reads_volumes = any(route for _, _, route in batch.cut(READS_VOLUMES))
         if reads_volumes or self._claimed or not hold.begin(infos, at):
             return False

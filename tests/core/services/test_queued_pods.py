@@ -206,7 +206,6 @@ class LanesMachine(RuleBasedStateMachine):
         assert list(self.lanes) == expected == sorted(self.infos, key=self.lanes.rank)
         assert self.lanes.size == len(expected)
         assert self.lanes.next is (expected[0] if expected else None)
-        assert self.lanes.priority == (expected[0].pod.spec.priority if expected else None)
         # A list or a heap is at most twice as long as it has to be, but for a few entries a lane.
         assert self.lanes.stored <= 2 * len(expected) + 3 * 2 * 33
 

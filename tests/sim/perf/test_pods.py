@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.objects.model.pod import PodStatus
 from moorage.sim.perf.go_template import parse
 from moorage.sim.perf.object_templates import ObjectTemplate
 from moorage.sim.perf.pods import PodNames, PodRun, runs_of
@@ -71,16 +69,9 @@ def test_a_name_is_given_once() -> None:
         made(fixed, 2)
 
 
-def test_pods_of_a_run_have_its_names_and_are_fresh_until_something_changes() -> None:
+def test_pods_of_a_run_have_its_names() -> None:
     (one,) = made(POD, 3)
-    pods = list(one.pods())
-    assert [pod.key for pod in pods] == [one.key(number) for number in range(3)]
-    assert all(map(one.is_fresh, pods))
-    first = pods[0]
-    assert not one.is_fresh(replace(first, status=PodStatus(nominated_node_name="a")))
-    assert not one.is_fresh(replace(first, spec=replace(first.spec, priority=1)))
-    assert not one.is_fresh(replace(first, metadata=replace(first.metadata, labels={"a": "b"})))
-    assert not one.is_fresh(replace(first, metadata=replace(first.metadata, deletion_timestamp="now")))
+    assert [pod.key for pod in one.pods()] == [one.key(number) for number in range(3)]
     (named,) = made(POD.replace("generateName: pod-", "name: alone"), 1)
     (pod,) = named.pods()
-    assert (pod.name, pod.key, named.is_fresh(pod)) == ("alone", named.key(0), False)
+    assert (pod.name, pod.key) == ("alone", named.key(0))

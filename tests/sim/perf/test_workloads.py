@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.objects import Cluster, Namespace, Node, Pod
+from moorage.objects import Cluster, Namespace, Node
 from moorage.objects.model.resource_claims import ResourceClaim
-from moorage.scheduler import Failure, Scheduler
-from moorage.scheduler.cycle.results import ScheduleResult
-from moorage.scheduler.placing.schedule_pods import schedule_by_template
-from moorage.scheduler.scheduling_context import SchedulingContext
-from moorage.sim.perf import Workload, measured_run, read_workloads, run_workload
+from moorage.scheduler import Scheduler
+from moorage.sim.perf import Workload, read_workloads, run_workload
+from moorage.sim.perf.measure import Meter
 from moorage.sim.perf.report import row
 from tests.core.make import replica
 from tests.sim.perf.make import (
@@ -35,22 +33,6 @@ from tests.sim.perf.make import (
 EXCERPT = {one.full_name: one for one in read_workloads(str(DATA))}
 
 
-def one_by_one(context: SchedulingContext, template: Pod, n: int, first: int, syncs: bool) -> ScheduleResult:
-    """What `schedule_by_template` does, by `schedule_one` alone."""
-    state = context.cache.state
-    out = ScheduleResult(state, n)
-    for index in range(first, first + n):
-        decision = context.schedule_one(replica(template, index))
-        if decision.node is None:
-            out.failures[index - first] = Failure.of(decision)
-            out.truncate(index - first)
-            break
-        row = state.table.find_row(decision.node)
-        assert row is not None
-        out.rows[index - first] = row
-    return out
-
-
 @pytest.mark.parametrize("one", EXCERPT.values(), ids=EXCERPT)
 def test_the_excerpt_runs(one: Workload) -> None:
     report = run_workload(one, timer=timer())
@@ -62,34 +44,11 @@ def test_the_excerpt_runs(one: Workload) -> None:
 @pytest.mark.parametrize("name", EXCERPT)
 def test_decisions_are_those_of_one_pod_after_the_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     batched = run_of(EXCERPT[name])
-    monkeypatch.setattr(measured_run, "MANY", 2)
-    by_template = run_of(EXCERPT[name])
-    monkeypatch.setattr(measured_run, "schedule_by_template", one_by_one)
+    monkeypatch.setattr(Meter, "batch_limit", lambda meter: 1)
     single = run_of(EXCERPT[name])
-    for run in (batched, by_template):
-        assert placements(run) == placements(single)
-        assert run.clock.exact == single.clock.exact
-        assert run.scheduler.placer.decider.start == single.scheduler.placer.decider.start
-
-
-@pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 0), (0, 1), (3, 70)])
-def test_many_equal_pods_are_placed_by_their_template(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int, after: int
-) -> None:
-    sizes, place = list[int](), schedule_by_template
-
-    def noted(context: SchedulingContext, template: Pod, n: int, first: int, syncs: bool) -> ScheduleResult:
-        sizes.append(n)
-        return place(context, template, n, first, syncs)
-
-    monkeypatch.setattr(measured_run, "schedule_by_template", noted)
-    counts = [before, measured_run.MANY, after, measured_run.MANY - 1]
-    ops = [
-        pods(count, namespace=f"n{at}", skipWaitToCompletion=True) for at, count in enumerate(counts) if count
-    ]
-    run = run_ops(tmp_path, nodes(10), *ops, {"opcode": "barrier"})
-    assert len(placements(run)) == sum(counts)
-    assert sizes == [count for count in counts if count >= measured_run.MANY]
+    assert placements(batched) == placements(single)
+    assert batched.clock.exact == single.clock.exact
+    assert batched.scheduler.placer.decider.start == single.scheduler.placer.decider.start
 
 
 def test_the_same_workload_comes_out_the_same() -> None:
@@ -164,21 +123,24 @@ def test_pods_with_claims_of_templates_use_what_is_left(tmp_path: Path) -> None:
         assert report.unschedulable == count - 3
 
 
+MANY = 64
+
+
 def test_many_equal_pods_with_extended_resources_get_claims_of_their_own(tmp_path: Path) -> None:
     served = CLASS + "\nspec: {extendedResourceName: e.com/gpu}"
     asking = POD.replace("requests: {cpu: 100m, memory: 500Mi}", "limits: {e.com/gpu: 1}")
     run = run_ops(
         tmp_path,
-        *(nodes(2), DRIVER | {"maxClaimsPerNode": measured_run.MANY}),
+        *(nodes(2), DRIVER | {"maxClaimsPerNode": MANY}),
         {"opcode": "createAny", "templatePath": "class.yaml"},
-        pods(measured_run.MANY + 1, namespace="n"),
+        pods(MANY + 1, namespace="n"),
         files={"class.yaml": served, "pod.yaml": asking},
         case={"featureGates": {"DynamicResourceAllocation": True, "DRAExtendedResource": True}},
     )
     claims = run.scheduler.client.list(ResourceClaim)[0]
     users = {f"n/{one.status.reserved_for[0].name}" for one in claims}
     assert users == placements(run).keys()
-    assert len(users) == len(claims) == measured_run.MANY + 1
+    assert len(users) == len(claims) == MANY + 1
 
 
 def conditions(pods: int = 2) -> list[dict[str, Any]]:

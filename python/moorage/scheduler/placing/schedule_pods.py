@@ -127,9 +127,7 @@ def replica(template: Pod, index: int) -> Pod:
     return replace(template, metadata=replace(meta, name=f"{base}{index}", uid=uid))
 
 
-def schedule_by_template(
-    context: SchedulingContext, template: Pod, n: int, first: int, syncs: bool = True
-) -> ScheduleResult:
+def schedule_by_template(context: SchedulingContext, template: Pod, n: int, first: int) -> ScheduleResult:
     """Place replicas of a template up to the first that fits nowhere; see `Scheduler.schedule_by_template`.
 
     Parameters
@@ -140,9 +138,6 @@ def schedule_by_template(
         Number of replicas.
     first : int
         Ordinal of the first replica.
-    syncs : bool, optional
-        Whether the names are compared with those of other pods, and the events of evictions are processed;
-        otherwise the caller does both.
 
     Returns
     -------
@@ -162,8 +157,7 @@ def schedule_by_template(
         raise ValueError(f"n {n}: 0 to {MOST}")
     state, engine = context.cache.state, context.engine_for(template)
     tries = engine.placer.tries(n)
-    if syncs:
-        _check_names(context, template, tries, first)
+    _check_names(context, template, tries, first)
     batch = PodBatch.of_template(state, template, tries, first, context.routes)
     result = ScheduleResult(state, tries, batch)
     if tries and batch.route(0) & WHOLE_CYCLE:  # WAITS is left out: replicas do not wait for one another
@@ -179,7 +173,7 @@ def schedule_by_template(
             if done == tries and result.failures:
                 engine.placer.skip(n - tries)
             result.end_at_failure()
-        if syncs and result.failure is not None and result.failure.nominated_node:
+        if result.failure is not None and result.failure.nominated_node:
             context.sync()
         return result
 

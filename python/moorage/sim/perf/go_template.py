@@ -57,29 +57,7 @@ class GoTemplate:
 
     source: str
     fields: frozenset[str]
-    _parts: tuple[tuple[_Part, frozenset[str]], ...]
-
-    def pieces(self, arguments: Mapping[str, Any]) -> list[tuple[str, frozenset[str]]]:
-        """Execute the template, and return the text in pieces.
-
-        Parameters
-        ----------
-        arguments : mapping
-            As for `render`.
-
-        Returns
-        -------
-        list of (str, frozenset of str)
-            The text of each action, and of what stands between two, with the names of the arguments that the
-            action reads.
-
-        Raises
-        ------
-        InputError
-            As for `render`.
-        """
-        scope: _Scope = ChainMap({".": dict(arguments), "$": dict(arguments)})
-        return [(part(scope), fields) for part, fields in self._parts]
+    _parts: tuple[_Part, ...]
 
     def render(self, arguments: Mapping[str, Any]) -> str:
         """Execute the template.
@@ -99,7 +77,8 @@ class GoTemplate:
         InputError
             A value is missing or has a type that a function does not accept; names the line.
         """
-        return "".join([text for text, _ in self.pieces(arguments)])
+        scope: _Scope = ChainMap({".": dict(arguments), "$": dict(arguments)})
+        return "".join([part(scope) for part in self._parts])
 
 
 def parse(text: str, source: str) -> GoTemplate:
@@ -160,12 +139,11 @@ class _Parser:
     def error(self, message: object, line: int) -> InputError:
         return InputError(str(message), source=f"{self.source}:{line}")
 
-    def parts(self, ends: tuple[str, ...]) -> Iterator[tuple[_Part, frozenset[str]]]:
-        """Parse up to one of the keywords `ends`, or to the end of the file; sets `end` to the action. Yield
-        the parts with the names of the arguments that they read."""
+    def parts(self, ends: tuple[str, ...]) -> Iterator[_Part]:
+        """Parse up to one of the keywords `ends`, or to the end of the file; sets `end` to the action."""
         for before, action, line in self.pieces:
             if before:
-                yield _constant(before), frozenset()
+                yield _constant(before)
             if not action and not line:
                 if ends:
                     raise self.error(f"there is no end of the block of line {self.line}", self.line)
@@ -175,15 +153,11 @@ class _Parser:
                 self.end = action
                 break
             if not action.startswith("/*"):
-                others, self.fields = self.fields, set()
-                part = self._action(word, action, line)
-                read = frozenset(self.fields)
-                self.fields |= others
-                yield part, read
+                yield self._action(word, action, line)
 
     def block(self, ends: tuple[str, ...]) -> _Part:
         """Parse up to one of the keywords `ends`."""
-        parts = [part for part, _ in self.parts(ends)]
+        parts = list(self.parts(ends))
         return lambda scope: "".join([part(scope) for part in parts])
 
     def _action(self, word: str, action: str, line: int) -> _Part:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import cast
 
 import numpy as np
 
@@ -21,8 +20,7 @@ from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.groups.group_batch import GroupBatch
-from moorage.scheduler.placing.schedule_pods import schedule_by_template
-from moorage.scheduler.runs import ALL, Run
+from moorage.scheduler.runs import ALL
 from moorage.sim.virtual_time.attempt_clock import AttemptClock
 from moorage.sim.virtual_time.virtual_run import VirtualRun
 from moorage.store import ObjectStore
@@ -33,9 +31,6 @@ from .ops import WorkloadFailedError, WorkloadStuckError
 from .pods import PodRun, Window
 from .report import DEFAULT_TIE_BREAK, DONE, FAILURE, STUCK, WorkloadReport, make_report
 from .scheduler_perf_file import Workload
-
-MANY = 64
-"""Equal pods in a row from which on they are placed by their template."""
 
 Way = Callable[[Engine, ScheduleResult, Sequence[QueuedPodInfo], range], int]
 
@@ -76,7 +71,6 @@ class MeasuredRun(VirtualRun):
         self.timer, self.meter = timer, Meter()
         self._infos: Sequence[QueuedPodInfo] = []  # the batch
         self._known: list[tuple[PodRun, int]] = []  # see `_runs`
-        self._template_at = -1  # index in the batch, see `_next_template`
         self._began = self._popping = 0  # of the batch: when, and how long its pop took
         # Pods of the batch that were tried together: where they are in the batch, where the placed ones are
         # in `Operations.placed` (None: all were placed), and the nanoseconds. They are counted after the
@@ -97,7 +91,7 @@ class MeasuredRun(VirtualRun):
     def try_batch(self, limit: int = ALL) -> bool:
         meter, pods = self.meter, self.meter.pods
         limit = min(limit, meter.batch_limit())
-        self._template_at, self._infos, self._known, self._spans = -1, [], [], []
+        self._infos, self._known, self._spans = [], [], []
         self._began = self.timer()
         any_popped = super().try_batch(limit)
         if meter.window is not None and self._infos:
@@ -124,87 +118,17 @@ class MeasuredRun(VirtualRun):
     def place(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
-        at, operations = pods.start, self.operations
-        if pods.stop - at < MANY:
-            return self._timed(super().place, engine, result, infos, pods)
-        evicted = operations.victims
-        while at < pods.stop and evicted == operations.victims:
-            may_fit = pods.stop - at >= MANY and not self._follows_eviction(infos[at])
-            stop = self._equal_until(infos, at, pods.stop) if may_fit else at
-            if stop >= at + MANY:
-                at += self._by_template(result, infos, at, stop)
-            else:
-                stop = self._next_template(infos, max(at + 1, stop), pods.stop)
-                at += self._timed(super().place, engine, result, infos, range(at, stop))
-        return at - pods.start
+        return self._timed(super().place, engine, result, infos, pods)
 
     def preempt(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         return self._timed(super().preempt, engine, result, infos, pods)
 
-    def _follows_eviction(self, info: QueuedPodInfo) -> bool:
-        """Whether pods were evicted for the pod of the same priority that was tried last."""
-        return self._has_evicted and (info.pod.spec.priority or 0) == self._preemptor_priority
-
     def _each(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         return self._timed(super()._each, engine, result, infos, pods)
-
-    def _next_template(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
-        """The first index from `at` on where many equal pods may begin."""
-        if end - at < MANY:
-            return end
-        if self._template_at < at:
-            runs = [pod_run for pod_run, _ in self._runs()]
-            long = (one for one in set(runs) if len(one) >= MANY and one.has_replicas)
-            many = {one for one in long if not self._asks_devices(one.template)}
-            may_begin = (number for number in range(at, len(infos)) if runs[number] in many) if many else ()
-            fresh = (number for number in may_begin if runs[number].is_fresh(infos[number].pod))
-            self._template_at = next(iter(fresh), len(infos))
-        return min(self._template_at, end)
-
-    def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
-        """The end of the run of pods from `at` on that equal their template and have consecutive indices."""
-        runs = self._runs()
-        pod_run, first = runs[at]
-        if self._asks_devices(pod_run.template):
-            return at
-        for stop in range(at, end):
-            known_run, number = runs[stop]
-            if known_run is not pod_run or number != first + stop - at:
-                return stop
-            if not pod_run.is_fresh(infos[stop].pod):
-                return stop
-        return end
-
-    def _asks_devices(self, template: Pod) -> bool:
-        """Whether pods get claims of their own, for extended resources that device classes provide."""
-        return self.scheduler.context.engine_of(template).profile.asks_devices(template)
-
-    def _by_template(self, result: ScheduleResult, infos: Sequence[QueuedPodInfo], at: int, stop: int) -> int:
-        """Place equal pods by their template; returns the number of attempts."""
-        pod_run, number = self._runs()[at]
-        operations, meter, timer = self.operations, self.meter, self.timer
-        began = timer()
-        context = self.scheduler.context
-        first = pod_run.first + number
-        done = schedule_by_template(context, pod_run.template, stop - at, first, syncs=False)
-        placed = len(done)
-        meter.scheduled(pod_run, placed, began, timer())
-        pod_run.state[number : number + placed] = done.rows
-        operations.placed += self._runs()[at : at + placed]
-        those, nodes = list(infos[at : at + placed]), cast(list[str], done.nodes)
-        Run._note_placements(self, those, nodes)  # the states are those of the rows already
-        self._placed.add(those, nodes)
-        if done.failure is None:
-            return placed
-        # Without evictions for the first pod that failed, nothing has changed for the pods after it.
-        end = at + placed + 1 if done.failure.nominated_node else stop
-        result.failures.update(dict.fromkeys(range(at + placed, end), done.failure))
-        self._failed([*infos[at + placed : end]], [done.failure] * (end - at - placed))
-        return end - at
 
     def _timed(
         self, place: Way, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -20,14 +19,9 @@ from moorage.objects.read.yaml_reader import read_yaml
 from moorage.objects.workloads.naming import Names
 from moorage.store.kinds import struct_named
 
-from .filled_objects import MARK, Fill, filler, marked
 from .go_template import GoTemplate, parse
 
 CLASSES = priority_classes(())
-MOST_TEXTS = 64
-"""Texts of a template whose objects are filled in; those of others are read one by one."""
-_Reading = tuple[str, str, str, str, bool]
-"""Text with marks, kind, namespace, name, and whether a pod gets defaults."""
 BASE_POD = parse(
     """\
 kind: Pod
@@ -59,7 +53,6 @@ class ObjectTemplate:
         self.text = text
         self.arguments = {**params, "Count": count}
         self.by_index = "Index" in text.fields
-        self._fillers: dict[_Reading, Fill | None] = {}
 
     def make(self, index: int, kind: str = "", namespace: str = "", name: str = "") -> Object:
         """Render and decode the object of an index, without defaults.
@@ -128,28 +121,9 @@ class ObjectTemplate:
     def _object(
         self, index: int, kind: str, namespace: str, name: str = "", *, has_defaults: bool = False
     ) -> Object:
-        """The object of an index; decoded only if no other of the same text was."""
-        pieces = self.text.pieces({**self.arguments, "Index": index})
-        text, numbers = marked((piece, "Index" in fields) for piece, fields in pieces)
-        fill = None
-        if numbers:
-            reading = text, kind, namespace, name, has_defaults
-            if reading not in self._fillers and len(self._fillers) < MOST_TEXTS:
-                self._fillers[reading] = self._filler(list(numbers), *reading)
-            fill = self._fillers.get(reading)
-        if fill is None:
-            return self._read("".join([piece for piece, _ in pieces]), kind, namespace, name, has_defaults)
-        filled: Object = fill(numbers)
-        return filled
-
-    def _filler(self, marks: list[str], text: str, *others: Any) -> Fill | None:
-        """What fills numbers into the object of a text with marks; None if it cannot be read."""
-        if re.findall(f"{MARK}[0-9]", text) != marks:
-            return None  # the template itself has a text like a mark
-        try:
-            return filler(self._read(text, *others), marks)
-        except (InputError, NotBuiltError):
-            return None  # reading the text without marks names the error
+        """The object of an index."""
+        text = self.text.render({**self.arguments, "Index": index})
+        return self._read(text, kind, namespace, name, has_defaults)
 
     def _read(self, text: str, kind: str, namespace: str, name: str, has_defaults: bool) -> Object:
         """Read the object of a rendered text."""

@@ -82,32 +82,6 @@ class PodRun:
                 pod = replace(pod, metadata=replace(pod.metadata, name=self.given_name, generate_name=""))
             yield pod
 
-    def is_fresh(self, pod: Pod) -> bool:
-        """Whether a pod equals the template of the run, so that it can be placed by the template.
-
-        Parameters
-        ----------
-        pod : Pod
-            A pod of this run.
-
-        Returns
-        -------
-        bool
-        """
-        meta, template = pod.metadata, self.template
-        return (
-            self.has_replicas
-            and pod.spec is template.spec
-            and meta.labels is template.metadata.labels
-            and not (meta.deletion_timestamp or pod.status.nominated_node_name)
-        )
-
-    @property
-    def has_replicas(self) -> bool:
-        """Whether pods of the run may equal its template."""
-        # The names of claims are in the status of each pod.
-        return not (self.given_name or self.template.spec.resource_claims)
-
     def matches(self, labels: dict[str, str]) -> bool:
         """Whether the pods have all given labels.
 

@@ -467,11 +467,6 @@ cdef class PriorityLanes:
         return iter(listed)
 
     @property
-    def priority(self):
-        """Return the priority of the next pod; None without pods."""
-        return max(self.lanes) if self.lanes else None
-
-    @property
     def next(self):
         """The next pod; None without pods."""
         cdef Lane lane

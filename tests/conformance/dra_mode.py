@@ -16,8 +16,9 @@ from moorage.framework.runtime.call import StatusError
 from moorage.objects import decode_object
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.resource_claims import AllocatedDeviceStatus, ResourceClaim
+from moorage.objects.plain import plain
 from moorage.objects.read.decode import decode
-from moorage.objects.read.write import plain, to_value
+from moorage.objects.read.write import to_value
 from moorage.plugins.dynamic_resources import STATE, DynamicResources
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.placing.binding_cycle import Started

@@ -59,8 +59,8 @@ def anonymize(objects: Iterable[Object]) -> list[Object]:
     stands, and numbers stay. So references, selectors and names that are made of others still fit. New words
     have the order of the old ones, because names decide some ties. What Kubernetes defines stays: keys with
     ``kubernetes.io`` or ``k8s.io``, namespaces such as ``default``; so do the names of resources, schedulers
-    and drivers, and the attributes of devices, which expressions name. Other annotations, messages and
-    parameters are left out.
+    and drivers, and the attributes of devices, which expressions name. Other annotations, messages,
+    parameters, and what scheduling does not read of a template are left out.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def _letters(number: int, width: int) -> str:
 def _renamed(value: Any, name: str, rename: Rename) -> Any:
     """Return the value of an attribute with its texts renamed."""
     if isinstance(value, str):
-        return "" if name == "message" else value if name in _TEXTS else rename(value)
+        return "" if name in ("message", "unread") else value if name in _TEXTS else rename(value)
     if isinstance(value, tuple):
         return tuple(_renamed(one, name, rename) for one in value)
     if isinstance(value, dict):

@@ -14,7 +14,7 @@ from moorage.errors import InputError
 from moorage.objects.model.meta import Object
 from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
-from moorage.objects.read.write import plain
+from moorage.objects.plain import plain
 
 GROUP = "resource.k8s.io"
 Json = dict[str, Any]

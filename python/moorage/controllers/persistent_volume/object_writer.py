@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from moorage.framework.plugin.handle import EventRecorder
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Resources
 from moorage.objects.model.storage import ObjectReference
-from moorage.objects.read.write import plain
+from moorage.objects.plain import plain
 from moorage.store import ObjectClient
 from moorage.store.informers.indexer import by_namespace
 from moorage.store.patches.merge_patch import merge_difference

@@ -247,9 +247,7 @@ class ClusterControllers:
     def is_idle(self) -> bool:
         """Whether the next round has nothing to do."""
         noted = self._changed or self._nodes or self._deleted or self.availability.waiting
-        return not (
-            noted or self.budgets.changed or self.claims.changed or self.control.may_be_admitted()
-        )
+        return not (noted or self.budgets.changed or self.claims.changed or self.control.may_be_admitted())
 
     # ---- rounds --------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
-from moorage.objects.read.write import plain
+from moorage.objects.plain import plain
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectClient, ObjectStore
 
 from .node_resources import Statuses, with_statuses

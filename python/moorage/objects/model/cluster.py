@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-import msgspec
-
+from moorage.objects.plain import plain
 from moorage.tables import Table, Tabular
 
 from .meta import Object
@@ -114,7 +113,7 @@ class Cluster(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Return the objects as a ``kind: List``, which `load` reads."""
         heads = [{"apiVersion": obj.api_version, "kind": obj.kind} for obj in self._objects()]
-        bodies = map(msgspec.to_builtins, self._objects())
+        bodies = map(plain, self._objects())
         items = [head | body for head, body in zip(heads, bodies, strict=True)]
         return {"apiVersion": "v1", "kind": "List", "items": items}
 

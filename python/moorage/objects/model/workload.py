@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
+from msgspec import field
+
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.errors import InputError
 
@@ -23,11 +25,23 @@ def _number(value: int | str) -> int:
     return value if isinstance(value, int) else percent(value)
 
 
+UNREAD = "$unread"
+
+
 class PodTemplateSpec(Struct, frozen=True):
-    """Template of a workload's pods."""
+    """Template of a workload's pods.
+
+    Attributes
+    ----------
+    unread : str
+        The fields of the spec that scheduling does not read, such as environment variables and probes, as
+        JSON text without the API server's defaults; "" where there are none. Equal fields have equal texts.
+        Controllers compare whole templates, so a change of such a field is a rollout.
+    """
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
+    unread: str = field(default="", name=UNREAD)
 
 
 class ServiceSpec(Struct, frozen=True):

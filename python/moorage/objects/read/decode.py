@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Generic, TypeGuard, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.objects.model import (
@@ -21,10 +23,13 @@ from moorage.objects.model import (
     workload,
 )
 from moorage.objects.model.meta import Object
+from moorage.objects.model.workload import PodTemplateSpec
+from moorage.objects.validate.unread_fields import unread_text, unread_type
 
 from .resource_versions import GROUP, to_v1
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Object)
 
 Document = bytes | msgspec.Raw | dict[str, Any]
 """One undecoded object: JSON text, or a JSON value."""
@@ -143,7 +148,66 @@ def decode_kind(document: Document, kind: str) -> Object:
     """
     if _GROUPS[kind][0] == GROUP:
         document = to_v1(decode(document, dict[str, Any]), kind)
-    return decode(document, _KINDS[kind])
+    return decode_as(document, _KINDS[kind])
+
+
+def decode_as(document: Document, struct: type[K]) -> K:
+    """Decode an object into a struct of a kind, with the rules of `decode_object`.
+
+    Parameters
+    ----------
+    document : dict or bytes
+        The object, or some of its fields, as a JSON value, or its JSON text.
+    struct : type
+        The struct of the kind.
+
+    Returns
+    -------
+    Object
+        Its pod template has the fields that are not read in `PodTemplateSpec.unread`.
+
+    Raises
+    ------
+    InputError
+        A field has a wrong type.
+    """
+    obj = decode(document, struct)
+    spec: Any = getattr(obj, "spec", None)
+    template = getattr(spec, "template", None)
+    if not isinstance(template, PodTemplateSpec):
+        return obj
+    found = decode(document, _templated())
+    unread = unread_text(found.spec.template.spec)
+    return replace(obj, spec=replace(spec, template=replace(template, unread=unread))) if unread else obj
+
+
+def decode_template(value: dict[str, Any]) -> PodTemplateSpec:
+    """Decode a pod template, with the rules of `decode_object`.
+
+    Parameters
+    ----------
+    value : dict
+        JSON value.
+
+    Returns
+    -------
+    PodTemplateSpec
+
+    Raises
+    ------
+    InputError
+        A field has a wrong type.
+    """
+    found = decode({"spec": {"template": value}}, _templated())
+    return replace(decode(value, PodTemplateSpec), unread=unread_text(found.spec.template.spec))
+
+
+@cache
+def _templated() -> Any:
+    """Return the type to decode the unread fields of an object with a pod template into."""
+    template = msgspec.defstruct("Template", [("spec", unread_type(), unread_type()())], frozen=True)
+    spec = msgspec.defstruct("Spec", [("template", template, template())], frozen=True)
+    return msgspec.defstruct("Templated", [("spec", spec, spec())], frozen=True)
 
 
 def decode(document: Document, type_: type[T]) -> T:

@@ -57,7 +57,7 @@ from moorage.objects.model.workload import (
 )
 from moorage.objects.workloads.naming import Names, stable_uid
 
-from .decode import CLUSTER_SCOPED, decode
+from .decode import CLUSTER_SCOPED, decode_template
 
 T = TypeVar("T", bound=Object)
 S = TypeVar("S", bound=Struct)
@@ -495,7 +495,7 @@ def decoded_revision(revision: ControllerRevision) -> ControllerRevision:
     if owner is None or owner.kind not in _REVISIONED or not isinstance(template, dict):
         return replace(revision, data=None)
     try:
-        read = decode(template, PodTemplateSpec)
+        read = decode_template(template)
     except InputError:
         return replace(revision, data=None)
     return replace(revision, data={"spec": {"template": read}})

@@ -10,46 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import fields
 
 from moorage.objects.model.cluster import Cluster
-from moorage.objects.model.meta import Object, Struct
+from moorage.objects.model.meta import Object
 from moorage.objects.model.policy import NO_STATUS, PodDisruptionBudget
+from moorage.objects.plain import plain
 
 from .files import YAML_SUFFIXES, has_suffix
-
-
-@cache
-def _fields(struct: type[Struct]) -> list[tuple[str, str, Any]]:
-    """Fields of a struct: attribute, wire name, default."""
-    default = struct()
-    return [(info.name, info.encode_name, getattr(default, info.name)) for info in fields(struct)]
-
-
-def plain(value: Any) -> Any:
-    """Convert to maps, lists and scalars; fields with their default value are omitted.
-
-    Parameters
-    ----------
-    value : object
-        A struct, a tuple or map of structs, or a JSON value.
-
-    Returns
-    -------
-    object
-        A JSON value.
-    """
-    if isinstance(value, Struct):
-        return {
-            wire: plain(item)
-            for name, wire, absent in _fields(type(value))
-            if (item := getattr(value, name)) != absent
-        }
-    if isinstance(value, tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, dict) and isinstance(next(iter(value.values()), None), Struct | dict):
-        return {key: plain(item) for key, item in value.items()}
-    return value
 
 
 def to_value(obj: Object) -> dict[str, Any]:

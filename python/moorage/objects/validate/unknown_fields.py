@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-_LISTS, _MAPS = "[]", "{}"
+LISTS, MAPS = "[]", "{}"
 Path = tuple[str | int, ...]
 """Field names, keys and indices from an object to a field."""
 
@@ -99,6 +99,22 @@ def struct_of(kind: str, api_version: str) -> str:
     return kinds[min(others, key=_age)] if others else ""
 
 
+def fields_of(struct: str) -> dict[str, str]:
+    """Return the fields of a struct, each with the name of its struct.
+
+    Parameters
+    ----------
+    struct : str
+        Name of the struct, such as ``core.v1.PodSpec``.
+
+    Returns
+    -------
+    dict of str to str
+        The name is followed by ``[]`` for a list and ``{}`` for a map of structs; "" for other fields.
+    """
+    return _table().structs[struct]
+
+
 def _group(name: str) -> str:
     return name.rpartition("/")[0].rpartition("/")[0]
 
@@ -142,10 +158,10 @@ def _strict(struct: str) -> Any:
     fields: list[tuple[str, Any, Any]] = []
     names = {f"field_{number}": field for number, field in enumerate(_table().structs[struct].items())}
     for attribute, (_, target) in names.items():
-        type_: Any = _strict(target.rstrip(_LISTS + _MAPS)) if target else msgspec.Raw
-        if target.endswith(_LISTS):
+        type_: Any = _strict(target.rstrip(LISTS + MAPS)) if target else msgspec.Raw
+        if target.endswith(LISTS):
             type_ = list[type_]
-        elif target.endswith(_MAPS):
+        elif target.endswith(MAPS):
             type_ = dict[str, type_]
         fields.append((attribute, type_ | None if target else type_, None if target else msgspec.Raw()))
     renamed = {attribute: field for attribute, (field, _) in names.items()}
@@ -181,15 +197,15 @@ def _collect(value: Any, struct: str, path: Path, found: list[Path]) -> None:
             found.append((*path, name))
         elif target and item:
             for key, part in _parts(item, target[-2:]):
-                _collect(part, target.rstrip(_LISTS + _MAPS), (*path, name, *key), found)
+                _collect(part, target.rstrip(LISTS + MAPS), (*path, name, *key), found)
 
 
 def _parts(value: Any, form: str) -> Iterator[tuple[Path, Any]]:
     """The structs of a field's value with their keys or indices."""
-    if form == _LISTS:
+    if form == LISTS:
         if isinstance(value, list):
             yield from (((at,), item) for at, item in enumerate(value))
-    elif form == _MAPS:
+    elif form == MAPS:
         if isinstance(value, dict):
             yield from (((key,), item) for key, item in value.items())
     else:

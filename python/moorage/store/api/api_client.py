@@ -13,7 +13,8 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from moorage.objects import Object, ObjectMeta, Pod
-from moorage.objects.read.write import plain, to_value
+from moorage.objects.plain import plain
+from moorage.objects.read.write import to_value
 from moorage.store.errors import (
     BadRequestError,
     InvalidObjectError,

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from moorage.objects import Namespace, Node, Object, Pod
 from moorage.objects.model.workload import ControllerRevision
+from moorage.objects.plain import plain
 from moorage.objects.read.decode import is_known
 from moorage.objects.read.object_defaults import decoded_revision
-from moorage.objects.read.write import plain
 from moorage.store.errors import ForbiddenError
 from moorage.store.kinds import resource, structs
 

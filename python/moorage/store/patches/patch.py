@@ -9,8 +9,8 @@ from msgspec.structs import fields, replace
 
 from moorage.errors import InputError
 from moorage.objects import Object
-from moorage.objects.read.decode import decode
-from moorage.objects.read.write import plain
+from moorage.objects.plain import plain
+from moorage.objects.read.decode import decode_as
 from moorage.store.errors import BadRequestError, NotFoundError, invalid
 from moorage.store.protocol import Patch, PatchType
 
@@ -70,7 +70,7 @@ def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) ->
     names = [name for name in parts if isinstance(patch, list) or name in patch]
     value = {name: plain(getattr(current, parts[name])) for name in dict.fromkeys((*names, "metadata"))}
     try:
-        patched = decode(_apply(value, patch, type_), type(current))
+        patched = decode_as(_apply(value, patch, type_), type(current))
     except InputError as error:
         why = f"{error.path}: {error.message}" if error.path else error.message
         raise invalid(type(current), current.name, why) from None

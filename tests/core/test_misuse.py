@@ -4,28 +4,19 @@ exception is an answer; the end of the process is none."""
 from __future__ import annotations
 
 import gc
-import importlib
 import mmap
-import pkgutil
 from collections.abc import Callable, Iterator
-from functools import cache
 from itertools import product
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.core.child import limited, outcome_of
 from tests.core.make import node, pod
+from tests.core.one_of_each import instances, kinds, modules
 from tests.core.placing import place_run
 
-import moorage._core
-from moorage._core.base.selectors import parse_selector
-from moorage._core.preempt.preemptor import Preemptor
-from moorage.cache import BinderCache, CacheHandler, Snapshot
 from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import TopologySpreadConstraint
 from moorage.scheduler import Scheduler
 
 ROOM = 4 << 30  # bytes of address space that a call may take beyond what there is
@@ -34,66 +25,12 @@ VALUES = (None, 0, -1, FAR, "x", [], np.array([FAR, -1], np.int32))
 MORE = (NOWHERE, (), {}, np.zeros(0, np.int32), np.zeros(3, np.int32), object())
 
 
-def modules() -> Iterator[ModuleType]:
-    """The compiled modules, which are in the packages of the core."""
-    for room in pkgutil.iter_modules(moorage._core.__path__, "moorage._core."):
-        if room.ispkg:
-            path = importlib.import_module(room.name).__path__
-            for found in pkgutil.iter_modules(path, f"{room.name}."):
-                yield importlib.import_module(found.name)
-
-
-@cache
-def kinds() -> dict[str, type]:
-    """The compiled classes."""
-    out = dict[str, type]()
-    for module in modules():
-        for name, kind in vars(module).items():
-            if isinstance(kind, type) and kind.__module__ == module.__name__ and not name.startswith("_"):
-                out[name] = kind
-    return out
-
-
 def functions() -> Iterator[Callable[..., Any]]:
     for module in modules():
         for one in vars(module).values():
             is_function = type(one).__name__ == "cython_function_or_method"
             if is_function and one.__module__ == module.__name__ and not one.__name__.startswith("_"):
                 yield one
-
-
-def world() -> list[Any]:
-    """Where compiled objects are found: a cluster with something of everything."""
-    gpu = {"example.com/gpu": 2}
-    nodes = [node(f"n{at}", zone=f"z{at % 2}", images=[(["i"], 5)], **gpu) for at in range(20)]
-    selector = LabelSelector(match_labels={"app": "a"})
-    constraint = TopologySpreadConstraint(1, "zone", "DoNotSchedule", selector)
-    scheduler = Scheduler(Cluster(nodes=nodes, pods=[pod(f"there{at}", on="n0") for at in range(3)]))
-    spread = pod("p", labels={"app": "a"}, topology_spread_constraints=(constraint,))
-    scheduler.schedule_pods([spread, pod("q"), pod("r", requests={"cpu": 99})])
-    scheduler.schedule_by_template(pod("t"), 5)
-    scheduler.explain(pod("e"))
-    binder, snapshot = BinderCache(CacheHandler()), Snapshot()
-    binder.add_node(nodes[0])
-    binder.add_pod(pod("b", on="n0"))
-    scheduler.cache.update_snapshot(snapshot)
-    return [scheduler, binder, snapshot, Preemptor(scheduler.placer.decider), parse_selector("a=b")]
-
-
-def instances() -> dict[str, Any]:
-    """One object of each compiled class that can be come by."""
-    found, todo, seen = dict[str, Any](), world(), set[int]()
-    while todo:
-        one = todo.pop()
-        if id(one) in seen or isinstance(one, type):
-            continue
-        seen.add(id(one))
-        for kind in type(one).__mro__:
-            if kind.__module__.startswith("moorage._core."):
-                found.setdefault(kind.__name__, one)
-        if type(one).__module__.startswith("moorage") or isinstance(one, list | tuple | dict | set):
-            todo += gc.get_referents(one)
-    return found
 
 
 def arguments() -> Iterator[tuple[Any, ...]]:
@@ -162,8 +99,6 @@ def found() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", sorted(kinds()))
 def test_methods(found: dict[str, Any], name: str) -> None:
-    if name not in found:  # nobody comes by one
-        return
     one = found[name]
     ends = []
     for method in methods(kinds()[name]):
@@ -214,8 +149,6 @@ def settable(kind: type) -> list[str]:
 @pytest.mark.parametrize("name", sorted(kinds()))
 def test_setting(found: dict[str, Any], name: str) -> None:
     """An attribute, and then placing pods."""
-    if name not in found:
-        return
     one, placer = found[name], found["Placer"]
     ends = []
     for attribute in settable(kinds()[name]):

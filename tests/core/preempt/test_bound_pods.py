@@ -57,3 +57,9 @@ def test_terminating_pods_are_left_out() -> None:
     assert not_terminating(both) == both[1:]
     assert held_of(both) is both
     assert nodes_of(both) == ["n", "n"]
+
+
+@pytest.mark.parametrize("at", [-1, 2])
+def test_a_pod_that_is_not_there_has_no_uid(at: int) -> None:
+    with pytest.raises(IndexError, match=f"there is no pod {at} among 2"):
+        BoundPods([pod("a"), pod("b")], ["n", "m"]).uid(at)

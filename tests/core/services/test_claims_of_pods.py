@@ -128,3 +128,9 @@ def test_a_pod_without_one_of_the_claims_is_not_alike() -> None:
     second = claims.add("q")
     told = (PodResourceClaimStatus("a", "q-a"), PodResourceClaimStatus("b", None))
     assert is_unknown(claims, replace(second, status=PodStatus(resource_claim_statuses=told)))
+
+
+def test_pods_that_ask_for_no_claim_are_not_alike() -> None:
+    claims = Reader(lambda key: None, IndexedObjects(), {})
+    with pytest.raises(ValueError, match="pods that are alike ask for a claim"):
+        AlikePods(pod("p"), [], claims, {}, VolumesOfBatch())

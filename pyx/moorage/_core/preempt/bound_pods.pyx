@@ -52,7 +52,14 @@ cdef class BoundPods:
         Returns
         -------
         str
+
+        Raises
+        ------
+        IndexError
+            There is no such pod.
         """
+        if not 0 <= at < len(self.held):
+            raise IndexError(f"there is no pod {at} among {len(self.held)}")
         return _uid(self.held[at])
 
     def __eq__(self, other):

@@ -318,6 +318,8 @@ cdef class AlikePods(Alike):
     cdef dict allocated, claiming, in_flight
 
     def __init__(self, pod, list asking not None, Reader claims not None, dict in_flight not None, batch):
+        if not asking:
+            raise ValueError("pods that are alike ask for a claim")
         self.spec, self.make, self.shapes = SPEC.of(pod), type(asking[0]), [one.shape for one in asking]
         self.claims, self.in_flight, self.batch = claims, in_flight, batch
         self.allocated, self.claiming = batch.allocated, batch.claiming

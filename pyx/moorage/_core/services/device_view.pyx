@@ -87,8 +87,14 @@ cdef class DeviceView:
         Returns
         -------
         PublishedDevice
+
+        Raises
+        ------
+        IndexError
+            There is no such device.
         """
-        if self.all_devices is None and 0 <= member < self.n:
+        _check(self, member)
+        if self.all_devices is None and member < self.n:
             return self.pools[self.pool[member]].device(member - self.first[self.pool[member]])
         return self.devices[member]
 
@@ -108,8 +114,7 @@ cdef class DeviceView:
         IndexError
             There is no such device.
         """
-        if not 0 <= member < self.members:
-            raise IndexError(f"there is no device {member}")
+        _check(self, member)
         return self.pools[self.pool[member]]
 
     cpdef tuple id_of(self, int32_t member):
@@ -122,7 +127,13 @@ cdef class DeviceView:
         Returns
         -------
         (str, str, str)
+
+        Raises
+        ------
+        IndexError
+            There is no such device.
         """
+        _check(self, member)
         pool = self.pools[self.pool[member]]
         return pool.driver, pool.name, self.device_names[member]
 
@@ -283,6 +294,12 @@ cdef class DeviceView:
         if not self.is_order_free:
             memset(self.is_ready, 0, self.n_names)
             memset(self.is_limited, 0, self.n_slots)
+
+
+cdef int _check(DeviceView view, int32_t member) except -1:
+    if not 0 <= member < view.members:
+        raise IndexError(f"there is no device {member} among {view.members}")
+    return 0
 
 
 cdef int _mark(DeviceView view, int32_t member) except -1:

@@ -1,0 +1,165 @@
+"""One object of each compiled class: what a scheduler holds, and what comes and goes within a call."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import pkgutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+from tests.core.make import node, pod
+from tests.devices.make import device, device_class, request, resource_slice
+from tests.framework.runtime.compiled import compiled
+from tests.scheduler.placing.test_volume_engine import claimed
+from tests.volume.make import uses, volume
+
+import moorage._core
+from moorage._core.base.selectors import parse_selector
+from moorage._core.preempt.preemptor import Preemptor
+from moorage.cache import BinderCache, CacheHandler, Snapshot
+from moorage.framework.profiles.in_core import VolumesOfBatch
+from moorage.framework.profiles.native_library import load_native_plugin
+from moorage.objects import Cluster, decode_object
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import (
+    NodeSelector,
+    PodAffinityTerm,
+    PodResourceClaim,
+    TopologySpreadConstraint,
+)
+from moorage.scheduler import Scheduler
+from moorage.scheduler.groups.group_preemption import Units
+
+
+def modules() -> Iterator[ModuleType]:
+    """The compiled modules, which are in the packages of the core."""
+    for room in pkgutil.iter_modules(moorage._core.__path__, "moorage._core."):
+        if room.ispkg:
+            path = importlib.import_module(room.name).__path__
+            for found in pkgutil.iter_modules(path, f"{room.name}."):
+                yield importlib.import_module(found.name)
+
+
+@cache
+def kinds() -> dict[str, type]:
+    """The compiled classes."""
+    out = dict[str, type]()
+    for module in modules():
+        for name, kind in vars(module).items():
+            if isinstance(kind, type) and kind.__module__ == module.__name__ and not name.startswith("_"):
+                out[name] = kind
+    return out
+
+
+def plain_scheduler() -> Scheduler:
+    """A scheduler with nodes, images, an extended resource, spread pods, and a pod that fits nowhere."""
+    gpu = {"example.com/gpu": 2}
+    nodes = [node(f"n{at}", zone=f"z{at % 2}", images=[(["i"], 5)], **gpu) for at in range(20)]
+    selector = LabelSelector(match_labels={"app": "a"})
+    constraint = TopologySpreadConstraint(1, "zone", "DoNotSchedule", selector)
+    scheduler = Scheduler(Cluster(nodes=nodes, pods=[pod(f"there{at}", on="n0") for at in range(3)]))
+    spread = pod("p", labels={"app": "a"}, topology_spread_constraints=(constraint,))
+    scheduler.schedule_pods([spread, pod("q"), pod("r", requests={"cpu": 99})])
+    scheduler.schedule_by_template(pod("t"), 5)
+    scheduler.explain(pod("e"))
+    return scheduler
+
+
+def scheduler_with_claims() -> Scheduler:
+    """A scheduler that has placed pods with a bound claim and with a device."""
+    template = decode_object(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "one", "namespace": "default"},
+            "spec": {"devices": {"requests": [request()]}},
+        }
+    )
+    slices = [resource_slice(name, [device(f"d{at}") for at in range(2)]) for name in "ab"]
+    others = [*claimed("data", volume("data", ("driver", "h"))), device_class(), *slices, template]
+    scheduler = Scheduler(Cluster(nodes=[node("a"), node("b")], others=others))
+    asking = pod("d", resource_claims=(PodResourceClaim(name="c", resource_claim_name="one"),))
+    scheduler.schedule_pods([pod("v", volumes=(uses(claim="data"),)), asking])
+    return scheduler
+
+
+def native_plugin() -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        return load_native_plugin(compiled(Path(folder), FILTER="by_pool")).external
+
+
+def within_calls(held: dict[str, Any]) -> Iterator[Any]:
+    """What no scheduler holds between two calls, made of what one holds."""
+    of, state, one = kinds(), held["ClusterState"], pod("x")
+    batch = of["PodBatch"](state, [one])
+    yield from (batch, of["Placements"](state, 3, batch), of["AlikeRoutes"](lambda pod: 0))
+    yield from (of["Sink"](), of["LedgerSink"](), of["BoundSink"]())
+    info = of["QueuedPodInfo"](one, 0.0)
+    rejection = of["Rejection"]("default-scheduler", frozenset(), frozenset(), "")
+    yield from (info, rejection, of["RejectedPods"](rejection), of["KeyIndex"](()), of["Lane"]())
+    yield of["NewPods"]([one], lambda: 0.0)
+    reader = of["Reader"](lambda key: None, of["IndexedObjects"]())
+    asking = [SimpleNamespace(shape=SimpleNamespace(spec=None))]
+    yield from (reader, of["AlikePods"](one, asking, reader, {}, VolumesOfBatch()), of["Mark"]())
+    yield from (of["Notice"](None, one), of["Quantity"]("1"), of["FieldRules"](()))
+    yield of["ArrowColumn"]("a", "l", 2, 0, (None, np.zeros(16, np.uint8)))
+    yield from (of["BoundPods"]([one], ["n0"]), of["DryRun"](state, [0], [0], [0], [[]]))
+    yield from (of["Evictions"](state, 2), of["Outcomes"]())
+    yield of["PythonExternal"]("External", lambda rows: np.zeros(len(rows), np.int64))
+    yield from (of["GpuShares"](), of["Gradients"](4), of["NominatedVerdicts"]())
+    yield of["ScoredNodes"](b"s", "n0", 0.0, np.zeros(2, np.int32), np.zeros(2, np.int64), False)
+    yield from (of["TableColumns"](state.table, "requested"), of["VolumeDemand"](None, []))
+    yield of["NodeNames"](held["NodeTree"], state.symbols, threading.RLock())
+    yield of["NodeSelectorMatcher"](NodeSelector())
+    yield of["PodTerm"](of["TermKind"](0), 1, "default", PodAffinityTerm(topology_key="zone"))
+    yield from (of["Kind"](0), of["Route"](1), of["TermKind"](0))
+    yield from (of["Taint"]("k", "v", "NoSchedule"), of["Toleration"]("k", "Exists", "", ""))
+    yield from (of["TermKey"](*range(6)), of["Requirement"](0, 0, (), 0))
+    yield from (of[name]("x") for name in ("ClaimError", "ClaimWriteError", "SearchTimeoutError"))
+
+
+def for_claims(held: dict[str, Any]) -> Iterator[Any]:
+    """The same, of a scheduler that has placed pods with claims."""
+    of, readers = kinds(), (held["Reader"],) * 4
+    yield of["DeviceSearch"](held["Wanted"], held["DeviceView"], held["DeviceViews"].features)
+    yield of["BoundClaims"](readers, ("", "", ("",)), held["VolumeUsers"], VolumesOfBatch(), True)
+
+
+def instances() -> dict[str, Any]:
+    """By name of a compiled class, an object of it."""
+    scheduler = plain_scheduler()
+    binder, snapshot = BinderCache(CacheHandler()), Snapshot()
+    binder.add_node(node("n0"))
+    binder.add_pod(pod("b", on="n0"))
+    scheduler.cache.update_snapshot(snapshot)
+    preemptor = Preemptor(scheduler.placer.decider)
+    held = reachable([scheduler, binder, snapshot, preemptor, parse_selector("a=b")])
+    claims = reachable([scheduler_with_claims()])
+    external = native_plugin()
+    view = kinds()["NativeView"](external, held["ClusterState"])
+    units = kinds()["LowerUnits"](held["ClusterState"], 9, Units(scheduler.handle, for_group=True))
+    made = reachable([*within_calls(held), *for_claims(claims), external, view, units])
+    return made | claims | held
+
+
+def reachable(roots: list[Any]) -> dict[str, Any]:
+    """By name of a compiled class, the first object of it that others lead to."""
+    found, todo, seen = dict[str, Any](), roots, set[int]()
+    while todo:
+        one = todo.pop()
+        if id(one) in seen or isinstance(one, type):
+            continue
+        seen.add(id(one))
+        for kind in type(one).__mro__:
+            if kind.__module__.startswith("moorage._core."):
+                found.setdefault(kind.__name__, one)
+        if type(one).__module__.startswith("moorage") or isinstance(one, list | tuple | dict | set):
+            todo += gc.get_referents(one)
+    return found

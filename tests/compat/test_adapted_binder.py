@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,6 +15,7 @@ from tests.volume.make import storage_class
 
 import moorage as mo
 from moorage.compat import (
+    AdaptedBinder,
     CachingVolumeBinder,
     FakeVolumeBinderConfig,
     PodBindingCache,
@@ -41,7 +44,7 @@ def of_release_1_14(handle: FrameworkHandle) -> CachingVolumeBinder:
 
 
 def profile(make_binder: Any, name: str = "default-scheduler") -> Profile:
-    one = VolumeBinding(make_binder=make_binder)
+    one = VolumeBinding(make_binder=make_binder and AdaptedBinder(make_binder))
     plugins = [one if plugin.name == one.name else plugin for plugin in default_profile().plugins]
     return Profile(plugins, scheduler_name=name)
 
@@ -203,3 +206,13 @@ def test_bound_claims_are_asked_about_too() -> None:
     _, make = fake(find_unbound_satisfied=True)
     one = scheduler(bound("c", "v"), disk("v"), asking("p", "c"), make_binder=make)
     assert f"2 {NODE_CONFLICT}" in one.run().unschedulable[P].message
+
+
+def test_a_plain_scheduler_loads_no_interface_of_an_earlier_release() -> None:
+    code = (
+        "import sys, moorage as mo\n"
+        "mo.Scheduler(mo.synthetic(nodes=1, pods=1)).run()\n"
+        "print([name for name in sys.modules if name.startswith('moorage.compat')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

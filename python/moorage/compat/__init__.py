@@ -1,5 +1,6 @@
 """Interfaces of earlier releases: the framework API v1alpha1, and the volume binder of Kubernetes v1.14."""
 
+from .adapted_binder import AdaptedBinder as AdaptedBinder
 from .fake_binder import FakeVolumeBinder as FakeVolumeBinder
 from .fake_binder import FakeVolumeBinderConfig as FakeVolumeBinderConfig
 from .fake_binder import new_fake_volume_binder as new_fake_volume_binder

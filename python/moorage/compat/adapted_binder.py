@@ -191,3 +191,21 @@ class BinderOfHandle:
         if decisions is not None:
             handle.informers.informer(Pod).add_event_handler(DecisionsHandler(decisions))
         return binder
+
+
+@dataclass(frozen=True)
+class AdaptedBinder:
+    """The ``make_binder`` of `VolumeBinding` for a volume binder of v1.14.
+
+    The state that the binder has of a pod is dropped when the pod is deleted or can no longer be scheduled.
+
+    Attributes
+    ----------
+    make : callable
+        Creates the binder from a handle.
+    """
+
+    make: MakeBinder
+
+    def __call__(self, handle: FrameworkHandle, sources: VolumeSources) -> AdaptedVolumeBinder:
+        return AdaptedVolumeBinder(handle.shared(BinderOfHandle(self.make)), sources)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Self, cast
@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage import framework as fwk
-from moorage.compat.adapted_binder import AdaptedVolumeBinder, BinderOfHandle, MakeBinder
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, of_class, on, queue_if
 from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
@@ -19,7 +18,7 @@ from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import CSINode, NodeSelector, PersistentVolumeClaim, Pod, StorageClass, parse_value
 from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import ApiError, NotFoundError, ObjectClient
-from moorage.volume import ObjectNotFoundError, VolumeBinder, VolumeError, VolumeSources
+from moorage.volume import ObjectNotFoundError, PodVolumeBinder, VolumeBinder, VolumeError, VolumeSources
 from moorage.volume.binding import volume_binder
 from moorage.volume.binding.claims import is_fully_bound
 from moorage.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes
@@ -30,6 +29,7 @@ from moorage.volume.constants import MIGRATED_PLUGINS
 from .node_volume_limits import is_claim_of
 
 STATE = "VolumeBinding"
+MakeVolumeBinder = Callable[[fwk.FrameworkHandle, VolumeSources], PodVolumeBinder]
 # The statuses for the volumes of bound claims.
 FITS, CONFLICTS, IS_MISSING = range(3)
 OF_BOUND = (
@@ -72,9 +72,9 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
     args, handle
         See `Plugin`.
     make_binder : callable, optional
-        Makes a volume binder of v1.14 (`SchedulerVolumeBinder`) from the client and the informers of a
-        handle, which replaces the built-in binder and has a timeout of its own. Its state for a pod is
-        dropped when the pod is deleted or can no longer be scheduled.
+        Makes another volume binder, which replaces the built-in one, from the handle and what the built-in one
+        reads; `bindTimeoutSeconds` is not its timeout. `moorage.compat.AdaptedBinder` makes one of a volume
+        binder of v1.14.
     """
 
     name = "VolumeBinding"
@@ -85,28 +85,27 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         self,
         args: Mapping[str, Any] | None = None,
         handle: fwk.FrameworkHandle | None = None,
-        make_binder: MakeBinder | None = None,
+        make_binder: MakeVolumeBinder | None = None,
     ) -> None:
         super().__init__(args, handle)
         self._make_binder = make_binder
         shape = self.args.get("shape")  # set only with the gate StorageCapacityScoring
         self._utilization = Utilization(shape) if shape else None
-        self._made: VolumeBinder | AdaptedVolumeBinder | None = None
+        self._made: PodVolumeBinder | None = None
         self._sources: VolumeSources | None = None  # the sources of the current binder
 
     def another(self) -> Self:
         return type(self)(self.args, make_binder=self._make_binder)
 
     @property
-    def binder(self) -> VolumeBinder | AdaptedVolumeBinder:
+    def binder(self) -> PodVolumeBinder:
         """The volume binder, whose assume caches are shared by all profiles."""
         handle = self.required_handle()
         sources = handle.shared(sources_of)  # a rollback may have dropped the earlier sources
         if self._made is None or sources is not self._sources:
             self._sources = sources
             if self._make_binder is not None:
-                binder = handle.shared(BinderOfHandle(self._make_binder))
-                self._made = AdaptedVolumeBinder(binder, sources)
+                self._made = self._make_binder(handle, sources)
                 return self._made
             self._made = VolumeBinder(
                 sources,
@@ -118,7 +117,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
 
     @property
     def sources(self) -> VolumeSources | None:
-        """What the binder of v1.36 reads; None with another one."""
+        """What the built-in binder reads; None with another one."""
         return None if self._make_binder is not None else self.binder.sources
 
     # ---- decisions -----------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from .binding.pod_volumes import PodVolumes as PodVolumes
 from .binding.volume_binder import DEFAULT_BIND_TIMEOUT as DEFAULT_BIND_TIMEOUT
 from .binding.volume_binder import POLL_INTERVAL as POLL_INTERVAL
 from .binding.volume_binder import BindTimeoutError as BindTimeoutError
+from .binding.volume_binder import PodVolumeBinder as PodVolumeBinder
 from .binding.volume_binder import ProvisioningFailedError as ProvisioningFailedError
 from .binding.volume_binder import RunningBinding as RunningBinding
 from .binding.volume_binder import VolumeBinder as VolumeBinder

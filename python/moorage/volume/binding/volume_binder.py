@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from moorage.errors import MoorageError
 from moorage.framework.runtime.steps import Steps, take_all
@@ -179,6 +179,20 @@ class RunningBinding:
     node_name: str
     volumes: PodVolumes
     deadline: float
+
+
+class PodVolumeBinder(Protocol):
+    """What the plugin VolumeBinding asks of a volume binder; `VolumeBinder` says what each method does."""
+
+    sources: VolumeSources
+
+    def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims: ...
+    def find_pod_volumes(
+        self, pod: Pod, claims: PodVolumeClaims, node: Node
+    ) -> tuple[PodVolumes, tuple[str, ...]]: ...
+    def assume_pod_volumes(self, pod: Pod, node_name: str, pod_volumes: PodVolumes) -> bool: ...
+    def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None: ...
+    def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str) -> Steps[None]: ...
 
 
 class VolumeBinder:

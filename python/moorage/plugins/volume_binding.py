@@ -72,9 +72,9 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
     args, handle
         See `Plugin`.
     make_binder : callable, optional
-        Makes another volume binder, which replaces the built-in one, from the handle and what the built-in one
-        reads; `bindTimeoutSeconds` is not its timeout. `moorage.compat.AdaptedBinder` makes one of a volume
-        binder of v1.14.
+        Makes another volume binder from the handle and what the built-in one reads, and replaces the latter;
+        `bindTimeoutSeconds` is not its timeout. `moorage.compat.AdaptedBinder` makes one of a volume binder
+        of v1.14.
     """
 
     name = "VolumeBinding"

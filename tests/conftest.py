@@ -12,7 +12,8 @@ import os
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-SHARE = 1 if os.environ.get("MOORAGE_PROFILE") == "nightly" else 3
+NIGHTLY = os.environ.get("MOORAGE_PROFILE") == "nightly"
+SHARE = 1 if NIGHTLY else 3
 EXAMPLES = 100 // SHARE
 
 # No test asserts how long it takes: machines are busy, and sanitized builds slow.

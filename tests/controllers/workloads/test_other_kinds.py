@@ -110,7 +110,10 @@ def test_what_does_not_follow_from_the_template_is_told(tmp_path: Path) -> None:
     elsewhere = make("Rollout", "web", {"replicas": 3, "workloadRef": {"kind": "Deployment", "name": "x"}})
     write(tmp_path / "f.json", [groups(2, metadata=exclusive), elsewhere])
     cluster = mo.load(tmp_path / "f.json")
-    told = [("LeaderWorkerSet", "default", "web", 2), ("Rollout", "default", "web", 3)]
-    assert (cluster.pods, cluster.unsimulated) == ([], told)
+    told = [
+        ("leaderworkerset.x-k8s.io", "LeaderWorkerSet", "default", "web", 4),
+        ("argoproj.io", "Rollout", "default", "web", 3),
+    ]
+    assert (cluster.pods, cluster.left_out) == ([], told)
     with pytest.raises(InputError, match="LeaderWorkerSet default/web: is not simulated"):
         Scheduler(build_cluster([])).apply(tmp_path / "f.json")

@@ -173,7 +173,8 @@ def test_kinds_that_are_not_known(tmp_path: Path) -> None:
     items = [item("ResourcePoolStatusRequest", {"driver": "d"}, "v1alpha3", uid="a"), item("Later", {}, "v2")]
     cluster = load(tmp_path, NODE, *items, running([]))
     assert cluster.warnings == [
-        "Left out, because scheduling does not read these kinds: Later (1), ResourcePoolStatusRequest (1)."
+        "Left out, because scheduling does not read these kinds: Later.resource.k8s.io (1), "
+        "ResourcePoolStatusRequest.resource.k8s.io (1)."
     ]
     assert mo.Scheduler(cluster).table.requested["cpu"].max() == 1000
 

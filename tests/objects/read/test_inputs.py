@@ -98,7 +98,7 @@ def test_documents_of_moorage_are_passed_over(tmp_path: Path) -> None:
     assert (names(cluster), cluster.warnings, cluster.skipped) == (["n1"], [], {})
     assert refusal(tmp_path / "b.yaml") == "b.yaml: a Sweep of moorage, not a dump of objects"
     (tmp_path / "b.yaml").write_text(own.replace(".moorage.dev", ".example.com"))
-    assert load(tmp_path).skipped == {"Sweep": 1}
+    assert load(tmp_path).skipped == {"Sweep.sweep.example.com": 1}
 
 
 def test_a_table_of_a_trace_is_told(tmp_path: Path) -> None:
@@ -405,8 +405,12 @@ def test_replicas_of_unknown_kinds_are_told(tmp_path: Path) -> None:
     items = [rollout("a", 5), rollout("b", 4), rollout("c", 0), owned, widget]
     (tmp_path / "f.json").write_text(json.dumps({"kind": "List", "items": items}))
     cluster = load(tmp_path / "f.json")
-    assert cluster.unsimulated == [("Rollout", "shop", "a", 5), ("Rollout", "shop", "b", 3)]
-    assert "Rollout a: 5 replicas not simulated, Rollout b: 3 replicas not simulated." in cluster.warnings
+    assert cluster.left_out == [
+        ("argoproj.io", "Rollout", "shop", "a", 5),
+        ("argoproj.io", "Rollout", "shop", "b", 3),
+    ]
+    told = "Rollout.argoproj.io shop/a (5 replicas), Rollout.argoproj.io shop/b (3 replicas)"
+    assert f"Not simulated, so their pods are left out: {told}." in cluster.warnings
 
 
 def test_what_an_unknown_workload_has_made_counts_for_it(tmp_path: Path) -> None:
@@ -419,8 +423,8 @@ def test_what_an_unknown_workload_has_made_counts_for_it(tmp_path: Path) -> None
     database = rollout("d", 2) | {"apiVersion": "x/v1", "kind": "Database"}
     first.write_text(json.dumps({"kind": "List", "items": [database, made]}))
     second.write_text(json.dumps(database | {"spec": {"replicas": 5}}))
-    assert load(first).unsimulated == []
-    assert load(first, second).unsimulated == [("Database", "shop", "d", 3)]
+    assert load(first).left_out == []
+    assert load(first, second).left_out == [("x", "Database", "shop", "d", 3)]
     del database["metadata"]["namespace"]
     second.write_text(json.dumps(database | {"spec": {"replicas": 3}}))
-    assert load(first, second, namespace="shop").unsimulated == [("Database", "shop", "d", 1)]
+    assert load(first, second, namespace="shop").left_out == [("x", "Database", "shop", "d", 1)]

@@ -107,9 +107,14 @@ def test_other_kinds_are_counted_in_one_warning(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(listed(*objects[:2])))
     (tmp_path / "b.json").write_text(json.dumps(listed(*objects[2:])))
     cluster = load(tmp_path)
-    assert cluster.skipped == {"ConfigMap": 2, "Ingress": 1, "Service": 1}
+    assert cluster.skipped == {
+        "ConfigMap": 2,
+        "Ingress.networking.k8s.io": 1,
+        "Service.serving.knative.dev": 1,
+    }
     assert cluster.warnings == [
-        "Left out, because scheduling does not read these kinds: ConfigMap (2), Ingress (1), Service (1)."
+        "Left out, because scheduling does not read these kinds: ConfigMap (2), "
+        "Ingress.networking.k8s.io (1), Service.serving.knative.dev (1)."
     ]
 
 

@@ -89,7 +89,7 @@ def test_kinds_that_scheduling_does_not_read_are_checked_too(tmp_path: Path) -> 
     file.write_text(head.format("v1", "ConfigMap") + "dta: {a: b}\n")
     assert refusal(file) == 'f.yaml: ConfigMap x: unknown field "dta"'
     file.write_text(head.format("example.com/v1", "Widget") + "any: {a: b}\n")
-    assert load(file).skipped == {"Widget": 1}
+    assert load(file).skipped == {"Widget.example.com": 1}
 
 
 def test_many_unknown_fields_are_counted(tmp_path: Path) -> None:

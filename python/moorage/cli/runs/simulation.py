@@ -181,10 +181,11 @@ class Simulation:
     def _not_simulated(self) -> list[Outcome]:
         """Return an outcome for each pod that a workload of an unknown kind would make."""
         found: list[Outcome] = []
-        for one in self.cluster.unsimulated:
+        for one in self.cluster.left_out:
             workload = Workload(one.namespace, one.kind, one.name)
             pod = Pod(metadata=ObjectMeta(name=one.name, namespace=one.namespace))
-            reason = f"{one.replicas} replicas of a {one.kind}, which is not simulated"
+            replicas = "1 replica" if one.replicas == 1 else f"{one.replicas} replicas"
+            reason = f"{replicas} of {one.full_kind}, which is not simulated"
             found += [Outcome(pod, workload, SKIPPED_KIND, "", reason)] * min(one.replicas, MAX_PODS)
         return found
 

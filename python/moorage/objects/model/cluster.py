@@ -29,20 +29,26 @@ class RefusedPod(NamedTuple):
     message: str
 
 
-class UnsimulatedWorkload(NamedTuple):
-    """A workload of a kind that scheduling does not know, whose pods are not made.
+class LeftOut(NamedTuple):
+    """A workload whose pods are not made, as its kind is not simulated.
 
     Attributes
     ----------
-    kind, namespace, name : str
+    group, kind, namespace, name : str
     replicas : int
         How many of them are no listed pod.
     """
 
+    group: str
     kind: str
     namespace: str
     name: str
     replicas: int
+
+    @property
+    def full_kind(self) -> str:
+        """Kind and API group, as kubectl names them."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
 @dataclass(slots=True, repr=False)
@@ -61,7 +67,7 @@ class Cluster(Tabular):
         Number of objects that scheduling does not read and that were left out, by kind.
     refused : list of RefusedPod
         New pods that the API server would refuse: they are in no other list.
-    unsimulated : list of UnsimulatedWorkload
+    left_out : list of LeftOut
         Workloads among the skipped objects that have more replicas than listed pods.
     warnings : list of str
         Warnings of the loader, one sentence each.
@@ -74,7 +80,7 @@ class Cluster(Tabular):
     finished: list[Pod] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     refused: list[RefusedPod] = field(default_factory=list)
-    unsimulated: list[UnsimulatedWorkload] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def headline(self) -> str:

@@ -205,6 +205,11 @@ class Object(Struct, frozen=True):
         return self.metadata.namespace
 
     @property
+    def full_kind(self) -> str:
+        """What tells the kind from others: the kind itself, as those that are read differ in it."""
+        return self.kind
+
+    @property
     def key(self) -> str:
         """``namespace/name``, or the name alone without a namespace."""
         meta = self.metadata

@@ -90,5 +90,51 @@ class LeaderWorkerSet(Object, frozen=True):
     spec: LeaderWorkerSetSpec = LeaderWorkerSetSpec()
 
 
+class CustomObject(Object, frozen=True):
+    """An object of a kind that scheduling does not read, from which pods may follow.
+
+    It is in no cluster: reading ends with the pods that its operator makes (`objects.workloads.kinds`).
+
+    Attributes
+    ----------
+    document : bytes
+        The whole object, as JSON.
+    wanted : int
+        Number of pods that it asks for, as far as its fields tell.
+    is_exact : bool
+        Whether it gives this number; otherwise it has that many templates.
+    ready : int
+        Number of pods that its status calls ready.
+    is_namespaced : bool
+        False for a kind without namespaces.
+    """
+
+    document: bytes = b""
+    wanted: int = 0
+    is_exact: bool = True
+    ready: int = 0
+    is_namespaced: bool = True
+
+    @property
+    def full_kind(self) -> str:
+        """Kind and API group, as kubectl names them: ``Job.batch.volcano.sh``."""
+        return full_kind(self.kind, self.api_version)
+
+
+def full_kind(kind: str, api_version: str) -> str:
+    """Return kind and API group, as kubectl names them: ``Job.batch.volcano.sh``, ``ConfigMap``.
+
+    Parameters
+    ----------
+    kind, api_version : str
+
+    Returns
+    -------
+    str
+    """
+    group = api_version.rpartition("/")[0]
+    return f"{kind}.{group}" if group else kind
+
+
 KINDS = (Rollout, DeploymentConfig, CloneSet, LeaderWorkerSet)
 """The kinds of this module that files are decoded to."""

@@ -12,17 +12,19 @@ from typing import NamedTuple
 
 from moorage.errors import InputError, shorten
 from moorage.objects.admission.new_pods import NewPods
-from moorage.objects.model.cluster import Cluster, RefusedPod
+from moorage.objects.model.cluster import Cluster, LeftOut, RefusedPod
 from moorage.objects.model.meta import Object, ObjectMeta
 from moorage.objects.model.node import Namespace, Node
+from moorage.objects.model.other_workloads import CustomObject
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
-from moorage.objects.model.workload import PriorityClass
+from moorage.objects.model.workload import Job, PriorityClass
 from moorage.objects.validate.pool_problems import find_pool_problems
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.disruption import with_statuses
 from moorage.objects.workloads.expand_workloads import expand_workloads
+from moorage.objects.workloads.kinds.expand_kinds import SUSPENDED, expand_kinds, not_counted, queue_text
 from moorage.objects.workloads.naming import Names
 from moorage.objects.workloads.ownership import FINISHED
 
@@ -70,7 +72,7 @@ def build_cluster(
         reported.
     """
     completed = complete(objects, origins, admitted=True, check=check)
-    cluster = Cluster(skipped=dict(sorted((skipped or {}).items())))
+    cluster = Cluster(skipped=dict(sorted((skipped or {}).items())), left_out=completed.left_out)
     for obj in completed.objects:
         _place(cluster, obj)
     cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
@@ -89,7 +91,7 @@ def build_cluster(
 
 
 class Completed(NamedTuple):
-    """Valid objects with defaults, and what they were completed with."""
+    """Valid objects with defaults, what they were completed with, and workloads that are not simulated."""
 
     objects: list[Object]
     names: Names
@@ -97,6 +99,7 @@ class Completed(NamedTuple):
     warnings: list[str]
     before: Mapping[str, Object]  # see `expand_workloads`
     places: Sequence[Origin]
+    left_out: list[LeftOut]
 
 
 def complete(
@@ -140,11 +143,18 @@ def complete(
             if check is not None:
                 check(obj)
             name = obj.metadata.name
-            if name and not names.take(obj.kind, default_namespace(obj), name):
+            if name and not names.take(obj.full_kind, default_namespace(obj), name):
                 overlay.put(at)
         except InputError as error:
             raise _located(error, obj, places[at]) from None
     listed, places = overlay.result()
+    left_out, notes = list[LeftOut](), list[str]()
+    if any(isinstance(obj, CustomObject) for obj in listed):
+        origin_of = places.__getitem__
+        listed, sources, left_out, notes = expand_kinds(
+            listed, default_namespace, lambda at: origin_of(at).source
+        )
+        places = [places[at] for at in sources]
     classes = priority_classes([*known, *listed])
     uids: set[str] = set()
     for at, obj in enumerate(listed):
@@ -159,7 +169,7 @@ def complete(
     before = {
         name: default_object(obj, classes, Names(), admitted=admitted) for name, obj in overlay.before.items()
     }
-    return Completed(listed, names, classes, overlay.warnings(), before, places)
+    return Completed(listed, names, classes, overlay.warnings() + notes, before, places, left_out)
 
 
 def _located(error: InputError, obj: Object, origin: Origin) -> InputError:
@@ -203,6 +213,13 @@ def _refusals(refused: list[RefusedPod]) -> list[str]:
 
 def _warnings(cluster: Cluster) -> list[str]:
     warnings = []
+    suspended = [
+        f"Job {obj.key}{queue_text(obj)}"
+        for obj in cluster.others
+        if isinstance(obj, Job) and obj.spec.suspend and obj.status.completion_time is None
+    ]
+    if suspended:
+        warnings.append(not_counted(SUSPENDED, suspended))
     if cluster.skipped:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in cluster.skipped.items())
         warnings.append(f"Left out, because scheduling does not read these kinds: {kinds}.")

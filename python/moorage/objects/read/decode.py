@@ -42,9 +42,13 @@ _KINDS: dict[str, type[Object]] = {
     )
     for struct in module.KINDS
 }
-_APPS = ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
-_ALIASES = dict.fromkeys(_APPS, "extensions") | {"PodGroup": pod_group.GODEL}
-_GROUPS = {kind: (one().api_version.rpartition("/")[0], _ALIASES.get(kind)) for kind, one in _KINDS.items()}
+_KRUISE = "apps.kruise.io"  # whose Advanced StatefulSets and DaemonSets make the same pods
+_ALIASES: dict[str, tuple[str, ...]] = dict.fromkeys(("ReplicaSet", "Deployment"), ("extensions",))
+_ALIASES |= dict.fromkeys(("StatefulSet", "DaemonSet"), ("extensions", _KRUISE))
+_ALIASES |= {"PodGroup": (pod_group.GODEL,)}
+_GROUPS = {
+    kind: (one().api_version.rpartition("/")[0], *_ALIASES.get(kind, ())) for kind, one in _KINDS.items()
+}
 """API groups by kind."""
 CLUSTER_SCOPED = frozenset(
     {

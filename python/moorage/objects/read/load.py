@@ -17,9 +17,11 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from moorage.errors import InputError, NoManifestError, shorten
-from moorage.objects.model.cluster import Cluster, UnsimulatedWorkload
+from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object
+from moorage.objects.model.other_workloads import full_kind
 from moorage.objects.validate.field_validation import FieldValidation, ValidationMode
+from moorage.objects.workloads.kinds.custom_objects import read_custom
 from moorage.objects.workloads.other_kinds import is_simulated
 
 from .archives import member_source, read_archive
@@ -36,11 +38,11 @@ from .files import (
     read_file,
     source_name,
 )
+from .next_jobs import next_job
 from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
 from .parts_reader import Parts, PartsReader
 from .snapshots import read_snapshot
-from .unknown_workloads import next_job, read_workload, warning, without_pods
 
 _PEEK = 4096
 _EXAMPLES = 5
@@ -122,7 +124,6 @@ def load(
     objects = in_namespace(_emptied(read.objects), namespace)
     cluster = build_cluster(objects, origins=read.origins, skipped=read.skipped, check=check)
     cluster.warnings += read.warnings
-    cluster.unsimulated = read.unsimulated
     return cluster
 
 
@@ -160,7 +161,6 @@ def load_before_and_after(
     before = build_cluster(objects[:number], origins=read.origins[:number])
     after = build_cluster(objects, origins=read.origins, skipped=read.skipped, check=check)
     after.warnings += read.warnings
-    after.unsimulated = read.unsimulated
     return before, after
 
 
@@ -225,11 +225,9 @@ def read_objects(
             reader.take(path)
         else:
             reader.read_path(path, recursive)
-    unsimulated = without_pods(reader.unsimulated, reader.objects, namespace)
     warnings = [no_manifests(reader.left_out)] if reader.left_out else []
-    warnings += [warning(unsimulated)] if unsimulated else []
     warnings += reader.fields.warnings()
-    return ReadObjects(reader.objects, reader.origins, reader.skipped, unsimulated, warnings)
+    return ReadObjects(reader.objects, reader.origins, reader.skipped, warnings)
 
 
 def no_manifests(files: list[str]) -> str:
@@ -254,7 +252,6 @@ class ReadObjects(NamedTuple):
     objects: list[Object]
     origins: Origins
     skipped: Mapping[str, int]
-    unsimulated: list[UnsimulatedWorkload]
     warnings: list[str]
 
 
@@ -265,7 +262,6 @@ class _Reader:
         self.objects: list[Object] = []
         self.origins = Origins()
         self.skipped: Counter[str] = Counter()
-        self.unsimulated: list[UnsimulatedWorkload] = []
         self.left_out: list[str] = []
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
         self.fields = fields
@@ -469,9 +465,11 @@ class _Reader:
             if self._next_jobs and kind == "CronJob" and group in ("batch", ""):
                 self._store(next_job(document), *origin[:3])
                 return []
-            self.skipped[kind] += 1
-            if workload := read_workload(document, kind):
-                self.unsimulated.append(workload)
+            custom = read_custom(document, kind, head.api_version)
+            if custom is None or not custom.document:
+                self.skipped[full_kind(kind, head.api_version)] += 1
+            if custom is not None and (custom.document or custom.wanted or custom.metadata.owner_references):
+                self._store(custom, *origin[:3])
         return []
 
     def _read_snapshot(self, document: Any, origin: Origin) -> list[tuple[Any, str, Origin]]:

@@ -13,7 +13,13 @@ from moorage.errors import InputError
 from moorage.objects.model.admission_policies import LimitRange, ResourceQuota
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct, in_thousandths
 from moorage.objects.model.node import Namespace, Node
-from moorage.objects.model.other_workloads import CloneSet, DeploymentConfig, LeaderWorkerSet, Rollout
+from moorage.objects.model.other_workloads import (
+    CloneSet,
+    CustomObject,
+    DeploymentConfig,
+    LeaderWorkerSet,
+    Rollout,
+)
 from moorage.objects.model.pod import (
     Container,
     ContainerPort,
@@ -177,6 +183,8 @@ def default_namespace(obj: Object) -> str:
     -------
     str
     """
+    if isinstance(obj, CustomObject):
+        return obj.namespace or ("default" if obj.is_namespaced else "")
     return "" if obj.kind in CLUSTER_SCOPED else obj.namespace or "default"
 
 

@@ -150,10 +150,10 @@ class Overlay:
         """The index of the first object with the name of the one at `at`."""
         for index in range(self._indexed, at):
             obj = self._objects[index]
-            self._places.setdefault((obj.kind, default_namespace(obj), obj.name), index)
+            self._places.setdefault((obj.full_kind, default_namespace(obj), obj.name), index)
         self._indexed = max(self._indexed, at)
         obj = self._objects[at]
-        return self._places[obj.kind, default_namespace(obj), obj.name]
+        return self._places[obj.full_kind, default_namespace(obj), obj.name]
 
     def result(self) -> tuple[list[Object], Sequence[Origin]]:
         """Return the objects that count, at the places of the first ones, and the origins of what counts."""

@@ -13,6 +13,7 @@ from moorage._core.base.fields import FieldRules, SpecMemo
 from moorage.errors import InputError, shorten
 from moorage.objects.model.field_rules import DNS_LABEL, MAX_DNS_LABEL, Rule, each, is_dns_label
 from moorage.objects.model.meta import Object, Struct
+from moorage.objects.model.other_workloads import CustomObject
 from moorage.objects.model.pod import PodSpec
 from moorage.objects.read.decode import CLUSTER_SCOPED
 
@@ -40,6 +41,8 @@ def validate(obj: Object) -> None:
     InputError
         The object is invalid; names the object and the field of the first error.
     """
+    if isinstance(obj, CustomObject):  # nothing of it is read
+        return
     try:
         _check_names(obj)
         _check(obj)

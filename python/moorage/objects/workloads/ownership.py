@@ -93,11 +93,16 @@ def _made_up_uid(kind: str, namespace: str, name: str) -> str:
     return stable_uid(kind, namespace, name)
 
 
+def _group(api_version: str) -> str:
+    group = api_version.rpartition("/")[0]
+    return "apps" if group == "extensions" else group  # as workloads were once in the latter
+
+
 def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
     """Whether an owner reference refers to an object.
 
-    Kind and name must be equal, and the UIDs if both have one. A UID that was generated because the object
-    had none is not compared.
+    Kind, API group and name must be equal, and the UIDs if both have one. A UID that was generated because
+    the object had none is not compared, and neither is a group that the reference lacks.
 
     Parameters
     ----------
@@ -111,6 +116,8 @@ def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
     bool
     """
     if reference is None or (reference.kind, reference.name) != (obj.kind, obj.name):
+        return False
+    if reference.api_version and _group(reference.api_version) != _group(obj.api_version):
         return False
     return reference.uid in ("", obj.metadata.uid) or has_made_up_uid(obj)
 

@@ -85,10 +85,11 @@ def _completed(
     read = read_objects(*[item for item in items if not isinstance(item, Object)])
     classes: list[PriorityClass] = client.list(PriorityClass)[0]
     origins = [*read.origins, *[Origin(argument=-1)] * len(given)]
-    if read.unsimulated:
-        one = read.unsimulated[0]
+    found = complete([*read.objects, *given], origins, classes, admitted=True)
+    if found.left_out:
+        one = found.left_out[0]
         raise InputError("is not simulated", obj=f"{one.kind} {one.namespace}/{one.name}")
-    completed = complete([*read.objects, *given], origins, classes, admitted=True).objects
+    completed = found.objects
     present = {one.name for one in (*client.list(Namespace)[0], *completed) if isinstance(one, Namespace)}
     implied = dict.fromkeys(obj.namespace for obj in completed if obj.namespace not in ("", *present))
     namespaces = complete([Namespace(metadata=ObjectMeta(name=name)) for name in implied]).objects

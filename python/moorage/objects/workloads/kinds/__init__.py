@@ -1,0 +1,1 @@
+"""Which pods kinds of other projects make: one table, and what follows from it."""

@@ -1,0 +1,300 @@
+"""Makes the pods that operators of other projects would make of their objects."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage.errors import InputError, located, shorten
+from moorage.objects.model.cluster import LeftOut
+from moorage.objects.model.meta import Object
+from moorage.objects.model.other_workloads import CustomObject
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.workload import MAX_PODS
+from moorage.objects.read.decode import Head, decode, decode_kind, is_known
+from moorage.objects.validate.validate_object import validate
+from moorage.objects.workloads.ownership import controller_reference, is_active
+
+from .custom_objects import read_custom
+from .groups import first, groups_of, is_over, select
+from .kind_table import Rule, rule_of
+from .operators import Group, Values
+from .owners import Owners
+
+_EXAMPLES = 5
+_QUEUE = "kueue.x-k8s.io/queue-name"
+SUSPENDED = "as they are suspended (spec.suspend: false counts them)"
+_READY = "as their status calls their replicas ready"
+
+
+class Expanded(NamedTuple):
+    """Objects with what operators make of them.
+
+    Attributes
+    ----------
+    objects : list of Object
+        Those that scheduling reads, and the new ones.
+    sources : list of int
+        For each, the index of the object that it is, or that it was made for.
+    left_out : list of LeftOut
+    notes : list of str
+        Warnings about workloads that make no pods now.
+    """
+
+    objects: list[Object]
+    sources: list[int]
+    left_out: list[LeftOut]
+    notes: list[str]
+
+
+def expand_kinds(
+    objects: Sequence[Object], namespace_of: Callable[[Object], str], source_of: Callable[[int], str]
+) -> Expanded:
+    """Replace objects of kinds that scheduling does not know by the pods and Jobs that their operators make.
+
+    Listed pods count for each object that owns them, directly or through others.
+
+    Parameters
+    ----------
+    objects : sequence of Object
+        Without defaults; of two with one name the later has replaced the earlier.
+    namespace_of : callable
+        Returns the namespace of an object, which may name none.
+    source_of : callable
+        Returns the file of an object by its index, for errors.
+
+    Returns
+    -------
+    Expanded
+
+    Raises
+    ------
+    InputError
+        A template is invalid, or there would be too many pods.
+    """
+    expansion = _Expansion(Owners(objects, namespace_of), namespace_of)
+    for at, obj in enumerate(objects):
+        if isinstance(obj, CustomObject):
+            with located(source=source_of(at), obj=f"{obj.kind} {obj.key}"):
+                expansion.expand(obj, at)
+        else:
+            expansion.keep(obj, at)
+    return expansion.result()
+
+
+def not_counted(why: str, names: Sequence[str]) -> str:
+    """Return the warning about workloads that make no pods now.
+
+    Parameters
+    ----------
+    why : str
+        ``as …``.
+    names : sequence of str
+        At least one.
+
+    Returns
+    -------
+    str
+    """
+    shown = ", ".join([shorten(name) for name in names[:_EXAMPLES]] + ["…"] * (len(names) > _EXAMPLES))
+    return f"Not counted, {why} ({len(names)}): {shown}."
+
+
+def queue_text(obj: Object) -> str:
+    """Return the queue of Kueue that a suspended workload waits in, for `not_counted`.
+
+    Parameters
+    ----------
+    obj : Object
+
+    Returns
+    -------
+    str
+    """
+    queue = obj.metadata.labels.get(_QUEUE)
+    return f" (queue {queue})" if queue else ""
+
+
+class _Expansion:
+    """Collects what follows from objects of other projects."""
+
+    def __init__(self, owners: Owners, namespace_of: Callable[[Object], str]) -> None:
+        self._namespace_of = namespace_of
+        self._owners = owners
+        self._made = Expanded([], [], [], [])
+        self._notes: defaultdict[str, list[str]] = defaultdict(list)
+
+    def keep(self, obj: Object, at: int) -> None:
+        """Take an object, which is or was made for the one at an index."""
+        self._made.objects.append(obj)
+        self._made.sources.append(at)
+
+    def result(self) -> Expanded:
+        """Return what was collected."""
+        self._made.notes.extend(not_counted(why, names) for why, names in self._notes.items())
+        left_out = self._made.left_out
+        if left_out:
+            texts = [shorten(_left_out_text(one)) for one in left_out[:_EXAMPLES]]
+            shown = ", ".join(texts + ["…"] * (len(left_out) > _EXAMPLES))
+            self._made.notes.append(f"Not simulated, so their pods are left out: {shown}.")
+        return self._made
+
+    def _note(self, why: str, obj: Object, more: str = "") -> None:
+        """Note that an object makes no pods."""
+        namespace = self._namespace_of(obj)
+        name = f"{namespace}/{obj.name}" if namespace else obj.name
+        self._notes[why].append(f"{obj.full_kind} {name}{more}")
+
+    def expand(self, obj: CustomObject, at: int) -> None:
+        """Make the pods of an object, or say why they are not made."""
+        rule = rule_of(obj.full_kind)
+        if obj.metadata.deletion_timestamp is not None:
+            return
+        if rule is None:
+            self._leave_out(obj)
+        elif rule.why_none:
+            self._note(rule.why_none, obj)
+        elif rule.why_none is None:
+            self._known(obj, msgspec.json.decode(obj.document), rule, at)
+
+    def _leave_out(self, obj: CustomObject, running: int = 0) -> None:
+        """Note the pods that an object asks for and that are not listed."""
+        name = self._owners.identity(obj)
+        if not obj.is_exact and self._owners.nearest(name):  # its controller knows how many there are to be
+            return
+        present = max(running, self._owners.replicas(name))
+        if present >= obj.wanted:
+            return
+        if obj.ready >= obj.wanted:
+            self._note(_READY, obj, f" ({obj.wanted})")
+            return
+        group, replicas = obj.api_version.rpartition("/")[0], obj.wanted - int(present)
+        self._made.left_out.append(LeftOut(group, obj.kind, self._namespace_of(obj), obj.name, replicas))
+
+    def _known(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:
+        name = self._owners.identity(obj)
+        if rule.suspend and first(value, rule.suspend) is True:
+            self._note(SUSPENDED, obj, queue_text(obj))
+            return
+        if (rule.is_batch and is_over(value)) or any(map(_makes_pods, self._owners.nearest(name))):
+            return  # what a child makes is left to the child
+        if rule.objects:
+            self._inner_objects(obj, value, rule.objects, at)
+            return
+        pods = [pod for pod in self._owners.pods(name) if rule.is_batch or is_active(pod)]
+        groups = groups_of(value, rule)
+        if groups is None:
+            self._leave_out(obj, len(pods))
+            return
+        owner = replace(obj, metadata=replace(obj.metadata, namespace=self._namespace_of(obj)))
+        missing = _missing([group for group, _ in groups], pods)
+        for (group, is_job), names in zip(groups, missing, strict=True):
+            with located(path=group.path):
+                for one in _jobs(owner, group) if is_job else _pods(owner, group, names):
+                    self._take(one, at)
+
+    def _inner_objects(self, obj: CustomObject, value: Values, path: str, at: int) -> None:
+        """Take the objects in an object that are not listed."""
+        for where, _, item in select(value, path):
+            head = decode(item, Head[Any])
+            with located(path=where):
+                known = is_known(head.kind, head.api_version)
+                one = (
+                    decode_kind(item, head.kind) if known else read_custom(item, head.kind, head.api_version)
+                )
+            if one is not None:
+                namespace = one.namespace or self._namespace_of(obj)
+                self._take(replace(one, metadata=replace(one.metadata, namespace=namespace)), at)
+
+    def _take(self, one: Object, at: int) -> None:
+        """Take a new object, unless there is one of its name."""
+        if one.name and self._owners.is_listed(self._owners.identity(one)):
+            return
+        if isinstance(one, CustomObject):
+            self.expand(one, at)
+        else:
+            try:
+                validate(one)
+            except InputError as error:  # the user knows the object that it is made for
+                raise InputError(error.message, path=error.path) from None
+            self.keep(one, at)
+
+
+def _left_out_text(one: LeftOut) -> str:
+    name = f"{one.namespace}/{one.name}" if one.namespace else one.name
+    return f"{one.full_kind} {name} ({one.replicas} {'replica' if one.replicas == 1 else 'replicas'})"
+
+
+def _makes_pods(obj: Object) -> bool:
+    """Whether an object is of a known kind that makes pods."""
+    rule = rule_of(obj.full_kind) if isinstance(obj, CustomObject) else None
+    return rule is not None and rule.why_none is None
+
+
+def _missing(groups: Sequence[Group], pods: Iterable[Pod]) -> list[list[str]]:
+    """Return the names of the pods that each group lacks.
+
+    A listed pod counts for the group with the longest beginning of its name; one that fits none counts for
+    the first group that lacks a pod, so that no running pod is made again.
+    """
+    beginnings = [group.name.partition("{index}")[0] for group in groups]
+    present, taken, others = [0] * len(groups), set[str](), 0
+    for pod in pods:
+        taken.add(pod.name)
+        fits = [(len(start), at) for at, start in enumerate(beginnings) if pod.name.startswith(start)]
+        if fits:
+            present[max(fits)[1]] += 1
+        else:
+            others += 1
+    others += sum(max(number - group.number, 0) for group, number in zip(groups, present, strict=True))
+    found = []
+    for group, number in zip(groups, present, strict=True):
+        lacking = max(group.number - number, 0)
+        spared = min(lacking, others)
+        others -= spared
+        found.append(list(_names(group, lacking - spared, taken)))
+    return found
+
+
+def _names(group: Group, number: int, taken: set[str]) -> Iterator[str]:
+    index = group.first
+    while number > 0:
+        name = group.name.replace("{index}", str(index))
+        index += 1
+        if name.endswith("-") or name not in taken:
+            number -= 1
+            yield name
+        elif name == group.name:  # the only one
+            return
+
+
+def _pods(owner: Object, group: Group, names: Sequence[str]) -> Iterator[Pod]:
+    if not names:
+        return
+    pod = _decoded("Pod", owner, group.template)
+    assert isinstance(pod, Pod)
+    for name in names:
+        named = {"generate_name": name, "name": ""} if name.endswith("-") else {"name": name}
+        yield replace(pod, metadata=replace(pod.metadata, **named))
+
+
+def _jobs(owner: Object, group: Group) -> Iterator[Object]:
+    if group.number > MAX_PODS:
+        raise InputError(f"{group.number} Jobs are too many")
+    job = _decoded("Job", owner, group.template)
+    for index in range(group.number):
+        name = group.name.replace("{index}", str(index))
+        yield replace(job, metadata=replace(job.metadata, name=name))
+
+
+def _decoded(kind: str, owner: Object, template: Values) -> Object:
+    """Return an object of a template, which an owner controls."""
+    metadata = template.get("metadata")
+    kept = {key: metadata[key] for key in ("labels", "annotations") if key in metadata} if metadata else {}
+    one = decode_kind({"kind": kind, "metadata": kept, "spec": template.get("spec") or {}}, kind)
+    meta = replace(one.metadata, namespace=owner.namespace, owner_references=controller_reference(owner))
+    return replace(one, metadata=meta)

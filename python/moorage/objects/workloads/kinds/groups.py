@@ -1,0 +1,135 @@
+"""The pods that an object of a known kind asks for, by the table of kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from moorage.errors import InputError
+from moorage.objects.model.workload import MAX_PODS
+
+from .kind_table import Part, Rule
+from .operators import Group, Values
+
+_OVER = frozenset(
+    {"succeeded", "failed", "complete", "completed", "finished", "stopped", "aborted", "terminated"}
+)
+"""Words of conditions and phases by which a batch workload has ended, in lower case."""
+_PHASES = ("phase", "jobStatus", "jobDeploymentStatus", "state")
+
+
+def select(value: Any, path: str) -> Iterator[tuple[str, str, Any]]:
+    """Iterate over the values at a path; ``tasks[*]`` are the items of a list, ``specs.*`` those of a map.
+
+    Parameters
+    ----------
+    value : object
+        A JSON value.
+    path : str
+        "" is the value itself.
+
+    Yields
+    ------
+    path, key : str
+        Path of the value, and its last key or index.
+    value : object
+    """
+    found: list[tuple[str, str, Any]] = [("", "", value)]
+    for step in filter(None, path.replace("[*]", ".[]").split(".")):
+        further: list[tuple[str, str, Any]] = []
+        for where, _, item in found:
+            if step == "[]":
+                items = item if isinstance(item, list) else []
+                further += [(f"{where}[{at}]", str(at), part) for at, part in enumerate(items)]
+            elif isinstance(item, dict):
+                keys = list(item) if step == "*" else [step] * (step in item)
+                further += [(f"{where}.{key}" if where else key, key, item[key]) for key in keys]
+        found = further
+    yield from found
+
+
+def first(value: Any, path: str) -> Any:
+    """Return the value at a path, None if there is none.
+
+    Parameters
+    ----------
+    value : object
+    path : str
+    """
+    return next((item for _, _, item in select(value, path)), None)
+
+
+def groups_of(obj: Values, rule: Rule) -> list[tuple[Group, bool]] | None:
+    """Return the groups of pods that an object asks for, and whether each is one of Jobs.
+
+    Parameters
+    ----------
+    obj : dict
+        The object as a JSON value.
+    rule : Rule
+        That of its kind.
+
+    Returns
+    -------
+    list of (Group, bool) or None
+        None where they do not follow from the object.
+
+    Raises
+    ------
+    InputError
+        A field has a wrong type, or there would be too many pods.
+    """
+    if rule.groups is not None:
+        found = rule.groups(obj)
+        groups = None if found is None else [(group, False) for group in found]
+    elif rule.parts:
+        groups = [(group, part.is_job) for part in rule.parts for group in _of_part(obj, part, rule)]
+    else:
+        groups = None
+    for group, _ in groups or ():
+        if group.number > MAX_PODS:
+            raise InputError(f"{group.number} pods are more than {MAX_PODS}", path=group.path)
+    return groups
+
+
+def _of_part(obj: Values, part: Part, rule: Rule) -> Iterator[Group]:
+    name = str(first(obj, "metadata.name"))
+    for path, key, entry in select(obj, part.at):
+        template = first(entry, part.template)
+        if not isinstance(template, dict):
+            continue
+        count = 1
+        for field in part.counts:
+            number = first(entry, field)
+            number = 1 if number is None else number
+            if not isinstance(number, int) or number < 0:
+                raise InputError("not a whole number", path=f"{path}.{field}")
+            count *= number
+        if rule.scheduler:
+            chosen = first(obj, "spec.schedulerName") or rule.scheduler
+            template = template | {"spec": {"schedulerName": chosen} | (template.get("spec") or {})}
+        label = first(entry, part.label) or key.lower()
+        inner = f"{path}.{part.template}" if part.template else path
+        named = part.name.replace("{name}", name).replace("{part}", str(label))
+        yield Group(named, count, template, inner)
+
+
+def is_over(obj: Values) -> bool:
+    """Whether the status of a batch workload says that it has ended.
+
+    Parameters
+    ----------
+    obj : dict
+    """
+    status = obj.get("status")
+    if not isinstance(status, dict):
+        return False
+    inner = [part for key in ("state", "applicationState") if isinstance(part := status.get(key), dict)]
+    phases = [part.get(field) for part in (status, *inner) for field in _PHASES]
+    conditions = status.get("conditions")
+    phases += [
+        one.get("type")
+        for one in (conditions if isinstance(conditions, list) else ())
+        if isinstance(one, dict) and one.get("status") == "True"
+    ]
+    return any(isinstance(word, str) and word.lower() in _OVER for word in phases)

@@ -1,0 +1,441 @@
+"""What kinds of other projects ask for, and which of it runs already."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import moorage as mo
+from moorage.objects import Cluster, Pod
+from moorage.objects.model.pod import Container
+
+POD = "{containers: [{name: c, resources: {requests: {cpu: 2}}}]}"
+TEMPLATE = f"{{metadata: {{labels: {{a: b}}}}, spec: {POD}}}"
+
+
+def load(tmp_path: Path, *texts: str, **options: Any) -> Cluster:
+    file = tmp_path / "f.yaml"
+    file.write_text("\n---\n".join(texts))
+    return mo.load(file, **options)
+
+
+def obj(version: str, kind: str, spec: str, name: str = "x", rest: str = "", meta: str = "") -> str:
+    head = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: {name}{meta}}}\n"
+    return f"{head}spec: {spec}\n{rest}"
+
+
+def running(name: str, kind: str, version: str, owner: str = "x", phase: str = "Running") -> str:
+    """A pod on a node with an owner."""
+    reference = f"{{apiVersion: {version}, kind: {kind}, name: {owner}, uid: o, controller: true}}"
+    metadata = f"{{name: {name}, uid: {name}, ownerReferences: [{reference}]}}"
+    spec = "{nodeName: node, containers: [{name: c}]}"
+    return f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {spec}\nstatus: {{phase: {phase}}}\n"
+
+
+def new_pods(cluster: Cluster) -> Counter[str]:
+    """The pods without a node by their names, without the random part."""
+    pods = [pod for pod in cluster.pods if not pod.spec.node_name]
+    return Counter(pod.metadata.generate_name or pod.name for pod in pods)
+
+
+RAY = f"""
+headGroupSpec: {{template: {TEMPLATE}}}
+workerGroupSpecs:
+- {{groupName: g, replicas: 2, numOfHosts: 2, template: {TEMPLATE}}}
+- {{groupName: few, minReplicas: 1, template: {TEMPLATE}}}
+- {{groupName: most, replicas: 9, maxReplicas: 1, template: {TEMPLATE}}}
+- {{groupName: none, replicas: 9, suspend: true, template: {TEMPLATE}}}
+"""
+RAY_PODS = {"x-head-": 1, "x-g-worker-": 4, "x-few-worker-": 1, "x-most-worker-": 1}
+
+
+def inner(text: str, field: str) -> str:
+    return f"\n  {field}:" + text.replace("\n", "\n    ")
+
+
+MADE: dict[str, tuple[str, dict[str, int]]] = {
+    "Volcano": (
+        obj(
+            "batch.volcano.sh/v1alpha1", "Job", f"{{tasks: [{{name: t, replicas: 2, template: {TEMPLATE}}}]}}"
+        ),
+        {"x-t-0": 1, "x-t-1": 1},
+    ),
+    "RayCluster": (obj("ray.io/v1", "RayCluster", RAY.replace("\n", "\n  ")), RAY_PODS),
+    "RayService": (obj("ray.io/v1", "RayService", inner(RAY, "rayClusterConfig")), RAY_PODS),
+    "RayJob": (obj("ray.io/v1", "RayJob", inner(RAY, "rayClusterSpec")), RAY_PODS | {"x-": 1}),
+    "JobSet": (
+        obj(
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            f"{{replicatedJobs: [{{name: w, replicas: 2, template: {{spec: {{parallelism: 3, completions: 3, "
+            f"template: {TEMPLATE}}}}}}}]}}",
+        ),
+        {"x-w-0-": 3, "x-w-1-": 3},
+    ),
+    "PyTorchJob": (
+        obj(
+            "kubeflow.org/v1",
+            "PyTorchJob",
+            f"{{pytorchReplicaSpecs: {{Master: {{template: {TEMPLATE}}}, "
+            f"Worker: {{replicas: 2, template: {TEMPLATE}}}}}}}",
+        ),
+        {"x-master-0": 1, "x-worker-0": 1, "x-worker-1": 1},
+    ),
+    "SparkApplication": (
+        obj(
+            "sparkoperator.k8s.io/v1beta2",
+            "SparkApplication",
+            "{type: Scala, driver: {cores: 1}, executor: {instances: 2}}",
+        ),
+        {"x-driver": 1, "x-exec-1": 1, "x-exec-2": 1},
+    ),
+    "StrimziPodSet": (
+        obj("core.strimzi.io/v1", "StrimziPodSet", f"{{pods: [{{metadata: {{name: k-0}}, spec: {POD}}}]}}"),
+        {"k-0": 1},
+    ),
+    "KafkaNodePool": (
+        obj(
+            "kafka.strimzi.io/v1", "KafkaNodePool", "{replicas: 2}", meta=", labels: {strimzi.io/cluster: c}"
+        ),
+        {"c-x-0": 1, "c-x-1": 1},
+    ),
+    "Kafka": (
+        obj(
+            "kafka.strimzi.io/v1beta2", "Kafka", "{kafka: {replicas: 1}, entityOperator: {topicOperator: {}}}"
+        ),
+        {"x-kafka-0": 1, "x-entity-operator-": 1},
+    ),
+    "CloudNativePG": (obj("postgresql.cnpg.io/v1", "Cluster", "{instances: 2}"), {"x-1": 1, "x-2": 1}),
+    "VirtualMachine": (
+        obj("kubevirt.io/v1", "VirtualMachine", "{runStrategy: Always, template: {spec: {domain: {}}}}"),
+        {"virt-launcher-x-": 1},
+    ),
+    "a halted VirtualMachine": (
+        obj("kubevirt.io/v1", "VirtualMachine", "{running: false, template: {spec: {domain: {}}}}"),
+        {},
+    ),
+    "AppWrapper": (
+        obj(
+            "workload.codeflare.dev/v1beta2",
+            "AppWrapper",
+            "{components: [{template: "
+            f"{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {POD}}}}}, {{template: "
+            f"{{apiVersion: batch.volcano.sh/v1, kind: Job, metadata: {{name: v}}, "
+            f"spec: {{tasks: [{{name: t, template: {TEMPLATE}}}]}}}}}}]}}",
+        ),
+        {"p": 1, "v-t-0": 1},
+    ),
+    "Sandbox": (
+        obj("agents.x-k8s.io/v1alpha1", "Sandbox", f"{{podTemplate: {TEMPLATE}}}"),
+        {"x": 1},
+    ),
+    "Advanced StatefulSet": (
+        obj(
+            "apps.kruise.io/v1beta1",
+            "StatefulSet",
+            f"{{replicas: 2, podManagementPolicy: Parallel, selector: {{matchLabels: {{a: b}}}}, "
+            f"template: {TEMPLATE}}}",
+        ),
+        {"x-0": 1, "x-1": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_known_kind_makes_its_pods(kind: str, tmp_path: Path) -> None:
+    text, expected = MADE[kind]
+    cluster = load(tmp_path, text)
+    assert new_pods(cluster) == expected
+    assert (cluster.left_out, cluster.skipped) == ([], {})
+
+
+NONE = {
+    "machines of OpenShift": obj("machine.openshift.io/v1", "MachineSet", "{replicas: 3}"),
+    "their control plane": obj("machine.openshift.io/v1", "ControlPlaneMachineSet", "{replicas: 3}"),
+    "machines of Cluster API": obj("cluster.x-k8s.io/v1beta2", "MachineDeployment", "{replicas: 5}"),
+    "a pool of machines": obj("cluster.x-k8s.io/v1beta2", "MachinePool", "{replicas: 5}"),
+    "a control plane": obj("controlplane.cluster.x-k8s.io/v1beta1", "KubeadmControlPlane", "{replicas: 3}"),
+    "a pool of nodes": obj("karpenter.sh/v1", "NodePool", "{replicas: 4}"),
+    "a mirrored workload": obj(
+        "kueue.x-k8s.io/v1beta1", "Workload", f"{{podSets: [{{count: 3, template: {TEMPLATE}}}]}}"
+    ),
+    "a policy": obj(
+        "kyverno.io/v1",
+        "ClusterPolicy",
+        f"{{rules: [{{validate: {{pattern: {{spec: {{template: {TEMPLATE}}}}}}}}}]}}",
+    ),
+    "a definition": obj(
+        "apiextensions.k8s.io/v1", "CustomResourceDefinition", f"{{x: {{template: {TEMPLATE}}}}}"
+    ),
+    "an agent on all nodes": obj(
+        "opentelemetry.io/v1", "OpenTelemetryCollector", "{mode: daemonset, replicas: 1}"
+    ),
+    "no replicas": obj("x.io/v1", "Thing", "{replicas: 0}"),
+    "replicas that are no number": obj("x.io/v1", "Thing", "{replicas: {min: 1}}"),
+}
+
+
+@pytest.mark.parametrize("case", NONE)
+def test_other_kinds_make_no_pods(case: str, tmp_path: Path) -> None:
+    cluster = load(tmp_path, NONE[case], validate="ignore")
+    assert (cluster.pods, cluster.left_out) == ([], [])
+
+
+LEFT_OUT: dict[str, tuple[str, tuple[str, str, str, str, int]]] = {
+    "replicas": (obj("x.io/v1", "Thing", "{replicas: 3}"), ("x.io", "Thing", "default", "x", 3)),
+    "a template": (
+        obj("x.io/v1", "Thing", f"{{server: {{podTemplate: {TEMPLATE}}}}}"),
+        ("x.io", "Thing", "default", "x", 1),
+    ),
+    "a template times replicas": (
+        obj(
+            "x.io/v1", "Thing", f"{{parts: [{{replicas: 2, job: {{parallelism: 3, template: {TEMPLATE}}}}}]}}"
+        ),
+        ("x.io", "Thing", "default", "x", 6),
+    ),
+    "TrainJob": (
+        obj("trainer.kubeflow.org/v1alpha1", "TrainJob", "{trainer: {numNodes: 4}}"),
+        ("trainer.kubeflow.org", "TrainJob", "default", "x", 4),
+    ),
+    "Workflow": (
+        obj("argoproj.io/v1alpha1", "Workflow", "{templates: [{container: {image: i}}]}"),
+        ("argoproj.io", "Workflow", "default", "x", 1),
+    ),
+    "a size that is elsewhere": (
+        obj("kubevirt.io/v1", "VirtualMachine", "{running: true, instancetype: {name: big}}"),
+        ("kubevirt.io", "VirtualMachine", "default", "x", 1),
+    ),
+    "a kind without namespaces": (
+        obj("x.io/v1", "Config", "{replicas: 2}", meta=", uid: u"),
+        ("x.io", "Config", "", "x", 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LEFT_OUT)
+def test_what_is_not_simulated_is_left_out_and_told(case: str, tmp_path: Path) -> None:
+    text, expected = LEFT_OUT[case]
+    cluster = load(tmp_path, text)
+    group, kind, namespace, name, number = expected
+    assert (cluster.pods, cluster.left_out) == ([], [expected])
+    named = f"{kind}.{group} {namespace}{'/' * bool(namespace)}{name}"
+    replicas = f"({number} {'replica' if number == 1 else 'replicas'})"
+    assert f"Not simulated, so their pods are left out: {named} {replicas}." in cluster.warnings
+
+
+NOTES = {
+    "CronJob": (
+        obj("batch/v1", "CronJob", f"{{schedule: x, jobTemplate: {{spec: {{template: {TEMPLATE}}}}}}}"),
+        "as they make pods at their times (1): CronJob.batch default/x",
+    ),
+    "suspended Job": (
+        obj(
+            "batch/v1",
+            "Job",
+            f"{{suspend: true, template: {TEMPLATE}}}",
+            meta=", labels: {kueue.x-k8s.io/queue-name: q}",
+        ),
+        "as they are suspended (spec.suspend: false counts them) (1): Job default/x (queue q)",
+    ),
+    "suspended JobSet": (
+        obj("jobset.x-k8s.io/v1", "JobSet", "{suspend: true}"),
+        "as they are suspended (spec.suspend: false counts them) (1): JobSet.jobset.x-k8s.io default/x",
+    ),
+    "ready": (
+        obj("x.io/v1", "Thing", "{replicas: 2}", rest="status: {readyReplicas: 2}"),
+        "as their status calls their replicas ready (1): Thing.x.io default/x (2)",
+    ),
+    "available": (
+        obj("x.io/v1", "Thing", "{replicas: 2}", rest="status: {availableReplicas: 2}"),
+        "as their status calls their replicas ready (1): Thing.x.io default/x (2)",
+    ),
+    "scaled": (
+        obj("x.io/v1", "Thing", "{replicas: 2}", rest='status: {scale: {statusReplicas: "2/2"}}'),
+        "as their status calls their replicas ready (1): Thing.x.io default/x (2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOTES)
+def test_what_makes_no_pods_now_is_told(case: str, tmp_path: Path) -> None:
+    text, note = NOTES[case]
+    cluster = load(tmp_path, text)
+    assert (cluster.pods, cluster.left_out) == ([], [])
+    assert f"Not counted, {note}." in cluster.warnings
+
+
+# ---- what runs already -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "pods", "missing"),
+    [
+        (
+            "RayCluster",
+            ["x-head", "x-g-worker-a", "x-g-worker-b", "x-few-worker-a"],
+            {"x-g-worker-": 2, "x-most-worker-": 1},
+        ),
+        (
+            "RayCluster",
+            ["one", "two", "x-g-worker-a"],
+            {"x-g-worker-": 2, "x-few-worker-": 1, "x-most-worker-": 1},
+        ),
+        ("CloudNativePG", ["x-2"], {"x-1": 1}),
+        ("CloudNativePG", ["x-4", "x-7"], {}),
+        ("Volcano", ["x-t-0", "x-t-1"], {}),
+        ("SparkApplication", ["x-driver"], {"x-exec-1": 1, "x-exec-2": 1}),
+        ("StrimziPodSet", ["k-0"], {}),
+    ],
+)
+def test_a_pod_that_runs_is_not_made_again(
+    kind: str, pods: list[str], missing: dict[str, int], tmp_path: Path
+) -> None:
+    text, _ = MADE[kind]
+    head = yaml.safe_load(text)
+    listed = [running(name, head["kind"], head["apiVersion"]) for name in pods]
+    assert new_pods(load(tmp_path, text, *listed)) == missing
+
+
+def test_a_pod_of_a_batch_workload_that_has_finished_is_not_made_again(tmp_path: Path) -> None:
+    done = running("x-t-0", "Job", "batch.volcano.sh/v1alpha1", phase="Succeeded")
+    assert new_pods(load(tmp_path, MADE["Volcano"][0], done)) == {"x-t-1": 1}
+    over = MADE["Volcano"][0] + "status: {state: {phase: Completed}}\n"
+    assert new_pods(load(tmp_path, over)) == {}
+    over = MADE["PyTorchJob"][0] + 'status: {conditions: [{type: Succeeded, status: "True"}]}\n'
+    assert new_pods(load(tmp_path, over)) == {}
+
+
+def owned_by(text: str, kind: str, version: str, owner: str) -> str:
+    value = yaml.safe_load(text)
+    reference = {"apiVersion": version, "kind": kind, "name": owner, "uid": "o"}
+    value["metadata"]["ownerReferences"] = [reference]
+    return yaml.safe_dump(value)
+
+
+def test_owners_are_followed_through_unknown_kinds(tmp_path: Path) -> None:
+    top = obj("a.io/v1", "Top", "{replicas: 3}", "top")
+    middle = owned_by(obj("b.io/v1", "Middle", "{}", "middle"), "Top", "a.io/v1", "top")
+    lower = owned_by(obj("c.io/v1", "Lower", "{}", "lower"), "Middle", "b.io/v1", "middle")
+    pods = [running(name, "Lower", "c.io/v1", "lower") for name in ("p", "q")]
+    assert [one.replicas for one in load(tmp_path, top, middle, lower, *pods).left_out] == [1]
+    assert load(tmp_path, top, middle, lower, *pods, running("r", "Lower", "c.io/v1", "lower")).left_out == []
+    cycle = owned_by(top, "Lower", "c.io/v1", "lower")
+    assert [one.replicas for one in load(tmp_path, cycle, middle, lower, *pods).left_out] == [1]
+
+
+def test_what_a_child_makes_is_left_to_the_child(tmp_path: Path) -> None:
+    cluster = obj("ray.io/v1", "RayCluster", RAY.replace("\n", "\n  "), "x-abcde")
+    child = owned_by(cluster, "RayJob", "ray.io/v1", "x")
+    assert new_pods(load(tmp_path, MADE["RayJob"][0], child)) == {
+        key.replace("x-", "x-abcde-"): number for key, number in RAY_PODS.items()
+    }
+    jobs = load(tmp_path, MADE["JobSet"][0])
+    job = yaml.safe_dump(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "x-w-0"},
+            "spec": {"parallelism": 1, "template": yaml.safe_load(TEMPLATE)},
+        }
+    )
+    assert jobs.left_out == []
+    assert new_pods(load(tmp_path, MADE["JobSet"][0], job)) == {"x-w-0-": 1, "x-w-1-": 3}
+
+
+def test_a_service_that_is_scaled_to_zero_lacks_nothing(tmp_path: Path) -> None:
+    """Its Deployment says how many pods there are to be."""
+    service = obj("serving.knative.dev/v1", "Service", f"{{template: {TEMPLATE}}}")
+    deployment = obj(
+        "apps/v1", "Deployment", f"{{replicas: 0, selector: {{matchLabels: {{a: b}}}}, template: {TEMPLATE}}}"
+    )
+    owned = owned_by(deployment, "Service", "serving.knative.dev/v1", "x")
+    assert [one.replicas for one in load(tmp_path, service).left_out] == [1]
+    assert load(tmp_path, service, owned).left_out == []
+
+
+def test_a_later_file_changes_a_custom_object(tmp_path: Path) -> None:
+    text, _ = MADE["CloudNativePG"]
+    (tmp_path / "later.yaml").write_text(text.replace("2", "3"))
+    (tmp_path / "f.yaml").write_text(text)
+    assert new_pods(mo.load(tmp_path / "f.yaml", tmp_path / "later.yaml")) == {"x-1": 1, "x-2": 1, "x-3": 1}
+
+
+def test_kinds_of_one_name_are_told_from_one_another_by_their_groups(tmp_path: Path) -> None:
+    job = obj("batch/v1", "Job", f"{{template: {TEMPLATE}}}")
+    cluster = load(tmp_path, job, MADE["Volcano"][0])
+    assert new_pods(cluster) == {"x-": 1, "x-t-0": 1, "x-t-1": 1}
+    assert cluster.warnings == []
+
+
+def test_a_bad_template_names_the_object_and_the_field(tmp_path: Path) -> None:
+    bad = TEMPLATE.replace("cpu: 2", "cpu: two")
+    text = obj("batch.volcano.sh/v1alpha1", "Job", f"{{tasks: [{{name: t, template: {bad}}}]}}")
+    with pytest.raises(mo.InputError) as caught:
+        load(tmp_path, text)
+    assert "f.yaml: Job x: spec.tasks[0].template.spec.containers[0].resources.requests" in str(caught.value)
+
+
+# ---- requests that operators make --------------------------------------------------------------------------
+
+
+def container(cluster: Cluster, name: str) -> Container:
+    (pod,) = (pod for pod in cluster.pods if (pod.metadata.generate_name or pod.name) == name)
+    return pod.spec.containers[0]
+
+
+def test_spark_adds_its_overhead(tmp_path: Path) -> None:
+    spec = (
+        "{type: Python, driver: {memory: 512m, coreRequest: 250m}, "
+        "executor: {cores: 4, memory: 8g, instances: 1, gpu: {name: nvidia.com/gpu, quantity: 1}}}"
+    )
+    cluster = load(tmp_path, obj("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec))
+    driver, executor = container(cluster, "x-driver").resources, container(cluster, "x-exec-1").resources
+    assert driver.requests == {"cpu": "250m", "memory": "896Mi"}
+    assert {"cpu": "4", "memory": "11468Mi", "nvidia.com/gpu": "1"}.items() <= executor.requests.items()
+    scala = load(
+        tmp_path, obj("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec.replace("Python", "Scala"))
+    )
+    assert container(scala, "x-exec-1").resources.requests["memory"] == "9011Mi"
+
+
+def test_kubevirt_adds_its_overhead(tmp_path: Path) -> None:
+    domain = "{cpu: {cores: 4}, memory: {guest: 2Gi}}"
+    spec = f"{{running: true, template: {{spec: {{domain: {domain}}}}}}}"
+    resources = container(
+        load(tmp_path, obj("kubevirt.io/v1", "VirtualMachine", spec)), "virt-launcher-x-"
+    ).resources
+    overhead = 228 + 32 + 4 * 8 + 4  # processes, video, CPUs, page tables
+    assert resources.requests["memory"] == str((2048 + overhead) << 20)
+    assert resources.requests["cpu"] == "400m"
+    assert resources.limits["devices.kubevirt.io/kvm"] == "1"
+
+
+def test_ray_adds_its_autoscaler(tmp_path: Path) -> None:
+    spec = f"{{enableInTreeAutoscaling: true, headGroupSpec: {{template: {TEMPLATE}}}}}"
+    (pod,) = load(tmp_path, obj("ray.io/v1", "RayCluster", spec)).pods
+    assert [one.resources.requests["cpu"] for one in pod.spec.containers] == [2, "500m"]
+
+
+def test_volcano_schedules_the_pods_of_its_jobs(tmp_path: Path) -> None:
+    pods: list[Pod] = load(tmp_path, MADE["Volcano"][0]).pods
+    assert {pod.spec.scheduler_name for pod in pods} == {"volcano"}
+    (owner,) = pods[0].metadata.owner_references
+    assert (owner.api_version, owner.kind, owner.name) == ("batch.volcano.sh/v1alpha1", "Job", "x")
+
+
+def test_instances_of_postgres_have_claims_and_keep_apart(tmp_path: Path) -> None:
+    spec = (
+        "{instances: 2, storage: {size: 5Gi, storageClass: fast}, affinity: {podAntiAffinityType: required}}"
+    )
+    cluster = load(tmp_path, obj("postgresql.cnpg.io/v1", "Cluster", spec))
+    claims = [one for one in cluster.others if one.kind == "PersistentVolumeClaim"]
+    assert [claim.name for claim in claims] == ["x-1-pgdata", "x-2-pgdata"]
+    affinity = cluster.pods[0].spec.affinity
+    assert affinity is not None
+    assert affinity.pod_anti_affinity is not None
+    (term,) = affinity.pod_anti_affinity.required
+    assert term.topology_key == "kubernetes.io/hostname"

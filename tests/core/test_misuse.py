@@ -25,10 +25,9 @@ ROOM = 4 << 30  # bytes of address space that a call may take beyond what there 
 FAR, NOWHERE = 10**8, -(2**31)
 VALUES = (None, 0, -1, FAR, "x", [], np.array([FAR, -1], np.int32))
 MORE = (NOWHERE, (), {}, np.zeros(0, np.int32), np.zeros(3, np.int32), object())
-ONE_OR_TWO, THREE, ALIKE = (
-    (VALUES + MORE, VALUES, VALUES + MORE) if NIGHTLY else (VALUES, VALUES[:4:3], VALUES[:4])
-)
-"""The values of one or two arguments, of three, and of more, which are alike but for the first two."""
+EVERY = VALUES + MORE
+# The values of one or two arguments, of three, and of more, which are alike but for the first two.
+ONE_OR_TWO, THREE, ALIKE = (EVERY, VALUES, EVERY) if NIGHTLY else (VALUES, VALUES[:4:3], VALUES[:4])
 
 
 def functions() -> Iterator[Callable[..., Any]]:
@@ -158,7 +157,7 @@ def test_setting(found: dict[str, Any], name: str) -> None:
     def work(call: Call) -> None:
         placer.search.parallel_from = 0
         for attribute in settable(kinds()[name]):
-            for value in (*VALUES, *MORE, 2**31 - 1, 2**63 - 1, 2**64):
+            for value in (*EVERY, 2**31 - 1, 2**63 - 1, 2**64):
                 call.note(name, attribute, value)
                 try:
                     setattr(one, attribute, value)

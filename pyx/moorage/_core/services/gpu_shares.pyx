@@ -242,8 +242,10 @@ cdef class GpuShares:
     def clustering(self, const int32_t[::1] rows not None, int64_t most):
         """Return the scores of clustering (`mr_gpu_clustering`), as an (n,) int64 array.
 
-        `most` is the number of thousandths of the largest node.
+        `most` is the number of thousandths of the largest node, at least 1; ValueError if it is less.
         """
+        if most < 1:
+            raise ValueError(f"most {most}: at least 1")
         cdef int64_t[::1] scores = np.empty(rows.shape[0], dtype=np.int64)
         cdef Py_ssize_t at
         self._check(rows)

@@ -13,6 +13,7 @@ from moorage.framework.configuration import dependents_off
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
+from moorage.plugins import dynamic_resources
 from moorage.scheduler import Scheduler
 
 ALTERNATIVES = {
@@ -112,6 +113,16 @@ def test_binding_conditions(gate: str) -> None:
     gates = {gate: False}
     found = attempt(gates | dependents_off(gates), claim("c", [request()]), binds)
     assert "cannot allocate all claims" in found
+
+
+def test_a_search_has_no_limit_without_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of 10 ms, so that 10 s are 1,000: a search in vain over 24 devices of two models takes 8,191."""
+    monkeypatch.setattr(dynamic_resources, "NANOSECONDS_PER_STEP", 10**7)
+    slices = resource_slice("b", [device(f"d{at:02}", {"model": f"m{at % 2}"}) for at in range(24)])
+    wanted = claim("c", [request(count=13)], [{"matchAttribute": f"{DRIVER}/model"}])
+    assert "timed out trying to allocate devices" in attempt({}, wanted, slices)
+    off = {"DRASchedulerFilterTimeout": False}
+    assert "cannot allocate all claims" in attempt(off, wanted, slices)
 
 
 def test_scoring_of_a_class_with_selectors() -> None:

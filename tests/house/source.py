@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -56,3 +58,20 @@ def logical_lines(text: str) -> Iterator[tuple[int, int, str]]:
         depth = max(0, depth + sum(map(line.count, "([{")) - sum(map(line.count, ")]}")))
         if depth == 0 and joined.strip():
             yield start, number, joined
+
+
+@cache
+def _tests_in(path: Path) -> frozenset[str]:
+    """The tests of a file; of those in a class, class and test."""
+    names = set()
+    for each in ast.parse(path.read_text()).body if path.is_file() else []:
+        inner = each.body if isinstance(each, ast.ClassDef) else [each]
+        prefix = f"{each.name}::" if isinstance(each, ast.ClassDef) else ""
+        names |= {prefix + one.name for one in inner if isinstance(one, ast.FunctionDef)}
+    return frozenset(name for name in names if name.rpartition("::")[2].startswith("test"))
+
+
+def is_test(test: str) -> bool:
+    """Whether there is a test of this name, "FILE::FUNCTION" with a file under tests/."""
+    file, _, name = test.partition("::")
+    return name in _tests_in(ROOT / "tests" / file)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.house.source import ROOT
+from tests.house.source import ROOT, is_test
 
 PAGE = ROOT / "docs/interfaces.md"
 DOCUMENTS = 5
@@ -38,25 +35,6 @@ def found(path: str) -> Any:
             one = getattr(one, part)
         return one
     raise ModuleNotFoundError(path)
-
-
-@cache
-def tests_of(path: Path) -> frozenset[str]:
-    """The tests of a file; of those in a class, class and test."""
-    names = set()
-    for each in ast.parse(path.read_text()).body if path.is_file() else []:
-        inner = each.body if isinstance(each, ast.ClassDef) else [each]
-        prefix = f"{each.name}::" if isinstance(each, ast.ClassDef) else ""
-        names |= {prefix + one.name for one in inner if isinstance(one, ast.FunctionDef)}
-    return frozenset(name for name in names if name.rpartition("::")[2].startswith("test"))
-
-
-tests_of.__test__ = False  # type: ignore[attr-defined]
-
-
-def is_test(test: str) -> bool:
-    file, _, name = test.partition("::")
-    return name in tests_of(ROOT / "tests" / file)
 
 
 def test_every_document_has_a_table_and_every_row_a_name_and_a_test() -> None:

@@ -235,3 +235,23 @@ def test_replicas_of_kinds_that_are_not_simulated(file: Any, capsys: pytest.Capt
     assert findings(capsys, *arguments, "--allow", "skipped-kind") == (0, [("skipped-kind", 3, False)])
     check(*arguments)
     assert "database/db  0/3        3     skipped-kind  yes " in capsys.readouterr().out
+
+
+def test_what_is_left_out_stands_in_json(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """With all warnings, so that a gate that reads JSON sees them."""
+    assert check(*file(*ROOM), "-f", "tests/data/left_out.yaml", "-o", "json") == 1
+    printed = capsys.readouterr()
+    document = json.loads(printed.out)
+    (left_out,) = document["leftOut"]
+    named = {"group": "example.com", "kind": "Database", "namespace": "shop", "name": "orders"}
+    assert left_out == named | {"replicas": 3}
+    assert [f"warning: {text}" for text in document["warnings"]] == printed.err.splitlines()
+    assert any("CronJob.batch shop/nightly" in text for text in document["warnings"])
+    assert check(*file(*ROOM), "-f", "tests/data/left_out.yaml", "--allow", "skipped-kind") == 0
+
+
+def test_an_input_without_a_node_is_bad(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(*file(pod("p"))) == 2
+    assert "There is no node in the input, so no pod can have one" in capsys.readouterr().err
+    assert main(["simulate", *file(pod("p"))]) == 0
+    assert "warning: There is no node in the input." in capsys.readouterr().err

@@ -27,6 +27,8 @@ COMMANDS = [
     ["capacity", *GPU, "--pod", "examples/gpu/quarter.yaml"],
     ["check", *EXAMPLES],
     ["check", "--synthetic", "nodes=3,pods=9"],
+    ["check", *EXAMPLES, "-f", "tests/data/left_out.yaml"],
+    ["simulate", *EXAMPLES, "-f", "tests/data/left_out.yaml"],
     ["compare", "as-is", "drain worker-1", *EXAMPLES],
     ["explain", "gpu-rs-03-hc4qv", "-n", "pai-gpu", *EXAMPLES, "--node", "master-1"],
     ["explain", "single-pod", *EXAMPLES, "--nodes", "all"],

@@ -161,7 +161,8 @@ def test_summary_leaves_out_the_rows(dump: str, capsys: pytest.CaptureFixture[st
     simulate("-f", dump, "--summary")
     assert capsys.readouterr().out == TABLE.split("\n\n", 2)[2]
     simulate("-f", dump, "--summary", "-o", "json")
-    assert list(json.loads(capsys.readouterr().out)) == ["apiVersion", "kind", "summary"]
+    fields = ["apiVersion", "kind", "summary", "leftOut", "warnings"]
+    assert list(json.loads(capsys.readouterr().out)) == fields
 
 
 def test_pods_of_a_workload_are_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

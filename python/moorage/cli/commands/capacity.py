@@ -71,6 +71,7 @@ def capacity(  # noqa: PLR0913
     """
     from moorage.cli.output.capacity_output import write_capacity
     from moorage.cli.output.cluster_capacity import write_compatible
+    from moorage.cli.output.printing import told
     from moorage.cli.runs.pod_templates import read_template
     from moorage.scheduler import Scheduler
 
@@ -94,11 +95,12 @@ def capacity(  # noqa: PLR0913
         label = {} if by is None else {"by": by}
         chosen = [(each.pod, each.share) for each in read]
         found = scheduler.capacity(chosen, max=max_limit or None, **label)
-    print_warnings([*cluster.warnings, *(warning for each in read for warning in each.warnings)])
+    warnings = [*cluster.warnings, *(warning for each in read for warning in each.warnings)]
+    print_warnings(warnings)
     if compatible:
         write_compatible(output, found, chosen, max_limit, verbose)
     else:
-        write_capacity(output, found, verbose, scheduler)
+        write_capacity(output, found, verbose, scheduler, told(cluster.left_out, warnings))
 
 
 def _without(cluster: Cluster, names: str) -> Cluster:

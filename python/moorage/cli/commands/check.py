@@ -9,11 +9,13 @@ import click
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
 from moorage.cli.options.inputs import (
+    NO_NODE,
     input_options,
     load_before_and_after,
     scheduler_options,
     scheduler_settings,
 )
+from moorage.errors import InputError
 
 ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
 
@@ -72,6 +74,9 @@ def check(
     settings = scheduler_settings(options)
     with Stages("reading", "scheduling", "judging") as stage:
         before, after = load_before_and_after(options)
+        if not after.nodes:
+            hint = "so no pod can have one; kubectl get nodes -o json gives them"
+            raise InputError(f"{NO_NODE}, {hint}", source="-f")
         preparation = Preparation(after, settings, requested_changes(options))
         stage()
         done = preparation.run(stage)

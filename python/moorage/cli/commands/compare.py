@@ -45,4 +45,4 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
             stage()
         warnings = dict.fromkeys(text for one in done for text in one.simulation.warnings())
     print_warnings(warnings)
-    write_comparison(output, done)
+    write_comparison(output, done, warnings)

@@ -83,6 +83,7 @@ def explain(
     Exit codes: 0 every explained pod gets a node; 1 one gets none; 2 bad input.
     """
     from moorage.cli.output.explain_output import write_explanations
+    from moorage.cli.output.printing import told
     from moorage.scheduler.explain.situations import SITUATIONS
 
     if (target is None) != all_pending:
@@ -95,11 +96,13 @@ def explain(
     targets, unmade, is_list = _targets(preparation, target, options["namespace"])
     keys = [one.key for one in targets]
     explanations = SITUATIONS[situation or "in-turn"](preparation.make, keys)
-    print_warnings(preparation.cluster.warnings)
-    print_warnings(f"{one.workload.text}: {len(one.outcomes)} {one.status}: {one.reason}" for one in unmade)
+    unmade_texts = [f"{one.workload.text}: {len(one.outcomes)} {one.status}: {one.reason}" for one in unmade]
+    warnings = [*preparation.cluster.warnings, *unmade_texts]
+    print_warnings(warnings)
     explained = [(one, explanations[one.key]) for one in targets]
     if explained or not unmade or output != "table":
-        write_explanations(output, explained, limit, names, is_list)
+        about = told(preparation.cluster.left_out, warnings)
+        write_explanations(output, explained, limit, names, is_list, about)
     return 0 if all(one.has_place for one in explanations.values()) and not unmade else 1
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from moorage.store.api import ApiClient
 
 
+NO_NODE = "There is no node in the input"
 _CONNECTION_OPTIONS = (
     click.option(
         "--kubeconfig",
@@ -261,7 +262,9 @@ def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
-    """Refuse a namespace that does not exist, with the server's text."""
+    """Refuse a namespace that does not exist, with the server's text; say that there is no node."""
+    if not cluster.nodes:
+        cluster.warnings.append(f"{NO_NODE}.")
     name = options["namespace"]
     if name and all(namespace.name != name for namespace in cluster.namespaces):
         raise InputError(f'namespaces "{name}" not found', source="--namespace")

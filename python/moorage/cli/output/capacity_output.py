@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from moorage.planning.template_capacity import Capacity
@@ -12,7 +13,9 @@ from .printing import Table, ignore_broken_pipe, print_lines, write_tables, writ
 API_VERSION = "capacity.moorage.dev/v1"
 
 
-def write_capacity(form: str, found: Capacity, verbose: bool, scheduler: Scheduler) -> None:
+def write_capacity(
+    form: str, found: Capacity, verbose: bool, scheduler: Scheduler, told: Mapping[str, Any]
+) -> None:
     """Print a capacity.
 
     Parameters
@@ -24,10 +27,12 @@ def write_capacity(form: str, found: Capacity, verbose: bool, scheduler: Schedul
         Whether tables show the replicas on each node.
     scheduler : Scheduler
         Of which the capacity is.
+    told : mapping of str to object
+        Fields of JSON about the input.
     """
     with ignore_broken_pipe():
         if form in ("json", "yaml"):
-            write_value(form, _document(found))
+            write_value(form, _document(found) | dict(told))
         elif form == "html":
             from moorage.report import capacity_page, current_use
 

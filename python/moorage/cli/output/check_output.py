@@ -9,7 +9,7 @@ from moorage.cli.runs.gate import Finding, Verdict
 from moorage.cli.runs.simulation import KEPT, PLACED, Simulation
 from moorage.objects.workloads.top_controller import Workload
 
-from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value
+from .printing import Table, ignore_broken_pipe, print_lines, told, write_tables, write_value
 from .run_output import by_workload, unplaced_document
 
 API_VERSION = "check.moorage.dev/v1"
@@ -30,7 +30,7 @@ def write_verdict(form: str, simulation: Simulation, verdict: Verdict) -> None:
             failed = (finding.group.outcomes for finding in verdict.findings if finding.counts)
             print(*(f"pod/{one.pod.name}\n" for outcomes in failed for one in outcomes), sep="", end="")
         elif form in ("json", "yaml"):
-            write_value(form, _document(verdict))
+            write_value(form, _document(verdict) | told(simulation.cluster.left_out, simulation.warnings()))
         else:
             if form != "csv":
                 print_lines(_head(verdict))

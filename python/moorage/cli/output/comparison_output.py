@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from moorage.cli.runs.comparison import Alternative, differing
 
-from .printing import Table, ignore_broken_pipe, write_tables, write_value
+from .printing import Table, ignore_broken_pipe, told, write_tables, write_value
 
 API_VERSION = "compare.moorage.dev/v1"
 
 
-def write_comparison(form: str, alternatives: Sequence[Alternative]) -> None:
+def write_comparison(form: str, alternatives: Sequence[Alternative], warnings: Iterable[str]) -> None:
     """Print runs side by side.
 
     Parameters
@@ -20,12 +20,15 @@ def write_comparison(form: str, alternatives: Sequence[Alternative]) -> None:
     form : {"table", "json", "yaml", "csv", "markdown", "html"}
         A CSV file has the pods that differ.
     alternatives : sequence of Alternative
+    warnings : iterable of str
+        All that the command prints.
     """
     names, differences = [one.name for one in alternatives], differing(alternatives)
     pods = Table(("POD", *names), [(key, *places) for key, places in differences.items()])
     with ignore_broken_pipe():
         if form in ("json", "yaml"):
-            write_value(form, _document(alternatives, differences))
+            left_out = dict.fromkeys(each for one in alternatives for each in one.simulation.cluster.left_out)
+            write_value(form, _document(alternatives, differences) | told(left_out, warnings))
         elif form == "html":
             from moorage.report import comparison_page
 

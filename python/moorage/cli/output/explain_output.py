@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moorage.cli.runs.simulation import skip_reason
@@ -45,6 +45,7 @@ def write_explanations(
     limit: int | None,
     nodes: Sequence[str],
     is_list: bool,
+    told: Mapping[str, Any],
 ) -> None:
     """Print explanations.
 
@@ -59,6 +60,8 @@ def write_explanations(
         Names of nodes to show in detail.
     is_list : bool
         Whether the document is an ``ExplanationList``, and tables say which pods an explanation is of.
+    told : mapping of str to object
+        Fields of JSON about the input.
     """
     with ignore_broken_pipe():
         if form != "table":
@@ -69,7 +72,7 @@ def write_explanations(
 
                 print(explanation_page(listed["items"]).html(), end="")
             else:
-                write_value(form, listed if is_list else documents[0])
+                write_value(form, (listed if is_list else documents[0]) | dict(told))
             return
         for target, explanation in explained:
             if is_list:

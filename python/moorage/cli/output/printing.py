@@ -18,6 +18,8 @@ from moorage.objects.read.write import dump_yaml
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from moorage.objects.model.cluster import LeftOut
+
 RICH_ROWS = 1000
 """Maximum rows of a formatted table on a terminal; longer ones are plain, since rich lays out each cell."""
 NUMBER_WIDTH = 9
@@ -211,3 +213,25 @@ def ignore_broken_pipe() -> Iterator[None]:
 def discard_output() -> None:
     """Discard the buffer of stdout after a write error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def told(left_out: Iterable[LeftOut], warnings: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of a document about what was left out of the input.
+
+    Parameters
+    ----------
+    left_out : iterable of LeftOut
+    warnings : iterable of str
+        All that the command prints.
+
+    Returns
+    -------
+    dict
+        ``leftOut`` has the workloads that are not simulated, ``warnings`` a sentence each.
+    """
+    documents = [
+        {"group": one.group, "kind": one.kind, "namespace": one.namespace, "name": one.name}
+        | {"replicas": one.replicas}
+        for one in left_out
+    ]
+    return {"leftOut": documents, "warnings": list(warnings)}

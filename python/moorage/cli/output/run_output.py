@@ -20,7 +20,7 @@ from moorage.scheduler.explain.shortfalls import unit
 from moorage.sim.optimistic import Optimistic
 from moorage.sim.summary import Summary, Use, by_count, zone_of
 
-from .printing import PICTURES, Table, ignore_broken_pipe, write_picture, write_tables, write_value
+from .printing import PICTURES, Table, ignore_broken_pipe, told, write_picture, write_tables, write_value
 
 API_VERSION = "simulate.moorage.dev/v1"
 NODES = 3
@@ -214,7 +214,8 @@ def _document(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> dic
     if outcomes is not None:
         out["workloads"] = [_workload_document(simulation, *item) for item in by_workload(outcomes).items()]
         out["pods"] = [_pod_row(one) for one in outcomes]
-    return out | {"summary": shown} | _multi_document(simulation.several)
+    out |= {"summary": shown} | told(simulation.cluster.left_out, simulation.warnings())
+    return out | _multi_document(simulation.several)
 
 
 def _use(use: Use) -> dict[str, Any]:

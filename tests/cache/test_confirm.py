@@ -13,9 +13,8 @@ from tests.core.make import node, pod, port
 
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
-from moorage.objects import Cluster
-from moorage.objects.model.meta import OwnerReference
-from moorage.objects.model.pod import Pod, PodStatus
+from moorage.objects import Cluster, OwnerReference, Pod
+from moorage.objects.model.pod import PodStatus
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 

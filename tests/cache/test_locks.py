@@ -25,7 +25,7 @@ from moorage.cache import (
     SchedulingStatus,
     Snapshot,
 )
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.objects.model.reservation import MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX
 
 WANTS = {RESERVATION: "true", RESERVATION_INDEX: "i"}

@@ -26,8 +26,7 @@ from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot, Transaction
 from moorage.errors import CacheError
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 from moorage.plugins.registry import default_profile
 
 

@@ -10,7 +10,8 @@ from tests.core.make import container, node, pod, port
 
 from moorage.cache import BinderCache, CacheHandler, NodeInfo, Resource, SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
+from moorage.objects import Pod
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
 
 GPU = "example.com/gpu"
 TERM = PodAffinityTerm(topology_key="zone")

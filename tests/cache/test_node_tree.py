@@ -14,7 +14,7 @@ from tests.core.make import ZONE, node
 
 from moorage.cache import NodeTree, SchedulerCache
 from moorage.errors import CacheError
-from moorage.objects.model.node import Node
+from moorage.objects import Node
 
 OLD, NEW = "failure-domain.beta.kubernetes.io/", "topology.kubernetes.io/"
 

@@ -6,7 +6,7 @@ import pytest
 from tests.core.make import node, pod, port
 
 from moorage.cache import NodeInfo, Resource, SchedulerCache, Snapshot
-from moorage.objects.model.node import Taint
+from moorage.objects import Taint
 
 
 def info(one: SchedulerCache, name: str) -> NodeInfo:

@@ -24,7 +24,7 @@ from tests.core.refusals import (
 from moorage._core.base.selectors import parse_selector
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheCorruptedError, CacheError
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 
 def cache() -> SchedulerCache:

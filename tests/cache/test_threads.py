@@ -26,7 +26,7 @@ from moorage.cache import (
     SchedulerCache,
     Snapshot,
 )
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 Operation = Callable[[Pod], object]
 

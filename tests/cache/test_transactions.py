@@ -13,8 +13,7 @@ from tests.cache.world import cache, disturb, said
 from tests.core.inside import dump
 from tests.core.make import node, pod
 
-from moorage.cache import NodeInfoClone, SchedulerCache, Snapshot
-from moorage.cache.cluster_cache import ClusterCache, Transaction
+from moorage.cache import ClusterCache, NodeInfoClone, SchedulerCache, Snapshot, Transaction
 
 
 def cpu(one: SchedulerCache) -> dict[str, int]:

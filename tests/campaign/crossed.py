@@ -21,8 +21,7 @@ from msgspec.structs import replace
 
 from moorage._core.decide.pod_batch import Route, Routes
 from moorage.errors import MoorageError
-from moorage.objects import decode_object
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod, decode_object
 from moorage.scheduler import Scheduler
 from tests.conformance.extenders import URL, served
 from tests.conformance.upstream.crossing import DRA, FULL, GANG, SAMPLED, crossed, scenarios

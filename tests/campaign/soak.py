@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
 from moorage.cache import BinderCache, CacheHandler, CachePodInfo, SchedulerCache, Snapshot
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.store import ObjectStore
 from tests.conformance.modes import Mode
 from tests.core.make import node, pod

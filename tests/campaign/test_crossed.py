@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.scheduler import Scheduler
 from tests.campaign import crossed
 

@@ -22,12 +22,8 @@ from moorage.compat import (
     new_fake_volume_binder,
     new_volume_binder,
 )
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.objects import Cluster
-from moorage.objects.model.meta import Object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.framework import FrameworkHandle
+from moorage.objects import Cluster, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler import Profile, Scheduler

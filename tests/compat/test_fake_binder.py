@@ -11,8 +11,7 @@ from moorage.compat import (
     new_fake_volume_binder,
     new_volume_binder,
 )
-from moorage.objects.model.node import Node
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import VolumeError
 

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 
 from moorage._core.services.claims_of_pods import FINALIZER
 from moorage.devices.claims.claims_of_cycle import DeviceCycleState
-from moorage.framework.plugin.cycle_state import CycleState, NotFoundError
-from moorage.framework.plugin.status import Status
-from moorage.framework.runtime.call import StatusError
+from moorage.framework import CycleState, NotFoundError, Status, StatusError
 from moorage.objects import decode_object
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.resource_claims import AllocatedDeviceStatus, ResourceClaim

@@ -8,11 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.framework.plugin.interface import FilterPlugin
-from moorage.objects import decode_object
+from moorage.framework import FilterPlugin
+from moorage.objects import Pod, PodGroup, decode_object
 from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
 from moorage.scheduler.groups.group_status import POD_GROUP_SCHEDULED
 from moorage.scheduler.runs import Run
 from tests.scheduler.placing.alone import place_alone

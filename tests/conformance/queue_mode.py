@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework import NominatingInfo
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.queueing import give_back

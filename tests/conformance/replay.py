@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.state.pod_spec import uses_volumes
-from moorage.framework.plugin.interface import FilterPlugin, ScorePlugin
-from moorage.objects.model.node import Node
+from moorage.framework import FilterPlugin, ScorePlugin
+from moorage.objects import Node
 from moorage.scheduler import Scheduler
 
 from .dra_mode import DRA_STEPS, DraCycle, DraWorld

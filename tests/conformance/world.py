@@ -7,12 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from moorage.framework import FilterPlugin
 from moorage.framework.configuration import dependents_off
-from moorage.framework.plugin.interface import FilterPlugin
-from moorage.objects import decode_object
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Namespace, Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Namespace, Node, ObjectMeta, Pod, decode_object
 from moorage.plugins.volume_binding import VolumeBinding, sources_of
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine

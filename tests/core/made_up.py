@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.core.twins.cycle_twin import Manifest
 
-from moorage.objects.read.decode import decode_object
+from moorage.objects import decode_object
 
 IMAGES = {"example.com/a:1": 400 * 2**20, "example.com/b:1": 90 * 2**20}
 

@@ -8,26 +8,20 @@ from typing import Any
 from msgspec.structs import force_setattr, replace
 
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.meta import ObjectMeta, OwnerReference
-from moorage.objects.model.node import (
-    ContainerImage,
-    Node,
-    NodeSpec,
-    NodeStatus,
-    Taint,
-)
-from moorage.objects.model.pod import (
-    Affinity,
+from moorage.objects import (
     Container,
-    ContainerPort,
-    NodeAffinity,
+    Node,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    ObjectMeta,
+    OwnerReference,
     Pod,
     PodSpec,
-    ResourceRequirements,
+    Taint,
 )
+from moorage.objects.model.node import ContainerImage, NodeSpec, NodeStatus
+from moorage.objects.model.pod import Affinity, ContainerPort, NodeAffinity, ResourceRequirements
 
 ZONE = "topology.kubernetes.io/zone"
 

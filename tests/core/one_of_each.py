@@ -26,14 +26,8 @@ from moorage._core.preempt.preemptor import Preemptor
 from moorage.cache import BinderCache, CacheHandler, Snapshot
 from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.framework.profiles.native_library import load_native_plugin
-from moorage.objects import Cluster, decode_object
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import (
-    NodeSelector,
-    PodAffinityTerm,
-    PodResourceClaim,
-    TopologySpreadConstraint,
-)
+from moorage.objects import Cluster, LabelSelector, NodeSelector, decode_object
+from moorage.objects.model.pod import PodAffinityTerm, PodResourceClaim, TopologySpreadConstraint
 from moorage.scheduler import Scheduler
 from moorage.scheduler.groups.group_preemption import Units
 

@@ -13,7 +13,7 @@ from moorage._core.decide.batch_rows import LedgerSink, Placements
 from moorage._core.decide.placer import Placer
 from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 Ints = npt.NDArray[np.int32]
 

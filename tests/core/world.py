@@ -14,7 +14,7 @@ from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage.cache import NodeInfo, SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 
 Step = tuple[Any, ...]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage.objects import decode_object
-from moorage.objects.model.node import Node
+from moorage.objects import Node, decode_object
 from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
 

@@ -6,13 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from moorage.cache import SchedulerCache
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import Plugin
-from moorage.framework.plugin.status import Code, Status
-from moorage.framework.profiles.profile import Profile
-from moorage.framework.runtime.runtime import Framework
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.framework import Code, Framework, FrameworkHandle, Plugin, Profile, Status
+from moorage.objects import Node, Pod
 from tests.core.make import node
 
 ERROR, UNSCHEDULABLE, UNRESOLVABLE = Code.ERROR, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE

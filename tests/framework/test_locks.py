@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.nominator import PodNominator
-from moorage.framework.plugin.waiting_pods import PodInPreBind, WaitingPod, WaitingPods
-from moorage.objects.model.pod import Pod
+from moorage.framework import NominatingInfo, PodNominator, WaitingPod
+from moorage.framework.plugin.waiting_pods import PodInPreBind, WaitingPods
+from moorage.objects import Pod
 from tests.core.make import pod
 from tests.locks import check_locked, is_held
 

@@ -17,9 +17,8 @@ import moorage as mo
 from moorage._core.state.pod_spec import bound
 from moorage.gym import SchedulingEnv, SchedulingVectorEnv, Transition
 from moorage.gym.episode import Episode
-from moorage.objects import Cluster, ObjectMeta, Pod
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, Toleration
+from moorage.objects import Cluster, LabelSelector, ObjectMeta, Pod, Toleration
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
 from moorage.objects.model.workload import Deployment, DeploymentSpec, PodTemplateSpec
 from moorage.sim.policies import policies
 from moorage.sim.policies.gpu_share import RESOURCE

@@ -9,14 +9,8 @@ from msgspec.structs import replace
 
 from moorage import Scheduler
 from moorage.cache import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import (
-    GangSchedulingPolicy,
-    PodGroup,
-    PodGroupSchedulingPolicy,
-    PodGroupSpec,
-)
+from moorage.objects import ObjectMeta, Pod, PodGroup
+from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy, PodGroupSpec
 from moorage.scheduler.groups.place_group import place_group
 from tests.cache.binder.binder_kit import (
     best_effort,

@@ -13,8 +13,16 @@ from msgspec.structs import replace
 from moorage import CycleState, FilterPlugin, NodesView, ScorePlugin
 from moorage.cache import Snapshot
 from moorage.errors import MoorageError
-from moorage.objects import LabelSelector, LabelSelectorMatcher, Quantity, decode_object, dump, parse_selector
-from moorage.objects.model.pod import Pod, PodStatus
+from moorage.objects import (
+    LabelSelector,
+    LabelSelectorMatcher,
+    Pod,
+    Quantity,
+    decode_object,
+    dump,
+    parse_selector,
+)
+from moorage.objects.model.pod import PodStatus
 from tests.core import placing
 from tests.leaks.world import node, place, plain, pod, scheduler, terms
 

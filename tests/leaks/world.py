@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moorage import Profile, Scheduler
-from moorage.framework.plugin.interface import Plugin
+from moorage.framework import Plugin
 from moorage.objects import Cluster, Node, Pod, decode_object
 from moorage.plugins.registry import default_profile
 

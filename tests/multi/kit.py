@@ -8,8 +8,7 @@ from tests.core.make import node, pod
 from tests.scheduler.make import Clock
 
 from moorage.multi import Binder, Outcome, Placement
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 from moorage.store import ObjectStore
 
 

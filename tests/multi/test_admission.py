@@ -16,16 +16,10 @@ from tests.multi.test_binder import anti_affinity
 from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.multi import Outcome, Placement
+from moorage.objects import LabelSelector, ObjectMeta, Pod, PodGroup, Taint
 from moorage.objects.model.godel import RESOURCE_TYPE
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.node import Taint
-from moorage.objects.model.pod import Pod, PodSchedulingGroup, TopologySpreadConstraint
-from moorage.objects.model.pod_group import (
-    GangSchedulingPolicy,
-    PodGroup,
-    PodGroupSchedulingPolicy,
-    PodGroupSpec,
-)
+from moorage.objects.model.pod import PodSchedulingGroup, TopologySpreadConstraint
+from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy, PodGroupSpec
 
 NODES = (
     node("a", zone="x"),

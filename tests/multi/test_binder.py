@@ -11,29 +11,13 @@ from tests.multi.kit import World, asking
 from tests.scheduler.make import profile_with
 
 from moorage.errors import CacheError
-from moorage.framework.plugin.interface import FilterPlugin, ReservePlugin, Status
-from moorage.framework.plugin.status import Code
+from moorage.framework import Code, FilterPlugin, ReservePlugin, Status
 from moorage.multi import Binder, Placement
+from moorage.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget, PodGroup
 from moorage.objects.model.godel import CNR, RESOURCE_TYPE, CNRStatus
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.pod import (
-    Affinity,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    PodSchedulingGroup,
-)
-from moorage.objects.model.pod_group import (
-    GangSchedulingPolicy,
-    PodGroup,
-    PodGroupSchedulingPolicy,
-    PodGroupSpec,
-)
-from moorage.objects.model.policy import (
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-)
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGroup
+from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy, PodGroupSpec
+from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from moorage.scheduler import Scheduler
 from moorage.store import ConflictError, ForbiddenError
 

@@ -17,8 +17,7 @@ from tests.store.informers.lossy import LossyClient
 
 from moorage.cache.binder.cache_handler import POD_ASSUMED_TTL
 from moorage.multi import Binder, Outcome, Placement
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 from moorage.scheduler import Scheduler
 from moorage.store import NotFoundError, ObjectStore
 

@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 from tests.core.make import node, pod
 
-from moorage.multi.partition import assign_owners, mark_partition, tolerate_partitions
+from moorage.multi import assign_owners
+from moorage.multi.partition import mark_partition, tolerate_partitions
 from moorage.objects import Cluster
 from moorage.scheduler import Scheduler
 

@@ -17,8 +17,7 @@ from tests.volume.make import claim, storage_class, uses
 from moorage.cli import main
 from moorage.errors import MoorageError
 from moorage.multi import RayActors, RayBinder
-from moorage.objects import Cluster
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects import Cluster, PersistentVolumeClaim
 from moorage.sim.optimistic import simulate_optimistically
 from moorage.sim.synthetic import synthetic
 

@@ -9,8 +9,7 @@ from tests.objects.make import node, pod
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod, Taint
 
 POD = pod("p", {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]})
 

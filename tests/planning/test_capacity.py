@@ -11,26 +11,29 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from moorage.errors import InputError, MoorageError
-from moorage.objects import Cluster
+from moorage.objects import (
+    Cluster,
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    StorageClass,
+    Taint,
+    Volume,
+    decode_object,
+)
 from moorage.objects.admission.admission import Admission, RefusedError
 from moorage.objects.model.admission_policies import ResourceQuota, ResourceQuotaSpec
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.node import Taint
 from moorage.objects.model.pod import (
     Affinity,
     EphemeralVolumeSource,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimTemplate,
-    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGate,
     ResourceRequirements,
     TopologySpreadConstraint,
-    Volume,
 )
-from moorage.objects.model.storage import StorageClass
-from moorage.objects.read.decode import decode_object
 from moorage.scheduler import Scheduler
 from tests.core.make import ZONE, node, pinned, pod, port
 

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 import moorage as mo
 from moorage.cli import main
-from moorage.objects.model.meta import Object, ObjectMeta, OwnerReference
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodResourceClaim
+from moorage.objects import Node, Object, ObjectMeta, OwnerReference, Pod
+from moorage.objects.model.pod import PodResourceClaim
 from moorage.objects.model.resource_claims import (
     ResourceClaim,
     ResourceClaimTemplate,

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage.errors import InputError
-from moorage.objects import Cluster, load
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodSchedulingGate
+from moorage.objects import Cluster, Node, Pod, load
+from moorage.objects.model.pod import PodSchedulingGate
 from moorage.scheduler import Scheduler
 from tests.core.make import node, pod
 

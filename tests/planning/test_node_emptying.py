@@ -11,26 +11,28 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.objects import Cluster
-from moorage.objects.model.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
-from moorage.objects.model.node import Node
+from moorage.objects import (
+    Cluster,
+    LabelSelector,
+    Node,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodDisruptionBudget,
+    Toleration,
+    Volume,
+    decode_object,
+)
+from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import (
     EphemeralVolumeSource,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimTemplate,
-    Pod,
     PodSchedulingGate,
     PodStatus,
     ResourceRequirements,
-    Toleration,
-    Volume,
 )
-from moorage.objects.model.policy import (
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-)
-from moorage.objects.read.decode import decode_object
+from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.planning.node_emptying import EmptyingPlan
 from moorage.scheduler import Scheduler

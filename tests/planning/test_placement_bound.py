@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage.errors import InputError, MoorageError
-from moorage.objects import Cluster, Pod
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.node import Node, Taint
+from moorage.objects import Cluster, LabelSelector, Node, Pod, Taint
 from moorage.objects.model.pod import (
     Affinity,
     PodAffinity,

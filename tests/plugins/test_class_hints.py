@@ -10,16 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.queue.ask import node, pod
 
-from moorage.framework.plugin.events import (
-    NODE,
-    POD,
-    ClusterEventWithHint,
-    QueueingHint,
-    index_of,
-    needed_labels,
-    of_class,
-    queue_if,
-)
+from moorage.framework import ClusterEventWithHint, QueueingHint
+from moorage.framework.plugin.events import NODE, POD, index_of, needed_labels, of_class, queue_if
 from moorage.objects import LabelSelector, LabelSelectorMatcher, Pod
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.scheduler import Scheduler

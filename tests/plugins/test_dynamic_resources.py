@@ -12,8 +12,8 @@ from tests.devices.make import DRIVER, claim, device, device_class, request, res
 import moorage as mo
 from moorage.devices.claims import claim_hints
 from moorage.devices.claims.pod_resource_claims import may_be_of
-from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import Pod, PodResourceClaim
+from moorage.objects import Object, Pod
+from moorage.objects.model.pod import PodResourceClaim
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.scheduler import Scheduler
 

@@ -8,17 +8,10 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import container, declaring, node, pod, port
 
+from moorage.framework import Code
 from moorage.framework.configuration import dependents_off
-from moorage.framework.plugin.interface import Code
-from moorage.objects import Cluster
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import (
-    ContainerPort,
-    ContainerRestartRule,
-    Pod,
-    PodSchedulingGate,
-    Toleration,
-)
+from moorage.objects import Cluster, Node, Pod, Taint, Toleration
+from moorage.objects.model.pod import ContainerPort, ContainerRestartRule, PodSchedulingGate
 from moorage.plugins.registry import default_profile
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.scheduler import Profile, Scheduler

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.queue.ask import ask, node, pod, thing
 
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 from moorage.scheduler import Scheduler
 
 ZONE = "topology.kubernetes.io/zone"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.framework.plugin.interface import (
+from moorage.framework import (
     BindPlugin,
     FilterPlugin,
     Plugin,
@@ -12,11 +12,11 @@ from moorage.framework.plugin.interface import (
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreScorePlugin,
+    Profile,
     QueueSortPlugin,
     ScorePlugin,
 )
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.framework.profiles.profile import Profile
 from moorage.plugins.registry import IN_TREE, default_profile
 from moorage.preemption.default_preemption import DefaultPreemption
 

@@ -8,10 +8,9 @@ import pytest
 from tests.queue.ask import ask, node, pod
 from tests.scheduler.groups.gang_kit import composite, gang
 
+from moorage.framework import ActionType
 from moorage.framework.plugin import events
-from moorage.framework.plugin.events import ActionType
-from moorage.objects.model.meta import ObjectMeta, OwnerReference
-from moorage.objects.model.pod import Pod
+from moorage.objects import ObjectMeta, OwnerReference, Pod
 from moorage.objects.model.resource_claims import (
     DeviceClass,
     DeviceClassSpec,

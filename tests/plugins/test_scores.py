@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from tests.core.make import container, node, pod
 
-from moorage.objects import Cluster
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Pod, ResourceRequirements, Toleration
+from moorage.objects import Cluster, Node, Pod, Taint, Toleration
+from moorage.objects.model.pod import ResourceRequirements
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Examination, Profile, Scheduler
 

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from tests.core.make import ZONE, node, pod
 
-from moorage.framework.profiles.profile import Profile
-from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from moorage.framework import Profile
+from moorage.objects import Cluster, LabelSelector, ObjectMeta, Pod
+from moorage.objects.model.meta import LabelSelectorRequirement
 from moorage.objects.model.pod import (
     Affinity,
-    Pod,
     PodAffinity,
     PodAffinityTerm,
     TopologySpreadConstraint,

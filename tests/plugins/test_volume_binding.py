@@ -23,14 +23,12 @@ from tests.plugins.volume_binding_kit import (
 from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
 
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.status import Code
-from moorage.objects.model.meta import Object, ObjectMeta, OwnerReference
+from moorage.framework import Code, CycleState
+from moorage.objects import Object, ObjectMeta, OwnerReference, PersistentVolumeClaim
 from moorage.objects.model.storage import (
     CSIDriver,
     CSIDriverSpec,
     CSIStorageCapacity,
-    PersistentVolumeClaim,
     PersistentVolumeClaimStatus,
 )
 from moorage.plugins.volume_binding import STATE

@@ -21,11 +21,9 @@ from tests.plugins.volume_binding_kit import (
 )
 from tests.volume.make import storage_class
 
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.status import Code, Status
-from moorage.objects import Cluster
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from moorage.framework import Code, CycleState, Status
+from moorage.objects import Cluster, PersistentVolume, PersistentVolumeClaim, Pod
+from moorage.objects.model.storage import ObjectReference
 from moorage.scheduler import Scheduler
 from moorage.volume.binding.volume_binder import BIND_CONFLICT
 from moorage.volume.constants import BIND_COMPLETED, SELECTED_NODE, YES

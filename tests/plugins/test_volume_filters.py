@@ -12,16 +12,11 @@ from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import FilterPlugin
-from moorage.framework.plugin.status import Code, Status
+from moorage.framework import Code, CycleState, FilterPlugin, Framework, Status
 from moorage.framework.runtime.bridge import Bridge
-from moorage.framework.runtime.runtime import Framework
-from moorage.objects import Cluster
-from moorage.objects.model.meta import Object, ObjectMeta, OwnerReference
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import DiskVolumeSource, Pod, Volume
-from moorage.objects.model.storage import CSIDriver, CSIDriverSpec, PersistentVolume
+from moorage.objects import Cluster, Node, Object, ObjectMeta, OwnerReference, PersistentVolume, Pod, Volume
+from moorage.objects.model.pod import DiskVolumeSource
+from moorage.objects.model.storage import CSIDriver, CSIDriverSpec
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_zone import BETA_TO_GA, TOPOLOGY_LABELS
 from moorage.scheduler import Profile, Scheduler

@@ -8,7 +8,7 @@ import pytest
 from tests.queue.ask import ask, node, pod, thing
 
 from moorage.framework.plugin.events import index_of
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.scheduler import Scheduler
 
 

@@ -10,25 +10,21 @@ from tests.core.make import node, pod
 from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
 
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import FilterPlugin
-from moorage.framework.plugin.status import Code, Status
+from moorage.framework import Code, CycleState, FilterPlugin, Status
 from moorage.framework.runtime.steps import take_all
-from moorage.objects.model.meta import Object, ObjectMeta, OwnerReference
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import (
+from moorage.objects import (
+    Node,
     NodeSelector,
     NodeSelectorTerm,
-    Pod,
-    ResourceRequirements,
-)
-from moorage.objects.model.storage import (
+    Object,
+    ObjectMeta,
+    OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
-    PersistentVolumeSpec,
-    PersistentVolumeStatus,
-    VolumeNodeAffinity,
+    Pod,
 )
+from moorage.objects.model.pod import ResourceRequirements
+from moorage.objects.model.storage import PersistentVolumeSpec, PersistentVolumeStatus, VolumeNodeAffinity
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler import Profile, Scheduler

@@ -11,11 +11,11 @@ from tests.preemption.world import full, handle, nominated, preemptor, terminati
 from tests.scheduler.make import events, scheduler_with
 
 import moorage as mo
+from moorage.framework import NominatingInfo
 from moorage.framework.plugin.extender import Victims
-from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.waiting_pods import PodInPreBind
+from moorage.objects import Pod
 from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import Pod
 from moorage.preemption.actuation import clear_nominated_node_name, evict_victims, prepare_candidate
 from moorage.preemption.pick import Candidate
 from moorage.scheduler import Scheduler

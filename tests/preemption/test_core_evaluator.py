@@ -18,11 +18,8 @@ from tests.preemption.test_eviction_units import SINGLE, group
 from tests.preemption.world import full, preemptor, victim
 from tests.scheduler.groups.gang_kit import GATES
 
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.objects import Cluster
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Namespace
-from moorage.objects.model.pod import Pod
+from moorage.framework import FrameworkHandle
+from moorage.objects import Cluster, Namespace, ObjectMeta, Pod
 from moorage.plugins.registry import default_profile
 from moorage.preemption import default_preemption, dry_run
 from moorage.preemption.evaluator import Evaluator

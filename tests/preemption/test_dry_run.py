@@ -26,16 +26,9 @@ from tests.preemption.world import (
 )
 
 import moorage as mo
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.status import Code
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import (
-    Affinity,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    TopologySpreadConstraint,
-)
+from moorage.framework import Code, NominatingInfo
+from moorage.objects import LabelSelector, Pod
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from moorage.plugins.registry import default_profile
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.scheduler import Profile

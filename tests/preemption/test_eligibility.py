@@ -6,9 +6,8 @@ import pytest
 from msgspec.structs import replace
 from tests.preemption.world import LEAVING, full, handle, nominated, preemptor, terminating, victim
 
-from moorage.framework.plugin.status import Code, Status
-from moorage.objects import Pod, PodGroup
-from moorage.objects.model.meta import ObjectMeta
+from moorage.framework import Code, Status
+from moorage.objects import ObjectMeta, Pod, PodGroup
 from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.preemption.eligibility import (
     is_leaving,

@@ -21,10 +21,9 @@ from tests.preemption.world import (
 )
 
 from moorage.errors import ExtenderError
+from moorage.framework import Code, NominatingInfo, Status
 from moorage.framework.plugin.extender import Extender, Victims
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.status import Code, Status
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.evaluator import Evaluator, call_extenders, random_offset

@@ -26,24 +26,11 @@ from tests.preemption.world import (
 )
 from tests.scheduler.groups.gang_kit import GATES, gang
 
-from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework import CycleState
 from moorage.framework.plugin.group_index import PodGroups
-from moorage.objects import group_of
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import (
-    Affinity,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    PodSchedulingGroup,
-)
-from moorage.objects.model.pod_group import (
-    V1ALPHA2,
-    AllDisruptionMode,
-    DisruptionMode,
-    PodGroup,
-    SingleDisruptionMode,
-)
+from moorage.objects import LabelSelector, Pod, PodGroup, group_of
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGroup
+from moorage.objects.model.pod_group import V1ALPHA2, AllDisruptionMode, DisruptionMode, SingleDisruptionMode
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.preemption.eviction_units import Unit, Units, units_by_importance, violations
 from moorage.preemption.pick import pick_one_node

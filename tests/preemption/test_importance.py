@@ -8,8 +8,8 @@ from tests.preemption.world import budget, victim
 
 from moorage._core.preempt.importance import start_time
 from moorage.errors import InputError
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
-from moorage.objects.model.pod import Pod
+from moorage.objects import LabelSelector, Pod
+from moorage.objects.model.meta import LabelSelectorRequirement
 from moorage.objects.model.policy import PodDisruptionBudgetSpec
 from moorage.preemption.eviction_units import Unit, by_importance, violations
 

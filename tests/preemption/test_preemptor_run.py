@@ -20,9 +20,9 @@ from tests.sim.perf.make import BIG, POD, churn, nodes, placements, pods, run_of
 from moorage._core.services.in_flight import InFlight
 from moorage.framework import QueueingHint
 from moorage.framework.plugin.events import of_class
-from moorage.objects import Cluster, Object
-from moorage.objects.model.meta import Condition, LabelSelector
-from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from moorage.objects import Cluster, LabelSelector, Object, Pod
+from moorage.objects.model.meta import Condition
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.queue import Place, QueuedPodInfo
 from moorage.queue.places import Places, Strategy

@@ -13,12 +13,9 @@ from tests.scheduler.make import scheduler_with
 
 import moorage as mo
 from moorage.errors import MoorageError
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.status import Code, Status
+from moorage.framework import Code, CycleState, FrameworkHandle, Status
 from moorage.framework.runtime.preempt_handle import NodeScore, PluginToStatus, PreemptHandle
-from moorage.objects.model.node import Taint
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod, Taint
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 

@@ -16,13 +16,11 @@ from tests.preemption.twin import Twin
 from tests.preemption.world import budget, full, handle, nominated, preemptor, victim
 
 import moorage as mo
-from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework import Code, CycleState, NominatingInfo, Status
 from moorage.framework.plugin.extender import Victims
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.status import Code, Status
 from moorage.framework.runtime import preempt_handle as built
 from moorage.framework.runtime.preempt_handle import PreemptHandle
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 from moorage.preemption.eviction_units import Unit, violations
 from moorage.preemption.pick import Candidate, pick_one_node

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from tests.core.make import ZONE
 
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects import Node, Pod, PodDisruptionBudget
 
 
 def cpu(one: Pod) -> int:

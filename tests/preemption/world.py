@@ -7,18 +7,12 @@ from typing import Any
 from msgspec.structs import replace
 from tests.core.make import node, pod
 
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.status import Status
+from moorage.framework import CycleState, FrameworkHandle, Status
 from moorage.framework.runtime.preempt_handle import PreemptHandle
-from moorage.objects import Cluster
-from moorage.objects.model.meta import Condition, LabelSelector, ObjectMeta
-from moorage.objects.model.pod import Pod, PodStatus
-from moorage.objects.model.policy import (
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-)
+from moorage.objects import Cluster, LabelSelector, ObjectMeta, Pod, PodDisruptionBudget
+from moorage.objects.model.meta import Condition
+from moorage.objects.model.pod import PodStatus
+from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from moorage.preemption.evaluator import Evaluator, FoundCandidates
 from moorage.scheduler import Scheduler
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from moorage.framework import ActionType, ClusterEvent, QueueingHint
 from moorage.framework.plugin.events import (
     ASSIGNED_POD,
     NODE,
     UNSCHEDULABLE_POD,
-    ActionType,
-    ClusterEvent,
-    QueueingHint,
     node_update_events,
     pod_update_events,
 )
-from moorage.objects import decode_object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod, decode_object
 from moorage.scheduler import Scheduler
 
 Manifest = dict[str, Any]

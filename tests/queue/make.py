@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from moorage.framework.plugin.events import ClusterEventWithHint, QueueingHint
-from moorage.framework.plugin.interface import (
+from moorage.framework import (
+    ClusterEventWithHint,
+    Code,
     EnqueueExtensions,
     FilterPlugin,
     Plugin,
     PreEnqueuePlugin,
+    QueueingHint,
+    Status,
 )
-from moorage.framework.plugin.status import Code, Status
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from tests.core.make import pod

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moorage.framework.plugin.events import NODE, NODE_ADD, POD, ActionType, on
+from moorage.framework import ActionType
+from moorage.framework.plugin.events import NODE, NODE_ADD, POD, on
 from moorage.objects import Node, Pod
 from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.queue import QueuedPodInfo, SchedulingQueue

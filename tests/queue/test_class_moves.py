@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from moorage._core.services import unschedulable_pods
+from moorage.framework import ActionType, EnqueueExtensions, FilterPlugin, Plugin, QueueingHint
 from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     POD,
-    ActionType,
-    QueueingHint,
     index_of,
     indexed,
     of_class,
@@ -19,8 +18,7 @@ from moorage.framework.plugin.events import (
     pod_labels,
     queue_if,
 )
-from moorage.framework.plugin.interface import EnqueueExtensions, FilterPlugin, Plugin
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.queue import SchedulingQueue
 from tests.core.make import pod
 from tests.queue.make import fail, make_queue, places, queued

@@ -7,16 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moorage.framework.plugin.events import (
-    ASSIGNED_POD,
-    ASSIGNED_POD_DELETE,
-    NODE,
-    NODE_ADD,
-    ActionType,
-    QueueingHint,
-    of_class,
-    on,
-)
+from moorage.framework import ActionType, QueueingHint
+from moorage.framework.plugin.events import ASSIGNED_POD, ASSIGNED_POD_DELETE, NODE, NODE_ADD, of_class, on
 from moorage.objects import Pod
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.queue.hold import Preemptor

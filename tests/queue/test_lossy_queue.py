@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 from msgspec.structs import replace
 
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import Rejectors

@@ -11,20 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 from moorage._core.services import unschedulable_pods
-from moorage.framework.plugin.events import (
-    ASSIGNED_POD_ADD,
-    NODE,
-    NODE_ADD,
-    NODE_DELETE,
-    POD,
-    ActionType,
-    ClusterEvent,
-    QueueingHint,
-    on,
-    queue_if,
-)
-from moorage.objects.model.pod import Pod, PodSchedulingGate, PodSchedulingGroup
-from moorage.objects.model.pod_group import GROUP_ANNOTATION, group_of
+from moorage.framework import ActionType, ClusterEvent, QueueingHint
+from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE, NODE_ADD, NODE_DELETE, POD, on, queue_if
+from moorage.objects import Pod, group_of
+from moorage.objects.model.pod import PodSchedulingGate, PodSchedulingGroup
+from moorage.objects.model.pod_group import GROUP_ANNOTATION
 from moorage.plugins.scheduling_gates import SchedulingGates
 from tests.core.make import node, pod
 from tests.queue.make import Clock, make_queue, rejecting

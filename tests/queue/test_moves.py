@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage.errors import MoorageError
+from moorage.framework import ActionType, NominatingInfo, PodNominator, QueueingHint, Status
 from moorage.framework.plugin.events import (
     ASSIGNED_POD,
     ASSIGNED_POD_ADD,
@@ -17,14 +18,10 @@ from moorage.framework.plugin.events import (
     NODE_ADD,
     NODE_DELETE,
     POD,
-    ActionType,
-    QueueingHint,
     on,
 )
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.nominator import PodNominator
-from moorage.framework.plugin.status import Status
-from moorage.objects.model.pod import Pod, PodSchedulingGate
+from moorage.objects import Pod
+from moorage.objects.model.pod import PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import Place, QueuedPodInfo
 from moorage.store.watch import with_version

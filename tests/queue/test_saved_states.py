@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from moorage.framework.plugin.events import NODE_ADD, ClusterEventWithHint
+from moorage.framework import ClusterEventWithHint
+from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from tests.core.make import node, pod

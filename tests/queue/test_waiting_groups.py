@@ -6,20 +6,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from moorage.framework import ActionType, ClusterEvent, QueueSortPlugin
 from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     POD,
     POD_GROUP,
     UNSCHEDULABLE_POD_ADD,
-    ActionType,
-    ClusterEvent,
     on,
     queue_if,
 )
-from moorage.framework.plugin.interface import QueueSortPlugin
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.pod import Pod, PodSchedulingGroup
-from moorage.objects.model.pod_group import GROUP_ANNOTATION, PodGroup, group_of
+from moorage.objects import ObjectMeta, Pod, PodGroup, group_of
+from moorage.objects.model.pod import PodSchedulingGroup
+from moorage.objects.model.pod_group import GROUP_ANNOTATION
 from tests.core.make import pod
 from tests.framework.make import make
 from tests.queue.make import Clock, fail, gating, make_queue, names, places, queued, reject

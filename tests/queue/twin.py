@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from moorage.framework import ClusterEvent
 from moorage.framework.plugin.events import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
@@ -15,11 +16,9 @@ from moorage.framework.plugin.events import (
     UNSCHEDULABLE_POD_ADD,
     UNSCHEDULABLE_POD_UPDATE,
     UNSCHEDULABLE_TIMEOUT,
-    ClusterEvent,
     pod_update_events,
 )
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import group_of
+from moorage.objects import Pod, group_of
 from moorage.queue import SchedulingQueue
 from tests.queue.make import names
 

@@ -10,8 +10,7 @@ import pytest
 
 from moorage.cli import main
 from moorage.errors import MoorageError
-from moorage.report import sweep_figure
-from moorage.report.figures import picture
+from moorage.report import picture, sweep_figure
 from tests.house.source import ROOT
 
 from .pages import COMMANDS

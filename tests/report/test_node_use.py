@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import moorage as mo
+from moorage.report import current_use
 from moorage.report import node_use as module
-from moorage.report.node_use import NodeUse, current_use, group_grid, heat_map, history_use, node_grid
+from moorage.report.node_use import NodeUse, group_grid, heat_map, history_use, node_grid
 from moorage.report.page import Bar
 from tests.house.source import ROOT
 

@@ -6,10 +6,8 @@ from typing import Any
 
 from tests.core.make import node
 
-from moorage.framework.plugin.interface import Plugin
-from moorage.objects import Cluster
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.framework import Plugin
+from moorage.objects import Cluster, Node, Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 

@@ -7,7 +7,7 @@ from typing import Any
 from tests.core.make import pod
 
 import moorage as mo
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.scheduler import Scheduler
 
 KEY = "default/p"

@@ -13,8 +13,7 @@ from tests.core.make import node, pod
 
 import moorage
 from moorage.controllers.workloads import disruption_controller
-from moorage.objects import Cluster, LabelSelector, PodDisruptionBudget
-from moorage.objects.model.meta import ObjectMeta
+from moorage.objects import Cluster, LabelSelector, ObjectMeta, PodDisruptionBudget
 from moorage.objects.model.pod import PodSchedulingGate
 from moorage.objects.model.policy import PodDisruptionBudgetSpec
 from moorage.scheduler import Scheduler

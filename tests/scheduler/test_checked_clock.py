@@ -13,7 +13,7 @@ from tests.scheduler.transactions.interrupts import check_settled, check_usage
 
 import moorage as mo
 from moorage.errors import ClockError
-from moorage.framework.plugin.status import Code, Status
+from moorage.framework import Code, Status
 from moorage.scheduler import Scheduler
 from moorage.scheduler.checked_clock import MOST
 

@@ -12,9 +12,8 @@ from tests.core.make import node, pod
 import moorage as mo
 from moorage.framework.configuration import ConfigurationError
 from moorage.framework.profiles.profile import PREPARED
-from moorage.objects import Cluster
-from moorage.objects.model.node import Taint
-from moorage.objects.model.pod import Pod, ResourceRequirements, Toleration
+from moorage.objects import Cluster, Pod, Taint, Toleration
+from moorage.objects.model.pod import ResourceRequirements
 from moorage.plugins.registry import read_configuration
 from moorage.scheduler import Scheduler
 

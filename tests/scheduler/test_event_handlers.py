@@ -13,11 +13,10 @@ from tests.queue.make import Clock
 
 from moorage._core.base.watch_events import Notice
 from moorage.errors import InputError
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.objects import Cluster, Namespace
-from moorage.objects.model.meta import Condition, LabelSelector, ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSchedulingGate
+from moorage.framework import NominatingInfo
+from moorage.objects import Cluster, LabelSelector, Namespace, Node, ObjectMeta, Pod
+from moorage.objects.model.meta import Condition
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGate
 from moorage.queue import SchedulingQueue
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import Rejectors

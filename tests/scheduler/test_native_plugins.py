@@ -21,9 +21,10 @@ from tests.house.source import ROOT
 from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
-from moorage.framework.plugin.interface import Plugin
+from moorage.framework import Plugin
 from moorage.framework.profiles.native_library import load_native_plugin
-from moorage.objects.model.pod import Pod, PodStatus
+from moorage.objects import Pod
+from moorage.objects.model.pod import PodStatus
 from moorage.scheduler import Scheduler
 
 GPU = "example.com/gpu"

@@ -14,9 +14,8 @@ from tests.scheduler.make import scheduler_with
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.framework.plugin.events import ActionType, ClusterEvent, ClusterEventWithHint
-from moorage.framework.plugin.interface import Plugin
-from moorage.objects.model.pod import Pod
+from moorage.framework import ActionType, ClusterEvent, ClusterEventWithHint, Plugin
+from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 
 ERROR = ValueError("no such shelf")

@@ -12,9 +12,9 @@ from tests.framework.make import make, status
 from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
-from moorage.framework.plugin.interface import NominatingInfo, PreFilterResult, Status
-from moorage.framework.plugin.status import Code
-from moorage.objects.model.pod import Pod, PodSchedulingGate, PodStatus
+from moorage.framework import Code, NominatingInfo, PreFilterResult, Status
+from moorage.objects import Pod
+from moorage.objects.model.pod import PodSchedulingGate, PodStatus
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 

@@ -11,24 +11,25 @@ from tests.core.make import node, pinned, pod, port
 from tests.scheduler.make import searched
 
 from moorage.errors import InputError
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import PreFilterPlugin
-from moorage.framework.plugin.nodes_view import NodesView
-from moorage.framework.profiles.profile import Profile
-from moorage.objects import Cluster, build_cluster
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node
+from moorage.framework import CycleState, NodesView, PreFilterPlugin, Profile
+from moorage.objects import (
+    Cluster,
+    Node,
+    ObjectMeta,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    Volume,
+    build_cluster,
+)
 from moorage.objects.model.pod import (
     Affinity,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource,
-    Pod,
     PodAffinity,
     PodSchedulingGate,
     PodStatus,
-    Volume,
 )
-from moorage.objects.model.storage import PersistentVolumeClaim, StorageClass
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 

@@ -13,18 +13,10 @@ from tests.framework.make import make
 from tests.scheduler.make import Clock, scheduler_with
 
 import moorage as mo
-from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.pod import (
-    Affinity,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    PodSchedulingGate,
-)
+from moorage.objects import Cluster, LabelSelector, ObjectMeta, Pod
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGate
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Scheduler, runs
-from moorage.scheduler.cycle.results import Failure, ScheduleResult
+from moorage.scheduler import Failure, Scheduler, ScheduleResult, runs
 from moorage.scheduler.placing.placed_pods import PlacedPods
 from moorage.store.pod_binding import Binding
 

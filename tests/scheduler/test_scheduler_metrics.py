@@ -13,8 +13,8 @@ from moorage.framework import Code, FilterPlugin, PermitPlugin, PostBindPlugin, 
 from moorage.framework.runtime.observer import SAMPLED
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.pod import PodSchedulingGate
-from moorage.scheduler import Scheduler, scheduler_metrics
-from moorage.scheduler.scheduler_metrics import SchedulerMetrics, exponential_buckets
+from moorage.scheduler import Scheduler, SchedulerMetrics, scheduler_metrics
+from moorage.scheduler.scheduler_metrics import exponential_buckets
 
 PROFILE = "default-scheduler"
 BUCKETS = {

@@ -14,9 +14,7 @@ from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.core.twins.state_check import requests
 
-from moorage.objects import Cluster
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Cluster, Node, Pod
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 

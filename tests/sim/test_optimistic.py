@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector
+from moorage.objects import Cluster, LabelSelector, PersistentVolumeClaim
 from moorage.objects.model.pod import TopologySpreadConstraint
-from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.scheduler import Scheduler
 from moorage.sim.optimistic import Optimistic, simulate_optimistically
 from moorage.sim.synthetic import synthetic

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from moorage.objects import Cluster
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node, NodeStatus
-from moorage.objects.model.pod import Container, Pod, PodSpec, ResourceRequirements
+from moorage.objects import Cluster, Container, Node, ObjectMeta, Pod, PodSpec
+from moorage.objects.model.node import NodeStatus
+from moorage.objects.model.pod import ResourceRequirements
 from moorage.scheduler import Scheduler
 from moorage.sim.summary import NO_ZONE, Summary, Use, Zone, summarize
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.objects.model.meta import Object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Object, Pod
 from moorage.store import ObjectStore, ResourceExpiredError
 
 KINDS: tuple[type[Object], ...] = (Pod, Node)

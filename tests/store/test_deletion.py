@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from tests.store.informers.handlers import Recorder
 from tests.store.test_store import pod, refused
 
-from moorage.objects.model.meta import Condition, ObjectMeta, with_condition
-from moorage.objects.model.pod import Pod
+from moorage.objects import ObjectMeta, Pod
+from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.model.workload import ReplicaSet
 from moorage.store import (
     AlreadyExistsError,

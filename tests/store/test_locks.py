@@ -6,10 +6,9 @@ from tests.core.make import pod
 from tests.locks import check_locked, guard
 from tests.store.informers.handlers import Recorder
 
+from moorage.objects import Pod
 from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import Pod
-from moorage.store import DeletedFinalStateUnknown, Informer, ObjectStore, WatchEvent
-from moorage.store.informers.indexer import Indexer
+from moorage.store import DeletedFinalStateUnknown, Indexer, Informer, ObjectStore, WatchEvent
 from moorage.store.tables import FIRST_VERSION
 
 

@@ -12,9 +12,7 @@ from msgspec.structs import replace
 from tests.store.informers.handlers import Replica
 from tests.store.observe import KINDS, observe
 
-from moorage.objects.model.meta import Object, ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Object, ObjectMeta, Pod
 from moorage.store import (
     AlreadyExistsError,
     ConflictError,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tests.store.test_store import pod, refused
 
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, ObjectMeta, Pod
 from moorage.store import AlreadyExistsError, ObjectStore
 
 

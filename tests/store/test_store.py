@@ -9,16 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import parse_selector
-from moorage.objects.model.meta import Condition, Object, ObjectMeta
-from moorage.objects.model.node import Node, NodeSpec, NodeStatus
-from moorage.objects.model.pod import (
-    Container,
-    Pod,
-    PodSchedulingGate,
-    PodSpec,
-    PodStatus,
-    ResourceRequirements,
-)
+from moorage.objects import Container, Node, Object, ObjectMeta, Pod, PodSpec
+from moorage.objects.model.meta import Condition
+from moorage.objects.model.node import NodeSpec, NodeStatus
+from moorage.objects.model.pod import PodSchedulingGate, PodStatus, ResourceRequirements
 from moorage.objects.model.workload import Job, PriorityClass, ReplicaSet
 from moorage.store import (
     AlreadyExistsError,

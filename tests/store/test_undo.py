@@ -7,9 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.store.observe import observe
 
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, ObjectMeta, Pod
 from moorage.store import ObjectStore, ResourceExpiredError
 
 

@@ -10,8 +10,7 @@ import nanoarrow
 import pytest
 
 import moorage as mo
-from moorage.objects import Cluster, Pod, decode_object
-from moorage.objects.model.pod import Toleration
+from moorage.objects import Cluster, Pod, Toleration, decode_object
 from moorage.scheduler import Scheduler
 from moorage.tables import Tabular
 from tests.core.make import node, pod

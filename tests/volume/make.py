@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.objects.model.meta import ObjectMeta, OwnerReference
+from moorage.objects import (
+    CSINode,
+    ObjectMeta,
+    OwnerReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    Volume,
+)
 from moorage.objects.model.pod import (
     DiskVolumeSource,
     EphemeralVolumeSource,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource,
-    Volume,
 )
 from moorage.objects.model.storage import (
-    CSINode,
     CSINodeDriver,
     CSINodeSpec,
     CSIPersistentVolumeSource,
-    PersistentVolume,
-    PersistentVolumeClaim,
     PersistentVolumeSpec,
-    StorageClass,
     VolumeAttachment,
     VolumeAttachmentSource,
     VolumeAttachmentSpec,

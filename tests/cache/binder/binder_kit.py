@@ -11,6 +11,7 @@ from tests.core.make import pod as make_pod
 
 from moorage.cache import BinderCache, CacheHandler, CachePodInfo, QosNodeInfo
 from moorage.errors import MoorageError
+from moorage.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget, PodGroup
 from moorage.objects.model.godel import (
     BEST_EFFORT,
     CNR,
@@ -24,10 +25,8 @@ from moorage.objects.model.godel import (
     ReservationStatus,
     ReservationTemplate,
 )
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import GROUP_ANNOTATION, PodGroup, PodGroupStatus
-from moorage.objects.model.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
+from moorage.objects.model.pod_group import GROUP_ANNOTATION, PodGroupStatus
+from moorage.objects.model.policy import PodDisruptionBudgetSpec
 from moorage.objects.model.reservation import PLACEHOLDER_UID, RESERVATION_INDEX, placeholder_of
 
 REQUESTS = {"cpu": "100m", "memory": 500}

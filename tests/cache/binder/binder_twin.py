@@ -6,9 +6,8 @@ import copy
 from dataclasses import dataclass, field
 
 from moorage._core.base.quantity import parse_milli, parse_value
+from moorage.objects import Node, Pod
 from moorage.objects.model.godel import ledger_of, node_name_of, unit_key
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
 
 
 class RefusedError(Exception):

@@ -28,8 +28,8 @@ from moorage.cache.binder.cache_handler import (
     RESERVATION_TTL,
 )
 from moorage.errors import CacheCorruptedError
+from moorage.objects import Pod
 from moorage.objects.model.godel import ASSUMED_NODE, NOMINATED_NODE, Movement, node_name_of
-from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import GROUP_ANNOTATION
 
 NO_UID = "cannot get cache key for pod with empty UID"

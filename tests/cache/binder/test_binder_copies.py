@@ -9,10 +9,8 @@ from tests.cache.binder.binder_kit import GANG, Kit, best_effort, group, member,
 from tests.core.make import node
 
 from moorage.cache import BinderCache, CachePodInfo, SchedulingStatus, Snapshot, UnitStatus
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.store import ObjectStore
-from moorage.store.informers.informer import Informer
+from moorage.objects import Node, Pod
+from moorage.store import Informer, ObjectStore
 
 
 @pytest.fixture

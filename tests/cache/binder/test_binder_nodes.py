@@ -11,9 +11,8 @@ from tests.core.make import container, node
 
 from moorage.cache import Resource
 from moorage.errors import InputError, MoorageError
+from moorage.objects import Node, Pod
 from moorage.objects.model.godel import IGNORE_PODS_LIMIT, QOS_LEVEL, RESOURCE_TYPE, SCHEDULER_NAME, ledger_of
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
 
 MIB = 1 << 20
 

@@ -17,8 +17,8 @@ from tests.core.make import node
 
 from moorage.cache import BinderCache, CachePodInfo, Resource, Transaction
 from moorage.errors import MoorageError
+from moorage.objects import Pod
 from moorage.objects.model.godel import ASSUMED_NODE, BEST_EFFORT, RESOURCE_TYPE
-from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import GROUP_ANNOTATION
 
 NAMES = ("n1", "n2", "n3")

@@ -13,7 +13,7 @@ from tests.cache.binder.binder_kit import Kit, pod, reservation
 from tests.core.make import node
 
 from moorage.errors import MoorageError
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.objects.model.reservation import (
     MATCHED_PLACEHOLDER,
     RESERVATION,

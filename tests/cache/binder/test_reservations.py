@@ -7,8 +7,7 @@ from msgspec.structs import replace
 from tests.cache.binder.binder_kit import Kit, pod, refused, reservation
 from tests.core.make import node
 
-from moorage.objects.model.meta import ObjectMeta, OwnerReference
-from moorage.objects.model.pod import Pod
+from moorage.objects import ObjectMeta, OwnerReference, Pod
 from moorage.objects.model.reservation import (
     MATCHED_PLACEHOLDER,
     RESERVATION,

@@ -23,13 +23,10 @@ from moorage.devices.cel.selector import SelectorError, compile_selector, device
 from moorage.errors import ExtenderError, InputError, MoorageError
 from moorage.framework.configuration.durations import parse_duration
 from moorage.framework.configuration.load_configuration import load_configuration
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod, decode_object, dump, load
 from moorage.objects.model.resource_slices import Device
 from moorage.objects.read.block_yaml import read_block_style
-from moorage.objects.read.decode import decode, decode_object
-from moorage.objects.read.load import load
-from moorage.objects.read.write import dump
+from moorage.objects.read.decode import decode
 from moorage.objects.read.yaml_reader import MAX_DEPTH, _documents, _RefusedError, read_yaml, resolve_plain
 from moorage.plugins.registry import IN_TREE
 from moorage.scheduler.extenders import extender_wire
@@ -39,9 +36,9 @@ from moorage.sim.perf.scheduler_perf_file import read_workloads
 from moorage.sim.sweep.sweep_file import read_sweep
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.time_spans import parse_duration as parse_time_span
+from moorage.store import ApiError
 from moorage.store.api import wire_format
 from moorage.store.api.server_errors import error_of, status_of
-from moorage.store.errors import ApiError
 from moorage.store.field_selectors import predicate
 from moorage.store.patches.patch import apply_patch
 from tests.campaign.fuzz.scripted_plugin import native_plugin

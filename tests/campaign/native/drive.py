@@ -21,11 +21,9 @@ from msgspec.structs import replace
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.node import Node, Taint
+from moorage.objects import LabelSelector, Node, Pod, Taint
 from moorage.objects.model.pod import (
     Affinity,
-    Pod,
     PodAffinity,
     PodAffinityTerm,
     TopologySpreadConstraint,

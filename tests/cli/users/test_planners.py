@@ -15,7 +15,7 @@ from tests.house.source import ROOT
 
 import moorage as mo
 from moorage.cli import main
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.tables import Tabular
 
 USERS = ROOT / "tests/data/users"

@@ -21,8 +21,8 @@ from moorage.compat.v1alpha1 import (
     adapt,
     adapt_factory,
 )
+from moorage.framework import CycleState as State
 from moorage.framework.plugin import interface as today
-from moorage.framework.plugin.cycle_state import CycleState as State
 
 POD = pod("p")
 POINTS = ("reserve", "unreserve", "permit", "pre_bind")

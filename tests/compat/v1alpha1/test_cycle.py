@@ -31,8 +31,7 @@ from moorage.compat.v1alpha1 import (
     adapt_factory,
 )
 from moorage.framework.plugin import interface as today
-from moorage.objects import Cluster
-from moorage.objects.model.pod import Pod
+from moorage.objects import Cluster, Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore

@@ -20,7 +20,7 @@ from moorage.compat.v1alpha1 import (
     Wait,
 )
 from moorage.compat.v1alpha1.plugin_interface import RWMutex
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 Log = list[tuple[str, ...]]
 

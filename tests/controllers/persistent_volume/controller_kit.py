@@ -20,20 +20,24 @@ from moorage.controllers.persistent_volume.operations import Work
 from moorage.controllers.persistent_volume.volume_plugins import RecycleEventRecorder, VolumeOptions
 from moorage.errors import MoorageError
 from moorage.framework.plugin.handle import EventRecorder
-from moorage.objects.model.meta import Object, ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import PersistentVolumeClaimSpec, Pod, ResourceRequirements
-from moorage.objects.model.storage import (
-    ObjectReference,
+from moorage.objects import (
+    Node,
+    Object,
+    ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+)
+from moorage.objects.model.pod import PersistentVolumeClaimSpec, ResourceRequirements
+from moorage.objects.model.storage import (
+    ObjectReference,
     PersistentVolumeClaimStatus,
     PersistentVolumeSpec,
     PersistentVolumeStatus,
-    StorageClass,
 )
 from moorage.store import InformerFactory, ObjectStore
-from moorage.volume.binding.claims import VolumeError
+from moorage.volume import VolumeError
 from moorage.volume.constants import (
     BETA_STORAGE_PROVISIONER,
     BIND_COMPLETED,

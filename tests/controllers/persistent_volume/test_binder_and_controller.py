@@ -18,9 +18,7 @@ from tests.core.make import pod as make_pod
 from tests.volume.make import uses
 
 from moorage.compat import CachingVolumeBinder, new_volume_binder
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.volume.constants import SELECTED_NODE
 
 NODE = node("n")

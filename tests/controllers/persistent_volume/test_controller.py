@@ -24,9 +24,9 @@ from tests.controllers.persistent_volume.controller_kit import (
     pvc,
 )
 
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.objects import PersistentVolume, PersistentVolumeClaim
 from moorage.store import ApiError
-from moorage.volume.binding.claims import VolumeError
+from moorage.volume import VolumeError
 from moorage.volume.binding.metrics import VOLUME_OPERATION_SECONDS
 
 LIMIT = 60.0

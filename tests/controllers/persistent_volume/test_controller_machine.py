@@ -15,7 +15,7 @@ from tests.controllers.persistent_volume.controller_kit import (
     pvc,
 )
 
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.objects import PersistentVolume, PersistentVolumeClaim
 from moorage.store import NotFoundError
 from moorage.volume.binding.claims import (
     claim_class,

@@ -17,7 +17,7 @@ from tests.controllers.persistent_volume.controller_kit import (
 )
 from tests.volume.prometheus_kit import fake_prometheus
 
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.objects import PersistentVolume, PersistentVolumeClaim
 from moorage.volume.binding.metrics import VOLUME_OPERATION_ERRORS as ERRORS
 from moorage.volume.binding.metrics import VOLUME_OPERATION_SECONDS as SECONDS
 

@@ -16,14 +16,10 @@ from moorage.controllers.persistent_volume.volume_plugins import (
     RecyclableVolumePlugin,
     VolumeOptions,
 )
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.storage import (
-    PersistentVolume,
-    TopologySelectorLabelRequirement,
-    TopologySelectorTerm,
-)
-from moorage.volume.binding.claims import VolumeError, reaches_node
+from moorage.objects import Node, ObjectMeta, PersistentVolume
+from moorage.objects.model.storage import TopologySelectorLabelRequirement, TopologySelectorTerm
+from moorage.volume import VolumeError
+from moorage.volume.binding.claims import reaches_node
 
 LIMIT = 60.0
 ZONE = "topology.kubernetes.io/zone"

@@ -23,9 +23,7 @@ from tests.controllers.persistent_volume.controller_kit import (
     pvc,
 )
 
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
 from moorage.store import ConflictError, ObjectStore
 
 WRITES = ("create", "update", "patch", "delete")

@@ -18,26 +18,22 @@ from tests.volume.make import storage_class, uses
 from moorage import Scheduler
 from moorage.controllers.persistent_volume import PersistentVolumeController
 from moorage.controllers.persistent_volume.controller import ControllerParameters, new_controller
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import (
+from moorage.objects import (
+    Node,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
-    PersistentVolumeClaimSpec,
-    Pod,
-    ResourceRequirements,
-)
-from moorage.objects.model.storage import (
+    ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
-    PersistentVolumeSpec,
-    PersistentVolumeStatus,
+    Pod,
     StorageClass,
-    VolumeNodeAffinity,
 )
+from moorage.objects.model.pod import PersistentVolumeClaimSpec, ResourceRequirements
+from moorage.objects.model.storage import PersistentVolumeSpec, PersistentVolumeStatus, VolumeNodeAffinity
 from moorage.store import InformerFactory, ObjectStore
-from moorage.volume.binding.claims import is_fully_bound, is_volume_bound_to_claim, reaches_node
+from moorage.volume import is_volume_bound_to_claim
+from moorage.volume.binding.claims import is_fully_bound, reaches_node
 
 HOSTNAME = "kubernetes.io/hostname"
 WAITS = "WaitForFirstConsumer"

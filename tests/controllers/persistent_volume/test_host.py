@@ -12,9 +12,8 @@ from tests.controllers.persistent_volume.controller_kit import PLUGIN, World
 
 from moorage.controllers.persistent_volume.controller import PersistentVolumeController
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume
-from moorage.volume.binding.claims import VolumeError
+from moorage.objects import PersistentVolume, Pod
+from moorage.volume import VolumeError
 
 
 @pytest.fixture

@@ -28,9 +28,8 @@ from tests.controllers.persistent_volume.controller_kit import (
 )
 
 from moorage.controllers.persistent_volume.volume_plugins import VolumeOptions
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.storage import CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim
+from moorage.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
+from moorage.objects.model.storage import CSIPersistentVolumeSource
 from moorage.store import AlreadyExistsError, ApiError, ObjectStore
 
 MADE = made_by()

@@ -24,15 +24,8 @@ from tests.controllers.persistent_volume.controller_kit import (
 )
 
 from moorage.controllers.persistent_volume.volume_plugins import VolumeInUseError, VolumeOptions
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.pod import (
-    PersistentVolumeClaimVolumeSource,
-    Pod,
-    PodSpec,
-    PodStatus,
-    Volume,
-)
-from moorage.objects.model.storage import PersistentVolume
+from moorage.objects import ObjectMeta, PersistentVolume, Pod, PodSpec, Volume
+from moorage.objects.model.pod import PersistentVolumeClaimVolumeSource, PodStatus
 
 
 def failing(call: Any, error: Exception | str, times: int = 1) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from tests.controllers.persistent_volume.controller_kit import (
     pvc,
 )
 
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
+from moorage.objects import LabelSelector
+from moorage.objects.model.meta import LabelSelectorRequirement
 
 LABELS = LabelSelector(match_labels={"foo": "true"})
 BAD = LabelSelector(match_expressions=(LabelSelectorRequirement(key="foo", operator="Is"),))

@@ -21,9 +21,7 @@ from tests.controllers.persistent_volume.controller_kit import (
 from tests.core.make import pod
 from tests.volume.make import uses
 
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import StorageClass
+from moorage.objects import ObjectMeta, Pod, StorageClass
 from moorage.volume.constants import BETA_DEFAULT_CLASS, BETA_STORAGE_CLASS, DEFAULT_CLASS
 
 

@@ -11,9 +11,8 @@ from moorage.controllers.resource_claims.resource_claim_controller import (
     POD_CLAIM_NAME,
     ResourceClaimController,
 )
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodResourceClaim
+from moorage.objects import Node, ObjectMeta, Pod
+from moorage.objects.model.pod import PodResourceClaim
 from moorage.objects.model.resource_claims import (
     DeviceClass,
     ResourceClaim,

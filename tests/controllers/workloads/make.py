@@ -11,9 +11,7 @@ from tests.objects.make import workload
 
 import moorage as mo
 from moorage.controllers.workloads import ClusterControllers
-from moorage.objects import Object, build_cluster, decode_object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Object, Pod, build_cluster, decode_object
 from moorage.scheduler import Scheduler
 
 

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from tests.controllers.workloads.make import machine, pods, scheduler, template
 from tests.objects.make import make, owned, pod, workload
 
-from moorage.objects import Object
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects import Object, PersistentVolumeClaim
 from moorage.scheduler import Scheduler
 
 PROTECTED = {"finalizers": ["kubernetes.io/pvc-protection"]}

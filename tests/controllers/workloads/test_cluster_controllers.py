@@ -21,11 +21,15 @@ from tests.objects.make import make, owned, pod, workload
 
 import moorage as mo
 from moorage.controllers.workloads.claim_protection import PROTECTION
-from moorage.objects import Object, build_cluster
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import PodDisruptionBudget
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects import (
+    Node,
+    Object,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    Taint,
+    build_cluster,
+)
 from moorage.objects.model.workload import (
     DaemonSet,
     Deployment,

@@ -13,9 +13,7 @@ from tests.controllers.workloads.slow_daemon_sets import SlowDaemonSets
 from tests.objects.make import workload
 
 import moorage as mo
-from moorage.objects import Object, build_cluster
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Object, Pod, build_cluster
 from moorage.objects.workloads import daemon_rollout
 from moorage.scheduler import Scheduler
 from moorage.store import NotFoundError

@@ -10,8 +10,7 @@ from tests.objects.make import make, pod, workload
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import Object, build_cluster
-from moorage.objects.model.pod import Pod
+from moorage.objects import Object, Pod, build_cluster
 from moorage.scheduler import Scheduler
 
 NODES = [machine(name) for name in "abcd"]

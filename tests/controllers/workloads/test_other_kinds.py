@@ -11,8 +11,7 @@ from tests.objects.make import make
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import Object, build_cluster, write
-from moorage.objects.model.pod import Pod
+from moorage.objects import Object, Pod, build_cluster, write
 from moorage.scheduler import Scheduler
 
 NODES = [machine(name) for name in "ab"]

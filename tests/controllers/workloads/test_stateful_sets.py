@@ -12,9 +12,7 @@ from tests.controllers.workloads.make import machine, pods, replicas, scheduler,
 from tests.objects.make import make, owned, pod
 
 import moorage as mo
-from moorage.objects import Object, build_cluster, write
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects import Object, PersistentVolumeClaim, Pod, build_cluster, write
 from moorage.objects.model.workload import ControllerRevision, StatefulSet
 from moorage.scheduler import Scheduler
 

@@ -14,7 +14,7 @@ from moorage._core.base.buffers import Buffer, Journal
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 
 

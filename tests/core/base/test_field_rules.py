@@ -6,8 +6,7 @@ import pytest
 
 from moorage._core.base.fields import FieldRules
 from moorage.errors import InputError
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.pod import Pod
+from moorage.objects import ObjectMeta, Pod
 
 NOTHING: dict[str, str] = {}
 

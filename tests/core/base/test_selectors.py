@@ -11,9 +11,8 @@ from moorage._core.base.selectors import (
     requirement_error,
     tolerates,
 )
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
-from moorage.objects.model.node import Taint
-from moorage.objects.model.pod import Toleration
+from moorage.objects import LabelSelector, Taint, Toleration
+from moorage.objects.model.meta import LabelSelectorRequirement
 
 NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 NAME_WRONG = (

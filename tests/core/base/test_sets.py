@@ -17,7 +17,7 @@ from moorage._core.base.sets import (
 from moorage._core.base.symbols import Symbols
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.node_terms import Requirement
-from moorage.objects.model.node import Taint as NodeTaint
+from moorage.objects import Taint as NodeTaint
 
 A, B = Taint("a", "", "NoSchedule"), Taint("b", "1", "NoExecute")
 

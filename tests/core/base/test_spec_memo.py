@@ -9,20 +9,23 @@ from msgspec.structs import replace
 
 from moorage._core.base.fields import SpecMemo
 from moorage.errors import InputError
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Container,
-    ImageVolumeSource,
-    PersistentVolumeClaimVolumeSource,
+    LabelSelector,
+    ObjectMeta,
     Pod,
     PodSpec,
     Toleration,
-    TopologySpreadConstraint,
     Volume,
+    build_cluster,
+    validate,
+)
+from moorage.objects.model.pod import (
+    ImageVolumeSource,
+    PersistentVolumeClaimVolumeSource,
+    TopologySpreadConstraint,
 )
 from moorage.objects.model.workload import PriorityClass
-from moorage.objects.read.cluster_builder import build_cluster
-from moorage.objects.validate.validate_object import validate
 
 SPEC = PodSpec(containers=(Container(name="c"),), volumes=(Volume(name="token-a"),), node_name="a")
 CLAIM = PersistentVolumeClaimVolumeSource(claim_name="c")

@@ -14,9 +14,9 @@ from tests.core.make import ZONE, node, pinned, pod
 
 from moorage._core.decide.decider import group_by_verdict
 from moorage._core.decide.placer import Placer
-from moorage.framework.runtime.call import StatusError
-from moorage.objects import Cluster, LabelSelector, decode_object
-from moorage.objects.model.pod import Pod, TopologySpreadConstraint
+from moorage.framework import StatusError
+from moorage.objects import Cluster, LabelSelector, Pod, decode_object
+from moorage.objects.model.pod import TopologySpreadConstraint
 from moorage.scheduler import Scheduler
 
 

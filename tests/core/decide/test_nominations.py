@@ -16,10 +16,9 @@ from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.nominator import PodNominator
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
+from moorage.framework import NominatingInfo, PodNominator
+from moorage.objects import LabelSelector, Pod
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
 from moorage.plugins.registry import default_profile
 
 NODES = "abcdef"

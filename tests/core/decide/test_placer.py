@@ -26,10 +26,8 @@ from moorage._core.decide.placer import Placer
 from moorage._core.decide.plan import Plan
 from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.state.pod_spec import bound
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.node import Taint
-from moorage.objects.model.pod import Pod, Toleration, TopologySpreadConstraint
-from moorage.objects.read.decode import decode_object
+from moorage.objects import LabelSelector, Pod, Taint, Toleration, decode_object
+from moorage.objects.model.pod import TopologySpreadConstraint
 
 
 def decoded(manifests: list[Manifest]) -> list[Any]:

@@ -17,12 +17,8 @@ from moorage._core.decide.pod_batch import AlikeRoutes, PodBatch, Route, Routes
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.errors import CacheError
-from moorage.objects.model.pod import (
-    PersistentVolumeClaimVolumeSource,
-    Pod,
-    PodStatus,
-    Volume,
-)
+from moorage.objects import Pod, Volume
+from moorage.objects.model.pod import PersistentVolumeClaimVolumeSource, PodStatus
 
 CLAIM = Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="c"))
 Piece = tuple[int, int, int]

@@ -11,8 +11,9 @@ from tests.core._kernels import ffi, lib
 from tests.core.kernel_world import World
 from tests.core.make import node, pod
 
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
-from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
+from moorage.objects import LabelSelector, Pod
+from moorage.objects.model.meta import LabelSelectorRequirement
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
 from moorage.scheduler import Scheduler
 
 

@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 from tests.core.made_up import decoded, make_node, make_pod, make_spec
 from tests.core.twins.cycle_twin import CycleTwin, Manifest, Outcome
 
-from moorage.objects.model.cluster import Cluster
-from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import Pod
-from moorage.objects.read.decode import decode_object
+from moorage.objects import Cluster, Object, Pod, decode_object
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Decision, Scheduler
 

@@ -13,14 +13,8 @@ from moorage._core.base.indexed_objects import IndexedObjects, Reader
 from moorage._core.services.claims_of_pods import AlikePods
 from moorage.devices.device_demands import AskingClaim
 from moorage.framework.profiles.in_core import VolumesOfBatch
-from moorage.objects.model.meta import OwnerReference
-from moorage.objects.model.pod import (
-    ContainerStatus,
-    Pod,
-    PodResourceClaim,
-    PodResourceClaimStatus,
-    PodStatus,
-)
+from moorage.objects import OwnerReference, Pod
+from moorage.objects.model.pod import ContainerStatus, PodResourceClaim, PodResourceClaimStatus, PodStatus
 from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim, ResourceClaimStatus
 
 SPEC = claim("x", [request()]).spec

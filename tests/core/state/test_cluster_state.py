@@ -25,7 +25,7 @@ from tests.core.refusals import (
 from moorage._core.decide import bulk_operations as batches
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheCorruptedError, CacheError
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 GPU = "example.com/gpu"
 

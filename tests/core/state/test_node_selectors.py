@@ -12,17 +12,17 @@ from moorage._core.base.selectors import (
     pod_matches_node_selector,
     tolerates,
 )
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import (
-    Affinity,
-    NodeAffinity,
+from moorage.objects import (
+    Node,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    ObjectMeta,
     PodSpec,
+    Taint,
     Toleration,
 )
+from moorage.objects.model.pod import Affinity, NodeAffinity
 
 Need = NodeSelectorRequirement
 

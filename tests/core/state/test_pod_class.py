@@ -12,21 +12,18 @@ from moorage._core.base.resources import PodGates
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import spec_key
-from moorage.objects.model.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
+from moorage.objects import Container, LabelSelector, ObjectMeta, OwnerReference, Pod, Toleration, Volume
+from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import (
     Affinity,
-    Container,
     ContainerStatus,
     ImageVolumeSource,
     PersistentVolumeClaimVolumeSource,
-    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGroup,
     PodStatus,
     ResourceRequirements,
-    Toleration,
-    Volume,
 )
 
 MI = 1 << 20

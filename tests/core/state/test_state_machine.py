@@ -18,8 +18,7 @@ from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheError
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Pod, Toleration
+from moorage.objects import Node, Pod, Taint, Toleration
 from moorage.plugins.registry import default_profile
 
 NODE_NAMES = [f"n{number}" for number in range(6)]

@@ -26,14 +26,12 @@ from tests.core.twins.topology_twin import (
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
-from moorage.objects.model.node import Node, Taint
+from moorage.objects import LabelSelector, Node, ObjectMeta, Pod, Taint, Toleration
+from moorage.objects.model.meta import LabelSelectorRequirement
 from moorage.objects.model.pod import (
     Affinity,
-    Pod,
     PodAffinity,
     PodAffinityTerm,
-    Toleration,
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )

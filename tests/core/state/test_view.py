@@ -17,8 +17,7 @@ from tests.core.twins.state_twin import StateTwin
 from moorage._core.decide.decider import TieBreak, count_verdicts
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Container
+from moorage.objects import Container, Node, Taint
 from moorage.plugins.registry import default_profile
 
 

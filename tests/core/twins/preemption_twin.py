@@ -11,9 +11,7 @@ from tests.core.twins.topology_twin import Topology, required
 
 from moorage._core.base.selectors import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
 from moorage._core.state.declared_features import required_features
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects import Node, Pod, PodDisruptionBudget, Taint
 
 Pair = tuple[str, str]
 Rejection = tuple[str, tuple[str, ...], bool]  # plugin, reasons, whether it is for good

@@ -18,24 +18,27 @@ from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.declared_features import USERS_IN_HOST_NETWORK
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
-from moorage.objects.model.node import Node, Taint
+from moorage.objects import (
+    LabelSelector,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    Taint,
+    Toleration,
+    UnitKey,
+    group_of,
+)
+from moorage.objects.model.meta import LabelSelectorRequirement
 from moorage.objects.model.pod import (
     Affinity,
-    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGroup,
     PodStatus,
-    Toleration,
     TopologySpreadConstraint,
 )
-from moorage.objects.model.pod_group import UnitKey, group_of
-from moorage.objects.model.policy import (
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-)
+from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from moorage.plugins.registry import default_profile
 
 NAMES = ("n0", "n1", "n2", "n3")

@@ -13,8 +13,7 @@ from moorage._core.decide.placer import Placer
 from moorage._core.decide.plan import UNRESOLVABLE
 from moorage._core.preempt.dry_runs import DryRuns
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects import Pod, PodDisruptionBudget
 
 Target = tuple[int, int, int]
 Placed = list[tuple[str, list[str]]]

@@ -20,8 +20,7 @@ from tests.core.inside import (
 from tests.core.twins.state_twin import NodeInfo, StateTwin
 
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 
 EXACT = 2**53
 BLOCK = 64  # positions

@@ -12,8 +12,7 @@ from itertools import count
 from typing import Any
 
 from moorage._core.state.zone_tree import zone_key
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 
 Port = tuple[str, str, int]
 

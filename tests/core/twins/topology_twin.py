@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage._core.base.selectors import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
+from moorage.objects import Node, Pod
+from moorage.objects.model.pod import PodAffinityTerm, TopologySpreadConstraint
 
 HOSTNAME = "kubernetes.io/hostname"
 SYSTEM = (

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from moorage.framework.plugin.cycle_state import NOT_FOUND, CycleState, NotFoundError
+from moorage.framework import CycleState, NotFoundError
+from moorage.framework.plugin.cycle_state import NOT_FOUND
 
 
 class Counted:

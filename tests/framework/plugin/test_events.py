@@ -8,26 +8,23 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
 
+from moorage.framework import ActionType, ClusterEvent
 from moorage.framework.plugin.events import (
     ASSIGNED_POD,
     NODE,
     POD,
     UNSCHEDULABLE_POD,
     WILDCARD,
-    ActionType,
-    ClusterEvent,
     node_update_events,
     pod_update_events,
 )
+from moorage.objects import Node, Pod, Taint, Toleration
 from moorage.objects.model.meta import Condition
-from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import (
     ContainerStatus,
-    Pod,
     PodResourceClaimStatus,
     PodSchedulingGate,
     ResourceRequirements,
-    Toleration,
 )
 
 ADD, DELETE, UPDATE, ALL = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE, ActionType.ALL

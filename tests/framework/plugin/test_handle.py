@@ -10,7 +10,8 @@ from tests.core.make import pod
 from tests.framework.make import NoClient
 
 from moorage.cache import SchedulerCache
-from moorage.framework.plugin.handle import EventRecorder, FrameworkHandle, Parallelizer
+from moorage.framework import FrameworkHandle
+from moorage.framework.plugin.handle import EventRecorder, Parallelizer
 from moorage.framework.plugin.waiting_pods import PodInPreBind
 
 

@@ -9,12 +9,8 @@ import pytest
 from tests.core.make import node, pod
 
 from moorage.cache import SchedulerCache
-from moorage.framework.plugin.nodes_view import (
-    CycleColumns,
-    InfoNodes,
-    NodesView,
-    TableNodes,
-)
+from moorage.framework import NodesView
+from moorage.framework.plugin.nodes_view import CycleColumns, InfoNodes, TableNodes
 
 GPU = "nvidia.com/gpu"
 COLUMNS = {

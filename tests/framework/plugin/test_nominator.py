@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 from tests.core.make import pod
 
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.nominator import PodNominator
-from moorage.objects.model.pod import Pod, PodStatus
+from moorage.framework import NominatingInfo, PodNominator
+from moorage.objects import Pod
+from moorage.objects.model.pod import PodStatus
 
 
 def nominated(name: str, node: str = "") -> Pod:

@@ -10,36 +10,38 @@ from tests.core.make import container, pinned, pod, port
 
 from moorage._core.base.resources import PodGates
 from moorage.cache import SchedulerCache
-from moorage.framework import FrameworkHandle
-from moorage.framework.plugin.interface import (
+from moorage.framework import (
     Code,
     FilterPlugin,
+    Framework,
+    FrameworkHandle,
     PostFilterPlugin,
     ScorePlugin,
     SignPlugin,
     Status,
 )
 from moorage.framework.plugin.signing import Signer
-from moorage.framework.runtime.runtime import Framework
-from moorage.objects.model.meta import LabelSelector
+from moorage.objects import (
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    Toleration,
+    Volume,
+)
 from moorage.objects.model.pod import (
     Affinity,
     ContainerStatus,
     DiskVolumeSource,
     NodeAffinity,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
     PersistentVolumeClaimVolumeSource,
-    Pod,
     PodAffinity,
     PodResourceClaim,
     PodStatus,
     PreferredSchedulingTerm,
     ResourceRequirements,
-    Toleration,
     TopologySpreadConstraint,
-    Volume,
 )
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.pod_topology_spread import PodTopologySpread

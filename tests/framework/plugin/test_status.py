@@ -7,13 +7,8 @@ from typing import Any
 import pytest
 
 from moorage.errors import PluginError
-from moorage.framework.plugin.status import (
-    Code,
-    Status,
-    as_status,
-    error_status,
-    message_of,
-)
+from moorage.framework import Code, Status, as_status
+from moorage.framework.plugin.status import error_status, message_of
 
 REASONS = ("one", "two")
 

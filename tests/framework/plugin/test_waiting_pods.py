@@ -9,8 +9,8 @@ import pytest
 from tests.core.make import pod
 from tests.framework.make import ERROR, UNSCHEDULABLE, said
 
-from moorage.framework.plugin.status import Code, Status
-from moorage.framework.plugin.waiting_pods import WaitingPod, WaitingPods
+from moorage.framework import Code, Status, WaitingPod
+from moorage.framework.plugin.waiting_pods import WaitingPods
 
 TIMEOUT = "rejected due to timeout after waiting {} at plugin {}"
 

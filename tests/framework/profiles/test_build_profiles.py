@@ -9,11 +9,17 @@ from tests.core.make import node, pod
 from tests.framework.make import UNSCHEDULABLE, framework, make, status
 
 from moorage.errors import InputError, MoorageError
+from moorage.framework import (
+    BindPlugin,
+    FilterPlugin,
+    Plugin,
+    Profile,
+    QueueSortPlugin,
+    Registry,
+    ScorePlugin,
+)
 from moorage.framework.configuration import ConfigurationError, KubeSchedulerConfiguration
-from moorage.framework.plugin.interface import BindPlugin, FilterPlugin, Plugin, QueueSortPlugin, ScorePlugin
 from moorage.framework.profiles.build_profiles import check_profiles, make_profiles
-from moorage.framework.profiles.plugin_registry import Registry
-from moorage.framework.profiles.profile import Profile
 from moorage.objects import Cluster
 from moorage.plugins.registry import in_tree_registry, read_configuration
 from moorage.scheduler import Scheduler

@@ -16,14 +16,13 @@ from tests.framework.runtime.compiled import compiled
 from tests.scheduler.make import scheduler_with
 
 from moorage.errors import InputError
-from moorage.framework.plugin.interface import Plugin
+from moorage.framework import Plugin, Registry
 from moorage.framework.profiles.native_library import (
     from_address,
     from_capsule,
     include_dir,
     load_native_plugin,
 )
-from moorage.framework.profiles.plugin_registry import Registry
 from moorage.scheduler import Profile
 
 GPU, FPGA = "example.com/gpu", "example.com/fpga"

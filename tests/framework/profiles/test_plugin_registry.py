@@ -7,8 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from moorage.errors import InputError
-from moorage.framework.plugin.interface import FilterPlugin, Plugin
-from moorage.framework.profiles.plugin_registry import Registry, installed_plugins
+from moorage.framework import FilterPlugin, Plugin, Registry, installed_plugins
 from moorage.plugins.registry import IN_TREE, in_tree_registry
 
 

@@ -20,17 +20,18 @@ from tests.framework.make import (
     status,
 )
 
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.handle import Parallelizer
-from moorage.framework.plugin.interface import (
+from moorage.framework import (
     BindPlugin,
+    Code,
+    CycleState,
     PermitPlugin,
     PostBindPlugin,
     PreBindPlugin,
     PreBindPreFlightResult,
     ReservePlugin,
+    Status,
 )
-from moorage.framework.plugin.status import Code, Status
+from moorage.framework.plugin.handle import Parallelizer
 from moorage.framework.runtime.binding_points import pre_bind_groups
 
 POD = pod("p", on="a")

@@ -11,16 +11,16 @@ from tests.framework.make import ERROR, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, fr
 
 from moorage._core.decide.plan import REASONS, VERDICT_SHIFT
 from moorage._core.decide.plan import UNRESOLVABLE as UNRESOLVABLE_BIT
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import (
+from moorage.framework import (
+    Answers,
+    CycleState,
     FilterPlugin,
     PreFilterPlugin,
     PreScorePlugin,
     ScorePlugin,
+    StatusError,
 )
-from moorage.framework.plugin.status import Answers
 from moorage.framework.runtime.bridge import Bridge
-from moorage.framework.runtime.call import StatusError
 
 ROWS = np.array([2, 0, 1], dtype=np.int32)
 

@@ -20,17 +20,18 @@ from tests.framework.make import (
 )
 
 from moorage.errors import PluginError
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import (
+from moorage.framework import (
+    Code,
+    CycleState,
     FilterPlugin,
     NominatingInfo,
     PostFilterPlugin,
     PreFilterPlugin,
     PreFilterResult,
+    PreFilterRun,
+    Status,
 )
-from moorage.framework.plugin.status import Code, Status
-from moorage.framework.runtime.filtering import PreFilterRun
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 
 def pre_filter(name: str, answer: Any, **more: Any) -> Any:

@@ -12,9 +12,8 @@ from tests.scheduler.make import scheduler_with
 import moorage as mo
 from moorage.cache import NodeInfo
 from moorage.errors import MoorageError
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.objects.model.node import Taint
-from moorage.objects.model.pod import Pod
+from moorage.framework import NominatingInfo
+from moorage.objects import Pod, Taint
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 

@@ -11,17 +11,20 @@ from tests.scheduler.make import profile_with
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.framework.plugin.interface import PreFilterPlugin, PreScorePlugin
+from moorage.framework import Framework, PreFilterPlugin, PreScorePlugin
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.framework.runtime.runtime import Framework
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
-from moorage.objects.model.pod import (
-    Affinity,
-    NodeAffinity,
+from moorage.objects import (
+    LabelSelector,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    ObjectMeta,
     Pod,
+)
+from moorage.objects.model.meta import LabelSelectorRequirement
+from moorage.objects.model.pod import (
+    Affinity,
+    NodeAffinity,
     PodAffinity,
     PodAffinityTerm,
     PreferredSchedulingTerm,

@@ -9,9 +9,7 @@ import pytest
 from tests.core.make import pod
 from tests.framework.make import ERROR, SKIPPED, UNSCHEDULABLE, WAIT, framework, make, said, status
 
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import PreScorePlugin, ScorePlugin
-from moorage.framework.plugin.status import Status
+from moorage.framework import CycleState, PreScorePlugin, ScorePlugin, Status
 from moorage.framework.runtime.scoring import NodePluginScores
 
 FAILED = 'running Score plugins: plugin "P" failed with: '

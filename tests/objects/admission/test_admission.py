@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler
-from moorage.objects import Cluster, Pod, load
-from moorage.objects.model.pod import Toleration
+from moorage.objects import Cluster, Pod, Toleration, load
 
 NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "64", "pods": "110"}}}
 

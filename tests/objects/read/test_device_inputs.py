@@ -11,7 +11,7 @@ import pytest
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects.model.meta import Object
+from moorage.objects import Object
 from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
 from moorage.objects.plain import plain

@@ -8,7 +8,7 @@ import pytest
 from tests.objects.make import CONTAINERS, make, node, pod, workload
 
 from moorage.errors import InputError
-from moorage.objects import Namespace, Node, Pod, Quantity, Toleration, defaults
+from moorage.objects import Namespace, Node, Pod, Quantity, Toleration, decode_object, defaults
 from moorage.objects.model.workload import (
     DaemonSet,
     Deployment,
@@ -17,7 +17,6 @@ from moorage.objects.model.workload import (
     ReplicationController,
     StatefulSet,
 )
-from moorage.objects.read.decode import decode_object
 
 
 def fill(obj: Any) -> Any:

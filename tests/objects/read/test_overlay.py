@@ -11,8 +11,7 @@ import pytest
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
-from moorage.objects import Cluster, load
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects import Cluster, PersistentVolumeClaim, load
 from moorage.objects.model.workload import Deployment
 
 

@@ -15,9 +15,7 @@ from msgspec import Raw
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
-from moorage.objects import load
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod, load
 from moorage.objects.read import load as load_module
 from moorage.objects.read import yaml_reader
 from moorage.objects.read.decode import decode_kind

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from moorage.objects import decode_object
-from moorage.objects.read.object_defaults import defaults
+from moorage.objects import decode_object, defaults
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -8,8 +8,7 @@ import pytest
 from tests.objects.make import CONTAINERS, cluster, make, node, pod
 
 from moorage import Scheduler
-from moorage.objects import Cluster, Object
-from moorage.objects.model.storage import PersistentVolumeClaim, StorageClass
+from moorage.objects import Cluster, Object, PersistentVolumeClaim, StorageClass
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 
 ASKS = {

@@ -22,12 +22,19 @@ from tests.objects.make import make, owned, pod
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import Object, build_cluster
-from moorage.objects.model.node import Namespace, Node, NodeSpec, Taint
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects import (
+    CSINode,
+    Namespace,
+    Node,
+    Object,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    Taint,
+    build_cluster,
+)
+from moorage.objects.model.node import NodeSpec
 from moorage.objects.model.resource_slices import ResourceSlice
-from moorage.objects.model.storage import CSINode, PersistentVolumeClaim
 from moorage.objects.model.workload import Deployment
 from moorage.scheduler import Scheduler
 from moorage.scheduler.changes.change import DAEMON

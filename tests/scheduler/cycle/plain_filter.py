@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from tests.core.twins.state_check import amount, requests
 
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodAffinityTerm
+from moorage.objects import Node, Pod
+from moorage.objects.model.pod import PodAffinityTerm
 
 On = Mapping[str, list[Pod]]
 """The pods on each node, by its name."""

@@ -10,18 +10,9 @@ from tests.core.make import node, pinned, pod, port
 from tests.scheduler.make import searched
 
 from moorage.errors import CacheError
-from moorage.framework.plugin.interface import Code
-from moorage.objects import Cluster
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import (
-    Affinity,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Pod,
-    PreferredSchedulingTerm,
-)
+from moorage.framework import Code
+from moorage.objects import Cluster, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint
+from moorage.objects.model.pod import Affinity, NodeAffinity, PreferredSchedulingTerm
 from moorage.scheduler import Scheduler
 
 LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"

@@ -15,18 +15,15 @@ from tests.core.make import port as host_port
 from tests.scheduler.groups.gang_kit import GATES, gang
 from tests.scheduler.make import searched
 
-from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector
+from moorage.objects import Cluster, LabelSelector, Pod, PodGroup
 from moorage.objects.model.pod import (
     Affinity,
-    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGroup,
     PodStatus,
     TopologySpreadConstraint,
 )
-from moorage.objects.model.pod_group import PodGroup
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.placing.place import Placing

@@ -14,28 +14,13 @@ from tests.core.make import node, pod, port
 from tests.scheduler.make import Clock
 
 from moorage._core.decide.pod_batch import Route
-from moorage.framework.plugin.interface import (
-    Code,
-    FilterPlugin,
-    ReservePlugin,
-    SignPlugin,
-    Status,
-)
-from moorage.framework.runtime.call import StatusError
-from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import (
-    EmptyDirVolumeSource,
-    Pod,
-    PodStatus,
-    TopologySpreadConstraint,
-    Volume,
-)
+from moorage.framework import Code, FilterPlugin, ReservePlugin, SignPlugin, Status, StatusError
+from moorage.objects import Cluster, LabelSelector, Pod, Volume
+from moorage.objects.model.pod import EmptyDirVolumeSource, PodStatus, TopologySpreadConstraint
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Decision, Profile, Scheduler, ScheduleResult
 from moorage.scheduler.cycle.opportunistic_batching import place_listed
-from moorage.scheduler.cycle.results import Decision, ScheduleResult
 from moorage.scheduler.placing.place import Placing
 
 LARGE = {"cpu": 3}  # one of them fills a node

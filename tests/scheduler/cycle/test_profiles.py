@@ -10,8 +10,8 @@ from tests.framework.make import make, status
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.framework.plugin.status import Code
-from moorage.objects.model.pod import Pod
+from moorage.framework import Code
+from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 

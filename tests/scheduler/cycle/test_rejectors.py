@@ -8,14 +8,8 @@ import pytest
 from tests.core.make import node, pinned, pod
 from tests.framework.make import PENDING, UNRESOLVABLE, UNSCHEDULABLE, make, status
 
-from moorage.framework.plugin.interface import (
-    FilterPlugin,
-    PermitPlugin,
-    PreFilterPlugin,
-    PreFilterResult,
-)
-from moorage.objects import Cluster
-from moorage.objects.model.node import Taint
+from moorage.framework import FilterPlugin, PermitPlugin, PreFilterPlugin, PreFilterResult
+from moorage.objects import Cluster, Taint
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 

@@ -9,25 +9,29 @@ from typing import Any
 from msgspec.structs import replace
 from tests.core.make import ZONE, container, node, pod, port
 
-from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import (
-    Affinity,
-    NodeAffinity,
+from moorage.objects import (
+    Cluster,
+    LabelSelector,
+    Node,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    ObjectMeta,
     Pod,
+    Taint,
+    Toleration,
+)
+from moorage.objects.model.pod import (
+    Affinity,
+    NodeAffinity,
     PodAffinity,
     PodAffinityTerm,
     ResourceRequirements,
-    Toleration,
     TopologySpreadConstraint,
 )
-from moorage.scheduler import Scheduler
+from moorage.scheduler import Change, Scheduler
 from moorage.scheduler.explain.lowering import effective
-from moorage.scheduler.explain.single_change import LABEL, NODE, Change
+from moorage.scheduler.explain.single_change import LABEL, NODE
 
 GPU = "nvidia.com/gpu"
 TAINTS = (

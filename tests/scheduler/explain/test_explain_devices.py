@@ -13,8 +13,8 @@ from tests.devices.make import DRIVER, claim, device, device_class, request, res
 from tests.devices.test_request_survey import consuming, holding
 
 import moorage as mo
-from moorage.objects.model.meta import Object, ObjectMeta
-from moorage.objects.model.pod import Pod, PodResourceClaim
+from moorage.objects import Object, ObjectMeta, Pod
+from moorage.objects.model.pod import PodResourceClaim
 from moorage.objects.model.resource_claims import (
     ResourceClaim,
     ResourceClaimTemplate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.core.make import container, node, pinned, pod
 from tests.scheduler.cycle.test_examine import named, scheduler
 
-from moorage.objects.model.node import Taint
+from moorage.objects import Taint
 from moorage.scheduler.explain.explain_document import API_VERSION, document
 
 SPOT = Taint(key="spot", value="yes", effect="NoSchedule")

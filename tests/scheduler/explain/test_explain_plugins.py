@@ -8,10 +8,8 @@ import pytest
 from tests.core.make import node, pod
 
 import moorage as mo
-from moorage.framework.plugin.status import Code, Status
-from moorage.objects import Cluster
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Pod
+from moorage.framework import Code, Status
+from moorage.objects import Cluster, Node, Pod, Taint
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 

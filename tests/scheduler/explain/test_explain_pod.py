@@ -10,21 +10,25 @@ from tests.core.make import ZONE, node, pinned, pod, port
 from tests.objects.make import make
 from tests.scheduler.cycle.test_examine import MALFORMED, named
 
-from moorage.framework.plugin.interface import Code
-from moorage.objects import Cluster, build_cluster
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import (
-    Affinity,
-    NodeAffinity,
+from moorage.framework import Code
+from moorage.objects import (
+    Cluster,
+    LabelSelector,
+    Node,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
+    Taint,
+    Toleration,
+    build_cluster,
+)
+from moorage.objects.model.pod import (
+    Affinity,
+    NodeAffinity,
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGate,
-    Toleration,
     TopologySpreadConstraint,
 )
 from moorage.scheduler import Scheduler

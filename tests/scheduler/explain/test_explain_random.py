@@ -8,11 +8,9 @@ from random import Random
 import pytest
 from tests.scheduler.explain.explain_world import World, random_pod, random_world, renamed
 
-from moorage.framework.plugin.interface import FilterPlugin, Plugin
+from moorage.framework import FilterPlugin, Plugin, Profile
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.framework.profiles.profile import Profile
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Explanation
 from moorage.scheduler.explain.changes import with_label

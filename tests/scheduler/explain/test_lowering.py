@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from tests.core.make import container, pod
 from tests.scheduler.explain.explain_world import random_pod
 
-from moorage.objects.model.pod import Container, ContainerStatus, Pod, ResourceRequirements
+from moorage.objects import Container, Pod
+from moorage.objects.model.pod import ContainerStatus, ResourceRequirements
 from moorage.scheduler.explain.lowering import Edit, drop_request, effective, lower
 
 

@@ -9,9 +9,8 @@ import pytest
 from tests.core.make import ZONE, node, pod
 
 from moorage.errors import InputError
-from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
+from moorage.objects import Cluster, LabelSelector, Pod
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
 from moorage.scheduler import Scheduler, Situation, explain_after_run, explain_alone, explain_in_turn
 from moorage.scheduler.explain.explain_document import document
 from moorage.scheduler.explain.situations import CountingRun

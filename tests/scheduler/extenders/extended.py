@@ -7,9 +7,7 @@ from typing import Any
 
 from tests.core.make import node
 
-from moorage.objects import Cluster
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Cluster, Node, Pod
 from moorage.scheduler import Decision, Scheduler
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -21,9 +21,8 @@ from tests.scheduler.make import events
 import moorage as mo
 from moorage.errors import ExtenderError
 from moorage.framework.plugin.extender import Victims
-from moorage.objects import decode_object
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Pod, PodStatus
+from moorage.objects import Node, Pod, Taint, decode_object
+from moorage.objects.model.pod import PodStatus
 from moorage.scheduler import Scheduler
 
 # ---- Filter

@@ -7,17 +7,14 @@ from typing import Any
 from msgspec.structs import replace
 from tests.core.make import pod
 
-from moorage.objects.model.meta import Object, ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodSchedulingGroup
+from moorage.objects import CompositePodGroup, Node, Object, ObjectMeta, Pod, PodGroup
+from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.objects.model.pod_group import (
     BasicSchedulingPolicy,
-    CompositePodGroup,
     CompositePodGroupSchedulingPolicy,
     CompositePodGroupSpec,
     GangGroupSchedulingPolicy,
     GangSchedulingPolicy,
-    PodGroup,
     PodGroupSchedulingConstraints,
     PodGroupSchedulingPolicy,
     PodGroupSpec,

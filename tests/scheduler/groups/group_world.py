@@ -13,17 +13,15 @@ from tests.core.make import node, pod
 from tests.core.twins.cycle_twin import Manifest
 
 from moorage import Cluster, Scheduler
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodSchedulingGroup
+from moorage.objects import Node, Pod, PodGroup, decode_object
+from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.objects.model.pod_group import (
     GangSchedulingPolicy,
-    PodGroup,
     PodGroupSchedulingConstraints,
     PodGroupSchedulingPolicy,
     PodGroupSpec,
     TopologyConstraint,
 )
-from moorage.objects.read.decode import decode_object
 from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.groups.place_group import place_group
 

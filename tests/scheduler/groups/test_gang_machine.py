@@ -15,9 +15,8 @@ from tests.scheduler.groups.gang_kit import GATES, gang, member, on_nodes, ungat
 from tests.scheduler.make import profile_with
 
 import moorage as mo
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodSchedulingGate
-from moorage.objects.model.pod_group import PodGroup, group_of
+from moorage.objects import Node, Pod, PodGroup, group_of
+from moorage.objects.model.pod import PodSchedulingGate
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore

@@ -25,9 +25,9 @@ from tests.scheduler.make import Clock, profile_with
 import moorage as mo
 from moorage.errors import InputError
 from moorage.framework import Status
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.pod import Pod, PodSchedulingGate, ResourceRequirements
-from moorage.objects.model.pod_group import GODEL, GROUP_ANNOTATION, PodGroup, PodGroupSpec
+from moorage.objects import ObjectMeta, Pod, PodGroup
+from moorage.objects.model.pod import PodSchedulingGate, ResourceRequirements
+from moorage.objects.model.pod_group import GODEL, GROUP_ANNOTATION, PodGroupSpec
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler, explain_in_turn
 from moorage.scheduler.event_handlers import PodHandler

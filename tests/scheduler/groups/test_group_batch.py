@@ -12,17 +12,8 @@ from tests.core.make import node, pod
 from tests.scheduler.groups.group_world import gang, made_up, members, over, place
 
 from moorage import Cluster, Scheduler
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import (
-    Affinity,
-    Container,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    ResourceRequirements,
-)
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Container, LabelSelector, Node, Pod, PodGroup
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, ResourceRequirements
 from moorage.scheduler.groups import group_batch
 from moorage.scheduler.groups.group_batch import GroupBatch
 

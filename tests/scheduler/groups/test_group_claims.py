@@ -12,16 +12,13 @@ from tests.scheduler.groups.gang_kit import GATES, gang, member, members, store_
 
 from moorage import Cluster
 from moorage.errors import InputError
-from moorage.objects import decode_object
-from moorage.objects.model.meta import Object, ObjectMeta, OwnerReference
-from moorage.objects.model.pod import Pod, PodResourceClaim, PodResourceClaimStatus
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Object, ObjectMeta, OwnerReference, Pod, PodGroup, decode_object, validate
+from moorage.objects.model.pod import PodResourceClaim, PodResourceClaimStatus
 from moorage.objects.model.resource_claims import (
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
-from moorage.objects.validate.validate_object import validate
 from moorage.scheduler import Scheduler
 
 ON = {**GATES, "DRAWorkloadResourceClaims": True}

@@ -19,16 +19,8 @@ from tests.scheduler.placing.alone import place_alone
 
 import moorage as mo
 from moorage import Cluster, Scheduler
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import (
-    Affinity,
-    Container,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    WeightedPodAffinityTerm,
-)
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Container, LabelSelector, Pod, PodGroup
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler.groups.group_attempt import WAITS_FOR_MEMBERS, WAITS_FOR_VICTIMS
 

@@ -16,8 +16,8 @@ from tests.scheduler.groups.test_group_batch import Groups, leftovers, place_eac
 from moorage import Cluster, Scheduler
 from moorage._core.decide.decider import most_allocated
 from moorage.framework import Placement
-from moorage.objects.model.pod import Pod
-from moorage.scheduler.cycle.results import ScheduleResult
+from moorage.objects import Pod
+from moorage.scheduler import ScheduleResult
 from moorage.scheduler.groups import placement_memory
 from moorage.scheduler.groups.group_placement import GroupPlacement
 from moorage.scheduler.groups.placement_memory import PlacementMemory

@@ -19,21 +19,13 @@ from tests.scheduler.groups.gang_kit import GATES, gang, members, nodes, on_node
 from tests.scheduler.make import profile_with
 
 import moorage as mo
-from moorage.framework.profiles.profile import Profile
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import (
-    V1ALPHA2,
-    PodGroup,
-    PodGroupSchedulingConstraints,
-    TopologyConstraint,
-    UnitKey,
-)
+from moorage.framework import Profile
+from moorage.objects import LabelSelector, Pod, PodGroup, UnitKey
+from moorage.objects.model.pod_group import V1ALPHA2, PodGroupSchedulingConstraints, TopologyConstraint
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.registry import default_profile
 from moorage.preemption.eviction_units import Unit, units_by_importance, violations
-from moorage.scheduler import Scheduler, ScheduleResult
-from moorage.scheduler.cycle.results import Eviction
+from moorage.scheduler import Eviction, Scheduler, ScheduleResult
 from moorage.scheduler.groups.place_group import place_group
 
 ON = GATES | {"WorkloadAwarePreemption": True}

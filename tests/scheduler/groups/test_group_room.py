@@ -12,7 +12,7 @@ from tests.preemption.world import budget, victim
 from tests.scheduler.groups.gang_kit import GATES, composite, gang, members, nodes, on_nodes, world
 
 from moorage._core.preempt.lower_units import LowerUnits
-from moorage.objects.model.meta import LabelSelector, Object
+from moorage.objects import LabelSelector, Object
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
 from moorage.preemption.eviction_units import Units
 from moorage.scheduler import Scheduler

@@ -14,9 +14,9 @@ from tests.core.make import node, pod
 from tests.scheduler.groups.group_world import RACK, TOPOLOGY, gang, made_up, members, place, racks
 
 from moorage import Cluster, Profile, Scheduler
-from moorage.framework.plugin.interface import Assignments, Placement, PlacementScorePlugin
+from moorage.framework import Assignments, Placement, PlacementScorePlugin
 from moorage.framework.runtime.placements import placements_to_find
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import PodGroup
 from moorage.plugins.registry import default_profile
 
 

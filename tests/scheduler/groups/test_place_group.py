@@ -15,10 +15,10 @@ from tests.scheduler.make import scheduler_with
 
 from moorage import Cluster, Scheduler, synthetic
 from moorage.errors import CacheError, MoorageError
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import Code, PermitPlugin, ReservePlugin, Status
-from moorage.objects.model.pod import ContainerPort, Pod
-from moorage.objects.model.pod_group import PodGroup, PodGroupSchedulingPolicy, PodGroupSpec
+from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
+from moorage.objects import Pod, PodGroup
+from moorage.objects.model.pod import ContainerPort
+from moorage.objects.model.pod_group import PodGroupSchedulingPolicy, PodGroupSpec
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
 from moorage.scheduler.groups.group_attempt import WAITS_FOR_MEMBERS

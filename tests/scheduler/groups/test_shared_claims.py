@@ -11,8 +11,9 @@ from tests.devices.make import claim, device, device_class, request, resource_sl
 from tests.scheduler.groups.gang_kit import gang, members, world
 
 from moorage.devices.device_state import DeviceState
-from moorage.framework.plugin.interface import PostBindPlugin
-from moorage.objects.model.pod import Pod, PodResourceClaim
+from moorage.framework import PostBindPlugin
+from moorage.objects import Pod
+from moorage.objects.model.pod import PodResourceClaim
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler

@@ -20,12 +20,9 @@ from moorage.controllers.persistent_volume import (
     PersistentVolumeController,
     new_controller,
 )
-from moorage.framework.plugin.interface import PreBindPreFlightResult
-from moorage.framework.plugin.status import Code, Status
-from moorage.objects.model.meta import Object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodSchedulingGroup
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.framework import Code, PreBindPreFlightResult, Status
+from moorage.objects import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 from moorage.scheduler.placing.binding_cycle import THREADS, threads_for

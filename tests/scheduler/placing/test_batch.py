@@ -10,19 +10,16 @@ from tests.core.make import container, node, pinned, pod, port
 from tests.scheduler.make import scheduler_with
 
 from moorage.errors import CacheError
-from moorage.framework.plugin.interface import FilterPlugin, Status
-from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import (
-    Affinity,
-    NodeAffinity,
+from moorage.framework import FilterPlugin, Status
+from moorage.objects import (
+    Cluster,
+    LabelSelector,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
-    PodStatus,
-    TopologySpreadConstraint,
 )
+from moorage.objects.model.pod import Affinity, NodeAffinity, PodStatus, TopologySpreadConstraint
 from moorage.scheduler import Scheduler
 
 APP = LabelSelector(match_labels={"app": "x"})

@@ -12,9 +12,8 @@ from tests.scheduler.make import events, scheduler_with
 from tests.scheduler.steps import KEY, Steps, is_free
 
 import moorage as mo
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.status import Code
-from moorage.objects.model.pod import Pod
+from moorage.framework import Code, NominatingInfo
+from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 

@@ -17,7 +17,7 @@ from moorage import Cluster, Scheduler
 from moorage._core.services.claims_of_pods import EXTENDED_CLAIM
 from moorage.devices.claims.placed_claims import PlacedClaims, PlacedPod
 from moorage.devices.device_demands import DeviceDemands
-from moorage.framework.plugin.interface import ReservePlugin
+from moorage.framework import ReservePlugin
 from moorage.objects import Node, Object, Pod, decode_object
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from moorage.plugins.registry import default_profile

@@ -19,8 +19,7 @@ from tests.scheduler.make import profile_with
 
 import moorage as mo
 from moorage.errors import CacheError, MoorageError
-from moorage.objects import Cluster
-from moorage.objects.model.pod import Pod
+from moorage.objects import Cluster, Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.examine_preemption import examine_preemption

@@ -13,11 +13,9 @@ from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.scheduler.make import events, scheduler_with
 
 import moorage as mo
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.status import Code
-from moorage.framework.runtime.runtime import Framework
-from moorage.objects import Cluster
-from moorage.objects.model.pod import Pod, PodStatus
+from moorage.framework import Code, Framework, NominatingInfo
+from moorage.objects import Cluster, Pod
+from moorage.objects.model.pod import PodStatus
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Eviction, Profile, Scheduler
 from moorage.scheduler.cycle.engine import Engine

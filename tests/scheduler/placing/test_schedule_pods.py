@@ -8,10 +8,8 @@ from tests.scheduler.make import profile_with
 from tests.scheduler.transactions.test_transactions import everything
 
 import moorage as mo
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import ReservePlugin
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.framework import CycleState, ReservePlugin
+from moorage.objects import Node, Pod
 from moorage.scheduler import Scheduler
 
 

@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
 
-from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework import NominatingInfo
+from moorage.objects import Pod
 from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import Pod, PodStatus
+from moorage.objects.model.pod import PodStatus
 from moorage.scheduler.placing.scheduled_condition import not_scheduled, patch_pod
 from moorage.store import ForbiddenError, ObjectStore
 

@@ -12,17 +12,21 @@ from tests.scheduler.make import profile_with
 
 from moorage import Code, FilterPlugin, Status
 from moorage.errors import CacheError
-from moorage.objects import Cluster, Pod
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.pod import (
-    Affinity,
+from moorage.objects import (
+    Cluster,
     Container,
-    ContainerPort,
-    NodeAffinity,
+    LabelSelector,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    ObjectMeta,
+    Pod,
     PodSpec,
+)
+from moorage.objects.model.pod import (
+    Affinity,
+    ContainerPort,
+    NodeAffinity,
     ResourceRequirements,
     TopologySpreadConstraint,
 )

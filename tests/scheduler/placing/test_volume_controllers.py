@@ -12,16 +12,16 @@ from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.volume.make import ZONE, claim, storage_class, uses
 
 from moorage import Scheduler
-from moorage.objects import Cluster, build_cluster
-from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import (
+from moorage.objects import (
+    Cluster,
+    Object,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
     StorageClass,
-    TopologySelectorLabelRequirement,
-    TopologySelectorTerm,
+    build_cluster,
 )
+from moorage.objects.model.storage import TopologySelectorLabelRequirement, TopologySelectorTerm
 from moorage.scheduler import volume_controllers
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController, volume_controller
 from moorage.store import ObjectStore

@@ -17,16 +17,14 @@ from tests.volume.make import ZONE, attachment, csi_node, storage_class, uses, v
 
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage._core.decide.terms import MAX_DRIVERS, VolumeDemand
-from moorage.framework.profiles.profile import Profile
-from moorage.objects import Cluster, PersistentVolume, PersistentVolumeClaim, Pod
-from moorage.objects.model.meta import Object, ObjectMeta
-from moorage.objects.model.storage import CSIDriver, CSIDriverSpec, CSINode
+from moorage.framework import Profile
+from moorage.objects import Cluster, CSINode, Object, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod
+from moorage.objects.model.storage import CSIDriver, CSIDriverSpec
 from moorage.plugins.volume_binding import sources_of
 from moorage.plugins.volume_zone import VolumeZone
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Scheduler
+from moorage.scheduler import Decision, Scheduler
 from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.cycle.results import Decision
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduling_context import SchedulingContext
 from moorage.volume.usage.in_use import VolumesInUse

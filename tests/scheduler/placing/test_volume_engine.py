@@ -17,25 +17,25 @@ from tests.volume.make import claim, csi_node, storage_class, uses, volume
 import moorage as mo
 from moorage._core.state.pod_spec import uses_volumes
 from moorage.errors import MoorageError
-from moorage.framework.plugin.interface import FilterPlugin, PreFilterPlugin
-from moorage.framework.plugin.status import Answers, Code, Status
+from moorage.framework import Answers, Code, FilterPlugin, PreFilterPlugin, Profile, Status
 from moorage.framework.profiles.in_core import VolumePlugin
-from moorage.framework.profiles.profile import Profile
 from moorage.objects import (
     Cluster,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    Object,
+    ObjectMeta,
+    OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
+    Volume,
 )
-from moorage.objects.model.meta import Object, ObjectMeta, OwnerReference
 from moorage.objects.model.pod import (
     DiskVolumeSource,
     EphemeralVolumeSource,
     PersistentVolumeClaimVolumeSource,
-    Pod,
-    Volume,
 )
 from moorage.objects.model.storage import CSIDriver, CSIDriverSpec, VolumeNodeAffinity
 from moorage.plugins.node_volume_limits import NodeVolumeLimits

@@ -10,8 +10,8 @@ from tests.scheduler.make import Clock, events, scheduler_with
 from tests.scheduler.steps import KEY, Steps, is_free
 
 import moorage as mo
-from moorage.framework.plugin.status import Code
-from moorage.objects.model.pod import Pod
+from moorage.framework import Code
+from moorage.objects import Pod
 from moorage.scheduler import Scheduler
 
 

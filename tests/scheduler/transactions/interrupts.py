@@ -11,7 +11,7 @@ from typing import Any
 
 import moorage
 from moorage._core.base.resources import pod_requests
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.scheduler import Scheduler
 
 PACKAGE = str(Path(moorage.__file__).parent)

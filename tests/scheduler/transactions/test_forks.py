@@ -28,14 +28,10 @@ from moorage._core.base.watch_events import WatchEvent
 from moorage._core.preempt.bound_pods import BoundPods
 from moorage._core.state.pod_class import PodClasses, Shape
 from moorage.errors import InputError, MoorageError
-from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
 from moorage.framework.plugin.handle import AlikeEvents
-from moorage.framework.plugin.interface import PermitPlugin, ReservePlugin
-from moorage.framework.plugin.status import Code, Status
-from moorage.objects.model.meta import Object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodSchedulingGroup
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects import Node, Object, PersistentVolumeClaim, Pod
+from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 

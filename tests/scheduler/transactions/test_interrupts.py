@@ -14,8 +14,8 @@ from tests.scheduler.make import Clock, profile_with, scheduler_with
 from tests.scheduler.transactions.interrupts import check_settled, check_usage, struck
 
 import moorage as mo
-from moorage.framework.plugin.status import Code, Status
-from moorage.objects.model.pod import Pod
+from moorage.framework import Code, Status
+from moorage.objects import Pod
 from moorage.scheduler import Scheduler
 
 World = Callable[[], Scheduler]

@@ -18,12 +18,17 @@ from tests.scheduler.transactions.test_transaction_volumes import AT_ONCE, with_
 from tests.volume.make import uses
 
 import moorage as mo
-from moorage.objects.model.meta import Object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodSchedulingGroup
-from moorage.objects.model.pod_group import PodGroup
-from moorage.objects.model.policy import PodDisruptionBudget
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.objects import (
+    Node,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    PodGroup,
+    StorageClass,
+)
+from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.scheduler import Scheduler
 from moorage.store import ApiError
 

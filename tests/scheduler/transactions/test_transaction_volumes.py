@@ -18,13 +18,12 @@ from tests.scheduler.transactions.test_transactions import everything
 from tests.volume.make import storage_class
 
 import moorage as mo
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.plugins.volume_binding import sources_of
 from moorage.scheduler import Scheduler
 from moorage.scheduler.volume_controllers import SimulatedController
 from moorage.store import ObjectStore
-from moorage.volume.binding.assume_cache import AssumeCache
+from moorage.volume import AssumeCache
 from moorage.volume.constants import SELECTED_NODE
 
 AT_ONCE = storage_class("at-once", "storage.example.com")

@@ -13,10 +13,9 @@ from tests.scheduler.make import Clock, profile_with
 from tests.scheduler.transactions.interrupts import check_settled
 
 import moorage as mo
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.status import Code, Status
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodSchedulingGroup
+from moorage.framework import Code, NominatingInfo, Status
+from moorage.objects import Node, Pod
+from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 

@@ -22,10 +22,8 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.make import profile_with
 
 import moorage as mo
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
-from moorage.scheduler import Scheduler
-from moorage.scheduler.cycle.results import Eviction
+from moorage.objects import Pod, PodGroup
+from moorage.scheduler import Eviction, Scheduler
 
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)
 WAYS = pytest.mark.parametrize("python", [False, True], ids=["core", "python"])

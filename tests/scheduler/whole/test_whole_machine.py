@@ -33,14 +33,8 @@ from tests.scheduler.whole.whole_world import (
 )
 
 import moorage as mo
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import (
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-)
+from moorage.objects import LabelSelector, Node, ObjectMeta, Pod, PodDisruptionBudget, Taint
+from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure
 from moorage.scheduler.queueing import give_back

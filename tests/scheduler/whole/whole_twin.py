@@ -10,19 +10,17 @@ from tests.queue.twin import Entry, Registered, Twin
 from tests.scheduler.cycle.plain_filter import host_ports, requested
 
 from moorage._core.state.pod_spec import bound
+from moorage.framework import ClusterEventWithHint, QueueingHint
 from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
-    ClusterEventWithHint,
-    QueueingHint,
     node_update_events,
     pod_update_events,
 )
 from moorage.framework.runtime.runtime import Target
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Decision, Scheduler, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine

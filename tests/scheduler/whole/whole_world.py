@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 from tests.core.make import ZONE, pinned, port
 from tests.scheduler.whole.whole_twin import FINISHED
 
-from moorage.objects.model.meta import LabelSelector
+from moorage.objects import LabelSelector, Pod, Toleration
 from moorage.objects.model.pod import (
     Affinity,
-    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGate,
-    Toleration,
     TopologySpreadConstraint,
 )
 

@@ -7,12 +7,20 @@ from typing import Any
 import msgspec
 
 import moorage as mo
-from moorage.objects import Cluster, Container, ObjectMeta, Pod, PodSpec
-from moorage.objects.model.meta import LabelSelector, OwnerReference
+from moorage.objects import (
+    Cluster,
+    Container,
+    LabelSelector,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodDisruptionBudget,
+    PodSpec,
+    decode_object,
+)
 from moorage.objects.model.pod import ResourceRequirements
-from moorage.objects.model.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
+from moorage.objects.model.policy import PodDisruptionBudgetSpec
 from moorage.objects.model.workload import Deployment, DeploymentSpec, PodTemplateSpec
-from moorage.objects.read.decode import decode_object
 from moorage.sim.autoscaling.forked_dry_run import GROUP_LABEL
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec

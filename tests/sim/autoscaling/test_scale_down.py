@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 import moorage as mo
-from moorage.objects import Cluster, Pod
-from moorage.objects.model.pod import EmptyDirVolumeSource, Volume
+from moorage.objects import Cluster, Pod, Volume
+from moorage.objects.model.pod import EmptyDirVolumeSource
 from moorage.objects.model.policy import PodDisruptionBudgetStatus
 from moorage.sim.timeline import Timeline
 from tests.sim.autoscaling.made import budget, deployment, group, held, member, pod, scalings, steps, timeline

@@ -11,8 +11,7 @@ import pytest
 import moorage as mo
 from moorage.cli import main
 from moorage.errors import InputError
-from moorage.objects import Cluster
-from moorage.objects.read.decode import decode_object
+from moorage.objects import Cluster, decode_object
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.autoscaler_spec import spec_value
 from tests.sim.autoscaling.made import deployment, group, node, pod, scalings, sizes, spec, steps, timeline

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 import moorage as mo
-from moorage.objects.read.decode import decode_object
+from moorage.objects import decode_object
 from moorage.sim.replay.history import allocatable_of, requests_of
 from moorage.sim.timeline import Timeline
 from tests.sim.policies.test_gpu_share import MODEL_LABEL, node, pod

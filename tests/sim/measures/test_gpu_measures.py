@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from moorage.objects.read.decode import decode_object
+from moorage.objects import decode_object
 from moorage.sim.measures import evaluate, gpu_allocation, summary
 from moorage.sim.measures.gpu_measures import CLASSES
 from moorage.sim.policies import policies

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import Cluster
-from moorage.objects.read.decode import decode_object
+from moorage.objects import Cluster, decode_object
 from moorage.sim.measures import MEASURES, evaluate, measure
 from moorage.sim.replay.history import allocatable_of, requests_of
 from moorage.sim.timeline import Timeline

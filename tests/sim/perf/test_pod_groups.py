@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.objects.model.node import Node
+from moorage.objects import Node
 from moorage.sim.perf.ops import OPS, CreatePodGroups, Wait, WorkloadFailedError, WorkloadStuckError
 from moorage.sim.perf.pods import GONE
 from tests.sim.perf.make import NODE, nodes, placements, run_ops, workload

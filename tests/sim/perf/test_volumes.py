@@ -9,23 +9,18 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.objects import Pod
-from moorage.objects.model.meta import ObjectMeta
+from moorage.objects import CSINode, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from moorage.objects.model.pod import (
     DiskVolumeSource,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource,
     ResourceRequirements,
-    Volume,
 )
 from moorage.objects.model.storage import (
-    CSINode,
     CSINodeDriver,
     CSINodeSpec,
     CSIPersistentVolumeSource,
     ObjectReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
     PersistentVolumeClaimStatus,
     PersistentVolumeSpec,
     PersistentVolumeStatus,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.objects import Pod
-from moorage.objects.read.decode import decode_object
+from moorage.objects import Pod, decode_object
 from moorage.sim.policies.gpu_share import MODEL_LABEL
 from moorage.sim.policies.typical_pods import typical_pods
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import moorage as mo
-from moorage.objects import Cluster, Container, Node, ObjectMeta, Pod, PodSpec
-from moorage.objects.model.meta import LabelSelector
+from moorage.objects import Cluster, Container, LabelSelector, Node, ObjectMeta, Pod, PodSpec
 from moorage.objects.model.node import NodeStatus
 from moorage.objects.model.pod import ResourceRequirements
 from moorage.objects.model.workload import Deployment, DeploymentSpec, PodTemplateSpec

@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
+from moorage.store import ServerError
 from moorage.store.api import wire_format
 from moorage.store.api.server_errors import status_of
-from moorage.store.errors import ServerError
 
 NO_TEXT = b'{"metadata": {"name": "\xb1", "resourceVersion": "\xb1"}, "type": "\xb1"}'
 UNREADABLE = [NO_TEXT, b"[" * 5000, b"{", b"5"]

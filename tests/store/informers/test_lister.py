@@ -7,9 +7,8 @@ from threading import RLock
 import pytest
 
 from moorage._core.base.selectors import parse_selector
-from moorage.objects.model.meta import Condition, ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, PodSpec
+from moorage.objects import Node, ObjectMeta, Pod, PodSpec
+from moorage.objects.model.meta import Condition
 from moorage.objects.model.workload import ReplicaSet
 from moorage.store import Indexer, Informer, Lister, NotFoundError, ObjectStore
 from moorage.store.informers.indexer import KeyLog

@@ -14,8 +14,7 @@ from tests.core.make import node, pod
 from tests.scheduler.test_store_feed import NODE_NAMES, Writes, assert_cache_follows, fresh_uid
 from tests.store.informers.lossy import LossyClient
 
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore, ResourceExpiredError, WatchEvent
 

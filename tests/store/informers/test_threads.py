@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from tests.store.informers.handlers import Recorder, Replica
 
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, ObjectMeta, Pod
 from moorage.store import ConflictError, Informer, InformerFactory, ObjectStore, ResourceExpiredError
 
 LIMIT = 60.0

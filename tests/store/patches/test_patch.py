@@ -8,18 +8,20 @@ import pytest
 from msgspec.structs import replace
 from tests.store.test_store import MODIFIED, node, pod, refused
 
-from moorage.objects.model.meta import Condition, Object, ObjectMeta
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Container,
-    ContainerPort,
+    Node,
+    Object,
+    ObjectMeta,
     Pod,
+    PodDisruptionBudget,
     PodSpec,
-    PodStatus,
+    Taint,
+    decode_object,
 )
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects.model.meta import Condition
+from moorage.objects.model.pod import ContainerPort, PodStatus
 from moorage.objects.model.workload import Service
-from moorage.objects.read.decode import decode_object
 from moorage.store import (
     BadRequestError,
     ConflictError,

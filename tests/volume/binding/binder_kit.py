@@ -8,30 +8,34 @@ from typing import Any, TypeVar, cast
 from msgspec.structs import replace
 
 from moorage.compat import CachingVolumeBinder, PodBindingCache
-from moorage.objects.model.meta import LabelSelector, Object, ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import (
-    EphemeralVolumeSource,
+from moorage.objects import (
+    LabelSelector,
+    Node,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeClaimVolumeSource,
+    Object,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodSpec,
-    ResourceRequirements,
+    StorageClass,
     Volume,
+)
+from moorage.objects.model.pod import (
+    EphemeralVolumeSource,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimVolumeSource,
+    ResourceRequirements,
 )
 from moorage.objects.model.storage import (
     CSIDriver,
     CSIDriverSpec,
     CSIStorageCapacity,
     ObjectReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
     PersistentVolumeSpec,
     PersistentVolumeStatus,
-    StorageClass,
     TopologySelectorLabelRequirement,
     TopologySelectorTerm,
     VolumeNodeAffinity,

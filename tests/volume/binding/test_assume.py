@@ -22,7 +22,7 @@ from tests.volume.binding.binder_kit import (
     pod,
 )
 
-from moorage.objects.model.storage import PersistentVolume
+from moorage.objects import PersistentVolume
 from moorage.volume import (
     VOLUME_SCHEDULING_STAGE_FAILED,
     BindingInfo,

@@ -17,8 +17,7 @@ from tests.volume.binding.binder_kit import (
     volume,
 )
 
-from moorage.objects.model.node import Node
-from moorage.objects.model.storage import PersistentVolume
+from moorage.objects import Node, PersistentVolume
 from moorage.store import DeletedFinalStateUnknown, InformerFactory, ObjectStore
 from moorage.volume import (
     AssumeCache,

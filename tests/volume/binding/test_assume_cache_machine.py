@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.volume.binding.binder_kit import volume
 
-from moorage.objects.model.storage import PersistentVolume
+from moorage.objects import PersistentVolume
 from moorage.volume import AssumeCache, PVAssumeCache, VolumeError
 
 names = st.sampled_from(["a", "b", "c"])

@@ -29,9 +29,7 @@ from tests.volume.binding.binder_kit import (
 )
 
 from moorage.errors import MoorageError
-from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.store import ConflictError
 from moorage.volume import (
     VOLUME_SCHEDULING_STAGE_FAILED,

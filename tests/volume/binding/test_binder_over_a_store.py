@@ -21,9 +21,7 @@ from tests.volume.binding.binder_kit import (
 )
 
 from moorage.compat import CachingVolumeBinder, new_volume_binder
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import VolumeBinder, VolumeError, VolumeSources
 from moorage.volume.binding.claims import is_fully_bound

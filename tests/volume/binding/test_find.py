@@ -39,13 +39,8 @@ from tests.volume.binding.binder_kit import (
     volume,
 )
 
-from moorage.objects.model.meta import (
-    LabelSelector,
-    LabelSelectorRequirement,
-    Object,
-    OwnerReference,
-)
-from moorage.objects.model.storage import StorageClass
+from moorage.objects import LabelSelector, Object, OwnerReference, StorageClass
+from moorage.objects.model.meta import LabelSelectorRequirement
 from moorage.volume import (
     VOLUME_SCHEDULING_STAGE_FAILED,
     BindingInfo,

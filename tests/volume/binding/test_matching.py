@@ -13,16 +13,10 @@ from tests.volume.binding.binder_kit import (
     volume,
 )
 
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.storage import (
-    ObjectReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeStatus,
-    StorageClass,
-)
-from moorage.volume import VolumeError
-from moorage.volume.binding.claims import has_access_modes, is_delay_binding_mode
+from moorage.objects import LabelSelector, PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.objects.model.storage import ObjectReference, PersistentVolumeStatus
+from moorage.volume import VolumeError, is_delay_binding_mode
+from moorage.volume.binding.claims import has_access_modes
 from moorage.volume.binding.matching import ClaimMatcher, find_matching_volume
 
 RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"

@@ -9,16 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from moorage.objects.model.meta import ObjectMeta
+from moorage.objects import ObjectMeta, PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.pod import PersistentVolumeClaimSpec, ResourceRequirements
-from moorage.objects.model.storage import (
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeSpec,
-)
-from moorage.volume import BindingInfo
-from moorage.volume.binding.pod_volumes import DynamicProvision, PodVolumes
+from moorage.objects.model.storage import CSIStorageCapacity, PersistentVolumeSpec
+from moorage.volume import BindingInfo, DynamicProvision, PodVolumes
 from moorage.volume.binding.utilization import Utilization
 from moorage.volume.constants import BETA_STORAGE_CLASS
 

@@ -10,10 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.make import node
 
-from moorage.objects import Cluster
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
+from moorage.objects import (
+    Cluster,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ObjectMeta,
+    PersistentVolume,
+)
+from moorage.objects.model.storage import PersistentVolumeSpec, VolumeNodeAffinity
 from moorage.scheduler import Scheduler
 from moorage.volume.binding import volume_topology as reach_module
 from moorage.volume.binding.claims import reaches_node

@@ -16,8 +16,7 @@ from tests.store.informers.lossy import LossyClient
 from tests.volume.binding.binder_kit import PV_1A, UNBOUND, at
 from tests.volume.make import claim, volume
 
-from moorage.objects.model.meta import Object
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.store import ConflictError, InformerFactory, NotFoundError, ObjectStore
 from moorage.volume import PVAssumeCache, PVCAssumeCache, VolumeError
 from moorage.volume.binding.claims import with_annotations

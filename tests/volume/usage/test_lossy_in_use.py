@@ -27,9 +27,7 @@ from tests.volume.usage.test_in_use import (
     pods,
 )
 
-from moorage.objects.model.meta import Object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Object, Pod
 from moorage.scheduler import Scheduler
 from moorage.scheduler.event_handlers import STORAGE
 from moorage.store import NotFoundError, ObjectStore

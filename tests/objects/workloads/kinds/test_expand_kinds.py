@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 import moorage as mo
-from moorage.objects import Cluster, Pod
-from moorage.objects.model.pod import Container
+from moorage.objects import Cluster, Container, Pod
 
 POD = "{containers: [{name: c, resources: {requests: {cpu: 2}}}]}"
 TEMPLATE = f"{{metadata: {{labels: {{a: b}}}}, spec: {POD}}}"

@@ -24,15 +24,10 @@ from tests.scheduler.groups.gang_kit import (
 )
 
 from moorage.framework.plugin.group_index import GroupTree, PodGroups
-from moorage.objects.model.meta import Condition, LabelSelector, Object
-from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
-from moorage.objects.model.pod_group import (
-    AllDisruptionMode,
-    CompositePodGroup,
-    DisruptionMode,
-    PodGroup,
-    SingleDisruptionMode,
-)
+from moorage.objects import CompositePodGroup, LabelSelector, Object, Pod, PodGroup
+from moorage.objects.model.meta import Condition
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
+from moorage.objects.model.pod_group import AllDisruptionMode, DisruptionMode, SingleDisruptionMode
 from moorage.scheduler import Scheduler
 from moorage.scheduler.groups.composite_attempt import succeeds_whole
 from moorage.store import store as store_module

@@ -24,8 +24,7 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.groups.trees.test_composite_groups import conditions, racks
 
 from moorage.framework import Placement
-from moorage.objects import Pod
-from moorage.objects.model.meta import Object
+from moorage.objects import Object, Pod
 from moorage.objects.model.pod import ResourceRequirements
 from moorage.scheduler import Scheduler
 from moorage.scheduler.groups import tree_placement

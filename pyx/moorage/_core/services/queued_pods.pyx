@@ -563,7 +563,7 @@ cdef class PriorityLanes:
         """
         if not self.lanes:
             return []
-        priority = self.priority
+        priority = max(self.lanes)
         cdef Lane lane = self.lanes[priority]
         infos = lane.pop_many(limit)
         self.size -= len(infos)
@@ -593,7 +593,7 @@ cdef class PriorityLanes:
         cdef Lane lane
         if not self.lanes:
             return infos
-        priority = self.priority
+        priority = max(self.lanes)
         lane = self.lanes[priority]
         is_grouped = lane.peek().unit is not None
         while lane.size and len(infos) < limit:

@@ -1,159 +1,203 @@
-"""Builds the compiled core: the library of kernels in csrc/, and the Cython modules under pyx/."""
+"""Builds the compiled core: the library of kernels in csrc/, and the Cython modules under pyx/.
+
+What a file is made of is in building/inputs.py, and whether it is up to date in building/up_to_date.py;
+building/flags.py has the flags, levels and variants.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-import runpy
-from concurrent.futures import ThreadPoolExecutor
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from functools import cached_property, partial
+from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 
-from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import OptionError
 
-INCLUDE = Path("python/moorage/include")
-HEADERS = sorted(str(path) for path in (*Path("csrc").glob("*.h"), *INCLUDE.rglob("*.h")))
-PXDS = sorted(str(path) for path in Path("pyx").rglob("*.pxd"))
-INCLUDES = ["csrc", str(INCLUDE)]
-COMPILER = runpy.run_path("csrc/flags.py")
+sys.path.insert(0, str(Path(__file__).parent))  # where pip builds, it is not on the path
 
-LAST = COMPILER["LAST_FLAGS"]
-FAST = COMPILER["FLAGS"] + COMPILER["KERNEL_FLAGS"] + LAST
-LOOPS = [*FAST, "-O2", *LAST]
-GLUE = [*COMPILER["FLAGS"], "-O1", *LAST]
-SOURCES = sorted(str(path) for path in Path("csrc").glob("*.c"))
-# The C kernels are compiled once, into a library beside the modules that call them.
-KERNELS = "moorage._core.libmoorage_kernels"
-# What Cython adds to every module is compiled once as well.
-UTILITY = "moorage._core._cython_utility"
+from building.flags import (
+    GLUE,
+    INCLUDES,
+    KERNELS,
+    LEVELS,
+    LIBRARY,
+    LINK_FLAGS,
+    SHARED,
+    SHARED_SOURCE,
+    VARIANT,
+)
+from building.up_to_date import Made
 
-JOBS = os.cpu_count() or 1
-IS_DEBUG = COMPILER["IS_DEBUG"]
-IS_COVERAGE = COMPILER["IS_COVERAGE"]
+TRANSLATION = "building/translation.py"
 # What the tests of the debug build break its assertions with.
 BREAKERS = Path("tests/debug/break_assertions.pyx")
 
+JOBS = os.cpu_count() or 1
+FOLDER = Path("build", VARIANT)
+CYTHON = FOLDER / "cython"
 DIRECTIVES = {
     "language_level": 3,
-    "boundscheck": IS_DEBUG,
+    "boundscheck": VARIANT == "debug",
     "wraparound": False,
-    "initializedcheck": IS_DEBUG,
+    "initializedcheck": VARIANT == "debug",
     "nonecheck": False,
     "cdivision": True,
     "embedsignature": True,
 }
 
 
-def kernels() -> Extension:
+def library() -> Extension:
     return Extension(
-        KERNELS,
-        SOURCES,
+        LIBRARY,
+        sorted(str(path) for path in Path("csrc").glob("*.c")),
         include_dirs=INCLUDES,
-        depends=[*HEADERS, "csrc/flags.py"],
-        extra_compile_args=FAST,
-        extra_link_args=[*COMPILER["LINK_FLAGS"], "-Wl,-Bsymbolic-functions"],
+        extra_compile_args=KERNELS,
+        extra_link_args=[*LINK_FLAGS, "-Wl,-Bsymbolic-functions"],
     )
 
 
-def extension(path: Path, folder: str | Path = "pyx") -> Extension:
-    """A module of the core. One that calls kernels without the GIL has loops of its own that matter; the
-    rest is glue."""
+def module(path: Path, folder: str | Path = "pyx") -> Extension:
     name = ".".join(path.relative_to(folder).with_suffix("").parts)
-    declared = path.with_suffix(".pxd")
-    text = path.read_text() + (declared.read_text() if declared.exists() else "")
-    calls_kernels = "mr_" in text
+    calls_kernels = name in LEVELS or path == BREAKERS
     return Extension(
         name,
         [str(path)],
         include_dirs=INCLUDES,
-        depends=[*HEADERS, *PXDS, "csrc/flags.py"],
-        extra_compile_args=LOOPS if calls_kernels and "nogil" in text else GLUE,
-        extra_link_args=COMPILER["LINK_FLAGS"],
+        extra_compile_args=LEVELS.get(name, GLUE),
+        extra_link_args=LINK_FLAGS,
         libraries=["moorage_kernels"] if calls_kernels else [],
         runtime_library_dirs=["$ORIGIN/.."] if calls_kernels else [],
     )
 
 
-def mended(extensions: list[Extension]) -> list[Extension]:
-    """Cython 3.3 releases an item twice if a list comprehension has no memory to grow: once where the item is
-    appended, and once more as the function is left. The first one is taken out."""
-    for generated in [path for one in extensions if (path := Path(one.sources[0])).exists()]:
-        text = generated.read_text()
-        better = text.replace(
-            "int result = PyList_Append(list, x);\n    Py_DECREF(x);",
-            "int result = PyList_Append(list, x);\n    if (!result) Py_DECREF(x);",
-        )
-        if better != text:
-            generated.write_text(better)
-    return extensions
+def modules() -> list[Extension]:
+    found = [Extension(SHARED, [SHARED_SOURCE], extra_compile_args=GLUE, extra_link_args=LINK_FLAGS)]
+    found += (module(path) for path in sorted(Path("pyx").rglob("*.pyx")))
+    return found + ([module(BREAKERS, BREAKERS.parent)] if VARIANT == "debug" else [])
 
 
 class BuildCore(build_ext):
-    """Builds the library of kernels before the modules that are linked with it, and those side by side."""
+    """Makes what is not up to date: C of Cython modules, objects, the library of kernels, then modules."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if VARIANT and self.inplace:
+            raise OptionError(f"MOORAGE_VARIANT={VARIANT} is made by `setup.py build`, in build/{VARIANT}")
 
     def get_ext_filename(self, fullname: str) -> str:
-        if fullname in {KERNELS, KERNELS.rpartition(".")[2]}:
+        if fullname in {LIBRARY, LIBRARY.rpartition(".")[2]}:
             return fullname.replace(".", os.sep) + ".so"
         return super().get_ext_filename(fullname)
 
-    def get_export_symbols(self, ext: Extension) -> list[str]:
-        return [] if ext.name == KERNELS else super().get_export_symbols(ext)
-
-    def build_extension(self, ext: Extension) -> None:
-        # The sources of one extension are compiled one after the other otherwise.
-        if ext.name == KERNELS:
-            with ThreadPoolExecutor(JOBS) as pool:
-                compiled = list(pool.map(lambda source: self._compile(ext, source), ext.sources))
-            ext.depends = [*ext.depends, *ext.sources]  # linked again when one of them changes
-            ext.sources, ext.extra_objects = [], [item for items in compiled for item in items]
-        super().build_extension(ext)
-
-    def _compile(self, ext: Extension, source: str) -> list[str]:
-        return self.compiler.compile(
-            [source],
-            output_dir=self.build_temp,
-            include_dirs=ext.include_dirs,
-            debug=self.debug,
-            extra_postargs=ext.extra_compile_args,
-            depends=ext.depends,
-        )
-
     def build_extensions(self) -> None:
-        extensions = self.extensions
-        folder = Path(self.get_ext_fullpath(KERNELS)).parent
-        for self.extensions in (
-            [one for one in extensions if one.name == KERNELS],
-            [one for one in extensions if one.name != KERNELS],
-        ):
-            for one in self.extensions:
-                one.library_dirs = [*one.library_dirs, str(folder)]
-            super().build_extensions()
-        self.extensions = extensions
+        self.check_extensions_list(self.extensions)
+        modules = [one for one in self.extensions if one.name != LIBRARY]
+        self._translate(modules)
+        with ThreadPoolExecutor(JOBS) as pool:
+            list(pool.map(lambda step: step(), [*self._compilations()]))
+            # Modules are linked with the library, so it comes first.
+            for chosen in ([one for one in self.extensions if one.name == LIBRARY], modules):
+                list(pool.map(self._link, chosen))
 
+    def _translate(self, modules: list[Extension]) -> None:
+        """Cython to C. Where one module has an error, the others are translated all the same."""
+        recipe = [json.dumps(DIRECTIVES), *(f"{one} {version(one)}" for one in ("cython", "fastrlock"))]
+        stale = []
+        for one in modules:
+            made = Made(translated(one.sources[0]), Path(f"{translated(one.sources[0])}.made"), recipe)
+            if not made.is_current():
+                stale.append((one, made))
+        if not stale:
+            return
+        from building import inputs, translation
+
+        # Processes are forked: what was found about cimports is known to them, and they do not run this file.
+        with ProcessPoolExecutor(min(JOBS, len(stale)), mp_context=get_context("fork")) as pool:
+            for one, made in stale:
+                read = () if one.name == SHARED else inputs.of_translation(one.sources[0])
+                made.begin([TRANSLATION, *read])
+            waited = {
+                pool.submit(translation.translate, one.name, one.sources[0], str(CYTHON), DIRECTIVES): made
+                for one, made in stale
+            }
+            for future in as_completed(waited):
+                if future.exception() is None:
+                    waited[future].end()
+        for future in waited:
+            future.result()
+
+    def _compilations(self) -> Iterator[Callable[[], None]]:
+        """Steps that make the objects which are not up to date."""
+        for one in self.extensions:
+            for source in one.sources:
+                made = self._object(one, source)
+                if not made.is_current():
+                    from building import inputs
+
+                    found = inputs.of_kernels if one.name == LIBRARY else inputs.of_module
+                    code = compiled(one, source)
+                    made.begin([code, *(found(source) if one.name != SHARED else ())])
+                    yield partial(self._compile, one, code, made)
+
+    def _compile(self, one: Extension, code: str, made: Made) -> None:
+        arguments = {"include_dirs": one.include_dirs, "extra_postargs": one.extra_compile_args}
+        self.compiler.compile([code], output_dir=self.build_temp, debug=self.debug, **arguments)
+        made.end()
+
+    def _object(self, one: Extension, source: str) -> Made:
+        [name] = self.compiler.object_filenames([compiled(one, source)], output_dir=self.build_temp)
+        recipe = [*self.compiler.compiler_so, *one.include_dirs, *one.extra_compile_args, *self._versions]
+        return Made(Path(name), Path(f"{name}.made"), recipe)
+
+    def _link(self, one: Extension) -> None:
+        output = Path(self.get_ext_fullpath(one.name))
+        objects = [str(self._object(one, source).output) for source in one.sources]
+        searched = {"libraries": one.libraries, "runtime_library_dirs": one.runtime_library_dirs}
+        recipe = [*self.compiler.linker_so, *one.extra_link_args, json.dumps(searched), *self._versions]
+        made = Made(output, Path(self.build_temp, f"{one.name}.made"), recipe)
+        if not made.is_current():
+            made.begin(objects)
+            folder = str(Path(self.get_ext_fullpath(LIBRARY)).parent)
+            self.compiler.link_shared_object(
+                objects,
+                str(output),
+                library_dirs=[folder],
+                extra_postargs=one.extra_link_args,
+                debug=self.debug,
+                build_temp=self.build_temp,
+                **searched,
+            )
+            made.end()
+
+    @cached_property
+    def _versions(self) -> list[str]:
+        """Of the interpreter and of the compiler."""
+        command = [self.compiler.compiler_so[0], "--version"]
+        return [sys.version, subprocess.run(command, capture_output=True, text=True, check=True).stdout]
+
+
+def translated(source: str) -> Path:
+    """The C of a Cython module."""
+    return CYTHON / Path(source).with_suffix(".c")
+
+
+def compiled(one: Extension, source: str) -> str:
+    """The C that is compiled for a source of an extension."""
+    return source if one.name == LIBRARY else str(translated(source))
+
+
+FOLDERS = {"build_base": str(FOLDER), "build_lib": str(FOLDER / "lib"), "build_temp": str(FOLDER / "temp")}
 
 setup(
-    ext_modules=[
-        kernels(),
-        *mended(
-            cythonize(
-                [
-                    Extension(
-                        UTILITY,
-                        ["build/_cython_utility.c"],
-                        extra_compile_args=GLUE,
-                        extra_link_args=COMPILER["LINK_FLAGS"],
-                    ),
-                    *(extension(path) for path in sorted(Path("pyx").rglob("*.pyx"))),
-                    *([extension(BREAKERS, BREAKERS.parent)] if IS_DEBUG else []),
-                ],
-                include_path=["pyx"],
-                compiler_directives=DIRECTIVES,
-                build_dir=f"build/{'debug/' if IS_DEBUG else 'coverage/' if IS_COVERAGE else ''}cython",
-                nthreads=JOBS if JOBS > 1 else 0,
-                shared_utility_qualified_name=UTILITY,
-            )
-        ),
-    ],
+    ext_modules=[library(), *modules()],
     cmdclass={"build_ext": BuildCore},
-    options={"build_ext": {"parallel": JOBS}},
+    options={"build": FOLDERS if VARIANT else {}},
 )

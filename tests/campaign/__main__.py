@@ -16,9 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from building import variants
+
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build/campaign"
-SANITIZED = ROOT / "build/sanitize"
 MACHINES = [
     "tests/cache", "tests/core", "tests/queue", "tests/store", "tests/volume", "tests/scheduler",
     "tests/multi",
@@ -97,7 +98,7 @@ def written(name: str) -> Figures:
 def native(size: Size, seed: int) -> Figures:
     """Operations of the compiled state, compared with recomputation."""
     folder = str(OUT / "native")
-    python("tests/campaign/native/build_driver.py", folder)
+    python("-m", "tests.campaign.native.build_driver", folder)
     report = str(OUT / "native.json")
     numbers = ["--operations", str(size.operations), "--seed", str(seed)]
     python("-m", "tests.campaign.native.drive", folder, report, *numbers)
@@ -106,24 +107,13 @@ def native(size: Size, seed: int) -> Figures:
 
 def sanitized(size: Size, seed: int) -> Figures:
     """The same under AddressSanitizer and UndefinedBehaviorSanitizer."""
-    built = {"MOORAGE_SANITIZE": "1"}
-    lib = ["--build-lib", str(SANITIZED / "lib"), "--build-temp", str(SANITIZED / "temp")]
-    python("setup.py", "--quiet", "build", *lib, environment=built)
+    variants.build("asan")
     folder = str(OUT / "sanitized")
-    python("tests/campaign/native/build_driver.py", folder, environment=built)
-    libraries = [
-        call(os.environ.get("CC", "cc"), f"-print-file-name={one}.so").strip()
-        for one in ("libasan", "libubsan")
-    ]
-    environment = {
-        "LD_PRELOAD": " ".join(libraries),
-        "PYTHONMALLOC": "malloc",
-        "PYTHONPATH": str(SANITIZED / "lib"),
-        "LD_LIBRARY_PATH": str(SANITIZED / "lib/moorage/_core"),
-        # Two frames of each allocation: to record whole stacks takes a tenth of the time.
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:malloc_context_size=2",
-        "UBSAN_OPTIONS": "print_stacktrace=1",
-    }
+    built = {"MOORAGE_VARIANT": "asan"}
+    python("-m", "tests.campaign.native.build_driver", folder, environment=built)
+    environment = variants.environment("asan")
+    # Two frames of each allocation: to record whole stacks takes a tenth of the time.
+    environment["ASAN_OPTIONS"] += ":malloc_context_size=2"
     numbers = ["--operations", str(size.sanitized), "--seed", str(seed)]
     report = str(OUT / "sanitized.json")
     python("-m", "tests.campaign.native.drive", folder, report, *numbers, environment=environment)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.nightly
 @pytest.fixture(scope="module")
 def driver_type(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("native")
-    command = [sys.executable, "tests/campaign/native/build_driver.py", str(folder)]
+    command = [sys.executable, "-m", "tests.campaign.native.build_driver", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+from building.flags import FLAGS, KERNEL_FLAGS, LINK_FLAGS
 from tests.campaign.mutants.kernels import NAME
 from tests.house.source import ROOT
+from tests.jobs.job import PARALLEL, WHOLE
 
 FOLDER = ROOT / "build/variants"
 TESTS = ["tests/core/decide", "tests/core/preempt", "tests/conformance"]
@@ -38,7 +39,7 @@ def main(levels: list[str]) -> None:
             check=True,
         )
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-n", "auto", "-q", "-p", "no:benchmark", *TESTS],
+            [sys.executable, *PARALLEL, *WHOLE, *TESTS],
             cwd=ROOT,
             env=os.environ | {"LD_LIBRARY_PATH": searched},
             capture_output=True,
@@ -54,8 +55,7 @@ def library(level: str) -> Path:
     """The library of kernels with the instructions of a level, and with each function once."""
     place = FOLDER / level / NAME
     place.parent.mkdir(parents=True, exist_ok=True)
-    flags = runpy.run_path(str(ROOT / "csrc/flags.py"))
-    command = ["cc", "-shared", "-fPIC", *flags["FLAGS"], *flags["KERNEL_FLAGS"], *flags["LINK_FLAGS"]]
+    command = ["cc", "-shared", "-fPIC", *FLAGS, *KERNEL_FLAGS, *LINK_FLAGS]
     command += [f"-march={level}", "-DMR_DISPATCHED=", "-Wl,-Bsymbolic-functions"]
     command += [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'python/moorage/include'}"]
     sources = sorted(map(str, (ROOT / "csrc").glob("*.c")))

@@ -1,4 +1,6 @@
-"""Builds tests.core._kernels: the C kernels through cffi, as tests call them.
+"""Builds tests.core._kernels, if it is not up to date: `python -m tests.core.build_kernels`.
+
+These are the C kernels through cffi, as tests call them.
 
 The declarations for cffi are read from the headers, so that they cannot drift apart; the kernels are those of
 the library that the compiled core is linked with.
@@ -7,11 +9,14 @@ the library that the compiled core is linked with.
 from __future__ import annotations
 
 import re
-import runpy
 import shutil
+import sys
+from importlib.metadata import version
 from pathlib import Path
+from sysconfig import get_config_var
 
-from cffi import FFI
+from building.flags import FLAGS, KERNEL_FLAGS, LINK_FLAGS
+from building.up_to_date import Made
 
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "csrc"
@@ -50,20 +55,35 @@ def constant(match: re.Match[str]) -> str:
     return "" if re.search(r"\d\.\d|\dp", value) else f"#define {name} ..."
 
 
-flags = runpy.run_path(str(CSRC / "flags.py"))
-ffibuilder = FFI()
-for name in HEADERS:
-    ffibuilder.cdef(declarations((CSRC / name).read_text()))
-ffibuilder.set_source(
-    "tests.core._kernels",
-    '#include "verdict_histogram.h"\n#include "preemption.h"',
-    include_dirs=[str(CSRC)],
-    extra_compile_args=[*flags["FLAGS"], *flags["KERNEL_FLAGS"]],
-    extra_link_args=flags["LINK_FLAGS"],
-    libraries=["moorage_kernels"],
-    library_dirs=[str(ROOT / "python/moorage/_core")],
-    runtime_library_dirs=["$ORIGIN/../../python/moorage/_core"],
-)
+def build() -> None:
+    """Compile the module into build/cffi, and copy it beside the tests."""
+    from cffi import FFI
+
+    ffi = FFI()
+    for name in HEADERS:
+        ffi.cdef(declarations((CSRC / name).read_text()))
+    ffi.set_source(
+        "tests.core._kernels",
+        '#include "verdict_histogram.h"\n#include "preemption.h"',
+        include_dirs=[str(CSRC)],
+        extra_compile_args=[*FLAGS, *KERNEL_FLAGS],
+        extra_link_args=LINK_FLAGS,
+        libraries=["moorage_kernels"],
+        library_dirs=[str(ROOT / "python/moorage/_core")],
+        runtime_library_dirs=["$ORIGIN/../../python/moorage/_core"],
+    )
+    shutil.copy(ffi.compile(tmpdir="build/cffi"), "tests/core")
+
+
+def main() -> None:
+    output = Path(f"tests/core/_kernels{get_config_var('EXT_SUFFIX')}")
+    recipe = [*FLAGS, *KERNEL_FLAGS, *LINK_FLAGS, sys.version, version("cffi")]
+    made = Made(output, Path("build/cffi", f"{output.name}.made"), recipe)
+    if not made.is_current():
+        made.begin([*sorted(map(str, Path("csrc").glob("*.h"))), "tests/core/build_kernels.py"])
+        build()
+        made.end()
+
 
 if __name__ == "__main__":
-    shutil.copy(ffibuilder.compile(tmpdir="build/cffi"), "tests/core")
+    main()

@@ -1,4 +1,4 @@
-"""`make check` names the one thing that is missing, in one line."""
+"""Targets for people are few and listed, other names are jobs, and `make check` names what is missing."""
 
 from __future__ import annotations
 
@@ -53,6 +53,38 @@ def test_missing_program(setting: str) -> None:
     result = make("check", setting)
     package = {"PYTHON": "python3", "CC": "build-essential"}[setting.partition("=")[0]]
     assert result.stderr.splitlines()[0].endswith(f": apt-get install {package}")
+
+
+def test_help_lists_the_targets_for_people() -> None:
+    result = make("help", "PYTHON=no-such-python")
+    listed = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("make ")]
+    assert listed == ["demo", "build", "test", "lint", "docs", "bench", "clean", "help"]
+
+
+def test_jobs_are_listed_with_time_and_needs() -> None:
+    result = make("jobs", f"PYTHON={sys.executable}")
+    assert result.returncode == 0
+    text = " ".join(result.stdout.split())
+    assert "* parity Scenarios bred from the vectors" in text
+    assert "takes SEED, COUNT, VECTORS; needs go (1.26 or later" in text
+
+
+def test_a_name_of_neither_target_nor_job_builds_nothing() -> None:
+    result = make("no-such-job", f"PYTHON={sys.executable}")
+    assert result.returncode == 2
+    assert (
+        result.stderr.splitlines()[0]
+        == "there is no no-such-job: `make help` lists targets, `make jobs` jobs"
+    )
+
+
+def test_a_variable_that_a_job_does_not_take_is_refused() -> None:
+    result = make("parity", "SED=2", f"PYTHON={sys.executable}")
+    assert result.returncode == 2
+    assert (
+        result.stderr.splitlines()[0]
+        == "parity takes no variable SED; those that it takes: SEED, COUNT, VECTORS"
+    )
 
 
 def test_complete_machine_says_nothing() -> None:

@@ -133,7 +133,7 @@ def run_suite(python: str, wheel: Path, tree: Path) -> str:
     subprocess.run([str(inside), *PIP, "uninstall", "-y", "moorage"], check=True)
     (folder,) = (tree / ".venv/lib").glob("python3*/site-packages")
     (folder / "moorage.pth").write_text(f"{tree / 'python'}\n")
-    subprocess.run([str(inside), "tests/core/build_kernels.py"], cwd=tree, check=True)
+    subprocess.run([str(inside), "-m", "tests.core.build_kernels"], cwd=tree, check=True)
     command = [str(inside), "-m", "pytest", "-n", "auto", "-q", "-p", "no:benchmark"]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
     if done.returncode:

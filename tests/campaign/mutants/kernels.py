@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import re
-import runpy
 import subprocess
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from building.flags import FLAGS, KERNEL_FLAGS, LINK_FLAGS
 from tests.campaign.mutants.places import ROOT, Mutant
 
 NAME = "libmoorage_kernels.so"
@@ -63,7 +63,6 @@ def build(folder: Path, mutants: list[Mutant]) -> set[int]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "switch.h").write_text(SWITCH)
     (folder / "switch.c").write_text(f"int mr_mutant = -1;\nunsigned char mr_reached[{len(mutants) + 1}];\n")
-    flags = runpy.run_path(str(ROOT / "csrc/flags.py"))
     command = [
         "cc",
         "-c",
@@ -74,7 +73,7 @@ def build(folder: Path, mutants: list[Mutant]) -> set[int]:
         str(ROOT / "python/moorage/include"),
         "-w",
     ]
-    command += [*flags["FLAGS"], *flags["KERNEL_FLAGS"], "-O1", "-include", str(folder / "switch.h")]
+    command += [*FLAGS, *KERNEL_FLAGS, "-O1", "-include", str(folder / "switch.h")]
 
     def compiled(path: Path) -> set[int]:
         numbered = {at: one for at, one in enumerate(mutants) if one.file == f"csrc/{path.name}"}
@@ -100,7 +99,7 @@ def build(folder: Path, mutants: list[Mutant]) -> set[int]:
     with ThreadPoolExecutor(2) as pool:
         wrong = set().union(*pool.map(compiled, sources))
     objects = [str(folder / one.with_suffix(".o").name) for one in sources]
-    whole = ["cc", "-shared", "-fPIC", "-O1", str(folder / "switch.c"), *objects, *flags["LINK_FLAGS"], "-lm"]
+    whole = ["cc", "-shared", "-fPIC", "-O1", str(folder / "switch.c"), *objects, *LINK_FLAGS, "-lm"]
     subprocess.run([*whole, "-Wl,-Bsymbolic-functions", "-o", str(folder / NAME)], check=True)
     return wrong
 

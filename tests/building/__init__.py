@@ -1,0 +1,1 @@
+"""How the compiled core is built."""

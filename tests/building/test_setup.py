@@ -1,0 +1,87 @@
+"""setup.py makes what is not up to date: the calls of a compiler that only notes them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.source import ROOT
+
+# Joins its inputs, and writes a line about it.
+COMPILER = """#!/bin/sh
+inputs=/dev/null
+while [ $# -gt 0 ]; do
+    case "$1" in
+        --version) echo 1; exit;;
+        -o) shift; output="$1";;
+        *.c|*.o) inputs="$inputs $1";;
+    esac
+    shift
+done
+cat $inputs > "$output"
+basename "$output" >> calls
+"""
+SOURCES = {
+    "csrc/one.c": '#include "shared.h"\n',
+    "csrc/two.c": "",
+    "csrc/shared.h": "",
+    "pyx/a.pxd": "cdef class A:\n    cdef int x\n",
+    "pyx/a.pyx": "cdef class A:\n    pass\n",
+    "pyx/b.pyx": 'from a cimport A\n\ncdef extern from "shared.h":\n    pass\n\ndef f(A a):\n    return a\n',
+    "pyx/c.pyx": "def g():\n    return 1\n",
+}
+LIBRARY = "libmoorage_kernels"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    shutil.copy(ROOT / "setup.py", tmp_path)
+    shutil.copytree(ROOT / "building", tmp_path / "building")
+    for path, text in SOURCES.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    (tmp_path / "cc").write_text(COMPILER)
+    (tmp_path / "cc").chmod(0o755)
+    return tmp_path
+
+
+def built(tree: Path, command: str = "build_ext", **environment: str) -> list[str]:
+    """The files that a build has made, in alphabetical order."""
+    (tree / "calls").write_text("")
+    environment = {"CC": str(tree / "cc"), "LDSHARED": str(tree / "cc")} | environment
+    done = subprocess.run(
+        [sys.executable, "setup.py", "--quiet", command],
+        cwd=tree,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return sorted(line.partition(".cpython")[0] for line in (tree / "calls").read_text().split())
+
+
+def change(path: Path) -> None:
+    comment = "// new\n" if path.suffix in {".c", ".h"} else "# new\n"
+    path.write_text(comment + path.read_text())
+
+
+def test_what_changes_is_made_again_with_its_users_alone(tree: Path) -> None:
+    modules = ["a", "a.o", "b", "b.o", "c", "c.o"]
+    first = built(tree)
+    assert first == sorted(
+        [*modules, "_cython_utility", "_cython_utility.o", f"{LIBRARY}.so", "one.o", "two.o"]
+    )
+    assert built(tree) == []
+    change(tree / "csrc/two.c")
+    assert built(tree) == [f"{LIBRARY}.so", "two.o"]
+    change(tree / "pyx/a.pxd")
+    assert built(tree) == ["a", "a.o", "b", "b.o"]
+    change(tree / "csrc/shared.h")
+    assert built(tree) == ["b.o", "one.o"]
+    assert built(tree, CFLAGS="-g1") != []

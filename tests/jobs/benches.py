@@ -1,0 +1,40 @@
+"""Measurements, besides the suites of `make bench`."""
+
+from __future__ import annotations
+
+from tests.jobs.job import GO, JobError, given, job, python, told
+
+
+@job("1 min")
+def bench_front() -> None:
+    """The table of the front page alone, in README.md and bench/RESULTS.md"""
+    quiet = ["--benchmark-only", "--benchmark-quiet", "--benchmark-json=build/bench.json"]
+    python("-m", "pytest", "bench/test_front_page.py", "-q", "-p", "no:randomly", "-p", "no:xdist", *quiet)
+    python("-m", "bench.table", "build/bench.json", "--front")
+
+
+@job("not measured", takes=["BASE", "SUITES"])
+def bench_compare() -> None:
+    """Ratios to another revision: BASE=HEAD~3, and SUITES for others than the quick ones"""
+    if not given("BASE"):
+        raise JobError("bench-compare needs a revision to compare with, for example BASE=HEAD~3")
+    python("-m", "bench.compare", given("BASE"), *given("SUITES").split())
+
+
+@job("not measured", takes=["PICTURE"])
+def bench_scale() -> None:
+    """Cost per pod from 1,000 to 130,000 nodes; PICTURE=build/scale.svg draws it"""
+    python("-m", "bench.scale", *(["--picture", given("PICTURE")] if given("PICTURE") else []))
+
+
+@job("not measured")
+def bench_schedulers() -> None:
+    """Pods per second and conflicts of 1 to 8 schedulers, by partition"""
+    python("-m", "bench.schedulers")
+
+
+@job("not measured; Go first builds for 15 min", needs=[GO])
+def bench_live() -> None:
+    """Bindings per second beside kube-scheduler's, on one API server"""
+    servers = {"MOORAGE_SERVERS": told("-m", "tests.live.servers.build")}
+    python("-m", "bench.live.throughput", environment=servers)

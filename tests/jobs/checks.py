@@ -1,0 +1,51 @@
+"""Random runs, comparisons with kube-scheduler's code, and mutants."""
+
+from __future__ import annotations
+
+from tests.jobs.job import GO, ROOT, VALGRIND, given, job, python
+
+
+@job("25 min, half of it Go's build", needs=[GO], takes=["SEED", "COUNT", "VECTORS"], nightly=True)
+def parity() -> None:
+    """Scenarios bred from the vectors, decided by kube-scheduler's own code as well
+
+    VECTORS names another folder than the repository's, SEED and COUNT other scenarios.
+    """
+    numbers = ["--seed", given("SEED", "1"), "--count", given("COUNT", "1000")]
+    python("-m", "tests.conformance.upstream", *numbers, *given("VECTORS").split())
+
+
+@job("25 s", needs=[VALGRIND], takes=["OPTIONS"], nightly=True)
+def instructions() -> None:
+    """The core's instructions on hot paths, at most 2 % from figures.json, which OPTIONS=--write renews"""
+    python("-m", "bench.instructions", *given("OPTIONS").split())
+
+
+@job("10 min", takes=["SECONDS"])
+def soak() -> None:
+    """Eight threads over caches, forks, a pool and a store, for ten minutes or SECONDS"""
+    python("-m", "tests.campaign.soak", "build/campaign/soak.json", "--seconds", given("SECONDS", "600"))
+
+
+@job("hours", takes=["OPTIONS"], extras=["campaign"], nightly=True)
+def campaign() -> None:
+    """Every job of the campaign, large; OPTIONS='--jobs fuzz --seed 7 --scale 0.1' runs a part"""
+    python("-m", "tests.campaign", *given("OPTIONS").split())
+
+
+@job("22 min beside other work, 14 of a processor", takes=["OPTIONS"], extras=["campaign"])
+def campaign_short() -> None:
+    """Every job of the campaign, small"""
+    python("-m", "tests.campaign", "--short", *given("OPTIONS").split())
+
+
+@job("hours", takes=["SAMPLE", "SEED"], extras=["campaign"])
+def mutants() -> None:
+    """Changes of the code that the tests have to notice: SAMPLE of them, chosen by SEED
+
+    build/campaign/mutants.json has the result of each; a report that is there is continued.
+    """
+    report = ROOT / "build/campaign/mutants.json"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    numbers = ["--sample", given("SAMPLE", "500"), "--seed", given("SEED", "1")]
+    python("-m", "tests.campaign.mutants", str(report), *numbers)

@@ -1,0 +1,49 @@
+"""The sdist and the wheels."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from tests.jobs.job import ROOT, given, job, python
+
+
+def built() -> tuple[str, str]:
+    """The sdist and its wheel, made anew in dist/."""
+    shutil.rmtree(ROOT / "dist", ignore_errors=True)
+    python("-m", "build", "--no-isolation", "--outdir", "dist")
+    [sdist] = (ROOT / "dist").glob("*.tar.gz")
+    [wheel] = (ROOT / "dist").glob("*.whl")
+    return str(sdist), str(wheel)
+
+
+@job("1 min", packages=["build"])
+def dist() -> None:
+    """The sdist and a wheel, in dist/"""
+    built()
+
+
+@job("3 min", packages=["build"], nightly=True)
+def dist_test() -> None:
+    """The sdist is complete, and its wheel works in an environment of its own"""
+    built()
+    python("-m", "tests.package", "dist")
+
+
+@job("15 min", packages=["build"], nightly=True)
+def extras() -> None:
+    """The wheel without extras, and with each extra alone, in environments of their own"""
+    python("-m", "tests.package.extras", built()[1])
+
+
+@job("not measured", packages=["build"], takes=["PYTHONS"], nightly=True)
+def wheels() -> None:
+    """A wheel for each interpreter of PYTHONS in dist/wheels, built twice and compared"""
+    python("-m", "tests.package.wheels", built()[0], "dist/wheels", *given("PYTHONS", sys.executable).split())
+
+
+@job("not measured", packages=["build"], takes=["PYTHONS"])
+def wheels_test() -> None:
+    """The same, and the whole suite over each wheel"""
+    interpreters = given("PYTHONS", sys.executable).split()
+    python("-m", "tests.package.wheels", "--suite", built()[0], "dist/wheels", *interpreters)

@@ -1,0 +1,154 @@
+"""The test suite, whole and in parts, over the ordinary build and over its variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from building.variants import build, environment, folder, reports
+from tests.jobs.job import (
+    ALONE,
+    GO,
+    PARALLEL,
+    ROOT,
+    WHOLE,
+    JobError,
+    given,
+    job,
+    program,
+    python,
+    sanitizer,
+    told,
+)
+
+THOROUGH = {"MOORAGE_PROFILE": "nightly"}
+CHROMIUM = "apt-get install chromium chromium-driver"
+RACES = [
+    "tests/cache/test_threads.py", "tests/core/test_parallel.py", "tests/store/informers/test_threads.py",
+    "tests/scheduler/placing/test_background_binding.py", "tests/campaign/test_soak.py",
+]  # fmt: skip
+
+
+def only() -> list[str]:
+    """The tests that ONLY names; none stands for all."""
+    return given("ONLY").split()
+
+
+def over(variant: str, tests: Callable[[dict[str, str]], None]) -> None:
+    """Build a variant, see that it is the one that is imported, and run tests with its environment."""
+    build(variant, str(ROOT / ".venv/bin/python"))
+    for report in reports(variant):
+        report.unlink()
+    found = environment(variant) | THOROUGH
+    imported = f"import moorage; assert 'build/{variant}/' in moorage.__file__, moorage.__file__"
+    python("-c", imported, environment=found)
+    try:
+        tests(found)
+    except JobError:
+        for report in reports(variant):
+            print(report.read_text(), flush=True)
+        raise
+
+
+@job("not measured", takes=["ONLY"], nightly=True)
+def test_nightly() -> None:
+    """The whole suite with all examples: the tests that repeat what a faster one shows as well"""
+    python(*PARALLEL, *WHOLE, *only(), environment=THOROUGH)
+
+
+@job(
+    "50 min for the rooms with compiled code",
+    needs=[sanitizer("libasan"), sanitizer("libubsan")],
+    takes=["ONLY"],
+    nightly=True,
+)
+def sanitize() -> None:
+    """The suite under AddressSanitizer and UndefinedBehaviorSanitizer; ONLY=tests/core runs a part
+
+    --capture=sys leaves stderr open, or a stop in a worker loses what UBSan has said.
+    """
+    over("asan", lambda found: python(*PARALLEL, "--capture=sys", *WHOLE, *only(), environment=found))
+
+
+@job("not measured", needs=[sanitizer("libtsan")], nightly=True)
+def threads() -> None:
+    """Threads over caches, informers and pools, and a minute of the soak, under ThreadSanitizer"""
+
+    def tests(found: dict[str, str]) -> None:
+        python(*ALONE, *WHOLE, *RACES, environment=found)
+        report = str(folder("tsan") / "soak.json")
+        python("-m", "tests.campaign.soak", report, "--seconds", "60", environment=found)
+
+    over("tsan", tests)
+
+
+@job("not measured", nightly=True)
+def debug_test() -> None:
+    """The core with assertions of capacity, bounds and logging; the tests that break each of them
+
+    The assertions allocate memory themselves, so the failure of each allocation is tested without them.
+    """
+    rooms = ["tests/core", "tests/cache", "tests/scheduler", "tests/debug"]
+    left_out = ["--ignore", "tests/core/state/test_failed_allocations.py"]
+    over("debug", lambda found: python(*PARALLEL, "-m", "not slow", *rooms, *left_out, environment=found))
+
+
+@job("not measured", needs=[program("gcov", "of gcc")], takes=["ONLY"], extras=["campaign"], nightly=True)
+def coverage() -> None:
+    """Lines and branches of Python, lines of Cython and C that tests reach; ONLY=tests/core runs a part
+
+    gcov counts the lines of C when a process ends by itself: xdist kills workers that take longer for it.
+    """
+    counted = folder("coverage")
+
+    def tests(found: dict[str, str]) -> None:
+        for counts in (*counted.glob("python*"), *counted.rglob("*.gcda")):
+            counts.unlink()
+        python("-m", "coverage", "run", *ALONE, *WHOLE, *only(), environment=found)
+
+    over("coverage", tests)
+    python("-m", "coverage", "combine", "--quiet")
+    python("-m", "coverage", "report", "--skip-covered", "--sort=miss")
+    python("-m", "tests.campaign.line_counts", str(counted / "temp"))
+
+
+@job("8 min beside other work", nightly=True)
+def variants() -> None:
+    """The kernels for any x86-64, for AVX2 and for AVX-512, each under its tests and the vectors"""
+    python("-m", "tests.campaign.variants", environment=THOROUGH)
+
+
+@job("16 min", nightly=True)
+def machine() -> None:
+    """Interrupts at every line, and the state machine over a whole scheduler"""
+    python(*PARALLEL, "-m", "slow", "tests/scheduler")
+
+
+@job("3 min", nightly=True)
+def leaks() -> None:
+    """Each operation 100,000 times in flat memory"""
+    python(*PARALLEL, "-m", "slow", "tests/leaks")
+
+
+@job("not measured", extras=["ray"], nightly=True)
+def test_ray() -> None:
+    """Sweeps and several schedulers on a Ray cluster of several nodes on this machine"""
+    python(*ALONE, "-m", "ray", "tests/sim/sweep", "tests/multi")
+
+
+@job(
+    "not measured",
+    needs=[program("chromium", CHROMIUM), program("chromedriver", CHROMIUM)],
+    packages=["selenium>=4.20", "axe-core-python>=0.1"],
+    nightly=True,
+)
+def test_report() -> None:
+    """Pages of reports in a real browser, without its window"""
+    python(*ALONE, "-m", "report", "tests/report")
+
+
+@job("not measured; Go first builds for 15 min", needs=[GO], nightly=True)
+def test_live() -> None:
+    """Against a real kube-apiserver, etcd and kube-scheduler on loopback"""
+    servers = {"MOORAGE_SERVERS": told("-m", "tests.live.servers.build")}
+    waits = ["-o", "faulthandler_timeout=1200"]
+    python("-X", "faulthandler", *ALONE, *waits, "-m", "live", "tests/live", environment=servers)

@@ -178,6 +178,16 @@ def test_a_binder_cache(gate: bool) -> None:
     check_locked(one, one.lock, stores, calls, nothing | of_reservations | fixed)
 
 
+def test_a_clone_of_a_node_of_a_binder_cache_is_of_one_moment() -> None:
+    one = BinderCache(CacheHandler())
+    one.add_node(node("n"))
+    info = one.get_node_info("n")
+    amounts = {"nm_node", "cnr", "best_effort_requested", "best_effort_nonzero_requested"}
+    touched = guard(info, one.lock, *amounts)
+    info.clone()
+    assert touched == amounts
+
+
 def test_the_reservations_of_a_binder_cache() -> None:
     one = BinderCache(CacheHandler(resource_reservation=True))
     assert one.reservations is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 from tests.core.make import node, pod, port
@@ -40,16 +41,16 @@ def said(infos: Mapping[str, NodeInfo | NodeInfoClone]) -> dict[str, tuple[int, 
 
 
 def everything(info: NodeInfo | NodeInfoClone) -> dict[str, Any]:
-    """The values of a NodeInfo but for its generation."""
+    """The values of a NodeInfo but for its generation; what changes in place is copied."""
     return {
         "name": info.name,
         "node": info.node,
         "pods": [held.name for held in info.pods],
         "affinity": [held.name for held in info.pods_with_affinity],
         "anti-affinity": [held.name for held in info.pods_with_required_anti_affinity],
-        "requested": info.requested,
-        "nonzero": info.nonzero_requested,
-        "allocatable": info.allocatable,
+        "requested": deepcopy(info.requested),
+        "nonzero": deepcopy(info.nonzero_requested),
+        "allocatable": deepcopy(info.allocatable),
         "ports": info.used_ports,
         "images": info.image_states,
         "taints": info.taints,

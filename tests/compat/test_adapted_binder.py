@@ -22,6 +22,7 @@ from moorage.compat import (
     new_fake_volume_binder,
     new_volume_binder,
 )
+from moorage.compat.adapted_binder import DecisionsHandler
 from moorage.framework import FrameworkHandle
 from moorage.objects import Cluster, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.plugins.registry import default_profile
@@ -117,6 +118,15 @@ def test_what_is_decided_about_a_pod_is_dropped_when_it_finishes() -> None:
     held = one.client.get(Pod, "p", "default")
     one.client.update(replace(held, status=replace(held.status, phase="Failed")))
     one.sync()
+    assert decisions(one, "p") is None
+
+
+def test_what_is_decided_about_a_pod_is_dropped_when_another_takes_its_name() -> None:
+    one = scheduler(LATE, waiting("c"), waiting("d"), disk("v"), asking("p", "c", "d"))
+    one.run()
+    held = one.client.get(Pod, "p", "default")
+    another = replace(held, metadata=replace(held.metadata, uid="another"))
+    DecisionsHandler(binder_of(one).get_bindings_cache()).on_update(held, another)
     assert decisions(one, "p") is None
 
 

@@ -233,6 +233,14 @@ def test_it_ends_with_the_first_rejection_unless_all_filters_run() -> None:
     )
 
 
+def test_filters_that_pre_filter_skips_are_not_asked() -> None:
+    one, asked = two_reasons(), preemptor(ports=[port(80)])
+    state = state_of(one, asked)
+    state.skip_filter_plugins = state.skip_filter_plugins | {"TaintToleration", "NodePorts"}
+    rejected = PreemptHandle(handle(one)).run_filter_plugins(state, asked, info(one, "a"))
+    assert list(rejected) == ["NodeResourcesFit"]
+
+
 @pytest.mark.parametrize("answer", [status(ERROR, "boom"), status(WAIT, "boom"), ValueError("boom")])
 def test_any_other_answer_is_an_error_in_place_of_all(answer: Any) -> None:
     plugin = make(mo.FilterPlugin, "Wrong", filter=answer)

@@ -15,7 +15,7 @@ from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import load
-from moorage.objects.read import files
+from moorage.objects.read import files, unpacking
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
 YAML = {
@@ -56,6 +56,23 @@ YAML = {
     ),
     "no kind": ("metadata: {name: p}\n", "f.yaml: p: no kind"),
     "kind not a string": ("kind: 1\nmetadata: {name: p}\n", "f.yaml: p: kind: expected string, got integer"),
+    "table": (
+        "NAME   STATUS   ROLES    AGE   VERSION\nn1     Ready    <none>   1d    v1.34.1\n",
+        "f.yaml: a table that kubectl get prints; with -o json or -o yaml it prints objects",
+    ),
+    "table of namespaces": (
+        "NAMESPACE     NAME    READY   STATUS\nkube-system   dns-1   1/1     Running\n",
+        "f.yaml: a table that kubectl get prints; with -o json or -o yaml it prints objects",
+    ),
+    "template": (
+        "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n",
+        "f.yaml:3: a key must be a string; helm template renders a template",
+    ),
+    "kustomization": (
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n",
+        "f.yaml: Kustomization (document 1): a kustomization; kubectl kustomize FOLDER | moorage … -f - "
+        "reads what it makes",
+    ),
     "trace": ("events: []\n", "f.yaml: document 1: no kind: a trace, not a dump of objects"),
     "second document": (POD + "---\nkind: 3\n", "f.yaml: document 2: kind: expected string, got integer"),
     "items not a list": (
@@ -72,7 +89,7 @@ def test_bad_yaml(name: str, tmp_path: Path) -> None:
     text, expected = YAML[name]
     file = tmp_path / "f.yaml"
     file.write_text(text)
-    assert refusal(file) == expected
+    assert refusal(file) == expected.replace("FOLDER", str(tmp_path))
 
 
 DEEP = 100_000
@@ -84,7 +101,14 @@ JSON: dict[str, tuple[bytes, str]] = {
         "f.json:2: invalid JSON: it ends too early",
     ),
     "binary": (b"\x7fELF\x00\x01", "f.json: not a text file"),
-    "not UTF-8": (b"kind: caf\xe9", "f.json: not a text file"),
+    "not UTF-8": (
+        b"a: b\nkind: caf\xe9",
+        "f.json:2: not UTF-8 (byte 0xe9); iconv converts, as from Latin-1",
+    ),
+    "status": (
+        b'{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "Unauthorized"}',
+        "f.json: Status (document 1): an answer of the API server, not a dump: Unauthorized",
+    ),
     "text not UTF-8": (
         b'{"kind": "Pod", "metadata": {"name": "caf\xe9"}}',
         "f.json: invalid JSON: not UTF-8",
@@ -217,10 +241,11 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 
 
 def test_what_has_no_end_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_STREAMED", 1000)
+    for module in (files, unpacking):
+        monkeypatch.setattr(module, "MAX_SIZE", 1000)
     with open("/dev/zero") as zeros:
         monkeypatch.setattr(sys, "stdin", zeros)
-        with pytest.raises(InputError, match=r"^stdin: more than 1000 bytes$"):
+        with pytest.raises(InputError, match=r"^stdin: more than 1000 bytes; jq -c "):
             load("-")
 
 
@@ -233,4 +258,10 @@ def test_a_small_file_that_unpacks_to_too_much(tmp_path: Path) -> None:
 def test_equal_objects_may_be_compressed_well(tmp_path: Path) -> None:
     pods = "".join(f"---\n{POD.replace('name: p', f'name: p{at:05}')}" for at in range(20_000))
     packed = gzip.compress(pods.encode())
-    assert len(packed) * files.MAX_RATIO > 5 * len(pods)
+    assert len(packed) * unpacking.GZIP.max_ratio > 5 * len(pods)
+
+
+def test_a_url_is_no_file() -> None:
+    with pytest.raises(InputError) as caught:
+        load("https://example.com/a.yaml")
+    assert str(caught.value) == "-f: a URL; curl -sSL https://example.com/a.yaml | moorage … -f - reads it"

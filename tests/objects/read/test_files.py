@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.objects.read.test_inputs import pack
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import load
-from moorage.objects.read import files
+from moorage.objects.read import unpacking
 
 POD = b"kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
+WAY_OUT = "jq -c writes JSON without indentation, and moorage dump what is read of it"
 LIST = b'{"kind": "List", "items": [{"kind": "Node", "metadata": {"name": "n"}}]}'
 
 
@@ -63,10 +67,48 @@ def test_errors_inside_name_file_and_line(tmp_path: Path) -> None:
 
 def test_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "f.gz").write_bytes(gzip.compress(POD))
-    monkeypatch.setattr(files, "MAX_UNPACKED", len(POD))
+    monkeypatch.setattr(unpacking, "MAX_SIZE", len(POD))
     assert len(load(tmp_path / "f.gz").pods) == 1
-    monkeypatch.setattr(files, "MAX_UNPACKED", len(POD) - 1)
-    assert refusal(tmp_path / "f.gz") == f"f.gz: unpacks to more than {len(POD) - 1} bytes"
+    monkeypatch.setattr(unpacking, "MAX_SIZE", len(POD) - 1)
+    assert refusal(tmp_path / "f.gz") == f"f.gz: more than {len(POD) - 1} bytes; {WAY_OUT}"
+
+
+PACKERS = {"bz2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("form", PACKERS)
+def test_other_forms_of_compression(form: str, tmp_path: Path) -> None:
+    """They are known by their first bytes, in archives, directories and alone."""
+    packed = PACKERS[form](LIST)
+    for name in (f"f.json.{form}", "f"):
+        (tmp_path / name).write_bytes(packed)
+        assert len(load(tmp_path / name).nodes) == 1
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / f"f.json.{form}").write_bytes(packed)
+    assert len(load(tmp_path / "d").nodes) == 1
+    plain = pack(
+        tmp_path / "a.tar", {"d/n.json": LIST, f"d/p.yaml.{form}": PACKERS[form](POD), "log.txt": b""}
+    )
+    (tmp_path / f"a.tar.{form}").write_bytes(PACKERS[form](plain.read_bytes()))
+    cluster = load(tmp_path / f"a.tar.{form}")
+    assert (len(cluster.nodes), len(cluster.pods)) == (1, 1)
+    (tmp_path / "f").write_bytes(packed[:-12])
+    assert refusal(tmp_path / "f") == f"f: broken {'bzip2' if form == 'bz2' else form} data"
+    (tmp_path / "f").write_bytes(PACKERS[form](bytes(80 << 20)))
+    assert refusal(tmp_path / "f").startswith("f: unpacks to more than ")
+
+
+def test_a_form_that_this_python_does_not_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def import_module(name: str) -> object:
+        raise ImportError(name)
+
+    monkeypatch.setattr(unpacking, "import_module", import_module)
+    for name in ("f.json.zst", "a.tar.zst"):
+        (tmp_path / name).write_bytes(b"\x28\xb5\x2f\xfd" + bytes(600))
+        message = "compressed with zstd, which Python before 3.14 does not read; unpack it: unzstd"
+        assert refusal(tmp_path / name) == f"{name}: {message}"
 
 
 def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:

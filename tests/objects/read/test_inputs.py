@@ -15,7 +15,7 @@ import yaml
 from tests.objects.refusal import refusal
 
 from moorage.objects import Cluster, load
-from moorage.objects.read import archives
+from moorage.objects.read import archives, unpacking
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "4"}}}
 
@@ -270,8 +270,9 @@ def test_limits_of_members(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(archives, "MAX_MEMBERS", 2)
     assert refusal(packed) == f"{name}: more than 2 files"
     monkeypatch.setattr(archives, "MAX_MEMBERS", 3)
-    monkeypatch.setattr(archives, "MAX_UNPACKED", 10)
-    assert refusal(packed) == f"{name}!0.json: more than 10 bytes"
+    for module in (archives, unpacking):
+        monkeypatch.setattr(module, "MAX_SIZE", 10)
+    assert refusal(packed).startswith(f"{name}: more than 10 bytes; jq -c ")
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.zip"])
@@ -428,3 +429,72 @@ def test_what_an_unknown_workload_has_made_counts_for_it(tmp_path: Path) -> None
     del database["metadata"]["namespace"]
     second.write_text(json.dumps(database | {"spec": {"replicas": 3}}))
     assert load(first, second, namespace="shop").left_out == [("x", "Database", "shop", "d", 1)]
+
+
+# ---- what is told or refused by name -----------------------------------------------------------------------
+
+
+def test_the_output_of_cluster_info_dump_has_logs_between_its_lists(tmp_path: Path) -> None:
+    def listed(kind: str, *items: dict[str, Any]) -> str:
+        return json.dumps({"kind": f"{kind}List", "apiVersion": "v1", "items": items}, indent=4)
+
+    logs = "==== START logs for container c of pod kube-system/p ====\n{not: json}\n[ERROR] plugin\n"
+    logs += "==== END logs for container c of pod kube-system/p ====\n"
+    text = (
+        f"{listed('Node', NODE)}\n{listed('Pod', pod('p1'))}\n{logs}{logs}{listed('Pod', pod('p2'))}\n{logs}"
+    )
+    (tmp_path / "dump.txt").write_text(text)
+    assert names(load(tmp_path / "dump.txt")) == ["n1", "p1", "p2"]
+
+
+def hook(obj: dict[str, Any], when: str) -> dict[str, Any]:
+    return obj | {"metadata": obj["metadata"] | {"annotations": {"helm.sh/hook": when}}}
+
+
+def test_hooks_of_helm_are_left_out_of_manifests(tmp_path: Path) -> None:
+    """What a dump has exists; and a hook that makes no pods is there for those that do."""
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j"},
+        "spec": {"template": {"spec": {"containers": [{"name": "c"}]}}},
+    }
+    stored = hook(pod("stored"), "test")
+    stored["metadata"]["uid"] = "u"
+    klass = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "k"},
+        "value": 1,
+    }
+    items = [pod("p"), hook(pod("q"), "test"), hook(job, "pre-delete"), stored, hook(klass, "pre-install")]
+    (tmp_path / "f.yaml").write_text("---\n".join(map(yaml.safe_dump, items)))
+    cluster = load(tmp_path / "f.yaml")
+    assert names(cluster) == ["p", "stored"]
+    assert [one.kind for one in cluster.others] == ["PriorityClass"]
+    told = "Pod q (test), Job j (pre-delete)"
+    assert cluster.warnings == [f"Left out, because Helm runs hooks apart from a release (2): {told}."]
+
+
+@pytest.mark.parametrize("text", ["resources: [a.yaml]\n", "kind: Kustomization\n", "kind: Component\n"])
+def test_a_folder_with_a_kustomization_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "overlay").mkdir()
+    (tmp_path / "overlay" / "a.json").write_text(json.dumps(NODE))
+    (tmp_path / "overlay" / "kustomization.yaml").write_text(text)
+    hint = "a kustomization; kubectl kustomize overlay | moorage … -f - reads what it makes"
+    assert refusal(tmp_path / "overlay").endswith(hint)
+
+
+def test_a_definition_of_an_old_version_is_not_checked(tmp_path: Path) -> None:
+    """Scheduling does not read it, and its fields are not known any more."""
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1beta1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "jobs.batch.volcano.sh"},
+        "spec": {"version": "v1alpha1", "subresources": {}, "validation": {}},
+    }
+    (tmp_path / "f.yaml").write_text(yaml.safe_dump(definition))
+    assert load(tmp_path / "f.yaml").skipped == {"CustomResourceDefinition.apiextensions.k8s.io": 1}
+    definition["apiVersion"] = "apiextensions.k8s.io/v1"
+    (tmp_path / "f.yaml").write_text(yaml.safe_dump(definition))
+    assert "unknown field" in refusal(tmp_path / "f.yaml")

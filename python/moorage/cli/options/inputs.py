@@ -69,7 +69,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "files",
         multiple=True,
         metavar="FILE|DIR|-",
-        help="Manifests, dumps and archives of them, gzip or not; repeatable; - is standard input.",
+        help="Manifests, dumps and archives of them, compressed or not; repeatable; - is standard input.",
     )
     synthetic = click.option(
         "--synthetic", metavar="nodes=N,pods=N[,zones=N]", help="A made-up cluster instead of files."

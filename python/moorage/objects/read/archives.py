@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Generator, Iterator
 from typing import BinaryIO, NamedTuple, cast
 
 from moorage.errors import InputError
 
-from .files import (
-    ALWAYS_UNPACKED,
-    GZIP,
-    MAX_RATIO,
-    MAX_STREAMED,
-    MAX_UNPACKED,
-    STDIN,
-    SUFFIXES,
-    has_suffix,
-    source_name,
-    unpack,
-)
+from .files import STDIN, SUFFIXES, has_suffix, source_name
+from .unpacking import GZIP, MAX_SIZE, Packing, broken, packing_of, too_large, unpack
 
 _ZIP = b"PK\x03\x04"
 _TAR, _TAR_AT = b"ustar", 257
 _HEAD = 512
 MAX_MEMBERS = 1_000_000
 """Maximum number of files in an archive, since empty ones take no space in it."""
-_BROKEN = (EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, gzip.BadGzipFile, NotImplementedError)
 
 
 class Member(NamedTuple):
@@ -53,12 +40,12 @@ class _LimitedReader:
         data = self._stream.read(size)
         self._left -= len(data)
         if self._left < 0:
-            raise InputError(f"unpacks to more than {self._most} bytes", source=self._source)
+            raise too_large(self._most, self._source)
         return data
 
 
 def read_archive(file: str) -> Generator[Member] | None:
-    """Return the JSON and YAML files of an archive: tar, also compressed with gzip, or zip.
+    """Return the JSON and YAML files of an archive: tar, also compressed, or zip.
 
     Parameters
     ----------
@@ -69,15 +56,16 @@ def read_archive(file: str) -> Generator[Member] | None:
     -------
     generator of Member or None
         In the order of a tar archive, and sorted by name of a zip archive; None for a file that is no
-        archive. It raises InputError if the archive is broken, or unpacks to more than `MAX_RATIO` times its
-        size, `MAX_STREAMED` bytes, or `MAX_UNPACKED` bytes in one file.
+        archive. It raises InputError if the archive is broken, or unpacks to too much (see `Packing`).
     """
     opened = _open(file)
     if opened is None:
         return None
-    kind = _kind(opened)
-    if kind:
-        return _members(opened, kind, source_name(file))
+    head = opened.read(_HEAD)
+    opened.seek(0)
+    packing = packing_of(head)
+    if head.startswith(_ZIP) or _is_tar(head) or (packing is not None and _is_packed_tar(opened, packing)):
+        return _members(opened, head, source_name(file))
     opened.close()
     return None
 
@@ -92,37 +80,36 @@ def _open(file: str) -> BinaryIO | None:
     return None
 
 
-def _kind(opened: BinaryIO) -> str:
-    """The mode by which `tarfile` reads a file, ``zip``, or "" for a file that is no archive."""
-    head = opened.read(_HEAD)
-    opened.seek(0)
-    if head.startswith(_ZIP):
-        return "zip"
-    if head.startswith(GZIP):
-        try:
-            with gzip.GzipFile(fileobj=opened) as packed:
-                head, mode = packed.read(_HEAD), "gz"
-        except (*_BROKEN, OSError):
-            return ""
-        finally:
-            opened.seek(0)
-    else:
-        mode = "tar"
-    return mode if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR else ""
+def _broken() -> tuple[type[Exception], ...]:
+    return *broken(), tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError
 
 
-def _members(opened: BinaryIO, kind: str, source: str) -> Generator[Member]:
+def _is_tar(head: bytes) -> bool:
+    return head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR
+
+
+def _is_packed_tar(opened: BinaryIO, packing: Packing) -> bool:
+    try:
+        return _is_tar(packing.open(opened, "").read(_HEAD))
+    except InputError:  # reading the file reports it
+        return False
+    except _broken():
+        return False
+    finally:
+        opened.seek(0)
+
+
+def _members(opened: BinaryIO, head: bytes, source: str) -> Generator[Member]:
     with opened:
-        packed_size = os.fstat(opened.fileno()).st_size
-        most = min(MAX_STREAMED, max(ALWAYS_UNPACKED, MAX_RATIO * packed_size))
+        size, packing = os.fstat(opened.fileno()).st_size, packing_of(head)
         try:
-            if kind == "zip":
-                yield from _of_zip(opened, most, source)
-            elif kind == "gz":
-                yield from _of_tar(cast(BinaryIO, gzip.GzipFile(fileobj=opened)), most, source)
+            if head.startswith(_ZIP):
+                yield from _of_zip(opened, GZIP.most(size), source)
+            elif packing is not None:
+                yield from _of_tar(packing.open(opened, source), packing.most(size), source)
             else:
-                yield from _of_tar(opened, most, source)
-        except (*_BROKEN, OSError, ValueError, RuntimeError) as error:
+                yield from _of_tar(opened, MAX_SIZE, source)
+        except _broken() as error:
             raise InputError(f"a broken archive: {error}", source=source) from None
 
 
@@ -133,7 +120,6 @@ def _of_tar(stream: BinaryIO, most: int, source: str) -> Iterator[Member]:
             _check_number(number, source)
             archive.members = []  # type: ignore[attr-defined]  # they would be kept
             if member.isreg() and has_suffix(member.name, SUFFIXES):
-                _check_size(member.size, member.name, source)
                 data = archive.extractfile(member)
                 assert data is not None
                 yield _unpacked(member.name, data.read(), source)
@@ -147,10 +133,9 @@ def _of_zip(opened: BinaryIO, most: int, source: str) -> Iterator[Member]:
             if not has_suffix(member.filename, SUFFIXES):  # which no folder has
                 continue
             with archive.open(member) as file:  # a lie about the size does not help: zipfile reads no more
-                _check_size(member.file_size, member.filename, source)
                 left -= member.file_size
                 if left < 0:
-                    raise InputError(f"unpacks to more than {most} bytes", source=source)
+                    raise too_large(most, source)
                 data = file.read(member.file_size)
             yield _unpacked(member.filename, data, source)
 
@@ -160,14 +145,8 @@ def _check_number(number: int, source: str) -> None:
         raise InputError(f"more than {MAX_MEMBERS} files", source=source)
 
 
-def _check_size(size: int, name: str, source: str) -> None:
-    if size > MAX_UNPACKED:
-        raise InputError(f"more than {MAX_UNPACKED} bytes", source=member_source(source, name))
-
-
 def _unpacked(name: str, data: bytes, source: str) -> Member:
-    named = member_source(source, name)
-    return Member(name, unpack(data, named) if data.startswith(GZIP) else data)
+    return Member(name, unpack(data, member_source(source, name)))
 
 
 def member_source(source: str, name: str) -> str:

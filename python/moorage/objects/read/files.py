@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 import stat
 import sys
-import zlib
-from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
 from moorage.errors import InputError, shorten
 
+from .unpacking import MAX_SIZE, packing_of, too_large, unpack
+from .unpacking import SUFFIXES as PACKED_SUFFIXES
+
 STDIN = "-"
-MAX_UNPACKED = 1 << 30
-"""Maximum size of an unpacked file in bytes, since a small file may unpack to more than fits into memory."""
-MAX_RATIO, ALWAYS_UNPACKED = 250, 16 << 20
-"""Maximum compression ratio beyond 16 MiB: dumps of clusters have 10 to 100, zeros 1,030."""
-MAX_STREAMED = 4 << 30
-"""Maximum number of bytes read, since a device or a pipe may have no end."""
-_PIECE = 1 << 20
+_PIECE, _HEAD = 1 << 20, 8
 
 YAML_SUFFIXES = (".yaml", ".yml")
 SUFFIXES = (".json", *YAML_SUFFIXES)
-GZIP = b"\x1f\x8b"
+_SCHEMES = ("http://", "https://")
 _CLUSTER_RESOURCES = {
     "nodes": "Node",
     "namespaces": "Namespace",
@@ -71,10 +65,12 @@ def list_files(path: str | Path, recursive: bool = False) -> list[str]:
     Raises
     ------
     InputError
-        The path is empty, or the directory has no such file.
+        The path is empty or a URL, or the directory has no such file.
     """
     if not str(path):
         raise InputError("the name of a file is empty", source="-f")
+    if str(path).startswith(_SCHEMES):
+        raise InputError(f"a URL; curl -sSL {path} | moorage … -f - reads it", source="-f")
     path = Path(path)
     if not is_directory(path):
         return [str(path)]
@@ -125,7 +121,7 @@ def is_directory(path: str | Path) -> bool:
 
 
 def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file name has a suffix before an optional ``.gz``.
+    """Whether a file name has a suffix, before an optional one of compressed files.
 
     Parameters
     ----------
@@ -138,7 +134,13 @@ def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
     -------
     bool
     """
-    return name.removesuffix(".gz").endswith(suffixes)
+    return _unpacked_name(name).endswith(suffixes)
+
+
+def _unpacked_name(name: str) -> str:
+    for suffix in PACKED_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
 
 
 def kind_of_path(source: str) -> str:
@@ -154,7 +156,7 @@ def kind_of_path(source: str) -> str:
     str
         "" for other places.
     """
-    path = source.removesuffix(".gz")
+    path = _unpacked_name(source)
     return next((kind for pattern, kind in _KINDS_BY_PATH if pattern.search(path)), "")
 
 
@@ -189,7 +191,7 @@ def read_file(file: str) -> bytes:
     Raises
     ------
     InputError
-        The file cannot be read or decompressed, or its content is larger than `MAX_UNPACKED` bytes.
+        The file cannot be read or decompressed, or its content is larger than `MAX_SIZE` bytes.
     """
     source = source_name(file)
     try:
@@ -200,9 +202,9 @@ def read_file(file: str) -> bytes:
         raise InputError(f"cannot be read: {error.strerror}", source=source) from None
     except ValueError as error:  # the name has a zero byte or is not text
         raise InputError(f"cannot be read: {error}", source=source) from None
-    if len(data) > MAX_STREAMED:
-        raise InputError(f"more than {MAX_STREAMED} bytes", source=source)
-    return unpack(data, source) if data.startswith(GZIP) else data
+    if len(data) > MAX_SIZE:
+        raise too_large(MAX_SIZE, source)
+    return unpack(data, source)
 
 
 def open_regular(file: str) -> BinaryIO | None:
@@ -220,10 +222,10 @@ def open_regular(file: str) -> BinaryIO | None:
     """
     try:
         status = None if file == STDIN else os.stat(file)
-        if status is None or not stat.S_ISREG(status.st_mode) or status.st_size > MAX_STREAMED:
+        if status is None or not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SIZE:
             return None
         opened = open(file, "rb")  # noqa: SIM115  # the caller closes it
-        if not opened.peek(len(GZIP)).startswith(GZIP):
+        if packing_of(opened.peek(_HEAD)[:_HEAD]) is None:
             return opened
         opened.close()
     except (OSError, ValueError):
@@ -234,7 +236,7 @@ def open_regular(file: str) -> BinaryIO | None:
 def _read_stdin() -> bytes:
     if sys.stdin is None:
         raise InputError("cannot be read: it is closed", source=source_name(STDIN))
-    return sys.stdin.buffer.read(MAX_STREAMED + 1)
+    return sys.stdin.buffer.read(MAX_SIZE + 1)
 
 
 def _read(file: str) -> bytes:
@@ -243,7 +245,7 @@ def _read(file: str) -> bytes:
     with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
         mode = os.fstat(opened.fileno()).st_mode
         if stat.S_ISREG(mode):
-            return opened.read(MAX_STREAMED + 1)
+            return opened.read(MAX_SIZE + 1)
         if not stat.S_ISFIFO(mode):
             raise InputError("neither a file nor a directory", source=file)
         try:
@@ -253,37 +255,4 @@ def _read(file: str) -> bytes:
         except BlockingIOError:
             first = b""
         os.set_blocking(opened.fileno(), True)
-        return first + opened.read(MAX_STREAMED + 1)
-
-
-def unpack(data: bytes, source: str) -> bytes:
-    """Decompress gzip data in pieces, up to a limit.
-
-    Parameters
-    ----------
-    data : bytes
-        Compressed data.
-    source : str
-        Name of the file, for errors.
-
-    Returns
-    -------
-    bytes
-
-    Raises
-    ------
-    InputError
-        The data are broken, or unpack to too much.
-    """
-    most = min(MAX_UNPACKED, max(ALWAYS_UNPACKED, MAX_RATIO * len(data)))
-    pieces, size = [], 0
-    try:
-        with gzip.GzipFile(fileobj=BytesIO(data)) as file:
-            while piece := file.read(_PIECE):
-                size += len(piece)
-                if size > most:
-                    raise InputError(f"unpacks to more than {most} bytes", source=source)
-                pieces.append(piece)
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise InputError("broken gzip data", source=source) from None
-    return b"".join(pieces)
+        return first + opened.read(MAX_SIZE + 1)

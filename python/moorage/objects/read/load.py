@@ -21,7 +21,9 @@ from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object
 from moorage.objects.model.other_workloads import full_kind
 from moorage.objects.validate.field_validation import FieldValidation, ValidationMode
-from moorage.objects.workloads.kinds.custom_objects import read_custom
+from moorage.objects.validate.unknown_fields import has_version
+from moorage.objects.workloads.kinds.custom_objects import makes_pods, read_custom
+from moorage.objects.workloads.kinds.next_jobs import next_job
 from moorage.objects.workloads.other_kinds import is_simulated
 
 from .archives import member_source, read_archive
@@ -38,11 +40,10 @@ from .files import (
     read_file,
     source_name,
 )
-from .next_jobs import next_job
 from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
 from .parts_reader import Parts, PartsReader
-from .snapshots import read_snapshot
+from .snapshots import read_snapshot, refuse_answers
 
 _PEEK = 4096
 _EXAMPLES = 5
@@ -50,6 +51,11 @@ _PIECE = 1 << 20
 """Number of bytes that are read at once, whose lines are decoded at once."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _BOM = b"\xef\xbb\xbf"
+_TABLE = re.compile(r"(NAMESPACE +)?NAME +[A-Z]{2}")
+_LOGS = re.compile(
+    rb"^==== START logs for container .*?^==== END logs for container [^\n]*\n?", re.DOTALL | re.MULTILINE
+)
+_HOOK = "helm.sh/hook"
 _KIND = b"kind"
 """A broken file without this word is no manifest, and may be left out of an archive."""
 OWN_GROUP = ".moorage.dev"
@@ -80,9 +86,9 @@ def load(
     """Read a cluster and its workloads from files and directories.
 
     Supported are the output of ``kubectl get -o json`` and ``-o yaml``, single objects, lists, multi-document
-    YAML and concatenated JSON, each optionally compressed with gzip (up to 1 GiB unpacked). Of a directory
-    the ``.json``, ``.yaml`` and ``.yml`` files, also with ``.gz`` appended, are read in the order of their
-    names, and so are those of an archive (``.tar``, ``.tar.gz``, ``.zip``). Files among them without objects
+    YAML and concatenated JSON, each optionally compressed (up to 4 GiB unpacked). Of a directory
+    the ``.json``, ``.yaml`` and ``.yml`` files, also compressed, are read in the order of their
+    names, and so are those of an archive (tar, zip). Files among them without objects
     are left out, and named in a warning. Objects without a kind get that of their place in an Insights
     archive or a support bundle. Exports of kube-scheduler-simulator, ``/snapshotz`` of
     cluster-autoscaler and snapshots of the KAI scheduler are read too (see `read_snapshot`).
@@ -226,6 +232,10 @@ def read_objects(
         else:
             reader.read_path(path, recursive)
     warnings = [no_manifests(reader.left_out)] if reader.left_out else []
+    if reader.hooks:
+        shown = ", ".join(reader.hooks[:_EXAMPLES] + ["…"] * (len(reader.hooks) > _EXAMPLES))
+        why = f"because Helm runs hooks apart from a release ({len(reader.hooks)})"
+        warnings.append(f"Left out, {why}: {shown}.")
     warnings += reader.fields.warnings()
     return ReadObjects(reader.objects, reader.origins, reader.skipped, warnings)
 
@@ -263,6 +273,7 @@ class _Reader:
         self.origins = Origins()
         self.skipped: Counter[str] = Counter()
         self.left_out: list[str] = []
+        self.hooks: list[str] = []
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
         self.fields = fields
         self._next_jobs = next_jobs
@@ -302,7 +313,7 @@ class _Reader:
                 raise InputError(f"a {self._own_kind} of moorage, not a dump of objects", source=source)
 
     def _read_so_far(self) -> tuple[int, int]:
-        return len(self.objects), self.skipped.total()
+        return len(self.objects) + len(self.hooks), self.skipped.total()
 
     def _read_file(self, opened: BinaryIO, source: str, may_leave_out: bool) -> None:
         """Read a file; one without objects may be left out."""
@@ -325,7 +336,7 @@ class _Reader:
                     number, rest, lines = self._read_lines(opened, source)
                 if not number:
                     opened.seek(0)
-                    rest = opened.read().removeprefix(_BOM)
+                    rest = _without_logs(opened.read().removeprefix(_BOM))
             except OSError as error:
                 raise InputError(f"cannot be read: {error.strerror}", source=source) from None
         if not number and self._read_parts(rest, Origin(source, 1)):
@@ -408,6 +419,9 @@ class _Reader:
         """Store an object, unless there is none."""
         if obj is None:
             return False
+        if _HOOK in obj.metadata.annotations and not obj.metadata.uid and makes_pods(obj):
+            self.hooks.append(shorten(f"{obj.full_kind} {obj.name} ({obj.metadata.annotations[_HOOK]})"))
+            return True
         self.objects.append(obj)
         self.origins.add(source, document, item)
         return True
@@ -443,6 +457,7 @@ class _Reader:
         kind = head.kind or kind
         if head.api_version.startswith("audit.k8s.io/"):
             raise NoManifestError("an audit log, not a dump of objects")
+        refuse_answers(document, kind, head.api_version, origin.source)
         if head.api_version.partition("/")[0].endswith(OWN_GROUP):
             self._own_kind = kind
             return []
@@ -460,7 +475,8 @@ class _Reader:
             self.fields.check(document, kind, version, origin.source, obj.metadata)
             self._store(obj, *origin[:3])
         else:
-            self.fields.check(document, kind, head.api_version, origin.source)
+            if has_version(kind, head.api_version):  # fields of versions that are gone are not known
+                self.fields.check(document, kind, head.api_version, origin.source)
             group = head.api_version.rpartition("/")[0]
             if self._next_jobs and kind == "CronJob" and group in ("batch", ""):
                 self._store(next_job(document), *origin[:3])
@@ -497,13 +513,20 @@ class _Reader:
             )
         try:
             text = data.decode()
-        except UnicodeDecodeError:
+        except UnicodeDecodeError as error:
+            if b"\0" not in data:
+                line = data.count(b"\n", 0, error.start) + 1
+                hint = f"not UTF-8 (byte 0x{data[error.start]:02x}); iconv converts, as from Latin-1"
+                raise NoManifestError(hint, source=f"{source}:{line}") from None
             text = "\0"
         if "\0" in text:
             raise NoManifestError("not a text file", source=source)
+        if _TABLE.match(text):
+            hint = "a table that kubectl get prints; with -o json or -o yaml it prints objects"
+            raise NoManifestError(hint, source=source)
         documents = self._of_yaml(text, source)
         is_other = "{{" in text or _KIND not in data  # a template of Helm, or no manifest at all
-        return map(_as_json, _of_no_manifest(documents) if is_other else documents)
+        return map(_as_json, _of_no_manifest(documents, "{{" in text) if is_other else documents)
 
     def _of_yaml(self, text: str, source: str) -> Iterator[Any]:
         """Read YAML documents; with duplicate keys, unless they are refused."""
@@ -515,6 +538,11 @@ class _Reader:
             self.fields.add_duplicate(*duplicate, source)
 
 
+def _without_logs(data: bytes) -> bytes:
+    """Return the output of ``kubectl cluster-info dump`` without the logs between its lists."""
+    return _LOGS.sub(b"", data) if b"==== START logs for container " in data else data
+
+
 def _utf16(opened: BinaryIO) -> bytes | None:
     """Return the text of a file that is UTF-16 with a byte order mark, as UTF-8; None for another file."""
     head = opened.read(2)
@@ -524,16 +552,17 @@ def _utf16(opened: BinaryIO) -> bytes | None:
     return opened.read().decode("utf-16", errors="replace").encode(errors="replace")
 
 
-def _of_no_manifest(documents: Iterable[Any]) -> list[Any]:
+def _of_no_manifest(documents: Iterable[Any], is_template: bool) -> list[Any]:
     """Return the documents of a text that is no manifest if they cannot be read."""
     try:
         return list(documents)
     except InputError as error:
-        raise _no_manifest(error) from None
+        hint = "; helm template renders a template" if is_template else ""
+        raise _no_manifest(error, hint) from None
 
 
-def _no_manifest(error: InputError) -> NoManifestError:
-    return NoManifestError(error.message, source=error.source, obj=error.obj, path=error.path)
+def _no_manifest(error: InputError, hint: str = "") -> NoManifestError:
+    return NoManifestError(error.message + hint, source=error.source, obj=error.obj, path=error.path)
 
 
 def _as_json(document: Any) -> Any:

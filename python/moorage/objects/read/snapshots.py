@@ -1,4 +1,4 @@
-"""Snapshots of other tools: which lists of objects they have.
+"""Snapshots of other tools: which lists of objects they have; and answers in place of objects.
 
 - kube-scheduler-simulator: the JSON of ``GET /api/v1/export``.
 - cluster-autoscaler: the JSON of ``/snapshotz``.
@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
-from moorage.errors import InputError
+from moorage.errors import InputError, shorten
 
 from .decode import Document, decode, is_json
 
@@ -43,6 +44,38 @@ _KAI_OTHERS = ("queues", "podGroups", "bindRequests", "configMaps", "topologies"
 
 Listed = tuple[str, list[Any]]
 """A kind and objects of it, of which each may lack its kind."""
+
+
+class _Answer(msgspec.Struct):
+    """An answer of an API server in place of an object."""
+
+    status: Any = None
+    message: Any = None
+
+
+def refuse_answers(document: Document, kind: str, api_version: str, source: str) -> None:
+    """Refuse what stands where objects should be, and says that there is something else to do.
+
+    Parameters
+    ----------
+    document : dict or bytes
+    kind, api_version : str
+        "" where it names none.
+    source : str
+        Its file.
+
+    Raises
+    ------
+    InputError
+        The document is an error that an API server answered with, or a kustomization.
+    """
+    if kind == "Status" and api_version in ("", "v1"):
+        answer = decode(document, _Answer)
+        raise InputError(f"an answer of the API server, not a dump: {answer.message or answer.status}")
+    is_file = PurePath(source.rpartition("!")[2]).stem.lower() == "kustomization"
+    if api_version.startswith("kustomize.config.k8s.io/") or (is_file and not api_version):
+        folder = shorten(str(PurePath(source).parent))
+        raise InputError(f"a kustomization; kubectl kustomize {folder} | moorage … -f - reads what it makes")
 
 
 def read_snapshot(document: Document) -> tuple[list[Listed], dict[str, int]] | None:

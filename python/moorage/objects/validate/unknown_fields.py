@@ -115,6 +115,16 @@ def fields_of(struct: str) -> dict[str, str]:
     return _table().structs[struct]
 
 
+def has_version(kind: str, api_version: str) -> bool:
+    """Whether the table of fields has a version of a kind.
+
+    Parameters
+    ----------
+    kind, api_version : str
+    """
+    return f"{api_version}/{kind}" in _table().kinds
+
+
 def _group(name: str) -> str:
     return name.rpartition("/")[0].rpartition("/")[0]
 

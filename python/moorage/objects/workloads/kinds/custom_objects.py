@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from moorage.errors import InputError
-from moorage.objects.model.meta import Int64, ObjectMeta
+from moorage.objects.model.meta import Int64, Object, ObjectMeta
 from moorage.objects.model.other_workloads import CustomObject, full_kind
+from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import MAX_PODS
 from moorage.objects.read.decode import decode
 
@@ -27,6 +28,16 @@ class _Spec(msgspec.Struct, frozen=True):
 class _Outline(msgspec.Struct, frozen=True):
     metadata: ObjectMeta | None = None
     spec: _Spec = _Spec()
+
+
+def makes_pods(obj: Object) -> bool:
+    """Whether an object is a pod, or a workload that makes pods.
+
+    Parameters
+    ----------
+    obj : Object
+    """
+    return isinstance(obj, Pod | CustomObject) or hasattr(getattr(obj, "spec", None), "template")
 
 
 def read_custom(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from moorage.errors import located
 from moorage.objects.model.meta import ObjectMeta, Struct
 from moorage.objects.model.workload import Job, JobSpec
+from moorage.objects.read.decode import Document, decode
 from moorage.objects.validate.validate_object import validate
-
-from .decode import Document, decode
 
 
 class _JobTemplate(Struct, frozen=True):

@@ -78,7 +78,7 @@ def undo(world: World, undone: list[Step], inner: list[Step], how: str) -> None:
     "rolled back",
     [("next",)],
 )
-def test_rollback(
+def test_after_a_rollback_a_cache_answers_as_an_untouched_copy(
     tie_break: TieBreak,
     before: list[Step],
     undone: list[Step],
@@ -94,7 +94,9 @@ def test_rollback(
 
 @slow
 @given(sequences, new_sequences, sequences, st.booleans())
-def test_commit(before: list[Step], done: list[Step], later: list[Step], nested: bool) -> None:
+def test_after_a_commit_a_cache_answers_as_one_without_transactions(
+    before: list[Step], done: list[Step], later: list[Step], nested: bool
+) -> None:
     one, plain = pair(TieBreak.GO_HEAP, before)
     with one.cache.transaction() as transaction:
         if nested:
@@ -110,7 +112,7 @@ def test_commit(before: list[Step], done: list[Step], later: list[Step], nested:
 
 @slow
 @given(sequences, new_sequences, new_sequences, sequences, st.booleans())
-def test_fork(
+def test_a_fork_and_its_original_answer_as_untouched_copies(
     before: list[Step], there: list[Step], here: list[Step], later: list[Step], in_transaction: bool
 ) -> None:
     """The original, the fork and a fork of the fork go their own ways."""

@@ -236,7 +236,7 @@ def test_a_pod_that_is_not_known_is_not_assumed() -> None:
         max_size=40,
     )
 )
-def test_states(steps: list[tuple[str, str]]) -> None:
+def test_a_pod_moves_between_its_states_as_upstream_allows(steps: list[tuple[str, str]]) -> None:
     """Initial → Assumed → Added → Deleted, with Add from Initial, and Forget and Expire from Assumed."""
     one, states, finished = cache(), dict.fromkeys("pqr", "none"), set[str]()
     moves = {
@@ -277,7 +277,7 @@ def pods(*which: str) -> list[Pod]:
     return [pod(name, on="a", requests={"cpu": 1}) for name in which]
 
 
-def test_batches() -> None:
+def test_operations_on_many_pods_are_those_on_each() -> None:
     one = cache()
     one.assume_pods(pods("p", "q", "r"))
     assert requested(one) == {"a": 3000}

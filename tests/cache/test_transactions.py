@@ -138,7 +138,7 @@ def test_an_exception_undoes_what_was_committed() -> None:
     assert dump(one.state, before) == before
 
 
-def test_transactions_nest() -> None:
+def test_an_inner_transaction_ends_with_the_outer_one() -> None:
     one = cache()
     before = dump(one.state)
     with one.transaction() as outer:

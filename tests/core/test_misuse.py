@@ -103,7 +103,7 @@ def found() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted(kinds()))
-def test_methods(found: dict[str, Any], name: str) -> None:
+def test_no_argument_of_a_method_ends_the_process(found: dict[str, Any], name: str) -> None:
     one = found[name]
 
     def work(call: Call) -> None:
@@ -118,7 +118,7 @@ def test_methods(found: dict[str, Any], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(kinds()))
-def test_making(name: str) -> None:
+def test_no_argument_of_a_class_and_no_half_made_object_ends_the_process(name: str) -> None:
     """With wrong arguments; and made, but not set up."""
     kind = kinds()[name]
 
@@ -150,7 +150,7 @@ def settable(kind: type) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(kinds()))
-def test_setting(found: dict[str, Any], name: str) -> None:
+def test_no_value_of_an_attribute_ends_the_process(found: dict[str, Any], name: str) -> None:
     """An attribute, and then placing pods."""
     one, placer = found[name], found["Placer"]
 
@@ -202,7 +202,7 @@ def test_settings_have_a_range(
         assert getattr(one, attribute) == value
 
 
-def test_functions() -> None:
+def test_no_argument_of_a_function_ends_the_process() -> None:
     called = list(functions())
     assert len(called) > 30
 

@@ -9,7 +9,7 @@ from tests.core.make import pod
 from tests.locks import check_locked, is_held
 
 
-def test_nominations() -> None:
+def test_nominations_hold_their_lock_in_every_operation() -> None:
     one, p, q = PodNominator(), pod("p"), pod("q")
     saved = one.save()
     calls = {

@@ -364,7 +364,7 @@ LOW = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(KINDS), st.integers(
 
 @settings(deadline=None, max_examples=80)
 @given(ONES, LOW, st.sampled_from(["none", "spread", "anti"]), st.booleans(), st.booleans(), st.booleans())
-def test_any_batch(
+def test_any_batch_of_equal_preemptors_is_placed_as_one_by_one(
     high: list[tuple[int, int]],
     low: list[tuple[int, str, int]],
     terms: str,

@@ -254,7 +254,7 @@ def test_any_other_answer_is_an_error_in_place_of_all(answer: Any) -> None:
     }
 
 
-def test_merging() -> None:
+def test_rejections_of_several_plugins_merge_to_the_gravest_code() -> None:
     assert PluginToStatus().merge() is None
     soft, hard, broken = status(UNSCHEDULABLE, "s"), status(UNRESOLVABLE, "h"), status(ERROR, "e")
     other = status(Code.PENDING, "p")

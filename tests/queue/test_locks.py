@@ -11,7 +11,7 @@ from tests.locks import check_locked
 from tests.queue.make import make_queue, reject
 
 
-def test_a_queue() -> None:
+def test_a_queue_holds_its_lock_in_every_operation() -> None:
     one = make_queue()
     p, entry, popped, saved = pod("p"), QueuedPodInfo(pod("p")), list[QueuedPodInfo](), one.save()
 
@@ -62,7 +62,7 @@ def test_a_queue() -> None:
     check_locked(one, one._lock, ["_places", "_in_flight", "_timers"], calls, exempt)
 
 
-def test_a_hold() -> None:
+def test_a_hold_has_the_lock_of_its_queue_in_every_operation() -> None:
     queue = make_queue()
     queue.add(pod("p"))
     infos = queue.pop_batch(1)

@@ -393,7 +393,7 @@ def test_delete_wherever_a_pod_is() -> None:
     assert (places(queue), len(queue)) == ({}, 0)
 
 
-def test_activate() -> None:
+def test_activated_pods_move_to_the_active_queue() -> None:
     queue = make_queue(WANTS_NODES, WANTS_NOTHING)
     for name, rejectors in (("a", ["Nodes"]), ("b", ["Nothing"]), ("c", [])):
         queue.add(queued(name))
@@ -405,7 +405,7 @@ def test_activate() -> None:
     assert sorted(names(queue.pending_pods().active)) == ["a", "b", "c", "d"]
 
 
-def test_nominations() -> None:
+def test_nominations_follow_the_updates_of_pods_in_the_queue() -> None:
     nominator = PodNominator()
     queue = make_queue(SchedulingGates(), WANTS_NODES, nominator=nominator)
     wishes = replace(queued("a"), status=replace(queued("a").status, nominated_node_name="n"))

@@ -184,7 +184,9 @@ def test_put_back_into_backoff() -> None:
         (3, 3, 1, 3),
     ],
 )
-def test_backoff_doubles(initial: int, maximum: int, failures: int, seconds: int) -> None:
+def test_backoff_doubles_with_each_failure_up_to_its_maximum(
+    initial: int, maximum: int, failures: int, seconds: int
+) -> None:
     queue = make_queue(initial_backoff=initial, max_backoff=maximum)
     assert queue.backoff_until(QueuedPodInfo(queued("a"), 7.0, unschedulable_count=failures)) == 7 + seconds
     assert (

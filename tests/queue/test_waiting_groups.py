@@ -83,7 +83,7 @@ def test_members_stay_together_when_trees_of_groups_change() -> None:
     assert [popped(queue) for _ in range(2)] == [["a", "b"], ["c"]]
 
 
-def test_put_back() -> None:
+def test_members_that_are_put_back_are_popped_again_at_the_same_attempt() -> None:
     queue = made(member("a"), member("b"))
     infos = queue.pop_unit(timeout=0)
     for info in reversed(infos):
@@ -102,7 +102,7 @@ def test_put_back_where_each_waited() -> None:
     assert places(queue) == {"active": ["b"], "backoff": ["a"]}
 
 
-def test_deleted_members() -> None:
+def test_deleted_members_of_a_group_are_not_popped() -> None:
     queue = made(member("a"), member("b"), member("c"))
     queue.delete(member("b"))
     infos = queue.pop_unit(timeout=0)

@@ -61,7 +61,7 @@ def test_decisions_by_pod() -> None:
     check_locked(one, one._lock, ["_pods", "_assumed"], calls)
 
 
-def test_operations() -> None:
+def test_operations_hold_their_lock_in_every_call() -> None:
     one = Operations(lambda: 0.0)
 
     def work() -> Iterator[float]:
@@ -96,7 +96,7 @@ def test_a_work_queue() -> None:
     check_locked(one, one._lock, ["_keys"], calls)
 
 
-def test_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counters_and_histograms_hold_their_lock_in_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_prometheus(monkeypatch)
     counter = metrics.OperationCounter("c", "help")
     calls = {"inc": lambda: counter.inc("a"), "collect": lambda: list(counter.collect())}
@@ -111,7 +111,7 @@ def test_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     check_locked(histogram, histogram._lock, ["_counts", "_sums"], calls, exempt)
 
 
-def test_registering(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_are_registered_once_under_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     core = fake_prometheus(monkeypatch)
     locked = []
     core.REGISTRY.register = lambda collector: locked.append(is_held(metrics._registering))

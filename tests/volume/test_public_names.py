@@ -66,7 +66,7 @@ HOST = (
         ),
     ],
 )
-def test_functions(function: str, parameters: list[str]) -> None:
+def test_functions_have_the_parameters_of_upstreams(function: str, parameters: list[str]) -> None:
     """What can be given by keyword only is no part of upstream's calls, and may be left out."""
     rooms = (moorage.volume, moorage.compat, moorage.controllers.persistent_volume)
     (room,) = (room for room in rooms if hasattr(room, function))
@@ -107,7 +107,7 @@ def test_functions(function: str, parameters: list[str]) -> None:
         (PersistentVolumeController, {"run": 1}),
     ],
 )
-def test_methods(of: type, methods: dict[str, int]) -> None:
+def test_methods_take_as_many_arguments_as_upstreams(of: type, methods: dict[str, int]) -> None:
     """Each with so many arguments."""
     for name, arguments in methods.items():
         assert len(signature(getattr(of, name)).parameters) == 1 + arguments

@@ -110,7 +110,9 @@ READ = [
 
 
 @pytest.mark.parametrize(("text", "value", "milli", "shown"), READ)
-def test_read(text: str, value: int, milli: int, shown: str) -> None:
+def test_a_text_is_read_as_value_milli_value_and_canonical_text(
+    text: str, value: int, milli: int, shown: str
+) -> None:
     quantity = Quantity(text)
     assert (quantity.value(), quantity.milli_value(), str(quantity)) == (value, milli, shown)
     assert (parse_value(text), parse_milli(text)) == (value, milli)
@@ -130,7 +132,7 @@ def test_read(text: str, value: int, milli: int, shown: str) -> None:
         (NUMERIC, ["1" * 5000, "1e4001", "1e-2000000000", "0." + "0" * 5000 + "1"]),
     ],
 )
-def test_refused(message: str, texts: list[object]) -> None:
+def test_what_is_no_quantity_is_refused_with_upstreams_text(message: str, texts: list[object]) -> None:
     parse_value(1)  # the remembered 1 must not answer for True
     for text in texts:
         for read in (Quantity, parse_value, parse_milli):
@@ -168,7 +170,7 @@ def test_a_float_and_the_equal_integer_do_not_answer_for_each_other() -> None:
         assert parse_value(number) == number
 
 
-def test_sign() -> None:
+def test_the_sign_of_a_quantity_is_exact_below_a_unit() -> None:
     assert [Quantity(text).sign() for text in ("-1n", "0Ki", "5m")] == [-1, 0, 1]
 
 
@@ -196,7 +198,7 @@ def test_add_and_subtract(
     assert (a, b) == (Quantity(left), Quantity(right))
 
 
-def test_other_types() -> None:
+def test_a_quantity_is_compared_and_added_with_quantities_alone() -> None:
     assert Quantity("1") != 1
     with pytest.raises(TypeError):
         Quantity("1") + 1
@@ -253,7 +255,7 @@ def test_twin_amount_sign_and_round_trip(text: str) -> None:
 
 @settings(deadline=None)
 @given(unsigned)
-def test_twin_values(text: str) -> None:
+def test_values_of_any_text_are_those_of_exact_arithmetic(text: str) -> None:
     amount = exact(text)
     assume(amount <= INT64_MAX)
     assert parse_value(text) == Quantity(text).value() == rounded_up(amount, 0)

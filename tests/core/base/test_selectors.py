@@ -57,7 +57,7 @@ DNS_WRONG = (
         ),
     ],
 )
-def test_key_syntax(key: str, detail: str | None) -> None:
+def test_a_label_key_that_is_malformed_is_refused_with_upstreams_text(key: str, detail: str | None) -> None:
     error = requirement_error(key, "Exists", (), node=False)
     shown = key.replace("\n", "\\n")
     assert error == (detail and f'key: Invalid value: "{shown}": {detail}')
@@ -114,7 +114,9 @@ def test_key_syntax(key: str, detail: str | None) -> None:
         ),
     ],
 )
-def test_node_requirement(operator: str, values: tuple[str, ...], error: str | None) -> None:
+def test_a_requirement_of_a_node_selector_is_refused_with_upstreams_text(
+    operator: str, values: tuple[str, ...], error: str | None
+) -> None:
     assert requirement_error("k", operator, values, node=True) == error
 
 
@@ -147,7 +149,9 @@ def test_label_requirement_operators(operator: str) -> None:
         ("spec.x", "In", ("n",), 'key: Invalid value: "spec.x": not a valid field selector key'),
     ],
 )
-def test_field_requirement(key: str, operator: str, values: tuple[str, ...], error: str | None) -> None:
+def test_a_requirement_about_fields_is_refused_with_upstreams_text(
+    key: str, operator: str, values: tuple[str, ...], error: str | None
+) -> None:
     assert field_requirement_error(key, operator, values) == error
 
 
@@ -180,7 +184,9 @@ def expression(key: str, operator: str, *values: str) -> LabelSelector:
         (expression("a", "DoesNotExist"), {"b": ""}, True),
     ],
 )
-def test_label_selector(selector: LabelSelector | None, labels: dict[str, str], matches: bool) -> None:
+def test_a_label_selector_matches_labels_as_upstreams_does(
+    selector: LabelSelector | None, labels: dict[str, str], matches: bool
+) -> None:
     assert LabelSelectorMatcher(selector).matches(labels) is matches
 
 
@@ -229,7 +235,9 @@ def test_malformed_label_selector(selector: LabelSelector, error: str) -> None:
         ("!a", {"a": ""}, False),
     ],
 )
-def test_parse_selector(text: str, labels: dict[str, str], matches: bool) -> None:
+def test_a_selector_read_from_text_matches_as_kubectls_does(
+    text: str, labels: dict[str, str], matches: bool
+) -> None:
     assert parse_selector(text).matches(labels) is matches
 
 
@@ -257,7 +265,7 @@ def test_parse_selector(text: str, labels: dict[str, str], matches: bool) -> Non
         ),
     ],
 )
-def test_malformed_text(text: str, error: str) -> None:
+def test_a_text_that_is_no_selector_is_refused_with_upstreams_text(text: str, error: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
         parse_selector(text)
     assert str(caught.value) == error

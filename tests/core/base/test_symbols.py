@@ -63,7 +63,7 @@ def test_numbers_as_go_parses_them(text: str, value: int | None) -> None:
     assert number(text) == value
 
 
-def test_many_symbols() -> None:
+def test_thousands_of_symbols_keep_their_ids_and_numbers() -> None:
     symbols = Symbols()
     assert [symbols.intern(str(number)) for number in range(3000)] == list(range(1, 3001))
     assert inside(symbols)["numbers"].array("i8", 3001)[1:].tolist() == list(range(3000))

@@ -79,7 +79,9 @@ def test_what_is_decided(seed: int, n: int, terms: dict[str, list[str]]) -> None
 
 @settings(deadline=None, max_examples=6)
 @given(seeds, large, st.sampled_from([{}, {"soft": ["zone", "host"]}, {"hard": ["zone"]}]))
-def test_large_lists(seed: int, n: int, terms: dict[str, list[str]]) -> None:
+def test_large_lists_of_candidates_decide_as_a_search_does(
+    seed: int, n: int, terms: dict[str, list[str]]
+) -> None:
     kept = Kept(Random(seed), n, terms)
     check_decisions(kept, 20)
     if kept.candidates.state == lib.MR_VALID:
@@ -100,7 +102,7 @@ FULL, HALF, EMPTY = [1, 1, 9, 9, 9, 9], [100, 100, 50, 50, 50, 50], [100, 100, 0
 
 @settings(deadline=None, max_examples=20)
 @given(seeds, st.sampled_from([200, 513, 700, 2 * WHOLE + 700]), st.sampled_from([0.0, 0.3, 3.0]))
-def test_ties(seed: int, n: int, full: float) -> None:
+def test_candidates_with_equal_totals_are_chosen_as_by_gos_heap(seed: int, n: int, full: float) -> None:
     """Nodes with few different totals, which Go's heap orders by its levels."""
     kept = Kept(Random(seed), n, {}, plain=True)
     for _ in range(int(full * n)):
@@ -126,7 +128,7 @@ def test_few_ties_among_unevenly_full_nodes(seed: int) -> None:
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 2**64 - 1))
-def test_bits(w: int, mask: int) -> None:
+def test_each_form_of_the_bit_operations_gives_the_same(w: int, mask: int) -> None:
     places = [place for place in range(64) if mask >> place & 1]
     assert [lib.mr_nth_bit(mask, k) for k in range(len(places))] == places
     assert [lib.mr_nth_bit_portable(mask, k) for k in range(len(places))] == places
@@ -135,7 +137,7 @@ def test_bits(w: int, mask: int) -> None:
 
 
 @given(st.lists(st.integers(0, 3), min_size=64, max_size=64), st.integers(0, 3))
-def test_equal_lanes(lanes: list[int], value: int) -> None:
+def test_lanes_equal_to_a_value_are_its_set_bits(lanes: list[int], value: int) -> None:
     equal = sum(1 << at for at, lane in enumerate(lanes) if lane == value)
     assert lib.mr_equal_lanes(lanes, value) == equal
 
@@ -175,7 +177,7 @@ def suits(search: Any) -> bool:
     return bool(lib.mr_candidates_suit(search))
 
 
-def test_what_suits() -> None:
+def test_candidates_are_kept_for_searches_that_suit_alone() -> None:
     world = World()
     search = make_search(world, [Row()], Shape(preferred=PREFERRED), world.plan())
     assert suits(search)
@@ -219,7 +221,7 @@ def test_totals_out_of_range_do_not_suit(weight: int, state: int) -> None:
 # ---- following the change log
 
 
-def test_following() -> None:
+def test_candidates_follow_the_rows_of_the_change_log() -> None:
     kept = Kept(Random(3), 100, {}, plain=True)
     c, changes = kept.candidates, kept.changes
     kinds, ids = kept.world.new("uint8_t[4]"), kept.world.new("int32_t[4]")

@@ -59,7 +59,9 @@ resource_lists = st.lists(st.sampled_from([CPU, MEMORY, 0, 1, 2]), unique=True)
 @example(Row((4000, 0, 5000, 0, 0, 0), others=((0, 0),) * 3), Shape((0, 0)), True, set())
 @example(Row(others=((5, 9),) * 3), Shape(others=((1, 0), (2, 1))), True, set())
 @example(Row(others=((5, 5),) * 3), Shape(others=((1, 5),)), True, set())  # all that there is, in use
-def test_fit(row: Row, shape: Shape, unresolvable: bool, ignored: set[int]) -> None:
+def test_the_fit_of_a_row_is_that_of_the_twin(
+    row: Row, shape: Shape, unresolvable: bool, ignored: set[int]
+) -> None:
     world = World()
     cluster, c_shape, plan = world.cluster([row]), world.shape(shape), world.plan(unresolvable=unresolvable)
     pod = world.pod()
@@ -85,7 +87,7 @@ def test_fit(row: Row, shape: Shape, unresolvable: bool, ignored: set[int]) -> N
     st.dictionaries(st.integers(0, 100), st.integers(0, 10).map(lambda score: 10 * score), min_size=1),
     st.data(),
 )
-def test_strategies(
+def test_each_strategy_scores_a_row_as_the_twin_does(
     row: Row,
     shape: Shape,
     resources: list[int],
@@ -103,7 +105,7 @@ def test_strategies(
     assert lib.mr_fit_score(plan, cluster, c_shape, 0) == expected
 
 
-def test_known_ratios() -> None:
+def test_requested_to_capacity_scores_are_upstreams_for_known_nodes() -> None:
     """A pod of 100m and 500Mi on an empty node of 4 cores and 32Gi, and on one in use by half."""
     gib, line = 1024 * MIB, ((0, 0), (100, 100))
     for used, expected in ((0, 2), (0.5, 52)):
@@ -124,7 +126,9 @@ def test_ratios_of_resources_that_score_0_do_not_count() -> None:
 
 @CHECKED
 @given(rows(), shapes(), resource_lists, st.booleans())
-def test_balanced_allocation(row: Row, shape: Shape, resources: list[int], difference: bool) -> None:
+def test_balanced_allocation_of_a_row_is_that_of_the_twin(
+    row: Row, shape: Shape, resources: list[int], difference: bool
+) -> None:
     world = World()
     plan = world.plan(balanced=resources, difference=difference)
     cluster, c_shape = world.cluster([row]), world.shape(shape)
@@ -162,7 +166,7 @@ image_sizes = st.one_of(
     st.integers(50, 60),
 )
 @example([300 * MIB] * 4, {0: 50}, (0,), 1, 100)
-def test_image_locality(
+def test_image_locality_of_a_row_is_that_of_the_twin(
     sizes: list[int], held: dict[int, int], wanted: tuple[int, ...], containers: int, nodes: int
 ) -> None:
     world = World()
@@ -199,7 +203,7 @@ terms = st.lists(st.one_of(label_requirements, name_requirements), max_size=3).m
     st.lists(st.tuples(st.integers(1, 100), terms), max_size=3).map(tuple),
     names,
 )
-def test_node_affinity(
+def test_node_affinity_of_a_row_is_that_of_the_twin(
     labels: dict[str, str],
     selector: twins.Term,
     required: tuple[twins.Term, ...] | None,
@@ -232,7 +236,9 @@ ports = st.lists(
 
 @CHECKED
 @given(ports, ports)
-def test_ports_conflict(used: tuple[twins.Port, ...], wanted: tuple[twins.Port, ...]) -> None:
+def test_ports_conflict_where_the_twin_says_so(
+    used: tuple[twins.Port, ...], wanted: tuple[twins.Port, ...]
+) -> None:
     world = World()
     row, shape = Row(ports=used), Shape(ports=wanted)
     cluster, c_shape = world.cluster([Row(ports=((twins.ANY_IP, "TCP", 80),)), row]), world.shape(shape)
@@ -246,7 +252,7 @@ def test_ports_conflict(used: tuple[twins.Port, ...], wanted: tuple[twins.Port, 
 
 @CHECKED
 @given(st.lists(st.integers(0, 1000), min_size=1))
-def test_constants(raw: list[int]) -> None:
+def test_scores_between_the_least_and_the_most_are_normalized_as_upstream_does(raw: list[int]) -> None:
     least, most = min(raw), max(raw)
     for value in raw:
         tolerated = 100 - 100 * value // most if most else 100
@@ -298,7 +304,9 @@ def check_row(ledger: ffi.CData, values: Sequence[int]) -> None:
 
 @CHECKED
 @given(st.lists(st.tuples(near, near, near, near, near, near), min_size=1, max_size=4))
-def test_row_set(written: list[tuple[int, int, int, int, int, int]]) -> None:
+def test_the_amounts_of_a_row_are_set_one_after_the_other(
+    written: list[tuple[int, int, int, int, int, int]],
+) -> None:
     world = World()
     ledger = world.ledger([Row()])
     for values in written:
@@ -350,7 +358,7 @@ totals = st.one_of(
 
 @CHECKED
 @given(totals)
-def test_pick_first(totals: list[int]) -> None:
+def test_the_first_of_the_best_totals_is_picked(totals: list[int]) -> None:
     assert lib.mr_pick_first(totals, len(totals)) == totals.index(max(totals))
 
 
@@ -358,7 +366,7 @@ def test_pick_first(totals: list[int]) -> None:
 @given(totals)
 @example([1] * 300)
 @example([0, 1, 1, 0, 2, 2, 2])
-def test_pick_heap(totals: list[int]) -> None:
+def test_the_winner_of_gos_heap_is_picked(totals: list[int]) -> None:
     assert lib.mr_pick_heap(totals, len(totals)) == twins.heap_winner(totals)
 
 
@@ -386,7 +394,7 @@ def test_pick_random_is_uniform() -> None:
 
 @CHECKED
 @given(st.integers(0, 2**32))
-def test_seeds_differ(seed: int) -> None:
+def test_random_picks_of_two_seeds_differ(seed: int) -> None:
     assume(seed)
     totals = [1] * 1000
     picks = [

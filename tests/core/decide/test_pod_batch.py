@@ -142,7 +142,7 @@ def test_what_others_know(runs: list[tuple[tuple[Pod, int], int]], each: bool, d
     assert asked == [one.name for one in pods] * (2 if each else 0), "each once, and in order"
 
 
-def test_without_pods() -> None:
+def test_a_batch_without_pods_is_empty() -> None:
     for batch in (PodBatch(ClusterState(), []), PodBatch(ClusterState())):
         assert (len(batch), list(batch.pods)) == (0, [])
         assert (batch.cut(-1), batch.has(-1), batch.classes(), batch.targets()) == ([], False, [], [])
@@ -186,7 +186,7 @@ def test_replicas_of_a_template() -> None:
     assert batch.route(999) == Route.PINNED | Route.PORTS | Route.REJECTED | Route.SIGNED
 
 
-def test_no_replicas() -> None:
+def test_a_template_without_replicas_gives_an_empty_batch() -> None:
     batch = PodBatch.of_template(ClusterState(), pod("web"), 0)
     assert (len(batch), batch.cut(-1), batch.targets()) == (0, [], [])
     with pytest.raises(ValueError, match=r"^-1 pods$"):

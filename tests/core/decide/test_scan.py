@@ -201,7 +201,9 @@ def make_scores(random: Random) -> dict[str, int]:
 
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 2**64), st.booleans(), st.booleans())
-def test_fused_lanes(seed: int, difference: bool, names_node: bool) -> None:
+def test_each_lane_of_the_fused_kernel_answers_as_the_kernels_of_its_row(
+    seed: int, difference: bool, names_node: bool
+) -> None:
     random = Random(seed)
     world, shape = World(), make_shape(random)
     rows = [make_row(random, shape) for _ in range(lib.MR_BLOCK)]
@@ -232,7 +234,7 @@ def blocks_of(world: World, local: Any, n: int) -> Any:
 
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 2**64), st.booleans(), st.integers(1, lib.MR_BLOCK))
-def test_bounds(seed: int, difference: bool, n: int) -> None:
+def test_bounds_of_a_block_are_never_below_its_exact_totals(seed: int, difference: bool, n: int) -> None:
     """Never below the exact totals; feasible where these are, and nowhere behind the list."""
     random = Random(seed)
     world, shape = World(), make_shape(random)
@@ -356,7 +358,7 @@ def found_by_search(world: World, search: Any, start: int, wanted: int, heap: bo
 
 @settings(deadline=None, max_examples=100)
 @given(st.integers(0, 2**64), st.sampled_from([1, 63, 64, 65, 300, 700, 1400]), st.booleans())
-def test_scan(seed: int, n: int, is_narrow: bool) -> None:
+def test_a_scan_decides_as_the_kernels_of_each_row(seed: int, n: int, is_narrow: bool) -> None:
     """One room for scans of several classes and starts."""
     random = Random(seed)
     world = World()
@@ -389,7 +391,7 @@ def test_scan(seed: int, n: int, is_narrow: bool) -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 2**64))
-def test_fused_truncation(seed: int) -> None:
+def test_shares_at_whole_percentages_are_truncated_as_in_the_kernels_of_a_row(seed: int) -> None:
     """Free shares on, just below and just above each whole percentage of large capacities."""
     random = Random(seed)
     shape = Shape((0, 0), (0, 0), (0, 0))
@@ -447,7 +449,7 @@ PREFERRED = ((3, (Requirement("k", "MR_IN", ("a",)),)), (5, (Requirement("k", "M
 
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 2**64), st.integers(1, 700))
-def test_search(seed: int, n: int) -> None:
+def test_a_search_finds_as_many_feasible_nodes_as_asked_from_its_start(seed: int, n: int) -> None:
     """Wraps at the end of the list, stops on the feasible node after the last wanted one, adds constants."""
     random = Random(seed)
     world, shape = World(), make_shape(random)

@@ -68,7 +68,9 @@ def check(decision: Decision, expected: Outcome, tie_break: str) -> None:
 
 @CHECKED
 @given(seeds, SIZES, percentages, tie_breaks)
-def test_schedule_one(seed: int, nodes: int, percentage: int, tie_break: str) -> None:
+def test_pods_scheduled_one_by_one_go_where_the_twin_puts_them(
+    seed: int, nodes: int, percentage: int, tie_break: str
+) -> None:
     random = Random(seed)
     manifests, specs, twin = make_world(random, nodes, percentage=percentage, tie_break=tie_break)
     cluster = Cluster(nodes=decoded(manifests), pods=decoded(bound(twin)))
@@ -112,7 +114,9 @@ def evicts_nobody(scheduler: Scheduler) -> Scheduler:
 
 @CHECKED
 @given(seeds, SIZES, percentages, st.sampled_from(["first", "go-heap"]))
-def test_run(seed: int, nodes: int, percentage: int, tie_break: str) -> None:
+def test_a_run_places_all_pods_where_the_twin_puts_them(
+    seed: int, nodes: int, percentage: int, tie_break: str
+) -> None:
     random = Random(seed)
     manifests, specs, twin = make_world(random, nodes, percentage=percentage, tie_break=tie_break)
     pending = make_pending(random, specs, 40)

@@ -149,7 +149,7 @@ def test_rows_beyond_the_first_ones() -> None:
         shares.fits(np.array([-1], dtype=np.int32))
 
 
-def test_limits() -> None:
+def test_gpus_and_models_beyond_the_limits_are_refused() -> None:
     shares = GpuShares()
     with pytest.raises(OverflowError, match="GPUs on a node"):
         shares.set_node(0, MAX_GPUS + 1, "", 0)

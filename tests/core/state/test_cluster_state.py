@@ -180,7 +180,7 @@ def test_an_update_derives_the_class_anew() -> None:
     assert one.table.nonzero["cpu"].tolist() == [100]
 
 
-def test_forget() -> None:
+def test_a_forgotten_pod_leaves_no_usage_and_can_be_assumed_again() -> None:
     one = state("a")
     one.assume_pod(pod("p", on="a", requests={"cpu": 1}))
     one.forget_pod(pod("p", on="a"))
@@ -365,7 +365,7 @@ def test_a_reused_row_is_as_new() -> None:
     assert inside(one.table)["port_set"].array("i4", 1).tolist() == [0]
 
 
-def test_many_rows() -> None:
+def test_usage_is_kept_while_the_table_grows_to_many_rows() -> None:
     one = ClusterState()
     for number in range(200):
         one.set_node(node(f"n{number}", zone=f"z{number % 3}", **{f"example.com/{number % 40}": number}))

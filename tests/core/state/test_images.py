@@ -70,5 +70,5 @@ def test_names_of_nodes_are_taken_as_they_stand() -> None:
         ("nginx@sha256:00", "nginx@sha256:00"),
     ],
 )
-def test_normalized_names(name: str, normalized: str) -> None:
+def test_the_name_of_an_image_is_normalized_as_upstream_does(name: str, normalized: str) -> None:
     assert normalized_image_name(name) == normalized

@@ -14,7 +14,7 @@ def states(one: ClusterState) -> list[int]:
     return pod_records(one)["state"].tolist()  # type: ignore[no-any-return]
 
 
-def test_states() -> None:
+def test_pods_are_assumed_added_or_free_in_the_ledger() -> None:
     one = ClusterState()
     one.assume_pod(pod("p", on="a"))
     one.add_pod(pod("q", on="a"))

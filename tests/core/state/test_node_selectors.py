@@ -64,7 +64,9 @@ def named(operator: str, *values: str) -> NodeSelectorTerm:
         ((named("In", "n1"),), node(""), True),
     ],
 )
-def test_terms(terms: tuple[NodeSelectorTerm, ...], candidate: Node, matches: bool) -> None:
+def test_a_node_selector_matches_if_one_of_its_terms_does(
+    terms: tuple[NodeSelectorTerm, ...], candidate: Node, matches: bool
+) -> None:
     assert NodeSelectorMatcher(NodeSelector(node_selector_terms=terms)).matches(candidate) is matches
 
 
@@ -94,7 +96,7 @@ def test_a_term_is_all_its_requirements() -> None:
         ({"a": "y"}, (label("a", "In", "x"),), False),
     ],
 )
-def test_pod(
+def test_a_node_has_to_match_the_node_selector_and_the_affinity_of_a_pod(
     selector: dict[str, str] | None, terms: tuple[NodeSelectorTerm, ...] | None, matches: bool
 ) -> None:
     required = None if terms is None else NodeSelector(node_selector_terms=terms)
@@ -139,7 +141,9 @@ def holds(need: NodeSelectorRequirement, labels: dict[str, str]) -> bool:
 
 @settings(deadline=None)
 @given(terms_of, st.dictionaries(keys, values))
-def test_twin(terms: list[NodeSelectorTerm], labels: dict[str, str]) -> None:
+def test_random_node_selectors_match_as_the_twin_says(
+    terms: list[NodeSelectorTerm], labels: dict[str, str]
+) -> None:
     expected = any(
         term.match_expressions and all(holds(need, labels) for need in term.match_expressions)
         for term in terms
@@ -171,12 +175,12 @@ TAINT = Taint(key="k", value="v", effect="NoSchedule")
         (Toleration(key="k", operator="exists"), False),
     ],
 )
-def test_toleration(toleration: Toleration, expected: bool) -> None:
+def test_a_toleration_tolerates_a_taint_as_upstream_does(toleration: Toleration, expected: bool) -> None:
     assert tolerates((toleration,), TAINT) is expected
     assert tolerates((Toleration(key="no"), toleration), TAINT) is expected
 
 
-def test_no_toleration() -> None:
+def test_no_taint_is_tolerated_without_tolerations() -> None:
     assert not tolerates((), TAINT)
 
 

@@ -362,7 +362,7 @@ def on_node(one_pod: Pod) -> tuple[ClusterState, tuple[int, int], tuple[int, int
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_effective_requests(name: str) -> None:
+def test_the_effective_requests_of_a_pod_count_on_its_node(name: str) -> None:
     containers, init, spec, requested, nonzero = REQUESTS[name]
     held = pod("p", on="a", containers=tuple(containers), init_containers=tuple(init), **spec)
     one, *found = on_node(held)

@@ -256,7 +256,9 @@ def test_rollback_restores_everything(before: Any, undone: Any, later: Any) -> N
 
 @settings(deadline=None)
 @given(before=sequences, outer=sequences, inner=sequences, keep_inner=st.booleans(), last=sequences)
-def test_transactions_nest(before: Any, outer: Any, inner: Any, keep_inner: bool, last: Any) -> None:
+def test_a_rollback_restores_the_state_at_each_depth_of_transactions(
+    before: Any, outer: Any, inner: Any, keep_inner: bool, last: Any
+) -> None:
     state = ClusterState()
     carry_out(state, before)
     state.mark()  # the view reads what is pending, as at the beginning of every outer transaction

@@ -226,7 +226,7 @@ def test_a_rebuilt_list_does_not_thaw_counts(imaged: Both) -> None:
 # ---- columns and the log ---------------------------------------------------------------------------------
 
 
-def test_usage_follows(both: Both) -> None:
+def test_the_columns_of_a_view_follow_usage_and_nodes(both: Both) -> None:
     both.add_pod(pod("p", on="a", requests={"cpu": 1, "memory": 5}))
     both.refresh()
     both.update_pod(pod("p"), pod("p", on="a", requests={"cpu": 2}))

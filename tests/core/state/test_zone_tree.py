@@ -26,7 +26,7 @@ OLD, NEW = "failure-domain.beta.kubernetes.io/", "topology.kubernetes.io/"
         ({NEW + "zone": "", NEW + "region": ""}, ""),
     ],
 )
-def test_zone_key(labels: dict[str, str], key: str) -> None:
+def test_the_zone_key_of_a_node_is_made_of_its_region_and_zone(labels: dict[str, str], key: str) -> None:
     assert zone_key(labels) == key
 
 
@@ -76,7 +76,7 @@ def test_a_node_that_moves_goes_last_in_its_new_zone() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 4), max_size=30))
-def test_round_robin(zones: list[int]) -> None:
+def test_nodes_are_listed_in_turns_of_their_zones(zones: list[int]) -> None:
     one = tree(**{f"n{number}": f"z{zone}" for number, zone in enumerate(zones)})
     by_zone: dict[int, list[str]] = {}
     for number, zone in enumerate(zones):

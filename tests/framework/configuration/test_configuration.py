@@ -76,7 +76,7 @@ def test_a_file_that_is_not_there() -> None:
         load_configuration("nowhere.yaml", IN_TREE)
 
 
-def test_plain_defaults() -> None:
+def test_an_empty_configuration_has_the_defaults_of_upstream() -> None:
     config = load_configuration(configuration(), IN_TREE)
     assert (config.parallelism, config.percentage_of_nodes_to_score) == (16, 0)
     assert (config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds) == (1, 10)
@@ -162,7 +162,7 @@ def test_a_gate_gives_volume_binding_a_shape() -> None:
         ({"PodLevelResources": "true"}, "invalid value of PodLevelResources=true"),
     ],
 )
-def test_wrong_gates(gates: Any, message: str) -> None:
+def test_wrong_gates_of_a_configuration_are_refused(gates: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_configuration(configuration(), IN_TREE, feature_gates=gates)
 

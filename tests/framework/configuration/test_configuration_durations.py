@@ -27,7 +27,7 @@ from moorage.framework.configuration.durations import SECOND, format_nanoseconds
         ("-9223372036854775808ns", -(2**63), "-2562047h47m16.854775808s"),
     ],
 )
-def test_durations(text: str, nanoseconds: int, printed: str) -> None:
+def test_a_duration_is_read_and_printed_as_go_does(text: str, nanoseconds: int, printed: str) -> None:
     assert parse_duration(text) == nanoseconds
     assert format_nanoseconds(nanoseconds) == printed
 
@@ -49,7 +49,7 @@ def test_durations(text: str, nanoseconds: int, printed: str) -> None:
         ("2562047h47m17s", 'time: invalid duration "2562047h47m17s"'),
     ],
 )
-def test_no_durations(text: str, message: str) -> None:
+def test_a_text_that_is_no_duration_is_refused_with_gos_text(text: str, message: str) -> None:
     with pytest.raises(ValueError, match="time: ") as caught:
         parse_duration(text)
     assert str(caught.value) == message

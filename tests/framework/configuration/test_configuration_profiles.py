@@ -228,7 +228,7 @@ def test_an_extender_needs_the_arguments_of_fit() -> None:
         build_profiles(config, REGISTRY)
 
 
-def test_extenders() -> None:
+def test_extenders_with_wrong_certificates_are_refused() -> None:
     tls: Json = {"insecure": True, "caData": "YWI="}
     config = load_configuration(HEADER | {"extenders": [{"urlPrefix": "u", "tlsConfig": tls}]}, IN_TREE)
     with pytest.raises(

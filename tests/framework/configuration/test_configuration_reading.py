@@ -378,7 +378,7 @@ def test_strict_errors_of_arguments_are_gathered() -> None:
     )
 
 
-def test_base64() -> None:
+def test_bytes_are_read_from_base64_with_line_breaks() -> None:
     config = load_configuration(
         (YAML + 'extenders: [{urlPrefix: x, tlsConfig: {caData: "YW\\nI="}}]').encode(), IN_TREE
     )

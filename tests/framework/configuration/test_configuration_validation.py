@@ -129,7 +129,9 @@ def test_the_configuration_itself(value: Json, message: str) -> None:
         ),
     ],
 )
-def test_managed_resources(names: list[str], message: str) -> None:
+def test_managed_resources_of_an_extender_are_refused_with_upstreams_text(
+    names: list[str], message: str
+) -> None:
     assert refusal({"extenders": [{"managedResources": [{"name": name} for name in names]}]}) == message
 
 
@@ -169,7 +171,7 @@ def profiles_sorting(*sorters: list[str] | None, args: list[Any] | None = None) 
         ),
     ],
 )
-def test_queue_sort(value: Json, message: str) -> None:
+def test_wrong_queue_sort_plugins_are_refused_with_upstreams_text(value: Json, message: str) -> None:
     assert refusal(value) == message
 
 
@@ -243,7 +245,9 @@ ARGS = "profiles[0].pluginConfig[0].args"
         ("NodeResourcesFit", {"scoringStrategy": {"type": "Nothing"}}, ""),
     ],
 )
-def test_arguments(plugin: str, args: Json, message: str) -> None:
+def test_wrong_arguments_of_a_plugin_are_refused_with_upstreams_text(
+    plugin: str, args: Json, message: str
+) -> None:
     assert refusal(with_args(plugin, args)) == message
 
 
@@ -331,7 +335,9 @@ REQUIRED = f"{ARGS}.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution
         ),
     ],
 )
-def test_added_affinity(term: Json, errors: list[str]) -> None:
+def test_wrong_terms_of_an_added_affinity_are_refused_with_upstreams_text(
+    term: Json, errors: list[str]
+) -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     texts = [f"{REQUIRED}.{error}" for error in errors]
     message = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""

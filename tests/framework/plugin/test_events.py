@@ -31,7 +31,7 @@ ADD, DELETE, UPDATE, ALL = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE,
 LABEL = ActionType.UPDATE_POD_LABEL
 
 
-def test_bits() -> None:
+def test_each_action_is_a_bit_of_its_own() -> None:
     bits = [int(one) for one in ActionType if one not in (UPDATE, ALL)]
     assert bits == [1 << place for place in range(13)]
     assert sum(bits) == ALL
@@ -54,7 +54,7 @@ def test_bits() -> None:
         (ClusterEvent(WILDCARD, ALL, "ForceActivate"), "ForceActivate"),
     ],
 )
-def test_label(event: ClusterEvent, label: str) -> None:
+def test_the_label_of_an_event_is_upstreams(event: ClusterEvent, label: str) -> None:
     assert event.label == label
 
 
@@ -78,7 +78,9 @@ def test_label(event: ClusterEvent, label: str) -> None:
         ((WILDCARD, ALL), (WILDCARD, ALL), True),
     ],
 )
-def test_match(registered: Any, incoming: Any, matches: bool) -> None:
+def test_a_registration_matches_events_as_upstreams_does(
+    registered: Any, incoming: Any, matches: bool
+) -> None:
     assert ClusterEvent(*registered).matches(ClusterEvent(*incoming)) is matches
 
 

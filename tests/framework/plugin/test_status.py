@@ -35,7 +35,7 @@ def test_an_error_comes_first_among_the_reasons() -> None:
     assert failed.reasons == ("boom", *REASONS)  # the first is as it was
 
 
-def test_as_status() -> None:
+def test_an_exception_becomes_an_error_with_its_text() -> None:
     err = ValueError("boom")
     made = as_status(err)
     assert made is not None
@@ -55,7 +55,7 @@ def test_as_error_is_the_error_itself_or_the_message() -> None:
     assert str(made) == "one, two"
 
 
-def test_rejections() -> None:
+def test_each_code_rejects_succeeds_waits_or_skips() -> None:
     rejected = [code for code in Code if Status(code).is_rejected]
     assert rejected == [Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING]
     assert [code for code in Code if Status(code).is_success] == [Code.SUCCESS]
@@ -63,7 +63,7 @@ def test_rejections() -> None:
     assert [code for code in Code if Status(code).is_skip] == [Code.SKIP]
 
 
-def test_equality() -> None:
+def test_statuses_are_equal_if_code_reasons_plugin_and_error_are() -> None:
     one = Status(Code.ERROR, REASONS, "p")
     assert one == Status(Code.ERROR, REASONS, "p")
     assert hash(one) == hash(Status(Code.ERROR, REASONS, "p"))
@@ -85,7 +85,7 @@ def test_an_error_equals_what_wraps_it() -> None:
     assert Status(Code.ERROR, err=inner) != Status(Code.ERROR, err=ValueError("x"))
 
 
-def test_with_plugin() -> None:
+def test_a_status_with_another_plugin_is_another_status() -> None:
     one = Status(Code.ERROR, plugin="p")
     assert one.with_plugin("p") is one
     assert one.with_plugin("q").plugin == "q"

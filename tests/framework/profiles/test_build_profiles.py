@@ -119,7 +119,7 @@ def test_a_factory_that_fails() -> None:
         ({"filter": {"Scores": 0}}, 'plugin "Scores" does not extend FilterPlugin plugin'),
     ],
 )
-def test_wrong_lists(points: dict[str, Any], text: str) -> None:
+def test_a_configuration_with_wrong_lists_of_plugins_is_refused(points: dict[str, Any], text: str) -> None:
     assert refusal(profile("Both", **points)).endswith(text)
 
 
@@ -200,7 +200,7 @@ def test_points_of_a_profile_are_exactly_those_given() -> None:
         ((FilterPlugin(),), None, "plugin class FilterPlugin has no name"),
     ],
 )
-def test_wrong_profiles(plugins: Any, points: Any, text: str) -> None:
+def test_a_profile_of_wrong_plugins_is_refused(plugins: Any, points: Any, text: str) -> None:
     with pytest.raises(InputError) as caught:
         Profile(plugins, points=points)
     assert str(caught.value) == text

@@ -82,7 +82,7 @@ def test_a_wrong_plugin_is_refused(make: Make, macros: dict[str, Any], text: str
     assert str(caught.value) == f"{library}: {text}"
 
 
-def test_another_symbol(make: Make) -> None:
+def test_a_plugin_is_loaded_by_the_symbol_that_is_named(make: Make) -> None:
     library = make(FILTER="by_pool", SYMBOL="another")
     assert load_native_plugin(library, "another").name == "Probe"
     with pytest.raises(InputError, match=r"'a;b' is not the name of a symbol$"):
@@ -93,7 +93,7 @@ def test_a_struct_of_a_later_version_is_read_as_far_as_it_is_known(make: Make) -
     assert load_native_plugin(make(FILTER="by_pool", SIZE=4096)).name == "Probe"
 
 
-def test_no_library(tmp_path: Path) -> None:
+def test_a_file_that_is_no_shared_library_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"/absent\.so: no such file$"):
         load_native_plugin(tmp_path / "absent.so")
     text = tmp_path / "text.so"
@@ -111,7 +111,7 @@ def test_no_library(tmp_path: Path) -> None:
         ("", "'': no such file"),
     ],
 )
-def test_no_path(path: str, text: str) -> None:
+def test_a_path_that_names_no_file_is_refused(path: str, text: str) -> None:
     with pytest.raises(InputError) as caught:
         load_native_plugin(path)
     assert str(caught.value) == text
@@ -148,7 +148,7 @@ def test_a_name_is_taken_once(make: Make) -> None:
 
 
 @pytest.mark.parametrize("address", [0, -8, 1 << 64, "x", None, 12345679])
-def test_no_address(address: Any) -> None:
+def test_what_is_no_address_of_a_plugin_is_refused(address: Any) -> None:
     with pytest.raises(InputError, match=r"^plugin at an address: .* is not the address of a plugin"):
         from_address(address)
 
@@ -230,7 +230,7 @@ def told(library: Path, nodes: list[Any], pods: list[Any]) -> str:
     return one.context.schedule_one(pods[-1]).error.removeprefix('running "Probe" filter plugin: ')
 
 
-def test_rows(make: Make) -> None:
+def test_a_plugin_reads_the_amounts_and_labels_of_rows(make: Make) -> None:
     nodes = [
         node("7", labels={"pool": "bé"}, cpu="2", memory="1Ki", **{GPU: "4"}),
         node("b", unschedulable=True),
@@ -242,7 +242,7 @@ def test_rows(make: Make) -> None:
     )
 
 
-def test_the_pod(make: Make) -> None:
+def test_a_plugin_reads_the_requests_and_labels_of_the_pod(make: Make) -> None:
     requests = {"cpu": "1500m", FPGA: "2"}
     text = told(
         make(FILTER="tells_pod"),

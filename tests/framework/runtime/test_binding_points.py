@@ -143,7 +143,7 @@ def test_a_rejection_drops_the_waiting_times(code: Code) -> None:
         (5, 'plugin "P0" answered int, not a Status'),
     ],
 )
-def test_permit_errors(answer: Any, text: str) -> None:
+def test_an_error_of_a_permit_plugin_ends_permit(answer: Any, text: str) -> None:
     failed, timeouts = permit(answer)
     assert said(failed) == (ERROR, f'running Permit plugin "P0": {text}', "P0")
     assert timeouts == {}
@@ -350,7 +350,7 @@ def test_a_rejection_at_bind() -> None:
         (ValueError("boom"), 'plugin "P0" raised ValueError: boom'),
     ],
 )
-def test_bind_errors(answer: Any, text: str) -> None:
+def test_an_error_of_a_bind_plugin_ends_bind(answer: Any, text: str) -> None:
     failed, log = bind(answer, None)
     assert said(failed) == (ERROR, f'running Bind plugin "P0": {text}', "")
     assert log == ["P0"]

@@ -41,7 +41,7 @@ NANOSECONDS = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "µs
         (-math.inf, "-2562047h47m16.854775808s"),
     ],
 )
-def test_text(seconds: float, text: str) -> None:
+def test_a_duration_is_printed_as_go_prints_it(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 

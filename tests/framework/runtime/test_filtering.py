@@ -165,7 +165,7 @@ def test_a_node_passes_where_nobody_rejects_it() -> None:
         (True, 'running "P" filter plugin: plugin "P" answered bool, not a Status'),
     ],
 )
-def test_filter_errors(answer: Any, text: str) -> None:
+def test_an_error_of_a_filter_is_the_status_of_the_node(answer: Any, text: str) -> None:
     assert said(filtered(filters("P", answer))) == (ERROR, text, "P")
 
 

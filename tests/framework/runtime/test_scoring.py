@@ -112,7 +112,7 @@ def test_normalizing_does_not_change_what_was_scored() -> None:
         (ValueError("boom"), 'plugin "P" raised ValueError: boom'),
     ],
 )
-def test_score_errors(answer: Any, text: str) -> None:
+def test_an_error_of_a_score_plugin_is_told_with_its_point(answer: Any, text: str) -> None:
     assert failure(score=answer) == FAILED + text
     assert failure(score_all=answer) == FAILED + text
     assert failure(score=1, normalize_score=answer) == NORMALIZE + text

@@ -48,7 +48,7 @@ CASES: dict[str, tuple[list[BindingInfo], list[Any], list[Any], list[PersistentV
 
 @pytest.mark.parametrize("old", [False, True], ids=["v1.36", "v1.14"])
 @pytest.mark.parametrize("case", CASES)
-def test_assume(case: str, old: bool) -> None:
+def test_volumes_of_a_pod_are_assumed_in_upstreams_cases(case: str, old: bool) -> None:
     bindings, claims, held, outcome = CASES[case]
     kit, wanted = Kit().fill(*held), pod(*(one.pvc for one in bindings), *claims, node="")
     found = PodVolumes(list(bindings), [DynamicProvision(one) for one in claims] or None)
@@ -86,7 +86,7 @@ def test_assume(case: str, old: bool) -> None:
         assert (None if given is None else [one.pvc for one in given]) == provisions
 
 
-def test_all_bound() -> None:
+def test_a_pod_whose_claims_are_bound_has_nothing_to_assume() -> None:
     kit, wanted = Kit().fill(BOUND, PV_BOUND), pod(BOUND)
     found = PodVolumes()
     assert kit.binder.assume_pod_volumes(wanted, "node1", found)
@@ -114,7 +114,7 @@ def test_what_was_found_stays_as_it_is() -> None:
     assert found.dynamic_provisions[0].node_capacity is room
 
 
-def test_revert() -> None:
+def test_reverting_restores_the_objects_of_the_informers() -> None:
     kit = Kit().fill(PV_1A, UNBOUND, PROVISIONED)
     found = PodVolumes([A], [DynamicProvision(PROVISIONED)])
     kit.binder.assume_pod_volumes(pod(UNBOUND, PROVISIONED), "node1", found)

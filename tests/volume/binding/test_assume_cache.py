@@ -50,7 +50,9 @@ def caches() -> list[tuple[Any, Any]]:
     (5, 2**63, f'error parsing ResourceVersion "{2**63}" for {{}}: strconv.ParseInt: parsing "{2**63}": '
      "value out of range"),
 ])  # fmt: skip
-def test_assume(kind: int, held: int | str, assumed: int | str, error: str | None) -> None:
+def test_only_an_object_that_is_not_older_is_assumed(
+    kind: int, held: int | str, assumed: int | str, error: str | None
+) -> None:
     cache, obj = caches()[kind]
     old, new = at(obj, held), at(obj, assumed)
     cache.add(old)
@@ -77,7 +79,7 @@ def test_assuming_the_unknown() -> None:
 
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["volumes", "claims"])
-def test_restore(kind: int) -> None:
+def test_restoring_brings_back_the_object_of_the_informer(kind: int) -> None:
     cache, obj = caches()[kind]
     cache.restore("nothing")
     cache.add(obj)

@@ -76,7 +76,7 @@ WRITES: dict[str, tuple[Found, list[Object], str | None, list[Object]]] = {
 
 
 @pytest.mark.parametrize("case", WRITES)
-def test_write(case: str) -> None:
+def test_bindings_are_written_in_upstreams_cases(case: str) -> None:
     (bindings, claims), held, error, written = WRITES[case]
     kit = Kit().fill(PV_1A, PV_1B, PROVISIONED, PROVISIONED2)
     volumes, assumed = decided(bindings, claims), [one.pv for one in bindings or ()]
@@ -176,7 +176,7 @@ def asked(wanted: Pod, volumes: PodVolumes) -> RunningBinding:
 
 
 @pytest.mark.parametrize("case", CHECKS)
-def test_check(case: str) -> None:
+def test_bindings_are_checked_in_upstreams_cases(case: str) -> None:
     (bindings, claims), held, outcome = CHECKS[case]
     kit, wanted = Kit().fill(pod(), *held), pod()
     running = asked(wanted, decided(bindings, claims))
@@ -247,7 +247,7 @@ def start(found: Found) -> tuple[Kit, PodVolumes]:
 
 @pytest.mark.parametrize("old", [False, True], ids=["v1.36", "v1.14"])
 @pytest.mark.parametrize("case", RUNS)
-def test_bind(case: str, old: bool) -> None:
+def test_binding_ends_in_upstreams_cases(case: str, old: bool) -> None:
     found, action, end, error = RUNS[case]
     kit, volumes = start(found)
     if action is not None:

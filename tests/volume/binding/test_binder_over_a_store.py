@@ -59,7 +59,7 @@ class World:
         return self.store.get(PersistentVolumeClaim, one.name, "testns")
 
 
-def test_of_today() -> None:
+def test_todays_binder_binds_the_claims_of_a_pod_over_a_store() -> None:
     world = World(lambda: None)
     world.steps.append(world.finish)
     binder = VolumeBinder(

@@ -63,7 +63,7 @@ def test_a_bound_volume_is_the_same() -> None:
     assert not is_new
 
 
-def test_tags() -> None:
+def test_the_names_of_the_tags_are_upstreams() -> None:
     assert (
         CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG,
         CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG,

@@ -108,7 +108,7 @@ def filled(claims: list[Any], objects: list[Object]) -> Kit:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_find(case: str) -> None:
+def test_volumes_of_a_pod_are_found_in_upstreams_cases(case: str) -> None:
     claims, objects, bound, provisioned, outcome = CASES[case]
     binder, wanted = filled(claims, objects).binder, pod(*claims)
     if outcome == NOT_BOUND_YET:
@@ -251,7 +251,7 @@ CAPACITY: dict[str, tuple[list[Any], int | None]] = {
 
 
 @pytest.mark.parametrize("case", CAPACITY)
-def test_capacity(case: str) -> None:
+def test_a_claim_is_provisioned_where_there_is_enough_capacity(case: str) -> None:
     objects, place = CAPACITY[case]
     kit, wanted = Kit().fill(PROVISIONED, driver(), *objects), pod(PROVISIONED)
     claims = kit.binder.get_pod_volume_claims(wanted)

@@ -114,7 +114,7 @@ def test_volumes_bound_beforehand(bound: str, to: str, found: str) -> None:
 @pytest.mark.parametrize(("modes", "has"), [
     ((RWX,), True), ((RWO, RWX), True), ((ROX,), False), ((RWX, ROX), False),
 ])  # fmt: skip
-def test_access_modes(modes: tuple[str, ...], has: bool) -> None:
+def test_a_volume_has_all_access_modes_that_a_claim_asks_for(modes: tuple[str, ...], has: bool) -> None:
     one = volume("pv")
     one = replace(one, spec=replace(one.spec, access_modes=(RWO, RWX)))
     assert has_access_modes(one, wanted(modes=modes)) is has

@@ -29,7 +29,7 @@ from moorage.volume import (
 from moorage.volume.binding.metrics import OperationCounter, OperationHistogram
 
 
-def test_names() -> None:
+def test_the_names_of_the_metrics_are_upstreams() -> None:
     assert VOLUME_SCHEDULER_SUBSYSTEM == "scheduler_volume"
     names = [
         VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.name,
@@ -54,7 +54,7 @@ def test_names() -> None:
     assert VOLUME_SCHEDULING_STAGE_LATENCY.buckets == tuple(1000.0 * 2.0**step for step in range(15))
 
 
-def test_buckets() -> None:
+def test_each_value_is_counted_in_its_bucket_and_in_the_sum() -> None:
     histogram = OperationHistogram("name", "help", (1.0, 2.0))
     for value in (0.5, 1.0, 1.5, 3.0):
         histogram.observe(value, "bind")

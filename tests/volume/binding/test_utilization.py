@@ -112,7 +112,9 @@ def test_the_class_is_the_one_in_the_spec_of_the_volume() -> None:
         ([(50, 7)], 100, 70),
     ],
 )
-def test_between_points(points: list[tuple[int, int]], at: int, expected: int) -> None:
+def test_scores_between_two_points_of_a_shape_are_interpolated(
+    points: list[tuple[int, int]], at: int, expected: int
+) -> None:
     assert shape(*points).score(PodVolumes([static(at, 100)])) == expected
 
 

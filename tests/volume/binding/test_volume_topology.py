@@ -134,7 +134,9 @@ def test_volumes_that_reach_all_nodes() -> None:
         (term(wants("a", "Like", "x")), [False, False, False]),
     ],
 )
-def test_each_operator(of_term: NodeSelectorTerm, reached: list[bool]) -> None:
+def test_each_operator_of_a_term_reaches_the_nodes_that_match(
+    of_term: NodeSelectorTerm, reached: list[bool]
+) -> None:
     nodes = [node("l", labels={"a": "x", "b": "1"}), node("m", labels={"a": "", "b": "2"}), node("n")]
     one = Scheduler(Cluster(nodes=nodes))
     reach = VolumeTopology.of(one.handle)

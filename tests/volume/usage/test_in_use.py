@@ -352,7 +352,7 @@ def test_a_node_over_its_limit_takes_pods_that_bring_nothing_new() -> None:
         ({"azure": "u"}, None),
     ],
 )
-def test_disks(source: dict[str, Any], disk: Any) -> None:
+def test_the_disk_of_a_volume_is_named_by_its_source(source: dict[str, Any], disk: Any) -> None:
     assert disk_of(uses(**source)) == disk
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import OptionError
+from setuptools.errors import CompileError, OptionError
 
 sys.path.insert(0, str(Path(__file__).parent))  # where pip builds, it is not on the path
 
@@ -131,8 +131,8 @@ class BuildCore(build_ext):
             for future in as_completed(waited):
                 if future.exception() is None:
                     waited[future].end()
-        for future in waited:
-            future.result()
+        if failed := [future.exception() for future in waited if future.exception()]:
+            raise CompileError("\n".join(map(str, failed)))
 
     def _compilations(self) -> Iterator[Callable[[], None]]:
         """Steps that make the objects which are not up to date."""

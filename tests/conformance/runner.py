@@ -8,7 +8,7 @@ from typing import Any
 
 from moorage.errors import MoorageError
 
-from .cluster_mode import record_failures
+from .clusters.cluster_mode import record_failures
 from .compare import differences
 from .configurations import check
 from .extenders import served

@@ -22,7 +22,7 @@ from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
-from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.cluster import Cluster, RefusedPod
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import AnyGroup
@@ -445,6 +445,18 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.sync()
         return [] if self.controllers is None else self.controllers.awaited_pods()
 
+    def refused_pods(self) -> list[RefusedPod]:
+        """Return the pods that workloads lack now because the API server would refuse to create them.
+
+        Returns
+        -------
+        list of RefusedPod
+            Each with the text of the API server; the pods have no spec. Empty where the controllers are not
+            simulated.
+        """
+        self.sync()
+        return [] if self.controllers is None else self.controllers.refused_pods()
+
     def refusals(self) -> dict[str, str]:
         """Return the workloads that lack pods because the API server would refuse to create them: limit
         ranges, quotas, or priority and runtime classes that do not exist.
@@ -459,13 +471,13 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         return {} if self.controllers is None else dict(sorted(self.controllers.control.refusals.items()))
 
     def let_controllers_proceed(self) -> bool:
-        """Have the claims of new pods bound; or let time pass until a pod of a rollout becomes available, as
-        far as the scheduler can let time pass.
+        """Have the claims of new pods bound; or let time pass until a pod of a rollout becomes available, the
+        back-off of a Job or the grace period of a pod ends, as far as the scheduler can let time pass.
 
         Returns
         -------
         bool
-            False if there are no such claims, and no rollout waits.
+            False if there are no such claims, and nothing waits for a time.
         """
         options, controllers = self._options, self.controllers
         if controllers is None:
@@ -475,8 +487,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             controllers.control.has_new_claims = False
             self.volumes.settle()
             return True
-        if not controllers.availability.waiting:
-            return False
         if options.clock is not None and options.wait is None:
             return False
         if (when := controllers.next_time()) == math.inf:

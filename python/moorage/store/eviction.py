@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from moorage.objects import Pod, PodDisruptionBudget
+from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
 
 from .errors import InvalidObjectError, TooManyRequestsError
@@ -14,6 +15,12 @@ _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction s
 _REFUSED = (
     "Cannot evict pod as it would violate the pod's disruption budget. "
     "The disruption budget {} needs {} healthy pods and has {} currently"
+)
+_EVICTED = Condition(
+    type="DisruptionTarget",
+    status="True",
+    reason="EvictionByEvictionAPI",
+    message="Eviction API: evicting",
 )
 
 
@@ -41,6 +48,10 @@ def evict_pod(client: ObjectClient, pod: Pod) -> None:
     current = client.get(Pod, pod.name, pod.namespace)
     if not ignores_budgets(current):
         _use_budget(client, current)
+    if current.metadata.finalizers and current.metadata.deletion_timestamp is None:  # else it goes at once
+        status = replace(current.status, conditions=with_condition(current.status.conditions, _EVICTED))
+        meta = replace(current.metadata, resource_version="")
+        client.update(replace(current, metadata=meta, status=status))
     client.delete(Pod, pod.name, pod.namespace, uid=current.metadata.uid)
 
 

@@ -55,7 +55,7 @@ def replaced(by_node: dict[str, list[Pod]], mark: str, available: Any, maximum: 
     for pods in by_node.values():
         if len(pods) > 1:
             gone += 1
-            at_once += sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.name))[1:]
+            at_once += sorted(pods, key=by_age)[1:]
         elif not available(pods[0]):
             gone += 1
             at_once += [] if is_updated(pods[0], mark) else pods
@@ -69,9 +69,12 @@ def surged(
 ) -> tuple[list[str], list[Pod]]:
     surging, at_once, candidates, deleted = 0, list[str](), list[str](), list[Pod]()
     for node, pods in by_node.items():
-        old = [pod for pod in pods if not is_updated(pod, mark)]
-        new = [pod for pod in pods if is_updated(pod, mark)]
-        if old and new:
+        old = sorted((pod for pod in pods if not is_updated(pod, mark)), key=by_age)
+        new = sorted((pod for pod in pods if is_updated(pod, mark)), key=by_age)
+        if len(old) > 1 or len(new) > 1:
+            surging += 1
+            deleted += [*old[1:], *new[1:]]
+        elif old and new:
             if available(new[0]) or not is_healthy(old[0]):
                 deleted += old
             else:
@@ -84,6 +87,10 @@ def surged(
         elif old and node in wanted:
             candidates.append(node)
     return at_once + candidates[: max(0, maximum - surging)], deleted
+
+
+def by_age(pod: Pod) -> tuple[bool, str, str]:
+    return not pod.spec.node_name, pod.metadata.creation_timestamp or "", pod.name
 
 
 def number(value: int | str, nodes: int) -> int:

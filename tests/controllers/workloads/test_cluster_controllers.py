@@ -92,6 +92,8 @@ def test_a_job_keeps_its_parallelism_until_it_is_complete() -> None:
     one = scheduler(machine("n"), job("sum", 2, completions=3))
     first, second = pods(one)
     lose(one, first)
+    assert list(pods(one)) == [second]  # until the back-off is over
+    one.run()
     assert len(pods(one)) == 2
     done: Pod = one.client.get(Pod, second, "default")
     one.client.update(replace(done, status=replace(done.status, phase="Succeeded")))
@@ -108,6 +110,7 @@ def test_a_job_ends_with_one_failure_too_many() -> None:
         found = one.client.list(Pod)[0]
         failed = next(each for each in found if each.status.phase != "Failed")
         one.client.update(replace(failed, status=replace(failed.status, phase="Failed")))
+        one.run()
         assert len(pods(one)) == failures + running
 
 
@@ -124,6 +127,7 @@ def test_finished_pods_of_a_file_count_for_their_job() -> None:
     one = scheduler(machine("n"), job("sum", 1, completions=2), done)
     name = next(name for name in pods(one) if name != "d")
     lose(one, name)
+    one.run()
     assert len(pods(one)) == 2
 
 

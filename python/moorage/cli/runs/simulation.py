@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 
 from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import RequestedChange
-from moorage.objects import Cluster, ObjectMeta, OwnerReference, Pod
+from moorage.objects import Cluster, ObjectMeta, Pod
+from moorage.objects.model.cluster import RefusedPod
 from moorage.objects.model.workload import MAX_PODS, Job, ReplicaSet
+from moorage.objects.read.cluster_builder import refusal_warnings
+from moorage.objects.workloads.jobs.job_state import verdict_of
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.top_controller import Workload, Workloads
 from moorage.scheduler import Scheduler, ScheduleResult
@@ -56,7 +59,7 @@ class Outcome(NamedTuple):
         ``placed``, ``unschedulable``, ``waiting`` (on Permit or other pods), ``gated``, ``other-scheduler``,
         ``terminating``, ``kept`` (by a drain), ``refused`` (by the API server),
         ``skipped-kind`` (of a workload that is not simulated); ``evicted``, or ``replaced`` where the
-        controller of an evicted pod has made another.
+        controller of an evicted pod sees to it: it has made another, tells why it has not, or wants no more.
     node : str
         The node of a placed pod.
     reason : str
@@ -147,7 +150,10 @@ class Simulation:
             Outcome(pod, self.workloads.of(pod), WAITING, "", "waits until the pods before it are available")
             for pod in self.scheduler.awaited_pods()
         ]
-        return found + awaited + self._refused() + self._not_simulated()
+        refused = [
+            Outcome(one.pod, self.workloads.of(one.pod), REFUSED, "", one.message) for one in self.refused
+        ]
+        return [one for one in found if one is not None] + awaited + refused + self._not_simulated()
 
     @cached_property
     def _remade(self) -> dict[str, Pod]:
@@ -162,21 +168,11 @@ class Simulation:
                     remade[key] = current
         return remade
 
-    def _refused(self) -> list[Outcome]:
-        """Return the pods that the API server refuses; of what controllers lack later, one per workload."""
-        listed = self.cluster.refused
-        found = [Outcome(one.pod, self.workloads.of(one.pod), REFUSED, "", one.message) for one in listed]
-        told = {one.workload for one in found}
-        for name, message in self.scheduler.refusals().items():
-            kind, _, key = name.partition(" ")
-            namespace, _, owner = key.partition("/")
-            controller = OwnerReference(kind=kind, name=owner, controller=True)
-            meta = ObjectMeta(name=owner, namespace=namespace, owner_references=(controller,))
-            pod = Pod(metadata=meta)
-            workload = self.workloads.of(pod)
-            if workload not in told:
-                found.append(Outcome(pod, workload, REFUSED, "", message))
-        return found
+    @cached_property
+    def refused(self) -> list[RefusedPod]:
+        """The pods that the API server refuses: single ones, and those that workloads lack after the run."""
+        single = [one for one in self.cluster.refused if one.pod.metadata.controller() is None]
+        return single + self.scheduler.refused_pods()
 
     def _not_simulated(self) -> list[Outcome]:
         """Return an outcome for each pod that a workload of an unknown kind would make."""
@@ -189,7 +185,8 @@ class Simulation:
             found += [Outcome(pod, workload, SKIPPED_KIND, "", reason)] * min(one.replicas, MAX_PODS)
         return found
 
-    def _outcome(self, pod: Pod, replacements: Counter[Workload]) -> Outcome:
+    def _outcome(self, pod: Pod, replacements: Counter[Workload]) -> Outcome | None:
+        """Return what has become of a pod; None for one that its controller has taken back."""
         result, key, workload = self.result, pod.key, self.workloads.of(pod)
         victims = tuple(self._victims.get(key, ()))
         why = f"preempted {', '.join(victims)}" if victims else ""
@@ -204,10 +201,25 @@ class Simulation:
         why = self._eviction(key)
         if why:
             replacements[workload] -= 1
-            status = REPLACED if replacements[workload] >= 0 else EVICTED
-            return Outcome(pod, workload, status, "", why, victims=victims)
+            is_seen_to = replacements[workload] >= 0 or self._has_controller(pod)
+            return Outcome(pod, workload, REPLACED if is_seen_to else EVICTED, "", why, victims=victims)
         skipped = result.skipped.get(key, "")
+        if not skipped and not self._exists(pod):
+            return None
         return Outcome(pod, workload, SKIPPED.get(skipped, GATED), "", skip_reason(pod, skipped))
+
+    def _exists(self, pod: Pod) -> bool:
+        """Whether a pod is there after the run."""
+        with suppress(NotFoundError):
+            current = self.scheduler.client.get(Pod, pod.name, pod.namespace)
+            return current.metadata.uid == pod.metadata.uid
+        return False
+
+    def _has_controller(self, pod: Pod) -> bool:
+        """Whether a simulated controller decides how many pods there are beside a pod. What it lacks, it has
+        not made because the API server refuses it, because it waits, or because it wants no more."""
+        owner, controllers = pod.metadata.controller(), self.scheduler.controllers
+        return owner is not None and controllers is not None and controllers.has(owner, pod.namespace)
 
     @cached_property
     def summary(self) -> Summary:
@@ -223,20 +235,36 @@ class Simulation:
 
     @cached_property
     def running(self) -> Counter[Workload]:
-        """Number of pods by workload that had a node before the run and have it still."""
+        """Number of pods by workload that had a node before the run and have it still. Those that are being
+        deleted do not count."""
         has_pod = self.scheduler.cache.state.has_pod
-        pods = self.before.values()
-        return Counter(self.workloads.of(pod) for pod in pods if pod.spec.node_name and has_pod(pod))
+        stored: list[Pod] = self.scheduler.client.list(Pod)[0]
+        going = {pod.key for pod in stored if pod.metadata.deletion_timestamp is not None}
+        pods = (pod for pod in self.before.values() if pod.spec.node_name and pod.key not in going)
+        return Counter(self.workloads.of(pod) for pod in pods if has_pod(pod))
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about the input and the run, one sentence each."""
-        yield from self.cluster.warnings
+        of_load = refusal_warnings(self.cluster.refused)
+        yield from (text for text in self.cluster.warnings if text not in of_load)
+        yield from refusal_warnings(self.refused)
+        yield from self._failed_jobs()
         yield from self.result.warnings
         names = Counter(one.pod.spec.scheduler_name for one in self.outcomes if one.status == OTHER_SCHEDULER)
         profiles = ", ".join(self.scheduler.engines)
         for name, count in sorted(names.items()):
             pods = "1 pod asks" if count == 1 else f"{count} pods ask"
             yield f"{pods} for the scheduler {name}, which no profile is named (profiles: {profiles})."
+
+    def _failed_jobs(self) -> Iterator[str]:
+        """Yield a sentence about each Job that has failed since the files were read."""
+        listed = (one for one in self.cluster.others if isinstance(one, Job))
+        known = {one.key for one in listed if verdict_of(one) is not None}
+        jobs: list[Job] = self.scheduler.client.list(Job)[0]
+        for job in jobs:
+            why = verdict_of(job)
+            if why is not None and job.key not in known:
+                yield f"Job {job.key} fails: {why.reason}, {why.message}."
 
 
 class Group(NamedTuple):

@@ -18,6 +18,7 @@ from moorage._core.base.selectors import find_intolerable_taint
 from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage.cache import SchedulerCache
 from moorage.objects.admission.admission import RefusedError
+from moorage.objects.model.cluster import RefusedPod
 from moorage.objects.model.meta import Object, OwnerReference
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.other_workloads import CloneSet
@@ -46,7 +47,10 @@ from .claim_protection import ClaimProtection
 from .daemon_set_controller import DaemonSetController
 from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
-from .owner_index import OWNER, by_owner, dependents
+from .job_controller import JobController
+from .kubelets import BY_TAINT, Kubelets
+from .lacking_pods import lacking_pods
+from .owner_index import OWNER, by_owner, dependents, path
 from .rollout import Rollout
 from .stateful_set_controller import StatefulSetController
 from .store_control import StoreControl
@@ -103,6 +107,8 @@ class ClusterControllers:
         self.deployments = DeploymentController(self.control, self._copies["ReplicaSet"], self.availability)
         self.stateful_sets = StatefulSetController(self.control, claims, self.availability, max_unavailable)
         self.daemon_sets = DaemonSetController(self.control, self._node_copy, self.availability)
+        self.jobs = JobController(self.control, self.availability)
+        self.kubelets = Kubelets(client, self._node_copy, now)
         self.budgets = DisruptionController(client, informers, pods)
         self.claims = ClaimProtection(client, pods, claims)
         children = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
@@ -124,9 +130,12 @@ class ClusterControllers:
     def start(self) -> None:
         """Take the present state of nodes and budgets as it is; informers have reported all objects.
 
-        Workloads are looked at in the first round.
+        Workloads are looked at in the first round, and pods that are being deleted end in time.
         """
         self._nodes.clear()
+        for pod in self.control.pods.values():
+            if pod.metadata.deletion_timestamp is not None:
+                self.note_end(pod)
         self.budgets.start()
 
     # ---- transactions --------------------------------------------------------------------------------------
@@ -135,7 +144,8 @@ class ClusterControllers:
         """Return the state, for `undo`."""
         queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy(), self.claims.changed.copy()
         control = self.control.refusals.copy(), self.control.has_new_claims
-        return queues, self.availability.save(), self.budgets.save(), control
+        pods = self.jobs.save(), self.kubelets.save()
+        return queues, self.availability.save(), self.budgets.save(), control, pods
 
     def undo(self, saved: Any) -> None:
         """Restore the state of `save`.
@@ -145,7 +155,9 @@ class ClusterControllers:
         saved : object
             The result of `save`.
         """
-        queues, availability, budgets, (refusals, self.control.has_new_claims) = saved
+        queues, availability, budgets, (refusals, self.control.has_new_claims), (jobs, pods) = saved
+        self.jobs.undo(jobs)
+        self.kubelets.undo(pods)
         changed, nodes, deleted, claims = queues
         self.control.refusals = refusals.copy()
         self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
@@ -178,6 +190,16 @@ class ClusterControllers:
         owner = obj.metadata.controller()
         if owner is not None and owner.kind in KINDS:
             self._changed[owner.kind, f"{obj.namespace}/{owner.name}"] = None
+
+    def note_end(self, pod: Pod) -> None:
+        """Let a pod end that is being deleted, and look at its owner in the next round.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        self.kubelets.note(pod)
+        self.note_owner(pod)
 
     def note_waiting_owner(self, pod: Pod) -> None:
         """Look at the StatefulSet or DaemonSet of a pod in the next round, if it waits for its pods.
@@ -216,7 +238,7 @@ class ClusterControllers:
     def _note_changed_node(self, old: Node, new: Node) -> None:
         """Look at a node whose labels or taints have changed; pods may have to go because of taints."""
         self.daemon_sets.note_node(new.name)
-        if old.spec.taints != new.spec.taints:
+        if old.spec.taints != new.spec.taints or old.status.conditions != new.status.conditions:
             self._nodes[new.name] = True
         elif old.metadata.labels != new.metadata.labels:
             self._nodes.setdefault(new.name, False)
@@ -236,6 +258,8 @@ class ClusterControllers:
         """
         self.control.refusals.pop(f"{obj.kind} {obj.key}", None)
         self.availability.waiting.pop((obj.kind, obj.key), None)  # else a run would wait for it forever
+        if isinstance(obj, Job):
+            self.jobs.forget(obj.key)
         self._deleted.append(obj)
 
     @property
@@ -246,7 +270,9 @@ class ClusterControllers:
     @property
     def is_idle(self) -> bool:
         """Whether the next round has nothing to do."""
-        noted = self._changed or self._nodes or self._deleted or self.availability.waiting
+        noted = (
+            self._changed or self._nodes or self._deleted or self.availability.waiting or self.kubelets.due
+        )
         return not (noted or self.budgets.changed or self.claims.changed or self.control.may_be_admitted())
 
     # ---- rounds --------------------------------------------------------------------------------------------
@@ -266,10 +292,11 @@ class ClusterControllers:
         if self.control.may_be_admitted():
             self._changed.update((refused, None) for refused in self.control.refused())
         queues = self._changed, self._nodes, self._deleted, self.budgets.changed, self.claims.changed
-        if not any(queues):
+        if not (any(queues) or self.kubelets.is_due):
             return False
         before = self._client.changes
         self.control.begin_round()
+        self.kubelets.work()
         self.claims.work()
         deleted, self._deleted = self._deleted, []
         for obj in deleted:
@@ -285,7 +312,10 @@ class ClusterControllers:
             workload = self._copies[kind].get(key)
             if workload is not None:
                 self._reconcile(workload)
+            elif kind == Job.__name__:
+                self.jobs.release(self.control.pods.by_index(OWNER, path(kind, *key.split("/"))))
         self.budgets.work()
+        self.jobs.has_started = True
         if self._client.changes != before:
             return True
         self.availability.wait_for_events(due)
@@ -317,6 +347,18 @@ class ClusterControllers:
         owner = copy.get(f"{obj.namespace}/{reference.name}")
         return owner is not None and refers_to(reference, owner)
 
+    def has(self, reference: OwnerReference, namespace: str) -> bool:
+        """Whether the pods of an owner are simulated, and it exists.
+
+        Parameters
+        ----------
+        reference : OwnerReference
+        namespace : str
+        """
+        copy = self._copies.get(reference.kind)
+        owner = None if copy is None else copy.get(f"{namespace}/{reference.name}")
+        return owner is not None and refers_to(reference, owner)
+
     def _reconcile(self, obj: Object, node: Node | None = None) -> None:
         """Bring a workload to what it asks for, as far as the API server does not refuse its pods.
 
@@ -334,6 +376,8 @@ class ClusterControllers:
                     self.daemon_sets.reconcile(obj)
                 else:
                     self.daemon_sets.reconcile_node(obj, node)
+            elif isinstance(obj, Job):
+                self.jobs.reconcile(obj)
             elif isinstance(obj, PARENTS):
                 self._reconcile_children(obj)
             else:
@@ -380,8 +424,11 @@ class ClusterControllers:
         """Delete the pods of a node that is gone, or those that do not tolerate its taints."""
         node, info = self._node_copy.get(name), self._cache.node_info(name)
         for pod in info.pods if info is not None else ():
-            if node is None or find_intolerable_taint(node.spec.taints, pod.spec.tolerations, _EVICTING):
+            self.kubelets.note(pod)
+            if node is None:
                 self.control.delete(pod)
+            elif find_intolerable_taint(node.spec.taints, pod.spec.tolerations, _EVICTING):
+                self.control.disrupt(pod, BY_TAINT)
 
     def _reconcile_daemons(self, name: str, changed: Container[tuple[str, str]]) -> None:
         """Let the DaemonSets follow a node, except those that are looked at on all nodes anyway."""
@@ -409,15 +456,35 @@ class ClusterControllers:
         return [one for one in found if one is not None]
 
     def awaited_pods(self) -> list[Pod]:
-        """Return the pods that StatefulSets will create when the pods before them are available."""
-        copy = self._copies["StatefulSet"]
-        waiting = sorted(key for kind, key in self.availability.waiting if kind == "StatefulSet")
-        sets = filter(None, map(copy.get, waiting))
-        return [pod for one in sets for pod in self.stateful_sets.awaited_pods(one)]
+        """Return the pods that StatefulSets will create when the pods before them are available, or are no
+        longer refused."""
+        copy, refused = self._copies["StatefulSet"], set(self.control.refused())
+        waiting = sorted(one for one in {*self.availability.waiting, *refused} if one[0] == "StatefulSet")
+        found = []
+        for one in waiting:
+            obj = copy.get(one[1])
+            pods = [] if obj is None else self.stateful_sets.awaited_pods(obj)
+            if obj is not None and one in refused:
+                told = {pod.name for pod in lacking_pods(self.control, obj, ())}
+                pods = [pod for pod in pods if pod.name not in told]
+            found += pods
+        return found
+
+    def refused_pods(self) -> list[RefusedPod]:
+        """Return the pods that workloads lack because the API server refuses them, by workload."""
+        found = []
+        for name, message in sorted(self.control.refusals.items()):
+            kind, _, key = name.partition(" ")
+            obj = self._copies[kind].get(key)
+            if obj is not None:
+                pods = lacking_pods(self.control, obj, self._node_copy.values())
+                found += [RefusedPod(pod, message) for pod in pods]
+        return found
 
     def next_time(self) -> float:
-        """Return the time at which the next pod becomes available; infinite if none waits for it."""
-        return min(self.availability.waiting.values(), default=inf)
+        """Return the time at which something happens without an event: a pod becomes available, a back-off or
+        a grace period ends; infinite if nothing will."""
+        return min(self.kubelets.next_time(), *self.availability.waiting.values(), inf)
 
     def _wake(self) -> Sequence[tuple[str, str]]:
         """Look at the workloads whose time has come, and return them."""
@@ -518,6 +585,8 @@ class PodEvents:
         self._controllers.daemon_sets.note_pod(old)
         if old.metadata.labels != new.metadata.labels:
             self._controllers.budgets.note(old)
+        if new.metadata.deletion_timestamp is not None:
+            self._controllers.note_end(new)
         if is_active(old) != is_active(new) or old.metadata.owner_references != new.metadata.owner_references:
             self._controllers.note_owner(old)
             self._controllers.note_owner(new)

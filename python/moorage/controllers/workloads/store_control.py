@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from moorage.objects import LabelSelectorMatcher
 from moorage.objects.admission.admission import Admission
 from moorage.objects.model.admission_policies import LimitRange, ResourceQuota, RuntimeClass
-from moorage.objects.model.meta import LabelSelector, Object
+from moorage.objects.model.meta import Condition, LabelSelector, Object, with_condition
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import ControllerRevision, DaemonSet
@@ -293,6 +293,33 @@ class StoreControl:
             if current.metadata.uid == obj.metadata.uid:
                 self.client.delete(type(obj), obj.name, obj.namespace)
                 self.deletions += 1
+
+    def disrupt(self, pod: Pod, why: Condition) -> None:
+        """Delete a pod; one that does not go at once gets a condition that says why.
+
+        Parameters
+        ----------
+        pod : Pod
+        why : Condition
+            DisruptionTarget.
+        """
+        if pod.metadata.finalizers and pod.metadata.deletion_timestamp is None:
+            with suppress(NotFoundError):
+                current = self.client.get(Pod, pod.name, pod.namespace)
+                status = replace(current.status, conditions=with_condition(current.status.conditions, why))
+                meta = replace(current.metadata, resource_version="")
+                self.client.update(replace(current, metadata=meta, status=status))
+        self.delete(pod)
+
+    def delete_all(self, pods: Iterable[Pod]) -> None:
+        """Delete pods; see `delete`.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+        """
+        for pod in pods:
+            self.delete(pod)
 
 
 def admission_of(client: ObjectClient) -> Admission:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cmp_to_key
 from math import inf, log2
@@ -12,7 +12,6 @@ from typing import NamedTuple
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job, ReplicaSet, ReplicationController
-from moorage.objects.workloads.missing_pods import exceeds_backoff_limit, is_left_to_others
 from moorage.objects.workloads.ownership import is_active, is_healthy
 
 from .store_control import StoreControl
@@ -22,12 +21,7 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def surplus_pods(control: StoreControl, obj: Object, related: Callable[[Object], Sequence[Pod]]) -> list[Pod]:
-    """Return the pods that the controller of a workload deletes, in order.
-
-    Pods without a node go first, then those in an earlier phase, those that are not ready, those of lower
-    deletion cost, those on nodes with more pods of the same Deployment, those that became ready later, those
-    with more restarts, and those created later. Ages are compared by their powers of two, and where these are
-    equal the pod of the lower UID goes. Of a Job the cost and the node do not count, and ages are exact.
+    """Return the pods that the controller of a workload of equal replicas deletes, in order.
 
     Parameters
     ----------
@@ -41,24 +35,44 @@ def surplus_pods(control: StoreControl, obj: Object, related: Callable[[Object],
     -------
     list of Pod
     """
-    wanted: int | None = None
-    if isinstance(obj, ReplicaSet | ReplicationController):
-        wanted = obj.spec.replicas
-    elif isinstance(obj, Job) and not is_left_to_others(obj):
-        is_failed = exceeds_backoff_limit(obj, control.owned(obj))
-        wanted = 0 if obj.spec.suspend or is_failed else obj.spec.parallelism
-    if wanted is None or control.active(obj) <= wanted:
+    is_scaled = isinstance(obj, ReplicaSet | ReplicationController) and obj.spec.replicas is not None
+    surplus = control.active(obj) - (obj.spec.replicas or 0) if is_scaled else 0  # type: ignore[attr-defined]
+    if surplus <= 0:
         return []
     pods = [pod for pod in control.owned(obj) if is_active(pod)]
-    pods.sort(key=lambda pod: pod.name, reverse=True)  # those that are alike go in this order
+    return first_to_go(control, obj, pods, related(obj))[:surplus]
+
+
+def first_to_go(control: StoreControl, obj: Object, pods: Iterable[Pod], related: Sequence[Pod]) -> list[Pod]:
+    """Return pods in the order in which the controller of a workload deletes them.
+
+    Pods without a node go first, then those in an earlier phase, those that are not ready, those of lower
+    deletion cost, those on nodes with more pods of the same Deployment, those that became ready later, those
+    with more restarts, and those created later. Ages are compared by their powers of two, and where these are
+    equal the pod of the lower UID goes. Of a Job the cost and the node do not count, and ages are exact.
+
+    Parameters
+    ----------
+    control : StoreControl
+    obj : Object
+    pods : iterable of Pod
+        Active pods of the workload.
+    related : sequence of Pod
+        The active pods of the same Deployment; of a Job they do not count.
+
+    Returns
+    -------
+    list of Pod
+    """
+    ordered = sorted(pods, key=lambda pod: pod.name, reverse=True)  # those that are alike go in this order
     if isinstance(obj, Job):
-        ranks = {pod.name: _Rank.of(pod, 0, 0, None) for pod in pods}
+        ranks = {pod.name: _Rank.of(pod, 0, 0, None) for pod in ordered}
     else:
-        on, now = Counter(pod.spec.node_name for pod in related(obj)), control.client.now()
-        ranks = {pod.name: _Rank.of(pod, _cost(pod), -on[pod.spec.node_name], now) for pod in pods}
+        on, now = Counter(pod.spec.node_name for pod in related), control.client.now()
+        ranks = {pod.name: _Rank.of(pod, _cost(pod), -on[pod.spec.node_name], now) for pod in ordered}
     order = cmp_to_key(_Rank.compare)
-    pods.sort(key=lambda pod: order(ranks[pod.name]))
-    return pods[: len(pods) - wanted]
+    ordered.sort(key=lambda pod: order(ranks[pod.name]))
+    return ordered
 
 
 class _Age(NamedTuple):

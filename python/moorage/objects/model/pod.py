@@ -337,11 +337,24 @@ class PodSpec(Struct, frozen=True):
     termination_grace_period_seconds: Int64 | None = None
 
 
+class ContainerStateTerminated(Struct, frozen=True):
+    """How a container has ended."""
+
+    exit_code: Int32 = 0
+
+
+class ContainerState(Struct, frozen=True):
+    """State of a container."""
+
+    terminated: ContainerStateTerminated | None = None
+
+
 class ContainerStatus(Struct, frozen=True):
     """Status of a container."""
 
     name: str = ""
     restart_count: Int32 = 0
+    state: ContainerState | None = None
     allocated_resources: Resources = {}
     resources: ResourceRequirements | None = None
 

@@ -256,8 +256,53 @@ class ControllerRevision(Object, frozen=True):
     revision: Int64 = 0
 
 
+class PodFailurePolicyOnExitCodes(Struct, frozen=True):
+    """The exit codes of containers that a rule matches."""
+
+    container_name: str | None = None
+    operator: Annotated[str, one_of("In", "NotIn", required=True)] = ""
+    values: tuple[Int32, ...] = ()
+
+
+class PodFailurePolicyOnPodCondition(Struct, frozen=True):
+    """A condition of pods that a rule matches."""
+
+    type: Annotated[str, required] = ""
+    status: str = "True"
+
+
+class PodFailurePolicyRule(Struct, frozen=True):
+    """What a pod that fails in a certain way means for its Job."""
+
+    action: Annotated[str, one_of("Count", "FailIndex", "FailJob", "Ignore", required=True)] = ""
+    on_exit_codes: PodFailurePolicyOnExitCodes | None = None
+    on_pod_conditions: tuple[PodFailurePolicyOnPodCondition, ...] = ()
+
+
+class PodFailurePolicy(Struct, frozen=True):
+    """Rules of which the first that matches a failed pod counts."""
+
+    rules: tuple[PodFailurePolicyRule, ...] = ()
+
+
+class SuccessPolicyRule(Struct, frozen=True):
+    """Indexes of which some, or all, have to succeed."""
+
+    succeeded_indexes: str | None = None
+    succeeded_count: Int32 | None = None
+
+    def check(self) -> None:
+        _check_indexes(self.succeeded_indexes)
+
+
+class SuccessPolicy(Struct, frozen=True):
+    """Rules of which the first that is met makes an indexed Job succeed."""
+
+    rules: tuple[SuccessPolicyRule, ...] = ()
+
+
 class JobSpec(Struct, frozen=True):
-    """Spec of a Job; of its pod failure policy only the presence counts."""
+    """Spec of a Job."""
 
     parallelism: Annotated[Int32 | None, between(0)] = None
     completions: Annotated[Int32 | None, between(0)] = None
@@ -265,7 +310,9 @@ class JobSpec(Struct, frozen=True):
     suspend: bool | None = None
     backoff_limit: Annotated[Int32 | None, between(0)] = None
     backoff_limit_per_index: Annotated[Int32 | None, between(0)] = None
-    pod_failure_policy: Any = None
+    max_failed_indexes: Annotated[Int32 | None, between(0)] = None
+    pod_failure_policy: PodFailurePolicy | None = None
+    success_policy: SuccessPolicy | None = None
     pod_replacement_policy: Annotated[str | None, one_of("TerminatingOrFailed", "Failed")] = None
     managed_by: str | None = None
     selector: LabelSelector | None = None

@@ -84,7 +84,7 @@ def build_cluster(
     cluster = expand_workloads(cluster, completed.before)
     cluster.pods[listed_pods:] = new_pods.admit(cluster.pods[listed_pods:])
     cluster.refused = new_pods.refused
-    cluster.warnings += _refusals(cluster.refused)
+    cluster.warnings += refusal_warnings(cluster.refused)
     cluster.others = new_pods.without_claims_of_refused(cluster.others)
     cluster.others = with_statuses(cluster)
     return cluster
@@ -203,8 +203,17 @@ def _implied_namespaces(
             yield default_object(Namespace(metadata=ObjectMeta(name=name)), classes, names)
 
 
-def _refusals(refused: list[RefusedPod]) -> list[str]:
-    """A warning about refused pods, with the text about the first one."""
+def refusal_warnings(refused: Sequence[RefusedPod]) -> list[str]:
+    """Return a warning about refused pods, with the text about the first one; none without any.
+
+    Parameters
+    ----------
+    refused : sequence of RefusedPod
+
+    Returns
+    -------
+    list of str
+    """
     if not refused:
         return []
     pods = "1 new pod is" if len(refused) == 1 else f"{len(refused)} new pods are"

@@ -211,7 +211,7 @@ class DaemonRollout:
     def _replace(self, name: str, is_available: Callable[[Pod], bool]) -> NodeStep:
         """Return the step of a node without a surge."""
         pods = self._pods[name]
-        if len(pods) > 1:  # since there was a surge; the oldest pod stays
+        if len(pods) > 1:  # since there was a surge; the oldest pod on the node stays
             return NodeStep(sorted(pods, key=_by_age)[1:], is_counted=True)
         if not pods:
             return NOTHING
@@ -222,8 +222,11 @@ class DaemonRollout:
 
     def _surge(self, name: str, is_available: Callable[[Pod], bool]) -> NodeStep:
         """Return the step of a node with a surge."""
-        old = [pod for pod in self._pods[name] if not is_updated(pod, self.mark)]
-        new = [pod for pod in self._pods[name] if is_updated(pod, self.mark)]
+        pods = sorted(self._pods[name], key=_by_age)
+        old = [pod for pod in pods if not is_updated(pod, self.mark)]
+        new = [pod for pod in pods if is_updated(pod, self.mark)]
+        if len(old) > 1 or len(new) > 1:  # of a former rollout; the oldest pod of each kind stays
+            return NodeStep([*old[1:], *new[1:]], is_counted=True)
         if not old:
             return NOTHING
         if new:
@@ -279,5 +282,5 @@ def _number(value: int | str, nodes: int) -> int:
     return value if isinstance(value, int) else -(-percent(value) * nodes // 100)
 
 
-def _by_age(pod: Pod) -> tuple[str, str]:
-    return pod.metadata.creation_timestamp or "", pod.name
+def _by_age(pod: Pod) -> tuple[bool, str, str]:
+    return not pod.spec.node_name, pod.metadata.creation_timestamp or "", pod.name

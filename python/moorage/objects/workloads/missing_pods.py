@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Container, Iterable, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -14,7 +13,6 @@ from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Pod, PodSpec, PodStatus
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import (
-    MAX_PODS,
     ControllerRevision,
     DaemonSet,
     Job,
@@ -25,17 +23,23 @@ from moorage.objects.model.workload import (
 )
 
 from .daemon_pods import daemon_tolerations, node_of, pinned_spec, should_run
-from .ownership import FINISHED, controller_reference, is_active, is_healthy
+from .jobs.indexes import FAILURES, INDEX
+from .jobs.job_state import (
+    TRACKING,
+    JobState,
+    failures_by_index,
+    is_left_to_others,
+    is_over,
+    missing_pods,
+    pending_indexes,
+    state_of,
+)
+from .ownership import controller_reference, is_healthy
 from .pod_claims import claims_of, with_claims
 from .revisions import REVISION_LABEL, Revisioned, latest_revision, mark_of, template_of
 from .stateful_pods import Revisions, by_ordinal, next_step, ordinals, revision_for
 
 _POD_PENDING = PodStatus(phase="Pending")
-_INDEX = "batch.kubernetes.io/job-completion-index"
-_DONE = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
-_JOB_CONTROLLER = "kubernetes.io/job-controller"
-_UNCOUNTED = "batch.kubernetes.io/job-tracking"
-"""Finalizer of the pods of a Job that its status does not count yet."""
 
 
 class PodControl(Protocol):
@@ -352,118 +356,48 @@ def daemon_spec(obj: DaemonSet) -> PodSpec:
 
 
 def _create_job_pods(control: PodControl, job: Job) -> None:
-    """Make the missing pods of a Job (kubernetes v1.36, Job controller).
+    """Create the pods that a Job lacks, unless it has ended or is left to others."""
+    if not (is_left_to_others(job) or is_over(job)):
+        pods = [*control.owned(job), *control.adopt(job, job.spec.selector)]
+        create_job_pods(control, job, pods, state_of(job, pods))
 
-    A Job that is suspended, complete, failed or managed by another controller starts no pods. Otherwise
-    `parallelism` pods should be active, but not more than completions are missing; without `completions`, no
-    pod is started after the first success. The number of successes is the larger of that in the status and
-    that of the listed pods. The pods of an indexed Job get the lowest indexes that are neither completed,
-    permanently failed nor active. With the replacement policy Failed, pods that are being deleted count as
-    active.
+
+def create_job_pods(control: PodControl, job: Job, pods: Iterable[Pod], state: JobState) -> None:
+    """Create the pods that a Job lacks (kubernetes v1.36, manageJob).
+
+    The pods of an indexed Job get the lowest indexes that are neither completed, failed for good nor active.
+
+    Parameters
+    ----------
+    control : PodControl
+    job : Job
+        With defaults.
+    pods : iterable of Pod
+        Its pods, in any state.
+    state : JobState
+        What it has come to.
     """
-    if is_left_to_others(job) or job.spec.suspend or job.status.completion_time is not None:
-        return
-    if any(item.type in _DONE and item.status == "True" for item in job.status.conditions):
-        return
-    owned = control.owned(job)
-    if exceeds_backoff_limit(job, owned):
-        return
-    adopted = control.adopt(job, job.spec.selector)
-    is_counted = _is_unfinished if job.spec.pod_replacement_policy == "Failed" else is_active
-    active = [pod for pod in owned if is_counted(pod)] + adopted
-    succeeded = [pod for pod in owned if pod.status.phase == "Succeeded"]
-    uid = job.metadata.uid
+    missing, uid, template = missing_pods(job, state), job.metadata.uid, job.spec.template
     labels = {
         "batch.kubernetes.io/controller-uid": uid,
         "batch.kubernetes.io/job-name": job.name,
         "controller-uid": uid,
         "job-name": job.name,
     }
-    missing = (job.spec.parallelism or 0) - len(active)
     if job.spec.completion_mode == "Indexed":
-        indexes = list(islice(_pending_indexes(job, active, succeeded), min(max(missing, 0), MAX_PODS + 1)))
-        for i in control.count(job, len(indexes), "spec.parallelism"):
-            mark = {_INDEX: str(indexes[i])}
-            base, marks = f"{job.name}-{indexes[i]}-", (labels | mark, mark)
-            control.create(job, new_pod(job, job.spec.template, base=base, marks=marks))
+        chosen = pending_indexes(job, state, missing)
+        failures = failures_by_index(job, pods) if job.spec.backoff_limit_per_index is not None else None
+        for i in control.count(job, missing, "spec.parallelism"):
+            mark = {INDEX: str(chosen[i])}
+            known = {} if failures is None else {FAILURES: str(failures.get(chosen[i], 0))}
+            base, marks = f"{job.name}-{chosen[i]}-", (labels | mark, mark | known)
+            control.create(job, _tracked(new_pod(job, template, base=base, marks=marks)))
         return
-    missing = min(missing, _uncompleted(job, len(succeeded)) - len(active))
-    pod = new_pod(job, job.spec.template, base=f"{job.name}-", marks=(labels, {}))
+    pod = _tracked(new_pod(job, template, base=f"{job.name}-", marks=(labels, {})))
     for _ in control.count(job, missing, "spec.parallelism"):
         control.create(job, pod)
 
 
-def is_left_to_others(job: Job) -> bool:
-    """Whether the Job controller leaves a Job to another controller, which ``managedBy`` names.
-
-    Parameters
-    ----------
-    job : Job
-
-    Returns
-    -------
-    bool
-    """
-    return job.spec.managed_by not in (None, _JOB_CONTROLLER)
-
-
-def exceeds_backoff_limit(job: Job, pods: Iterable[Pod]) -> bool:
-    """Whether more pods of a Job have failed than ``backoffLimit`` allows.
-
-    With a pod failure policy, which may ignore failures, only those in the status count.
-
-    Parameters
-    ----------
-    job : Job
-        With defaults.
-    pods : iterable of Pod
-        Its pods, in any state.
-
-    Returns
-    -------
-    bool
-    """
-    counted, failed = job.status.failed, list[Pod]()
-    if job.spec.pod_failure_policy is None:
-        failed = [pod for pod in pods if _has_failed(pod, job)]
-    uncounted = sum(_UNCOUNTED in pod.metadata.finalizers for pod in failed)
-    limit = job.spec.backoff_limit
-    return limit is not None and max(len(failed), counted + uncounted) > limit
-
-
-def _has_failed(pod: Pod, job: Job) -> bool:
-    """Whether a pod has failed; one that is deleted before it ends has, unless its phase is waited for."""
-    is_lost = _is_unfinished(pod) and not is_active(pod)
-    return pod.status.phase == "Failed" or (is_lost and job.spec.pod_replacement_policy != "Failed")
-
-
-def _is_unfinished(pod: Pod) -> bool:
-    return pod.status.phase not in FINISHED
-
-
-def _uncompleted(job: Job, listed: int) -> int:
-    """Number of pods that still have to succeed; a Job without completions ends with its first success."""
-    succeeded = max(job.status.succeeded, listed)
-    if job.spec.completions is None:
-        return 0 if succeeded else job.spec.parallelism or 0
-    return job.spec.completions - succeeded
-
-
-def _pending_indexes(job: Job, active: list[Pod], succeeded: list[Pod]) -> Iterator[int]:
-    """Indexes without a pod in ascending order; completed ones may be long ranges."""
-    done = _ranges(job.status.completed_indexes) + _ranges(job.status.failed_indexes or "")
-    for pod in active + succeeded:
-        index = pod.metadata.annotations.get(_INDEX, "")
-        if index.isdecimal():
-            done.append((int(index), int(index)))
-    pending = 0
-    for low, high in sorted(done):
-        yield from range(pending, min(low, job.spec.completions or 0))
-        pending = max(pending, high + 1)
-    yield from range(pending, job.spec.completions or 0)
-
-
-def _ranges(text: str) -> list[tuple[int, int]]:
-    """Parse ranges like ``1,3-5``."""
-    pairs = [item.partition("-") for item in text.split(",") if item]
-    return [(int(low), int(high or low)) for low, _, high in pairs]
+def _tracked(pod: Pod) -> Pod:
+    """Return a new pod with the finalizer that it keeps until the status of its Job counts it."""
+    return replace(pod, metadata=replace(pod.metadata, finalizers=(TRACKING,)))

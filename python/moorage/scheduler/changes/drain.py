@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from moorage.objects import Node, Pod, PodDisruptionBudget
+from moorage.objects import Node, Pod
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.store import ApiError, NotFoundError, ObjectClient, evict_pod
@@ -70,7 +70,6 @@ def drain(
     Change
     """
     cordoned, deleted, kept = set_unschedulable(client, nodes, True), [], {}
-    respect_budgets = respect_budgets and bool(client.list(PodDisruptionBudget)[0])
     for node in nodes:
         for pod in pods_on[node.name]:
             why = why_not(pod)

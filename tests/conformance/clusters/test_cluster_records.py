@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import cluster_mode
-from tests.conformance.cluster_mode import record_failures, wrong_in
-from tests.conformance.cluster_record import read, refusal
+from tests.conformance.clusters import cluster_mode
+from tests.conformance.clusters.cluster_mode import record_failures, wrong_in
+from tests.conformance.clusters.cluster_record import read, refusal
 from tests.conformance.runner import run
 
-DATA = Path(__file__).parent / "data" / "cluster"
+DATA = Path(__file__).parents[1] / "data" / "cluster"
 RECORDS = sorted(DATA.glob("*.json.gz"))
 
 Json = dict[str, Any]

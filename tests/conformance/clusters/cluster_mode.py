@@ -31,6 +31,7 @@ from moorage.errors import MoorageError
 from moorage.objects import Pod
 from moorage.scheduler import Scheduler
 from moorage.scheduler.changes.change import Change
+from tests.conformance.vectors import MalformedError
 
 from .cluster_record import (
     ENDED,
@@ -43,7 +44,6 @@ from .cluster_record import (
     refusal,
     refused_changes,
 )
-from .vectors import MalformedError
 
 Json = dict[str, Any]
 

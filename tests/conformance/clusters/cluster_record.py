@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .vectors import MalformedError
+from tests.conformance.vectors import MalformedError
 
 Json = dict[str, Any]
 Key = tuple[str, str]

@@ -1,0 +1,130 @@
+"""Ends pods that are being deleted, as kubelets and the pod garbage collector do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from math import inf
+from typing import Any
+
+from msgspec.structs import replace
+
+from moorage.objects.model.meta import Condition, with_condition
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.workloads.ownership import FINISHED
+from moorage.store import Indexer, NotFoundError, ObjectStore
+
+TARGET = "DisruptionTarget"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+
+
+class Kubelets:
+    """Ends pods that are being deleted: they fail after their grace period, and are gone without finalizers.
+
+    Pods on a node that nobody hears of (condition Ready unknown) stay as they are. Those of a node that is
+    gone, and those without a node, are ended by the pod garbage collector (kubernetes v1.36,
+    pkg/controller/podgc).
+
+    Parameters
+    ----------
+    client : ObjectStore
+    nodes : Indexer
+        The informer's copy.
+    now : callable
+        Returns seconds.
+
+    Attributes
+    ----------
+    due : dict of str to float
+        By ``namespace/name`` the pods that are being deleted, with the time at which their grace period ends.
+    """
+
+    def __init__(self, client: ObjectStore, nodes: Indexer[Node], now: Callable[[], float]) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._now = now
+        self.due: dict[str, float] = {}
+
+    def save(self) -> object:
+        """Return the state, for `undo`."""
+        return self.due.copy()
+
+    def undo(self, saved: Any) -> None:
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
+        self.due = saved.copy()
+
+    def note(self, pod: Pod) -> None:
+        """End a pod in time, if it is being deleted.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        meta = pod.metadata
+        if meta.deletion_timestamp is not None and self._hears_of(pod) and _is_delayed(pod):
+            self.due.setdefault(pod.key, self._now() + (meta.deletion_grace_period_seconds or 0))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the grace period of a pod has ended."""
+        return self.next_time() <= self._now()
+
+    def next_time(self) -> float:
+        """Return the time at which the next grace period ends; infinite without one."""
+        return min(self.due.values(), default=inf)
+
+    def work(self) -> None:
+        """End the pods whose grace period has ended."""
+        now = self._now()
+        ended = [key for key, when in self.due.items() if when <= now]
+        for key in ended:
+            del self.due[key]
+            namespace, _, name = key.partition("/")
+            with suppress(NotFoundError):
+                pod = self._client.get(Pod, name, namespace)
+                if pod.metadata.deletion_timestamp is not None:
+                    self._end(pod)
+
+    def _end(self, pod: Pod) -> None:
+        """Let a pod fail, and delete it at once."""
+        if pod.status.phase not in FINISHED and pod.metadata.finalizers:
+            status = replace(pod.status, phase="Failed")
+            if pod.spec.node_name and self._nodes.get(pod.spec.node_name) is None:
+                status = replace(status, conditions=with_condition(status.conditions, BY_COLLECTOR))
+            meta = replace(pod.metadata, resource_version="")
+            self._client.update(replace(pod, metadata=meta, status=status))
+        self._client.delete(Pod, pod.name, pod.namespace, grace_period_seconds=0)
+
+    def _hears_of(self, pod: Pod) -> bool:
+        """Whether the kubelet of a pod, or the garbage collector, takes care of it."""
+        node = self._nodes.get(pod.spec.node_name) if pod.spec.node_name else None
+        if node is None:
+            return True
+        is_lost = any(taint.key == UNREACHABLE for taint in node.spec.taints)
+        return not is_lost and all(
+            one.status != "Unknown" for one in node.status.conditions if one.type == "Ready"
+        )
+
+
+BY_COLLECTOR = Condition(
+    type=TARGET, status="True", reason="DeletionByPodGC", message="PodGC: node no longer exists"
+)
+BY_TAINT = Condition(
+    type=TARGET,
+    status="True",
+    reason="DeletionByTaintManager",
+    message="Taint manager: deleting due to NoExecute taint",
+)
+
+
+def _is_delayed(pod: Pod) -> bool:
+    """Whether a pod that is being deleted is there still because of its grace period or its phase."""
+    meta = pod.metadata
+    return bool(meta.deletion_grace_period_seconds) or pod.status.phase not in FINISHED or not meta.finalizers

@@ -1,0 +1,1 @@
+"""What the Job controller decides (kubernetes v1.36, pkg/controller/job)."""

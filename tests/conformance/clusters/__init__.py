@@ -1,0 +1,1 @@
+"""Records of a real control plane: which pods exist after a change."""

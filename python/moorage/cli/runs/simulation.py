@@ -249,12 +249,26 @@ class Simulation:
         yield from (text for text in self.cluster.warnings if text not in of_load)
         yield from refusal_warnings(self.refused)
         yield from self._failed_jobs()
+        yield from self._unready_templates()
         yield from self.result.warnings
         names = Counter(one.pod.spec.scheduler_name for one in self.outcomes if one.status == OTHER_SCHEDULER)
         profiles = ", ".join(self.scheduler.engines)
         for name, count in sorted(names.items()):
             pods = "1 pod asks" if count == 1 else f"{count} pods ask"
             yield f"{pods} for the scheduler {name}, which no profile is named (profiles: {profiles})."
+
+    def _unready_templates(self) -> Iterator[str]:
+        """Yield a sentence about each rollout of a template of whose pods none was ready in the files."""
+        controllers = self.scheduler.controllers
+        unready = {} if controllers is None else controllers.control.unready
+        rolling = {one.workload for one in self.scheduler.rollouts()} if unready else set()
+        for (namespace, kind, name, mark), number in sorted(unready.items()):
+            top = self.workloads.top(namespace, kind, name, mark)
+            if f"{top.kind} {namespace}/{top.name}" in rolling:
+                pods = "the bound pod" if number == 1 else f"all {number} bound pods"
+                verb = "is" if number == 1 else "are"
+                text = f"{pods} of this template {verb} not ready, so new ones are not taken as ready"
+                yield f"{namespace}/{top.text}: {text}."
 
     def _failed_jobs(self) -> Iterator[str]:
         """Yield a sentence about each Job that has failed since the files were read."""

@@ -37,6 +37,7 @@ from moorage.objects.model.workload import (
 from moorage.objects.workloads.missing_pods import create_missing, written_revision
 from moorage.objects.workloads.other_kinds import PARENTS, Parent, changed_template, is_child, next_children
 from moorage.objects.workloads.ownership import is_active, refers_to
+from moorage.objects.workloads.readiness import is_starting, unready_templates
 from moorage.objects.workloads.revisions import is_updated, mark_of
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, ObjectStore
 from moorage.store.informers.handler_functions import HandlerFunctions, last_state
@@ -130,12 +131,17 @@ class ClusterControllers:
     def start(self) -> None:
         """Take the present state of nodes and budgets as it is; informers have reported all objects.
 
-        Workloads are looked at in the first round, and pods that are being deleted end in time.
+        Workloads are looked at in the first round. Kubelets end the pods that are being deleted, and start
+        others.
         """
         self._nodes.clear()
-        for pod in self.control.pods.values():
+        pods = self.control.pods.values()
+        self.control.unready = unready_templates(pods)
+        for pod in pods:
             if pod.metadata.deletion_timestamp is not None:
                 self.note_end(pod)
+            elif is_starting(pod):
+                self.kubelets.note(pod)
         self.budgets.start()
 
     # ---- transactions --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job, JobStatus
 from moorage.objects.workloads.jobs import indexes
-from moorage.objects.workloads.jobs.indexes import index_of
+from moorage.objects.workloads.jobs.indexes import failures_before, index_of
 from moorage.objects.workloads.jobs.job_state import (
     COMPLETE,
     FAILED,
@@ -21,6 +21,7 @@ from moorage.objects.workloads.jobs.job_state import (
     TRACKING,
     JobState,
     has_failed,
+    is_counted,
     is_left_to_others,
     is_over,
     misplaced,
@@ -63,7 +64,8 @@ class JobController:
         self._control = control
         self._availability = availability
         self.has_started = False
-        # By key of the Job, how many pods have failed since one has succeeded, and when the last one has.
+        # By key of the Job, how many pods have failed since one has succeeded, and when the last one has; if it
+        # has a limit per index by UID of a failed pod.
         self._failures: dict[str, tuple[int, float]] = {}
 
     def save(self) -> object:
@@ -110,8 +112,9 @@ class JobController:
             return
         pods = self._tracked([*pods, *self._control.adopt(job, job.spec.selector)])
         state = state_of(job, pods)
-        self._note_failures(job, state)
-        self._count(job, pods, state)
+        self._note_failures(job, pods, state)
+        kept = _kept(job, pods, state)
+        self._count(job, pods, state, sum(is_counted(job, pod) for pod in kept.values()))
         extra = self._surplus(job, state)
         if state.verdict is not None:
             self._control.delete_all(state.active)
@@ -120,7 +123,7 @@ class JobController:
             self.release(extra)
             self._control.delete_all(extra)
         else:
-            self._create(job, pods, state)
+            self._create(job, pods, state, kept)
 
     def release(self, pods: Iterable[Pod]) -> None:
         """Remove the finalizer of pods.
@@ -162,40 +165,49 @@ class JobController:
             extra += first_to_go(self._control, job, left, ())[:surplus]
         return extra
 
-    def _create(self, job: Job, pods: Sequence[Pod], state: JobState) -> None:
+    def _create(self, job: Job, pods: Sequence[Pod], state: JobState, kept: dict[int, Pod]) -> None:
         """Let the pods go that are counted; create the missing ones, or wait until the back-off has ended."""
         counted = [pod for pod in pods if pod.status.phase == "Succeeded" or has_failed(job, pod)]
-        if job.spec.backoff_limit_per_index is not None:
-            # The next pod of an index tells how many have failed before: the last one stays until it exists.
-            pending = set(pending_indexes(job, state, len(pods) + len(state.active)))
-            counted = [pod for pod in counted if index_of(job, pod) not in pending]
-        self.release(counted)
+        self.release(pod for pod in counted if pod not in kept.values())
+        waiting = {at: self._end_of_backoff(pod.metadata.uid) for at, pod in kept.items()}
         missing = missing_pods(job, state)
         if not missing:
             return
-        due = self._end_of_backoff(job)
-        if due > self._availability.now():
-            self._availability.wait(job, False, due)
-        else:
-            create_job_pods(self._control, job, pods, state)
+        now, due = self._availability.now(), self._end_of_backoff(job.key)
+        waiting = {at: when for at, when in waiting.items() if when > now}
+        if due <= now:
+            create_job_pods(self._control, job, pods, state, waiting)
+            if kept:
+                self._availability.wait(job, False, now)  # in the next round those go that were kept
+        if due > now or waiting:
+            self._availability.wait(job, False, max(due, min(waiting.values(), default=due)))
 
-    def _note_failures(self, job: Job, state: JobState) -> None:
-        """Note that pods have failed now; the back-off of earlier ones is over."""
+    def _note_failures(self, job: Job, pods: Iterable[Pod], state: JobState) -> None:
+        """Note that pods have failed now; a success ends the back-off. That of the files has ended."""
         now = self._availability.now()
-        if state.new_failures and self.has_started:
+        if not self.has_started:
+            return
+        if any(pod.status.phase == "Succeeded" and TRACKING in pod.metadata.finalizers for pod in pods):
+            self._failures.pop(job.key, None)
+        if job.spec.backoff_limit_per_index is not None:
+            for pod in pods:
+                if has_failed(job, pod):
+                    self._failures.setdefault(pod.metadata.uid, (failures_before(pod) + 1, now))
+        elif state.new_failures:
             known, _ = self._failures.get(job.key, (0, now))
             self._failures[job.key] = known + state.new_failures, now
 
-    def _end_of_backoff(self, job: Job) -> float:
+    def _end_of_backoff(self, key: str) -> float:
         """Return the time from which pods may be created."""
-        failures, since = self._failures.get(job.key, (0, -inf))
+        failures, since = self._failures.get(key, (0, -inf))
         return since + min(BACKOFF * 2.0 ** min(failures - 1, 10), LONGEST_BACKOFF) if failures else since
 
     # ---- status --------------------------------------------------------------------------------------------
 
-    def _count(self, job: Job, pods: Sequence[Pod], state: JobState) -> None:
-        """Write the numbers of pods that have ended, and whether the Job ends."""
-        status = replace(job.status, succeeded=state.succeeded, failed=state.failed)
+    def _count(self, job: Job, pods: Sequence[Pod], state: JobState, later: int) -> None:
+        """Write the numbers of pods that have ended, but for some that are counted later, and whether the Job
+        ends."""
+        status = replace(job.status, succeeded=state.succeeded, failed=state.failed - later)
         if job.spec.completion_mode == "Indexed":
             status = replace(status, completed_indexes=indexes.text_of(state.completed))
             if job.spec.backoff_limit_per_index is not None:
@@ -205,6 +217,16 @@ class JobController:
         if status != job.status:
             meta = replace(job.metadata, resource_version="")
             self._control.client.update(replace(job, metadata=meta, status=status))
+
+
+def _kept(job: Job, pods: Sequence[Pod], state: JobState) -> dict[int, Pod]:
+    """Return the last failed pod of each index whose next pod is to come. That one tells how many have failed
+    before it, so the last one stays until it exists."""
+    if job.spec.backoff_limit_per_index is None or state.verdict is not None or job.spec.suspend:
+        return {}
+    pending = set(pending_indexes(job, state, len(pods) + len(state.active)))
+    failed = ((index_of(job, pod), pod) for pod in pods if has_failed(job, pod))
+    return {at: pod for at, pod in failed if at is not None and at in pending}
 
 
 def _ended(

@@ -1,4 +1,4 @@
-"""Ends pods that are being deleted, as kubelets and the pod garbage collector do."""
+"""Starts and ends pods as kubelets and the pod garbage collector do, as far as something waits for it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.ownership import FINISHED
+from moorage.objects.workloads.readiness import is_starting
 from moorage.store import Indexer, NotFoundError, ObjectStore
 
 TARGET = "DisruptionTarget"
+_READY = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"})
 UNREACHABLE = "node.kubernetes.io/unreachable"
 
 
 class Kubelets:
-    """Ends pods that are being deleted: they fail after their grace period, and are gone without finalizers.
+    """Starts pods that were about to start when a cluster was read, and ends those that are being deleted.
 
-    Pods on a node that nobody hears of (condition Ready unknown) stay as they are. Those of a node that is
-    gone, and those without a node, are ended by the pod garbage collector (kubernetes v1.36,
-    pkg/controller/podgc).
+    A pod that is being deleted fails after its grace period, and goes unless it has finalizers. Pods stay as
+    they are on a node that nobody hears of (condition Ready unknown). Those of a node that is gone, and those
+    without a node, are ended by the pod garbage collector (kubernetes v1.36, pkg/controller/podgc).
 
     Parameters
     ----------
@@ -37,7 +39,7 @@ class Kubelets:
     Attributes
     ----------
     due : dict of str to float
-        By ``namespace/name`` the pods that are being deleted, with the time at which their grace period ends.
+        By ``namespace/name`` the pods that start or end, with the time at which they do.
     """
 
     def __init__(self, client: ObjectStore, nodes: Indexer[Node], now: Callable[[], float]) -> None:
@@ -61,27 +63,27 @@ class Kubelets:
         self.due = saved.copy()
 
     def note(self, pod: Pod) -> None:
-        """End a pod in time, if it is being deleted.
+        """End a pod in time that is being deleted, or start one that is to start.
 
         Parameters
         ----------
         pod : Pod
         """
-        meta = pod.metadata
-        if meta.deletion_timestamp is not None and self._hears_of(pod) and _is_delayed(pod):
-            self.due.setdefault(pod.key, self._now() + (meta.deletion_grace_period_seconds or 0))
+        is_going = pod.metadata.deletion_timestamp is not None and _is_delayed(pod)
+        if (is_going or is_starting(pod)) and self._hears_of(pod):
+            self.due.setdefault(pod.key, self._now() + (pod.metadata.deletion_grace_period_seconds or 0))
 
     @property
     def is_due(self) -> bool:
-        """Whether the grace period of a pod has ended."""
+        """Whether a pod starts or ends now."""
         return self.next_time() <= self._now()
 
     def next_time(self) -> float:
-        """Return the time at which the next grace period ends; infinite without one."""
+        """Return the time at which the next pod starts or ends; infinite without one."""
         return min(self.due.values(), default=inf)
 
     def work(self) -> None:
-        """End the pods whose grace period has ended."""
+        """Start and end the pods whose time has come."""
         now = self._now()
         ended = [key for key, when in self.due.items() if when <= now]
         for key in ended:
@@ -91,6 +93,20 @@ class Kubelets:
                 pod = self._client.get(Pod, name, namespace)
                 if pod.metadata.deletion_timestamp is not None:
                     self._end(pod)
+                elif is_starting(pod):
+                    self._start(pod)
+
+    def _start(self, pod: Pod) -> None:
+        """Let a pod run and be ready."""
+        status = replace(pod.status, phase="Running")
+        for one in pod.status.conditions:
+            if one.type in _READY:
+                conditions = with_condition(
+                    status.conditions, replace(one, status="True", reason="", message="")
+                )
+                status = replace(status, conditions=conditions)
+        meta = replace(pod.metadata, resource_version="")
+        self._client.update(replace(pod, metadata=meta, status=status))
 
     def _end(self, pod: Pod) -> None:
         """Let a pod fail, and delete it at once."""

@@ -17,6 +17,7 @@ from moorage.objects.model.workload import ControllerRevision, DaemonSet
 from moorage.objects.workloads.expand_workloads import counted
 from moorage.objects.workloads.ownership import FINISHED, controller_reference
 from moorage.objects.workloads.pod_claims import ephemeral_claims
+from moorage.objects.workloads.readiness import Mark, with_readiness
 from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore
 
 from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, path, values_of
@@ -42,6 +43,8 @@ class StoreControl:
         The workloads whose next pod the API server would refuse, as ``Kind namespace/name``, with its text.
     has_new_claims : bool
         Whether pods were created whose claims others have to create or to bind; the caller sets it to False.
+    unready : dict of Mark to int
+        The templates of whose pods none was ready when the cluster was read (`unready_templates`).
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class StoreControl:
         self.deletions = 0
         self.refusals: dict[str, str] = {}
         self.has_new_claims = False
+        self.unready: dict[Mark, int] = {}
         self._admission: Admission | None = None  # of this round
         self._read = -1  # the changes of the store that the last refusal has seen
         pods.add_index(ENDED, of_ended, is_lasting=True)
@@ -218,7 +222,7 @@ class StoreControl:
         """
         if pod.name and self.pods.get(f"{pod.namespace}/{pod.name}") is not None:
             return
-        pod = self.admitted(pod)
+        pod = with_readiness(self.admitted(pod), self.unready)
         with suppress(AlreadyExistsError):
             self.create_claims(self.client.create(pod))
 

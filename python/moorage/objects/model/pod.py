@@ -343,9 +343,16 @@ class ContainerStateTerminated(Struct, frozen=True):
     exit_code: Int32 = 0
 
 
+class ContainerStateWaiting(Struct, frozen=True):
+    """Why a container does not run yet."""
+
+    reason: str = ""
+
+
 class ContainerState(Struct, frozen=True):
     """State of a container."""
 
+    waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None
 
 

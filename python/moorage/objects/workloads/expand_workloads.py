@@ -37,6 +37,7 @@ from .naming import Names, stable_uid
 from .other_kinds import PARENTS, is_child, next_children
 from .ownership import FINISHED, HASH_LABEL, PodIndex, is_active, is_healthy, refers_to
 from .pod_claims import ephemeral_claims
+from .readiness import Mark, unready_templates, with_readiness
 from .revisions import REVISION_LABEL, Revisioned, make_revision, mark_of
 from .stateful_pods import by_ordinal
 
@@ -127,6 +128,11 @@ class Expansion:
     def index(self) -> PodIndex:
         """The listed pods."""
         return PodIndex(self.cluster.pods + self.cluster.finished)
+
+    @cached_property
+    def unready(self) -> Mapping[Mark, int]:
+        """The templates of whose listed pods none is ready (`unready_templates`)."""
+        return unready_templates(self.cluster.pods)
 
     @cached_property
     def names(self) -> Names:
@@ -223,7 +229,7 @@ class Expansion:
             return
         uid, time = stable_uid("Pod", meta.namespace, name), owner.metadata.creation_timestamp
         meta = replace(meta, name=name, uid=uid, creation_timestamp=time)
-        self.pods.append(replace(pod, metadata=meta))
+        self.pods.append(with_readiness(replace(pod, metadata=meta), self.unready))
 
     def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
         """Add a claim.

@@ -362,7 +362,9 @@ def _create_job_pods(control: PodControl, job: Job) -> None:
         create_job_pods(control, job, pods, state_of(job, pods))
 
 
-def create_job_pods(control: PodControl, job: Job, pods: Iterable[Pod], state: JobState) -> None:
+def create_job_pods(
+    control: PodControl, job: Job, pods: Iterable[Pod], state: JobState, waiting: Container[int] = ()
+) -> None:
     """Create the pods that a Job lacks (kubernetes v1.36, manageJob).
 
     The pods of an indexed Job get the lowest indexes that are neither completed, failed for good nor active.
@@ -376,6 +378,8 @@ def create_job_pods(control: PodControl, job: Job, pods: Iterable[Pod], state: J
         Its pods, in any state.
     state : JobState
         What it has come to.
+    waiting : container of int
+        Indexes that get no pod yet.
     """
     missing, uid, template = missing_pods(job, state), job.metadata.uid, job.spec.template
     labels = {
@@ -385,9 +389,9 @@ def create_job_pods(control: PodControl, job: Job, pods: Iterable[Pod], state: J
         "job-name": job.name,
     }
     if job.spec.completion_mode == "Indexed":
-        chosen = pending_indexes(job, state, missing)
+        chosen = [at for at in pending_indexes(job, state, missing) if at not in waiting]
         failures = failures_by_index(job, pods) if job.spec.backoff_limit_per_index is not None else None
-        for i in control.count(job, missing, "spec.parallelism"):
+        for i in control.count(job, len(chosen), "spec.parallelism"):
             mark = {INDEX: str(chosen[i])}
             known = {} if failures is None else {FAILURES: str(failures.get(chosen[i], 0))}
             base, marks = f"{job.name}-{chosen[i]}-", (labels | mark, mark | known)

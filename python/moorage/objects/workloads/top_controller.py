@@ -55,7 +55,23 @@ class Workloads:
         owner = meta.controller()
         if owner is None:
             return Workload(meta.namespace, "Pod", meta.name)
-        key = (meta.namespace, owner.kind, owner.name, meta.labels.get(HASH_LABEL, ""))
+        return self.top(meta.namespace, owner.kind, owner.name, meta.labels.get(HASH_LABEL, ""))
+
+    def top(self, namespace: str, kind: str, name: str, template: str) -> Workload:
+        """Return the workload of the pods of a controller.
+
+        Parameters
+        ----------
+        namespace, kind, name : str
+            The controller.
+        template : str
+            The label ``pod-template-hash`` of the pods.
+
+        Returns
+        -------
+        Workload
+        """
+        key = namespace, kind, name, template
         found = self._of_owner.get(key)
         if found is None:
             found = self._of_owner[key] = self._top(*key)

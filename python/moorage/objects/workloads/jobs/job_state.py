@@ -123,6 +123,21 @@ def has_failed(job: Job, pod: Pod) -> bool:
     return pod.status.phase == "Failed" or (is_lost and not replaces_failed_only(job))
 
 
+def is_counted(job: Job, pod: Pod) -> bool:
+    """Whether a failed pod counts and the status does not have it yet.
+
+    Parameters
+    ----------
+    job : Job
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
+    return TRACKING in pod.metadata.finalizers and failure_of(job, pod).action != IGNORE
+
+
 def state_of(job: Job, pods: Sequence[Pod]) -> JobState:
     """Return what a Job has come to.
 

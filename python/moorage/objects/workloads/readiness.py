@@ -1,0 +1,104 @@
+"""Which pods become ready: those that kubelets are starting, but none of a template that never is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable
+
+from msgspec.structs import replace
+
+from moorage.objects.model.meta import Condition, with_condition
+from moorage.objects.model.pod import Pod
+
+from .ownership import HASH_LABEL, is_active, is_healthy
+from .revisions import REVISION_LABEL
+
+Mark = tuple[str, str, str, str]
+"""A template: namespace, kind and name of the controller of its pods, and the hash in their labels."""
+
+_STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
+_NOT_READY = Condition(type="Ready", status="False", reason="ContainersNotReady")
+
+
+def is_starting(pod: Pod) -> bool:
+    """Whether a pod is reported not to be ready as its kubelet is about to start it, and has met no error.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
+    status = pod.status
+    if status.phase != "Pending" or not pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
+        return False
+    if not any(one.type == "Ready" and one.status != "True" for one in status.conditions):
+        return False
+    states = (one.state for one in (*status.container_statuses, *status.init_container_statuses))
+    reasons = {one.waiting.reason for one in states if one is not None and one.waiting is not None}
+    return reasons <= _STARTING
+
+
+def template_mark(pod: Pod) -> Mark | None:
+    """Return the template of a pod; None for a pod without one.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    (str, str, str, str) or None
+    """
+    labels = pod.metadata.labels
+    mark = labels.get(REVISION_LABEL) or labels.get(HASH_LABEL)
+    owner = pod.metadata.controller()
+    return None if mark is None or owner is None else (pod.namespace, owner.kind, owner.name, mark)
+
+
+def unready_templates(pods: Iterable[Pod]) -> dict[Mark, int]:
+    """Return the templates whose bound pods are all reported not to be ready, and how many these are.
+
+    Their new pods are not taken as ready either: what keeps those from it is not known.
+
+    Parameters
+    ----------
+    pods : iterable of Pod
+
+    Returns
+    -------
+    dict of (str, str, str, str) to int
+        By `template_mark`.
+    """
+    sick: Counter[Mark] = Counter()
+    well: set[Mark] = set()
+    for pod in pods:
+        mark = template_mark(pod) if pod.status.conditions and pod.spec.node_name and is_active(pod) else None
+        if mark is None:
+            continue
+        if is_healthy(pod) or is_starting(pod):
+            well.add(mark)
+        else:
+            sick[mark] += 1
+    return {mark: number for mark, number in sick.items() if mark not in well}
+
+
+def with_readiness(pod: Pod, unready: Container[Mark]) -> Pod:
+    """Return a new pod as one that will not be ready, if its template is known not to.
+
+    Parameters
+    ----------
+    pod : Pod
+    unready : container of (str, str, str, str)
+        See `unready_templates`.
+
+    Returns
+    -------
+    Pod
+    """
+    if template_mark(pod) not in unready:
+        return pod
+    conditions = with_condition(pod.status.conditions, _NOT_READY)
+    return replace(pod, status=replace(pod.status, conditions=conditions))

@@ -49,7 +49,7 @@ from .daemon_set_controller import DaemonSetController
 from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
 from .job_controller import JobController
-from .kubelets import BY_TAINT, Kubelets
+from .kubelets import BY_TAINT, SOON, Kubelets
 from .lacking_pods import lacking_pods
 from .owner_index import OWNER, by_owner, dependents, path
 from .rollout import Rollout
@@ -139,9 +139,10 @@ class ClusterControllers:
         self.control.unready = unready_templates(pods)
         for pod in pods:
             if pod.metadata.deletion_timestamp is not None:
-                self.note_end(pod)
+                self.kubelets.note(pod, SOON)
+                self.note_owner(pod)
             elif is_starting(pod):
-                self.kubelets.note(pod)
+                self.kubelets.note(pod, SOON)
         self.budgets.start()
 
     # ---- transactions --------------------------------------------------------------------------------------
@@ -484,7 +485,8 @@ class ClusterControllers:
             obj = self._copies[kind].get(key)
             if obj is not None:
                 pods = lacking_pods(self.control, obj, self._node_copy.values())
-                found += [RefusedPod(pod, message) for pod in pods]
+                first = f'"{pods[0].name}"'
+                found += [RefusedPod(pod, message.replace(first, f'"{pod.name}"')) for pod in pods]
         return found
 
     def next_time(self) -> float:

@@ -64,8 +64,8 @@ class JobController:
         self._control = control
         self._availability = availability
         self.has_started = False
-        # By key of the Job, how many pods have failed since one has succeeded, and when the last one has; if it
-        # has a limit per index by UID of a failed pod.
+        # By key of the Job, how many pods have failed since one has succeeded, and when the last one has.
+        # With a limit per index it is by UID of a failed pod.
         self._failures: dict[str, tuple[int, float]] = {}
 
     def save(self) -> object:

@@ -17,6 +17,8 @@ from moorage.objects.workloads.readiness import is_starting
 from moorage.store import Indexer, NotFoundError, ObjectStore
 
 TARGET = "DisruptionTarget"
+SOON = 1.0
+"""Seconds after which a pod is started or ended that was about to when a cluster was read."""
 _READY = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"})
 UNREACHABLE = "node.kubernetes.io/unreachable"
 
@@ -62,16 +64,19 @@ class Kubelets:
         """
         self.due = saved.copy()
 
-    def note(self, pod: Pod) -> None:
+    def note(self, pod: Pod, least: float = 0.0) -> None:
         """End a pod in time that is being deleted, or start one that is to start.
 
         Parameters
         ----------
         pod : Pod
+        least : float
+            Seconds that pass before.
         """
         is_going = pod.metadata.deletion_timestamp is not None and _is_delayed(pod)
         if (is_going or is_starting(pod)) and self._hears_of(pod):
-            self.due.setdefault(pod.key, self._now() + (pod.metadata.deletion_grace_period_seconds or 0))
+            period = pod.metadata.deletion_grace_period_seconds or 0.0
+            self.due.setdefault(pod.key, self._now() + max(period, least))
 
     @property
     def is_due(self) -> bool:

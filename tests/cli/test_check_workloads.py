@@ -1,0 +1,126 @@
+"""``moorage check`` counts the pods of workloads as their controllers leave them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.cli import main
+from tests.controllers.workloads.make import template
+
+TRACKING = "batch.kubernetes.io/job-tracking"
+
+
+def node(name: str, cpu: str = "4") -> dict[str, Any]:
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": cpu, "pods": "20"}}}
+
+
+def workload(kind: str, name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    own = {"template": template(name, cpu), "selector": {"matchLabels": {"app": name}}} | spec
+    return {"kind": kind, "metadata": {"name": name, "uid": f"u-{name}"}, "spec": own}
+
+
+def member(kind: str, owner: str, name: str, on: str, cpu: str = "1", **meta: Any) -> dict[str, Any]:
+    reference = {"kind": kind, "name": owner, "uid": f"u-{owner}", "controller": True}
+    own = {"name": name, "labels": {"app": owner}, "ownerReferences": [reference], "uid": f"u-{name}"} | meta
+    spec = template(owner, cpu)["spec"] | {"nodeName": on}
+    return {"kind": "Pod", "metadata": own, "spec": spec, "status": {"phase": "Running"}}
+
+
+@pytest.fixture
+def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The exit code of the gate, its findings, and what it warns of."""
+
+    def run(files: list[list[dict[str, Any]]], *options: str) -> tuple[int, list[Any], str]:
+        arguments = []
+        for at, items in enumerate(files):
+            path = tmp_path / f"{at}.json"
+            path.write_text(json.dumps({"kind": "List", "items": items}))
+            arguments += ["-f", str(path)]
+        code = main(["check", *arguments, *options, "-o", "json"])
+        out, err = capsys.readouterr()
+        return code, [(one["status"], one["pods"]) for one in json.loads(out)["findings"]], err
+
+    return run
+
+
+def test_a_drained_stateful_set_lacks_one_pod_for_each_that_is_gone(check: Any) -> None:
+    its = [member("StatefulSet", "db", f"db-{at}", on, "2") for at, on in enumerate(("n1", "n2", "n2"))]
+    files = [[node("n1"), node("n2"), workload("StatefulSet", "db", "2", replicas=3), *its]]
+    assert check(files, "--drain", "n1")[:2] == (1, [("unschedulable", 1)])
+
+
+def test_a_refused_stateful_set_lacks_each_pod_once(check: Any) -> None:
+    lost = workload("StatefulSet", "db", replicas=3)
+    lost["spec"]["template"]["spec"]["priorityClassName"] = "none"
+    code, found, _ = check([[node("n1"), lost]])
+    assert (code, sorted(found)) == (1, [("refused", 1), ("waiting", 2)])
+    lost["spec"]["podManagementPolicy"] = "Parallel"
+    assert check([[node("n1"), lost]])[1] == [("refused", 3)]
+
+
+def test_pods_that_a_rollout_takes_back_are_no_failure(check: Any) -> None:
+    old = workload("Deployment", "web", replicas=3)
+    old["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "x"}
+    here = node("n1")
+    here["metadata"]["labels"] = {"pool": "x"}
+    assert check([[here, node("n2", "8"), old], [workload("Deployment", "web", replicas=6)]])[:2] == (0, [])
+
+
+def test_a_refusal_of_load_is_forgotten_once_the_pod_is_made(check: Any) -> None:
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+    spec = {"replicas": 2, "strategy": rolling}
+    old, new = (workload("Deployment", "web", cpu, **spec) for cpu in ("1", "1500m"))
+    template = old["spec"]["template"]
+    labels = {"app": "web", "pod-template-hash": "h"}
+    its = workload("ReplicaSet", "web-h", replicas=2)
+    owner = [{"kind": "Deployment", "name": "web", "uid": "u-web", "controller": True}]
+    its["metadata"]["ownerReferences"] = owner
+    its["spec"] |= {
+        "template": template | {"metadata": {"labels": labels}},
+        "selector": {"matchLabels": labels},
+    }
+    pods = [member("ReplicaSet", "web-h", f"web-h-{at}", "n1", labels=labels) for at in "ab"]
+    code, found, warnings = check([[node("n1"), quota, old, its, *pods], [new]])
+    assert (code, found) == (0, [])
+    assert "refused" not in warnings
+
+
+@pytest.mark.parametrize("finalizers", [[], [TRACKING]], ids=["without-finalizers", "with-finalizers"])
+def test_a_job_that_a_drain_fails_is_told(check: Any, finalizers: list[str]) -> None:
+    its = [member("Job", "work", f"work-{at}", "n1", finalizers=finalizers) for at in "ab"]
+    job = workload("Job", "work", parallelism=2, backoffLimit=0)
+    del job["spec"]["selector"]
+    code, found, warnings = check([[node("n1"), node("n2"), job, *its]], "--drain", "n1")
+    assert (code, found) == (0, [])
+    assert (
+        "Job default/work fails: BackoffLimitExceeded, Job has reached the specified backoff limit."
+        in warnings
+    )
+
+
+def test_a_template_of_whose_pods_none_is_ready_is_told(check: Any) -> None:
+    its = [member("StatefulSet", "db", f"db-{at}", "n1") for at in range(2)]
+    for one in its:
+        one["metadata"]["labels"]["controller-revision-hash"] = "db-1"
+        one["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    files = [[node("n1"), workload("StatefulSet", "db", replicas=2, podManagementPolicy="Parallel"), *its]]
+    warnings = check(files)[2]
+    assert "default/statefulset/db: all 2 bound pods of this template are not ready" in warnings
+
+
+def test_pods_that_are_being_deleted_are_not_among_those_with_a_node(
+    check: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = node("n1")
+    lost["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    going: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    its = [member("ReplicaSet", "web", "web-a", "n1", **going)]
+    check([[lost, node("n2"), workload("ReplicaSet", "web", replicas=2), *its]])
+    main(["simulate", "-f", str(tmp_path / "0.json"), "-o", "json"])
+    (one,) = json.loads(capsys.readouterr().out)["workloads"]
+    assert (one["alreadyBound"], one["placed"]) == (0, 2)

@@ -1,0 +1,129 @@
+"""Pods that were about to start or to end when a cluster was read do so as time passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.controllers.workloads.make import machine, pods, replicas, scheduler, template
+from tests.objects.make import make, owned, pod, workload
+
+import moorage as mo
+from moorage.objects import Object, build_cluster
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+
+READY, LOST = ({"type": "Ready", "status": status} for status in ("True", "Unknown"))
+
+
+def going(name: str, node: str = "a", **metadata: Any) -> Object:
+    one = pod(name, template("x", "3")["spec"] | {"nodeName": node}, metadata=metadata)
+    times = {"deletion_timestamp": "2026-01-01T00:00:30Z", "deletion_grace_period_seconds": 30}
+    return replace(one, metadata=replace(one.metadata, **times))
+
+
+def reporting(name: str, condition: dict[str, str]) -> Any:
+    status = {"conditions": [condition], "capacity": {"cpu": "4", "pods": "9"}}
+    return make("Node", name, status=status)
+
+
+def test_a_pod_that_ends_makes_room_when_its_grace_period_is_over() -> None:
+    one = mo.Scheduler(
+        build_cluster([reporting("a", READY), going("x"), replicas("ReplicaSet", "web", 1, "2")])
+    )
+    one.sync()
+    assert "x" in pods(one)
+    one.run()
+    assert list(pods(one).values()) == ["a"]
+    assert one.volumes.now() >= 30
+
+
+def test_a_pod_stays_on_a_node_that_nobody_hears_of() -> None:
+    one = scheduler(reporting("a", LOST), going("x"))
+    assert list(pods(one)) == ["x"]
+    node: Node = one.client.get(Node, "a")
+    one.client.update(replace(node, status=reporting("a", READY).status))
+    one.run()
+    assert pods(one) == {}
+
+
+def test_a_pod_with_a_finalizer_of_others_fails_and_stays() -> None:
+    one = scheduler(reporting("a", READY), going("x", finalizers=["example.com/x"]))
+    its: Pod = one.client.get(Pod, "x", "default")
+    assert its.status.phase == "Failed"
+    assert not one.cache.state.has_pod(its)
+
+
+def test_the_name_of_a_stateful_pod_is_free_when_it_has_ended() -> None:
+    meta = owned("StatefulSet", "db", labels={"app": "db"})
+    one = scheduler(reporting("a", READY), replicas("StatefulSet", "db", 1), going("db-0", **meta))
+    its: Pod = one.client.get(Pod, "db-0", "default")
+    assert its.metadata.deletion_timestamp is None
+    assert its.spec.node_name == "a"
+
+
+# ---- pods that are not ready -------------------------------------------------------------------------------
+
+
+def member(name: str, mark: str, phase: str, reason: str = "") -> Object:
+    meta = owned("ReplicaSet", f"web-{mark}", labels={"app": "web", "pod-template-hash": mark})
+    state = [{"name": "c", "state": {"waiting": {"reason": reason}}}] if reason else []
+    conditions = [{"type": "Ready", "status": "True" if phase == "Ready" else "False"}]
+    status = {
+        "phase": "Pending" if phase == "Pending" else "Running",
+        "conditions": conditions,
+        "containerStatuses": state,
+    }
+    return pod(name, template("web")["spec"] | {"nodeName": "a"}, metadata=meta, status=status)
+
+
+def rolled_out(*of_new: Object) -> dict[str, int]:
+    """How many pods of each template there are after a rollout with a pod of the new template."""
+
+    def revision(mark: str, number: int, replicas: int, image: str) -> Object:
+        labels = {"app": "web", "pod-template-hash": mark}
+        spec = template("web") | {"metadata": {"labels": labels}}
+        spec["spec"]["containers"][0]["image"] = image
+        meta = owned("Deployment", "web", annotations={"deployment.kubernetes.io/revision": str(number)})
+        own = {"replicas": replicas, "template": spec, "selector": {"matchLabels": labels}}
+        return make("ReplicaSet", f"web-{mark}", own, metadata=meta)
+
+    new = template("web")
+    new["spec"]["containers"][0]["image"] = "new"
+    surge = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}
+    selector = {"matchLabels": {"app": "web"}}
+    spec = {"replicas": 2, "template": new, "strategy": surge, "selector": selector}
+    one = scheduler(
+        machine("a", 20),
+        workload("Deployment", "web", spec),
+        revision("old", 1, 2, "old"),
+        revision("new", 2, 1, "new"),
+        *(member(f"old-{at}", "old", "Ready") for at in "ab"),
+        *of_new,
+    )
+    one.sync()
+    found: list[Pod] = one.client.list(Pod)[0]
+    marks = [each.metadata.labels["pod-template-hash"] for each in found if each.spec.node_name]
+    return {mark: marks.count(mark) for mark in sorted(set(marks))}
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "left"),
+    [
+        ("Ready", "", {"new": 2}),
+        ("Pending", "", {"new": 2}),
+        ("Pending", "ContainerCreating", {"new": 2}),
+        ("Pending", "ImagePullBackOff", {"new": 2, "old": 2}),
+        ("Running", "", {"new": 2, "old": 2}),
+    ],
+)
+def test_a_rollout_goes_on_if_its_pods_start(phase: str, reason: str, left: dict[str, int]) -> None:
+    assert rolled_out(member("new-a", "new", phase, reason)) == left
+
+
+def test_one_ready_pod_of_a_template_is_enough_to_take_new_ones_as_ready() -> None:
+    assert rolled_out(member("new-a", "new", "Running"), member("new-b", "new", "Ready")) != {
+        "new": 2,
+        "old": 2,
+    }

@@ -45,23 +45,31 @@ def tree(tmp_path: Path) -> Path:
     for path, text in SOURCES.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "core"\nversion = "1"\n[tool.setuptools]\npackages = []\n'
+    )
     (tmp_path / "cc").write_text(COMPILER)
     (tmp_path / "cc").chmod(0o755)
     return tmp_path
 
 
-def built(tree: Path, command: str = "build_ext", **environment: str) -> list[str]:
-    """The files that a build has made, in alphabetical order."""
-    (tree / "calls").write_text("")
+def call(tree: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Call setup.py with the compiler of the tree."""
     environment = {"CC": str(tree / "cc"), "LDSHARED": str(tree / "cc")} | environment
-    done = subprocess.run(
-        [sys.executable, "setup.py", "--quiet", command],
+    return subprocess.run(
+        [sys.executable, "setup.py", "--quiet", *command],
         cwd=tree,
         env=os.environ | environment,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def built(tree: Path, command: str = "build_ext", **environment: str) -> list[str]:
+    """The files that a build has made, in alphabetical order."""
+    (tree / "calls").write_text("")
+    done = call(tree, command, **environment)
     assert done.returncode == 0, done.stderr
     return sorted(line.partition(".cpython")[0] for line in (tree / "calls").read_text().split())
 
@@ -85,3 +93,23 @@ def test_what_changes_is_made_again_with_its_users_alone(tree: Path) -> None:
     change(tree / "csrc/shared.h")
     assert built(tree) == ["b.o", "one.o"]
     assert built(tree, CFLAGS="-g1") != []
+
+
+@pytest.mark.nightly
+def test_a_variant_has_a_folder_of_its_own_and_is_up_to_date_there(tree: Path) -> None:
+    ordinary = built(tree, "build")
+    assert built(tree, "build", MOORAGE_VARIANT="asan") == ordinary
+    assert {path.name for path in (tree / "build/asan").iterdir()} == {"cython", "lib", "temp"}
+    assert built(tree, "build", MOORAGE_VARIANT="asan") == built(tree, "build") == []
+
+
+def test_a_variant_is_not_built_beside_the_sources(tree: Path) -> None:
+    done = call(tree, "build_ext", "--inplace", MOORAGE_VARIANT="tsan")
+    assert done.returncode == 1
+    assert done.stderr == "error: MOORAGE_VARIANT=tsan is made by `setup.py build`, in build/tsan\n"
+
+
+def test_a_variant_that_does_not_exist_is_refused(tree: Path) -> None:
+    done = call(tree, "build_ext", MOORAGE_VARIANT="fast")
+    assert done.returncode == 1
+    assert done.stderr.startswith("MOORAGE_VARIANT=fast: the variants are debug, asan, tsan, coverage;")

@@ -87,6 +87,14 @@ def test_a_variable_that_a_job_does_not_take_is_refused() -> None:
     )
 
 
+def test_byte_code_is_kept_below_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$PYTHONPYCACHEPREFIX ${PYTHONDONTWRITEBYTECODE-unset}"\n')
+    python.chmod(0o755)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert make("jobs", f"PYTHON={python}").stdout == f"{ROOT / 'build/pycache'} unset\n"
+
+
 def test_complete_machine_says_nothing() -> None:
     result = make("check", f"PYTHON={sys.executable}")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import fields, replace
 
-from .model.meta import Object, Struct
+from .model.meta import LAST_APPLIED, Object, Struct
 from .model.storage import CSIDriver, CSINode, StorageClass
 from .model.workload import ControllerRevision
 from .read.object_defaults import decoded_revision
@@ -30,7 +30,6 @@ _KNOWN = _names(
 )
 """What schedulers and controllers know by name."""
 _MAX_LABEL = 63
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _QUOTA_OF_CLASS = ".storageclass.storage.k8s.io/"
 
 _TEXTS = _names(
@@ -59,8 +58,8 @@ def anonymize(objects: Iterable[Object]) -> list[Object]:
     stands, and numbers stay. So references, selectors and names that are made of others still fit. New words
     have the order of the old ones, because names decide some ties. What Kubernetes defines stays: keys with
     ``kubernetes.io`` or ``k8s.io``, namespaces such as ``default``; so do the names of resources, schedulers
-    and drivers, and the attributes of devices, which expressions name. Other annotations, messages,
-    parameters, and what scheduling does not read of a template are left out.
+    and drivers, and the attributes of devices, which expressions name. Other annotations, messages and
+    parameters are left out.
 
     Parameters
     ----------
@@ -126,7 +125,13 @@ def _letters(number: int, width: int) -> str:
 def _renamed(value: Any, name: str, rename: Rename) -> Any:
     """Return the value of an attribute with its texts renamed."""
     if isinstance(value, str):
-        return "" if name in ("message", "unread") else value if name in _TEXTS else rename(value)
+        return (
+            ""
+            if name in ("message", "unread", "managed_fields")
+            else value
+            if name in _TEXTS
+            else rename(value)
+        )
     if isinstance(value, tuple):
         return tuple(_renamed(one, name, rename) for one in value)
     if isinstance(value, dict):
@@ -137,6 +142,15 @@ def _renamed(value: Any, name: str, rename: Rename) -> Any:
     return replace(value, **{key: _renamed(one, key, rename) for key, one in old.items() if one})
 
 
+def _renamed_json(value: Any, rename: Rename) -> Any:
+    """Return a JSON value with its texts renamed, but for the names of fields."""
+    if isinstance(value, dict):
+        return {key: _renamed_json(one, rename) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_renamed_json(one, rename) for one in value]
+    return rename(value) if isinstance(value, str) else value
+
+
 def _renamed_map(value: dict[str, Any], name: str, rename: Rename) -> Any:
     if name in _MAPS:
         return value
@@ -145,7 +159,7 @@ def _renamed_map(value: dict[str, Any], name: str, rename: Rename) -> Any:
     if name in ("data", "spec", "workload_ref"):  # JSON, not a map of names
         return {key: _renamed(one, key, rename) for key, one in value.items()}
     if name == "annotations":
-        value = {key: one for key, one in value.items() if _KUBERNETES.match(key) and key != _LAST_APPLIED}
+        value = {key: one for key, one in value.items() if _KUBERNETES.match(key) and key != LAST_APPLIED}
     if name == "hard":
         return {_of_quota(key, rename): one for key, one in value.items()}
     if name == "disrupted_pods":  # times

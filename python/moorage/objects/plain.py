@@ -9,14 +9,14 @@ import msgspec
 from msgspec.structs import fields
 
 from moorage.objects.model.meta import Struct
-from moorage.objects.model.workload import UNREAD, PodTemplateSpec
+from moorage.objects.model.workload import PodTemplateSpec
 
 
 @cache
 def _fields(struct: type[Struct]) -> list[tuple[str, str, Any]]:
     """Fields of a struct: attribute, wire name, default."""
     default = struct()
-    infos = [info for info in fields(struct) if info.encode_name != UNREAD]
+    infos = [info for info in fields(struct) if not info.encode_name.startswith("$")]
     return [(info.name, info.encode_name, getattr(default, info.name)) for info in infos]
 
 

@@ -118,7 +118,9 @@ def test_a_dump_repeats_no_manifests(
     assert code == 0
     assert "hunter2" not in out
     (found,) = [one for one in json.loads(out)["items"] if one["kind"] == "ControllerRevision"]
-    assert found["data"]["spec"]["template"]["spec"]["containers"] == [{"name": "c", "image": "i"}]
+    assert found["data"]["spec"]["template"]["spec"]["containers"] == [
+        {"name": "c", "image": "i", "env": [{"name": "A", "value": "sha256:f52fbd32b2b3b86f"}]}
+    ]
 
 
 def test_an_anonymous_dump(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

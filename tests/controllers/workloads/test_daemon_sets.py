@@ -80,6 +80,15 @@ def test_with_a_surge_old_pods_stay_until_new_ones_run(surge: int | str, waiting
     assert all_have(one, "1500m")
 
 
+def test_a_surge_that_another_template_overtakes_leaves_the_pods_that_run() -> None:
+    spec = rolling(maxUnavailable=0, maxSurge=2)
+    one = scheduler(*NODES, log("2", **spec))
+    for cpu in ("3", "2500m"):  # neither fits beside the old pod
+        one.apply(log(cpu, **spec))
+        one.run()
+        assert cpus(one) == {name: ["2"] for name in "abcd"} | {"": [cpu] * 2}
+
+
 def test_a_surge_of_a_file_begins_when_it_is_read() -> None:
     spec = rolling(maxUnavailable=0, maxSurge=2)
     owner = [{"kind": "DaemonSet", "name": "log", "controller": True}]

@@ -80,7 +80,7 @@ def strategy(hint: Any) -> st.SearchStrategy[Any]:
         chosen = {
             name: strategy(hints[name])
             for name in hint.__struct_fields__
-            if name not in ("kind", "api_version", "unread")
+            if name not in ("kind", "api_version", "unread", "managed_fields")
         }
         return st.fixed_dictionaries({}, optional=chosen).map(lambda fields: hint(**fields))
     plain = {str: TEXTS, bool: st.booleans(), int: NUMBERS, float: NUMBERS, type(None): st.none(), Any: TEXTS}

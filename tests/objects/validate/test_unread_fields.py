@@ -130,9 +130,11 @@ def test_equal_specs_have_equal_texts(short: dict[str, Any], whole: dict[str, An
 
 
 def test_a_template_is_written_with_all_its_fields() -> None:
-    env = [{"name": "A", "value": "1"}]
+    env = [{"name": "A", "value": "sha256:6b86b273ff34fce1"}]
     volumes = [{"name": "e", "emptyDir": {"medium": "Memory"}}, {"name": "s", "secret": {"secretName": "s"}}]
-    written = plain(template({"volumes": volumes, "dnsPolicy": "None"}, {"env": env}))
+    written = plain(
+        template({"volumes": volumes, "dnsPolicy": "None"}, {"env": [{"name": "A", "value": "1"}]})
+    )
     assert written == {
         "metadata": {"labels": {"app": "web"}},
         "spec": {
@@ -141,3 +143,12 @@ def test_a_template_is_written_with_all_its_fields() -> None:
             "dnsPolicy": "None",
         },
     }
+
+
+def test_digests_stand_for_what_may_be_secret() -> None:
+    probe = {"exec": {"command": ["hunter2"]}}
+    fields = {"env": [{"name": "A", "value": "hunter2"}], "args": ["hunter2"], "livenessProbe": probe}
+    text = unread(**fields)
+    assert "hunter2" not in text
+    assert unread(**plain(template({}, fields))["spec"]["containers"][0]) == text
+    assert unread(args=["hunter3"]) != unread(args=["hunter2"])

@@ -19,6 +19,8 @@ from moorage.objects import (
     Taint,
     decode_object,
 )
+from moorage.objects.apply import strategic_merge
+from moorage.objects.apply.merge_patch import json_text
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import ContainerPort, PodStatus
 from moorage.objects.model.workload import Service
@@ -29,8 +31,6 @@ from moorage.store import (
     NotFoundError,
     ObjectStore,
 )
-from moorage.store.patches import merge_patch
-from moorage.store.patches.json_patch import json_text
 
 READY = Condition(type="Ready", status="True", last_transition_time="then")
 
@@ -310,18 +310,17 @@ def test_strategic_merge_of_long_lists_takes_one_look_at_each_item(monkeypatch: 
         texts += 1
         return json_text(value)
 
-    monkeypatch.setattr(merge_patch, "json_text", counted)
+    monkeypatch.setattr(strategic_merge, "json_text", counted)
     old = [{"name": f"v{at}", "x": 1} for at in range(2000)]
     new = [{"name": f"v{at}", "y": 2} for at in range(1000, 3000)]
-    merged = merge_patch.strategic_merge({"volumes": old}, {"volumes": new})["volumes"]
+    merged = strategic_merge.strategic_merge({"volumes": old}, {"volumes": new}, "core.v1.PodSpec")["volumes"]
     assert merged == [
         {"name": f"v{at}"} | ({"x": 1} if at < 2000 else {}) | ({"y": 2} if at >= 1000 else {})
         for at in range(3000)
     ]
     finalizers = [f"a.b/{at}" for at in range(2000)]
-    assert merge_patch.strategic_merge({"finalizers": finalizers}, {"finalizers": finalizers}) == {
-        "finalizers": finalizers
-    }
+    listed = {"finalizers": finalizers}
+    assert strategic_merge.strategic_merge(listed, listed, "meta.v1.ObjectMeta") == listed
     assert texts <= 2 * (len(old) + len(new) + len(finalizers))
 
 
@@ -331,7 +330,8 @@ def test_items_that_share_a_merge_key() -> None:
     gone = {"$patch": "delete", "containerPort": 53}
 
     def merged(*items: Any) -> Any:
-        return merge_patch.strategic_merge({"ports": ports}, {"ports": list(items)})["ports"]
+        value, patch = {"ports": ports}, {"ports": list(items)}
+        return strategic_merge.strategic_merge(value, patch, "core.v1.Container")["ports"]
 
     assert merged({"containerPort": 53, "name": "x"}) == [ports[0] | {"name": "x"}, ports[1]]
     assert merged(gone) == ports[1:]

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from moorage.framework.plugin.handle import EventRecorder
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Resources
+from moorage.objects.apply.merge_patch import merge_difference
 from moorage.objects.model.storage import ObjectReference
 from moorage.objects.plain import plain
 from moorage.store import ObjectClient
 from moorage.store.informers.indexer import by_namespace
-from moorage.store.patches.merge_patch import merge_difference
 from moorage.volume import AssumeCache, VolumeError, get_bind_volume_to_claim
 from moorage.volume.binding.claims import parse_bytes, storage_capacity, with_annotations
 from moorage.volume.constants import BIND_COMPLETED, BOUND_BY_CONTROLLER, YES

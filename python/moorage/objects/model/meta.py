@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
+from msgspec import field
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage._core.base.selectors import requirement_error
@@ -14,6 +15,9 @@ from .field_rules import each, labels, quantity, refuse, timestamp
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """Integer types of the API; values out of range are refused, as by Go."""
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation in which kubectl apply keeps the manifest."""
 
 QuantityLike = str | int | float
 """A quantity as written in a manifest; `moorage.objects.Quantity` parses it."""
@@ -107,7 +111,14 @@ class OwnerReference(Struct, frozen=True):
 
 
 class ObjectMeta(Struct, frozen=True):
-    """Metadata of an object (meta/v1)."""
+    """Metadata of an object (meta/v1).
+
+    Attributes
+    ----------
+    managed_fields : str
+        ``metadata.managedFields`` as JSON text, of objects that only server-side apply has written; see
+        `apply_manifest`.
+    """
 
     name: str = ""
     generate_name: str = ""
@@ -122,6 +133,7 @@ class ObjectMeta(Struct, frozen=True):
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
     generation: Int64 = 0
+    managed_fields: str = field(default="", name="$managedFields")
 
     def controller(self) -> OwnerReference | None:
         """Return the owner reference whose ``controller`` is true, if there is one."""

@@ -25,9 +25,6 @@ def _number(value: int | str) -> int:
     return value if isinstance(value, int) else percent(value)
 
 
-UNREAD = "$unread"
-
-
 class PodTemplateSpec(Struct, frozen=True):
     """Template of a workload's pods.
 
@@ -36,12 +33,13 @@ class PodTemplateSpec(Struct, frozen=True):
     unread : str
         The fields of the spec that scheduling does not read, such as environment variables and probes, as
         JSON text without the API server's defaults; "" where there are none. Equal fields have equal texts.
-        Controllers compare whole templates, so a change of such a field is a rollout.
+        Controllers compare whole templates, so a change of such a field is a rollout. Digests stand for
+        values of environment variables, arguments and commands.
     """
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
-    unread: str = field(default="", name=UNREAD)
+    unread: str = field(default="", name="$unread")
 
 
 class ServiceSpec(Struct, frozen=True):
@@ -166,6 +164,7 @@ class ClaimRetentionPolicy(Struct, frozen=True):
 class StatefulSetSpec(ReplicaSetSpec, frozen=True):
     """Spec of a StatefulSet."""
 
+    service_name: str = ""
     volume_claim_templates: tuple[PersistentVolumeClaimTemplate, ...] = ()
     ordinals: StatefulSetOrdinals | None = None
     pod_management_policy: Annotated[str, one_of("OrderedReady", "Parallel")] = ""

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from moorage.errors import InputError, shorten
 from moorage.objects.admission.new_pods import NewPods
+from moorage.objects.apply.immutable_fields import check_update
+from moorage.objects.apply.overlay import Overlay, key_of
 from moorage.objects.model.cluster import Cluster, LeftOut, RefusedPod
 from moorage.objects.model.meta import Object, ObjectMeta
 from moorage.objects.model.node import Namespace, Node
@@ -30,9 +32,9 @@ from moorage.objects.workloads.ownership import FINISHED
 
 from .object_defaults import default_namespace, default_object, priority_classes
 from .origins import Origin, label
-from .overlay import Overlay
 
 _EXAMPLES = 3
+NO_TEXTS: Mapping[int, bytes] = {}
 Check = Callable[[Object], None]
 
 
@@ -40,6 +42,7 @@ def build_cluster(
     objects: Iterable[Object],
     *,
     origins: Sequence[Origin] | None = None,
+    texts: Mapping[int, bytes] = NO_TEXTS,
     skipped: Mapping[str, int] | None = None,
     check: Check | None = None,
 ) -> Cluster:
@@ -55,6 +58,8 @@ def build_cluster(
         Objects in any order, decoded or made in Python; controllers among them are expanded.
     origins : sequence of Origin, optional
         Origin of each object, for errors.
+    texts : mapping of int to bytes
+        By index, manifests as JSON texts, which are applied to earlier objects; see `Overlay`.
     skipped : mapping, optional
         Number of objects that the reader left out, by kind.
     check : callable, optional
@@ -68,10 +73,10 @@ def build_cluster(
     Raises
     ------
     InputError
-        An object is invalid, or another one has its name and differs (see `Overlay`); the first error is
-        reported.
+        An object is invalid, or another one has its name and differs (see `Overlay`), or an API server would
+        refuse it; the first error is reported.
     """
-    completed = complete(objects, origins, admitted=True, check=check)
+    completed = complete(objects, origins, texts=texts, admitted=True, check=check)
     cluster = Cluster(skipped=dict(sorted((skipped or {}).items())), left_out=completed.left_out)
     for obj in completed.objects:
         _place(cluster, obj)
@@ -107,6 +112,7 @@ def complete(
     origins: Sequence[Origin] | None = None,
     known: Iterable[PriorityClass] = (),
     *,
+    texts: Mapping[int, bytes] = NO_TEXTS,
     admitted: bool = False,
     check: Check | None = None,
 ) -> Completed:
@@ -119,6 +125,8 @@ def complete(
         Origin of each object, for errors.
     known : iterable of PriorityClass
         Priority classes besides those among the objects.
+    texts : mapping of int to bytes
+        See `build_cluster`.
     admitted : bool
         Whether new pods are admitted later; see `default_object`.
     check : callable, optional
@@ -136,18 +144,20 @@ def complete(
     listed = list(objects)
     places = origins if origins is not None else [Origin()] * len(listed)
     names = Names()
-    overlay = Overlay(listed, places)
+    overlay = Overlay(listed, places, texts)
     for at, obj in enumerate(listed):
         try:
-            validate(obj)
-            if check is not None:
-                check(obj)
             name = obj.metadata.name
             if name and not names.take(obj.full_kind, default_namespace(obj), name):
                 overlay.put(at)
+            else:
+                validate(obj)
+            if check is not None:
+                check(obj)
         except InputError as error:
             raise _located(error, obj, places[at]) from None
     listed, places = overlay.result()
+    _check_namespaces(listed, places)
     left_out, notes = list[LeftOut](), list[str]()
     if any(isinstance(obj, CustomObject) for obj in listed):
         origin_of = places.__getitem__
@@ -156,20 +166,40 @@ def complete(
         )
         places = [places[at] for at in sources]
     classes = priority_classes([*known, *listed])
+    before = {
+        name: default_object(obj, classes, Names(), admitted=admitted) for name, obj in overlay.before.items()
+    }
     uids: set[str] = set()
     for at, obj in enumerate(listed):
         try:
             one = default_object(obj, classes, names, admitted=admitted)
+            if overlay.applied and (key := key_of(one)) in overlay.applied:
+                check_update(before[key], one)
             if one.metadata.uid in uids:
                 raise InputError("another object has the same UID", path="metadata.uid")
         except InputError as error:
             raise _located(error, obj, places[at]) from None
         uids.add(one.metadata.uid)
         listed[at] = one  # an object without defaults that nobody else holds is freed
-    before = {
-        name: default_object(obj, classes, Names(), admitted=admitted) for name, obj in overlay.before.items()
-    }
     return Completed(listed, names, classes, overlay.warnings() + notes, before, places, left_out)
+
+
+def _check_namespaces(objects: Sequence[Object], places: Sequence[Origin]) -> None:
+    """Check that the namespaces of manifests exist, where a server's are listed.
+
+    The namespace `default` cannot be deleted, so a list without it is not a whole one.
+    """
+    namespaces = {obj.name: obj for obj in objects if isinstance(obj, Namespace)}
+    if "default" not in namespaces or _is_manifest(namespaces["default"]):
+        return
+    for obj, place in zip(objects, places, strict=True):
+        name = default_namespace(obj)
+        if name and name not in namespaces and _is_manifest(obj):
+            raise _located(InputError(f'namespaces "{name}" not found'), obj, place)
+
+
+def _is_manifest(obj: Object) -> bool:
+    return not (obj.metadata.uid or obj.metadata.resource_version)
 
 
 def _located(error: InputError, obj: Object, origin: Origin) -> InputError:

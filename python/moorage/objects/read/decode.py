@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any, Generic, TypeGuard, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from moorage.objects.model import (
     storage,
     workload,
 )
-from moorage.objects.model.meta import Object
+from moorage.objects.model.meta import LAST_APPLIED, Object
 from moorage.objects.model.workload import PodTemplateSpec
 from moorage.objects.validate.unread_fields import unread_text, unread_type
 
@@ -168,7 +168,8 @@ def decode_as(document: Document, struct: type[K]) -> K:
     Returns
     -------
     Object
-        Its pod template has the fields that are not read in `PodTemplateSpec.unread`.
+        Its pod template has the fields that are not read in `PodTemplateSpec.unread`, and its metadata who
+        manages which fields, if that is not known by an annotation.
 
     Raises
     ------
@@ -176,13 +177,24 @@ def decode_as(document: Document, struct: type[K]) -> K:
         A field has a wrong type.
     """
     obj = decode(document, struct)
-    spec: Any = getattr(obj, "spec", None)
-    template = getattr(spec, "template", None)
-    if not isinstance(template, PodTemplateSpec):
-        return obj
-    found = decode(document, _templated())
-    unread = unread_text(found.spec.template.spec)
-    return replace(obj, spec=replace(spec, template=replace(template, unread=unread))) if unread else obj
+    meta, spec = obj.metadata, cast("Any", getattr(obj, "spec", None))
+    if meta.uid and not meta.owner_references and LAST_APPLIED not in meta.annotations:
+        managers = decode(document, _Managed).metadata.managed_fields
+        if any(isinstance(one, dict) and one.get("operation") == "Apply" for one in managers):
+            text = msgspec.json.encode(managers).decode()
+            obj = replace(obj, metadata=replace(meta, managed_fields=text))
+    if isinstance(template := getattr(spec, "template", None), PodTemplateSpec):
+        unread = unread_text(decode(document, _templated()).spec.template.spec)
+        obj = replace(obj, spec=replace(spec, template=replace(template, unread=unread))) if unread else obj
+    return obj
+
+
+class _ManagedMeta(msgspec.Struct, rename="camel"):
+    managed_fields: list[Any] = []
+
+
+class _Managed(msgspec.Struct):
+    metadata: _ManagedMeta = msgspec.field(default_factory=_ManagedMeta)
 
 
 def decode_template(value: dict[str, Any]) -> PodTemplateSpec:

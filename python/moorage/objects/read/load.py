@@ -17,6 +17,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from moorage.errors import InputError, NoManifestError, shorten
+from moorage.objects.apply.overlay import is_newer
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object
 from moorage.objects.model.other_workloads import full_kind
@@ -97,8 +98,8 @@ def load(
     and disruption budgets without a status get one (see `build_cluster`). Kinds that scheduling does not read
     are counted in `Cluster.skipped` and named in a warning.
 
-    An object of a later path replaces one of an earlier path that has the same kind, namespace and name, as
-    ``kubectl apply`` does (see `replace_object`); nothing is deleted or merged. Within a path, equal objects
+    An object of a later path changes one of an earlier path that has the same kind, namespace and name, as
+    ``kubectl apply`` does (see `apply_manifest`); nothing is deleted. Within a path, equal objects
     count once, and of several readings of an API server's object the newest counts; other objects of one name
     are an error.
 
@@ -128,7 +129,9 @@ def load(
     """
     read = read_objects(*paths, validate=validate, recursive=recursive, namespace=namespace)
     objects = in_namespace(_emptied(read.objects), namespace)
-    cluster = build_cluster(objects, origins=read.origins, skipped=read.skipped, check=check)
+    cluster = build_cluster(
+        objects, origins=read.origins, texts=read.texts, skipped=read.skipped, check=check
+    )
     cluster.warnings += read.warnings
     return cluster
 
@@ -165,7 +168,7 @@ def load_before_and_after(
     objects = list(in_namespace(read.objects, namespace))
     number = sum(origin.argument == read.origins[0].argument for origin in read.origins) if objects else 0
     before = build_cluster(objects[:number], origins=read.origins[:number])
-    after = build_cluster(objects, origins=read.origins, skipped=read.skipped, check=check)
+    after = build_cluster(objects, origins=read.origins, texts=read.texts, skipped=read.skipped, check=check)
     after.warnings += read.warnings
     return before, after
 
@@ -201,6 +204,7 @@ def read_objects(
     recursive: bool = False,
     namespace: str = "default",
     next_jobs: bool = False,
+    all_texts: bool = False,
 ) -> ReadObjects:
     """Read the objects of files and directories as they are; see `load`.
 
@@ -213,6 +217,8 @@ def read_objects(
         As for `load`.
     next_jobs : bool
         Whether a CronJob is read as the Job that it creates next; otherwise it is left out.
+    all_texts : bool
+        Whether the texts of all objects are kept, not only of those that change an object of an earlier path.
 
     Returns
     -------
@@ -224,9 +230,9 @@ def read_objects(
     InputError
         The input cannot be decoded.
     """
-    reader = _Reader(FieldValidation(validate), next_jobs)
+    reader = _Reader(FieldValidation(validate), next_jobs, all_texts)
     for path in paths:
-        reader.origins.begin_argument()
+        reader.begin_argument()
         if isinstance(path, Listed):
             reader.take(path)
         else:
@@ -237,7 +243,7 @@ def read_objects(
         why = f"because Helm runs hooks apart from a release ({len(reader.hooks)})"
         warnings.append(f"Left out, {why}: {shown}.")
     warnings += reader.fields.warnings()
-    return ReadObjects(reader.objects, reader.origins, reader.skipped, warnings)
+    return ReadObjects(reader.objects, reader.origins, reader.texts, reader.skipped, warnings)
 
 
 def no_manifests(files: list[str]) -> str:
@@ -257,10 +263,12 @@ def no_manifests(files: list[str]) -> str:
 
 
 class ReadObjects(NamedTuple):
-    """Objects in reading order, where each is from, how many were left out by kind, and warnings."""
+    """Objects in reading order, where each is from, the JSON texts of some by index, how many were left out
+    by kind, and warnings."""
 
     objects: list[Object]
     origins: Origins
+    texts: Mapping[int, bytes]
     skipped: Mapping[str, int]
     warnings: list[str]
 
@@ -268,9 +276,13 @@ class ReadObjects(NamedTuple):
 class _Reader:
     """Collects the objects of all files, in reading order."""
 
-    def __init__(self, fields: FieldValidation, next_jobs: bool) -> None:
+    def __init__(self, fields: FieldValidation, next_jobs: bool, all_texts: bool) -> None:
         self.objects: list[Object] = []
         self.origins = Origins()
+        self.texts: dict[int, bytes] = {}
+        self._all_texts = all_texts
+        self._earlier: dict[tuple[str, str], Object] = {}  # one of each kind and name in earlier arguments
+        self._indexed = 0  # number of the objects that are among them
         self.skipped: Counter[str] = Counter()
         self.left_out: list[str] = []
         self.hooks: list[str] = []
@@ -281,6 +293,21 @@ class _Reader:
         self._parts = PartsReader(
             lambda kind, metadata, spec: fields.check_spec(spec, kind, metadata, self._source)
         )
+
+    def begin_argument(self) -> None:
+        """Begin the next argument: what is read from now on may change what was read before."""
+        self.origins.begin_argument()
+        self._earlier.update(((obj.kind, obj.name), obj) for obj in self.objects[self._indexed :])
+        self._indexed = len(self.objects)
+
+    def _keep_text(self, obj: Object, texts: _Texts | list[Any], at: int) -> None:
+        """Keep the text of the object that is stored next, if it may change another one."""
+        earlier = self._earlier.get((obj.kind, obj.name))
+        if self._all_texts or (earlier is not None and not is_newer(obj, earlier)):
+            document = texts[at]
+            self.texts[len(self.objects)] = (
+                bytes(document) if is_json(document) else msgspec.json.encode(document)
+            )
 
     def take(self, listed: Listed) -> None:
         """Take objects that were read elsewhere."""
@@ -411,9 +438,13 @@ class _Reader:
     def _read_part(self, parts: Parts, kind: str, texts: _Texts | list[Any], at: int) -> Object | None:
         """Read an object by its parts, if its fields need no check; its whole text is ``texts[at]``."""
         obj = self._parts.read(parts, kind)
-        if obj is None or obj.metadata.uid or obj.metadata.resource_version or self.fields.mode == "ignore":
+        if obj is None:
+            return None
+        is_served = obj.metadata.uid or obj.metadata.resource_version
+        if is_served or self.fields.mode == "ignore" or self.fields.is_sound(texts[at], obj.kind):
+            self._keep_text(obj, texts, at)
             return obj
-        return obj if self.fields.is_sound(texts[at], obj.kind) else None
+        return None
 
     def _store(self, obj: Object | None, source: str, document: int, item: int | None) -> bool:
         """Store an object, unless there is none."""
@@ -421,6 +452,7 @@ class _Reader:
             return False
         if _HOOK in obj.metadata.annotations and not obj.metadata.uid and makes_pods(obj):
             self.hooks.append(shorten(f"{obj.full_kind} {obj.name} ({obj.metadata.annotations[_HOOK]})"))
+            self.texts.pop(len(self.objects), None)
             return True
         self.objects.append(obj)
         self.origins.add(source, document, item)
@@ -473,6 +505,7 @@ class _Reader:
         if obj is not None and is_simulated(obj):
             version = head.api_version or obj.api_version  # as it was before a conversion
             self.fields.check(document, kind, version, origin.source, obj.metadata)
+            self._keep_text(obj, [document], 0)
             self._store(obj, *origin[:3])
         else:
             if has_version(kind, head.api_version):  # fields of versions that are gone are not known
@@ -485,6 +518,8 @@ class _Reader:
             if custom is None or not custom.document:
                 self.skipped[full_kind(kind, head.api_version)] += 1
             if custom is not None and (custom.document or custom.wanted or custom.metadata.owner_references):
+                if custom.document:
+                    self._keep_text(custom, [document], 0)
                 self._store(custom, *origin[:3])
         return []
 

@@ -281,7 +281,7 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool)
         scheduler_name=spec.scheduler_name or "default-scheduler",
         restart_policy=spec.restart_policy or "Always",
         termination_grace_period_seconds=30 if grace_period is None else grace_period,
-        tolerations=spec.tolerations + tuple(_missing_tolerations(spec.tolerations) if tolerate else ()),
+        tolerations=spec.tolerations + tuple(missing_tolerations(spec.tolerations) if tolerate else ()),
     )
 
 
@@ -374,7 +374,18 @@ def _pod_level_requests(
     return replace(resources, requests=requests)
 
 
-def _missing_tolerations(tolerations: tuple[Toleration, ...]) -> Iterable[Toleration]:
+def missing_tolerations(tolerations: tuple[Toleration, ...]) -> Iterable[Toleration]:
+    """Yield the tolerations that the admission plugin DefaultTolerationSeconds adds to a pod.
+
+    Parameters
+    ----------
+    tolerations : tuple of Toleration
+        Those of the pod.
+
+    Yields
+    ------
+    Toleration
+    """
     for key in (NOT_READY, UNREACHABLE):
         if not any(item.key in (key, "") and item.effect in ("NoExecute", "") for item in tolerations):
             yield Toleration(

@@ -7,6 +7,8 @@ pkg/apis/core/v1/defaults.go). The fields are those of the table of `unknown_fie
 
 from __future__ import annotations
 
+import hashlib
+import re
 from functools import cache, lru_cache
 from typing import Any, get_args
 
@@ -72,6 +74,14 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 }
 """The defaults of the API server by struct and field, and what a field that is no pointer has without a
 value. Fields without a struct here have "" or an empty list or map as such a value."""
+_CONTENTS = {
+    _CONTAINER: ("args", "command"),
+    "core.v1.EnvVar": ("value",),
+    "core.v1.ExecAction": ("command",),
+    "core.v1.HTTPHeader": ("value",),
+}
+"""Fields whose texts may be secret: digests stand for them, so that no object or dump has the texts."""
+_DIGEST = re.compile("sha256:[0-9a-f]{16}")
 _QUANTITIES = frozenset({"divisor", "sizeLimit"})
 _ONE = Quantity(1)
 _MAX_TEXTS = 1 << 14
@@ -162,12 +172,21 @@ def _without_defaults(value: Any, name: str, struct: type[Struct] | None) -> Any
             item = item if any(item) else []
         elif part and target == part:
             item = _without_defaults(item, part, inner)
+        elif field in _CONTENTS.get(name, ()):
+            item = [_digest(one) for one in item] if isinstance(item, list) else _digest(item)
         elif field in _QUANTITIES and isinstance(item, str | int | float):
             item = str(parse(item) * _ONE)  # a product is spelled in one way
         is_empty = item in (None, "", []) or (item == {} and (inner is not None or not part))
         if not is_empty and not (field in defaults and item == defaults[field]):
             kept[field] = item
     return kept
+
+
+def _digest(text: Any) -> Any:
+    """Return what stands for a text; a digest stands for itself."""
+    if not isinstance(text, str) or not text or _DIGEST.fullmatch(text):
+        return text
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _defaults(value: dict[str, Any], name: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Creates or replaces objects as ``kubectl apply`` does."""
+"""Creates and changes objects: manifests as ``kubectl apply`` does, objects as ``kubectl replace``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -12,11 +13,13 @@ from moorage.controllers.workloads.store_control import admission_of
 from moorage.errors import InputError
 from moorage.objects import Namespace, Object, ObjectMeta, Pod
 from moorage.objects.admission.new_pods import is_new
+from moorage.objects.apply.apply_manifest import with_last_applied
+from moorage.objects.apply.overlay import key_of
 from moorage.objects.model.workload import MAX_PODS, Job, PriorityClass
 from moorage.objects.read.cluster_builder import complete
 from moorage.objects.read.load import read_objects
+from moorage.objects.read.object_defaults import default_namespace
 from moorage.objects.read.origins import Origin
-from moorage.objects.read.overlay import replace_object
 from moorage.store import NotFoundError, ObjectClient
 
 from .change import Change, full_name, with_own_uids
@@ -27,7 +30,7 @@ def apply(
     controllers: ClusterControllers | None,
     what: Object | str | Path | Iterable[Object | str | Path],
 ) -> Change:
-    """Create or replace objects: see `ClusterChanges.apply`.
+    """Create or change objects: see `ClusterChanges.apply`.
 
     Parameters
     ----------
@@ -57,16 +60,15 @@ def apply(
                 obj = admission.admit(obj)
             created.append(client.create(obj))
             continue
-        new = replace_object(current, obj)
         kept = current.metadata
         meta = replace(
-            new.metadata,
+            obj.metadata,
             uid=kept.uid,
             resource_version="",
             deletion_timestamp=kept.deletion_timestamp,
             deletion_grace_period_seconds=kept.deletion_grace_period_seconds,
         )
-        stored = client.update(replace(new, metadata=meta))
+        stored = client.update(replace(obj, metadata=meta))
         if stored.metadata.resource_version != kept.resource_version:
             changed.append(full_name(stored))
     if controllers is not None:  # last, as the claims may be among the objects
@@ -82,10 +84,17 @@ def _completed(
     """Return valid objects with defaults, after the namespaces that they imply."""
     items = [what] if isinstance(what, Object | str | Path) else list(what)
     given = [item for item in items if isinstance(item, Object)]
-    read = read_objects(*[item for item in items if not isinstance(item, Object)])
+    read = read_objects(*[item for item in items if not isinstance(item, Object)], all_texts=True)
     classes: list[PriorityClass] = client.list(PriorityClass)[0]
-    origins = [*read.origins, *[Origin(argument=-1)] * len(given)]
-    found = complete([*read.objects, *given], origins, classes, admitted=True)
+    stored = _stored(client, [*read.objects, *given])
+    origins = [*[Origin(argument=-2)] * len(stored), *read.origins, *[Origin(argument=-1)] * len(given)]
+    texts = {at + len(stored): text for at, text in read.texts.items()}
+    known = set(map(key_of, stored))
+    objects = [
+        obj if key_of(obj) in known else with_last_applied(obj, read.texts[at])
+        for at, obj in enumerate(read.objects)
+    ]
+    found = complete([*stored, *objects, *given], origins, classes, texts=texts, admitted=True)
     if found.left_out:
         one = found.left_out[0]
         raise InputError("is not simulated", obj=f"{one.kind} {one.namespace}/{one.name}")
@@ -94,6 +103,15 @@ def _completed(
     implied = dict.fromkeys(obj.namespace for obj in completed if obj.namespace not in ("", *present))
     namespaces = complete([Namespace(metadata=ObjectMeta(name=name)) for name in implied]).objects
     return [*namespaces, *completed]
+
+
+def _stored(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
+    """Return the objects of a store that have the names of others."""
+    found: dict[str, Object] = {}
+    for obj in objects:
+        with suppress(NotFoundError):
+            found[key_of(obj)] = client.get(type(obj), obj.name, default_namespace(obj))
+    return list(found.values())
 
 
 def _check_parallelism(obj: Object) -> None:

@@ -89,10 +89,12 @@ class ClusterChanges:
     # ---- objects -------------------------------------------------------------------------------------------
 
     def apply(self, what: Object | str | Path | Iterable[Object | str | Path]) -> Change:
-        """Create or replace objects, as ``kubectl apply`` does.
+        """Create or change objects: files as ``kubectl apply`` does, objects as ``kubectl replace``.
 
-        An object replaces the one of its kind, namespace and name whole, except for its status, and the node
-        of a bound pod. Objects are validated and get defaults; namespaces that they name are created.
+        A manifest in a file is merged with the object of its kind, namespace and name: what neither it nor
+        the last manifest names stays (see `apply_manifest`). An object replaces it whole, except for its
+        status, and the node of a bound pod. Objects are validated and get defaults; namespaces that they name
+        are created.
 
         Parameters
         ----------
@@ -107,7 +109,8 @@ class ClusterChanges:
         Raises
         ------
         InputError
-            An object is invalid, or a file cannot be read; nothing is written.
+            An object is invalid, a file cannot be read, or a manifest changes what an API server does not
+            let change; nothing is written.
         """
         controllers = self._scheduler().controllers
         with self._changing() as client:

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from moorage.objects import Object, ObjectMeta, Pod
+from moorage.objects.apply.merge_patch import merge_difference
 from moorage.objects.plain import plain
 from moorage.objects.read.write import to_value
 from moorage.store.errors import (
@@ -26,7 +27,6 @@ from moorage.store.errors import (
     stale,
 )
 from moorage.store.kinds import struct_named
-from moorage.store.patches.merge_patch import merge_difference
 from moorage.store.protocol import ListResult, Patch, PatchType, Selector, Watcher
 
 from .api_watch import MAX_TIMEOUT, MIN_TIMEOUT, ApiWatch, Arrivals, NoWatch

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+import msgspec
 from msgspec.structs import replace
 
+from moorage.errors import InputError
 from moorage.objects import Namespace, Node, Object, Pod
+from moorage.objects.model.meta import LAST_APPLIED
 from moorage.objects.model.workload import ControllerRevision
 from moorage.objects.plain import plain
-from moorage.objects.read.decode import is_known
+from moorage.objects.read.decode import UNREADABLE, decode_as, is_known
 from moorage.objects.read.object_defaults import decoded_revision
+from moorage.objects.read.write import to_value
 from moorage.store.errors import ForbiddenError
 from moorage.store.kinds import resource, structs
 
 from .api_client import ApiClient
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 REQUIRED = (Namespace, Node, Pod)
 
 
@@ -63,11 +68,14 @@ def list_cluster(client: ApiClient) -> tuple[list[Object], list[str]]:
 
 
 def _without_contents(obj: Object) -> Object:
-    """Leave out the manifest that an annotation repeats, and what is no field of scheduling in a revision."""
+    """Leave out what is no field of scheduling in a revision, and in the manifest of an annotation."""
     if isinstance(obj, ControllerRevision):
         obj = replace(obj, data=plain(decoded_revision(obj).data))
-    annotations = obj.metadata.annotations
-    if LAST_APPLIED not in annotations:
+    text = obj.metadata.annotations.get(LAST_APPLIED)
+    if text is None:
         return obj
-    others = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
-    return replace(obj, metadata=replace(obj.metadata, annotations=others))
+    annotations = {key: value for key, value in obj.metadata.annotations.items() if key != LAST_APPLIED}
+    with suppress(InputError, *UNREADABLE):
+        manifest = to_value(decode_as(text.encode(), type(obj)))
+        annotations[LAST_APPLIED] = msgspec.json.encode(manifest).decode()
+    return replace(obj, metadata=replace(obj.metadata, annotations=annotations))

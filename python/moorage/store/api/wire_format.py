@@ -73,6 +73,10 @@ _STATUS = msgspec.json.Decoder(StatusAnswer)
 _OBJECTS: dict[type[Object], msgspec.json.Decoder[Any]] = {
     one: msgspec.json.Decoder(one) for one in structs()
 }
+_WITH_TEMPLATE = {
+    one for one in _OBJECTS if "template" in getattr(getattr(one(), "spec", None), "__struct_fields__", ())
+}
+"""Kinds with a pod template, whose fields that scheduling does not read are kept (see `decode_as`)."""
 _OF_KIND: Any = ObjectList  # for types that are known when this runs
 _LISTS: dict[type[Object], msgspec.json.Decoder[Any]] = {
     struct: msgspec.json.Decoder(_OF_KIND[struct]) for struct in _OBJECTS
@@ -101,7 +105,7 @@ def decode_object_of(struct: type[T], body: bytes | msgspec.Raw, *, converts: bo
         It is no object of this kind.
     """
     try:
-        if not converts:
+        if not converts and struct not in _WITH_TEMPLATE:
             obj: T = _OBJECTS[struct].decode(body)
             return obj
     except UNREADABLE:
@@ -135,7 +139,7 @@ def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> Obje
         It is no list of this kind.
     """
     try:
-        if not converts:
+        if not converts and struct not in _WITH_TEMPLATE:
             page: ObjectList[T] = _LISTS[struct].decode(body)
             return page
     except UNREADABLE:

@@ -1,1 +1,1 @@
-"""JSON patch, JSON merge patch, and strategic merge patch."""
+"""Patches of stored objects."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any, TypeAlias
 
-import msgspec
-
 from moorage.errors import InputError
+from moorage.objects.apply.merge_patch import json_text
 
 Json: TypeAlias = Any
 
@@ -87,22 +86,6 @@ def _tokens(pointer: str | None) -> list[str]:
     if pointer is None or (pointer and not pointer.startswith("/")):
         raise LookupError(f'"{pointer}" is not a JSON pointer')
     return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
-
-
-def json_text(value: Json) -> bytes:
-    """Return the JSON text of a value, with sorted keys.
-
-    Equal values have equal texts. (Python's `==` does not serve: it calls true and 1 equal.)
-
-    Parameters
-    ----------
-    value : JSON value
-
-    Returns
-    -------
-    bytes
-    """
-    return msgspec.json.encode(value, order="sorted")
 
 
 def _find(value: Json, path: list[str]) -> Json:

@@ -9,13 +9,15 @@ from msgspec.structs import fields, replace
 
 from moorage.errors import InputError
 from moorage.objects import Object
+from moorage.objects.apply.merge_patch import json_text, merge_patch
+from moorage.objects.apply.strategic_merge import strategic_merge
 from moorage.objects.plain import plain
 from moorage.objects.read.decode import decode_as
+from moorage.objects.validate.unknown_fields import struct_of
 from moorage.store.errors import BadRequestError, NotFoundError, invalid
 from moorage.store.protocol import Patch, PatchType
 
-from .json_patch import json_patch, json_text
-from .merge_patch import merge_patch, strategic_merge
+from .json_patch import json_patch
 
 T = TypeVar("T", bound=Object)
 
@@ -70,7 +72,9 @@ def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) ->
     names = [name for name in parts if isinstance(patch, list) or name in patch]
     value = {name: plain(getattr(current, parts[name])) for name in dict.fromkeys((*names, "metadata"))}
     try:
-        patched = decode_as(_apply(value, patch, type_), type(current))
+        patched = decode_as(
+            _apply(value, patch, type_, struct_of(current.kind, current.api_version)), type(current)
+        )
     except InputError as error:
         why = f"{error.path}: {error.message}" if error.path else error.message
         raise invalid(type(current), current.name, why) from None
@@ -105,11 +109,11 @@ def _check_json(patch: Any) -> None:
         raise BadRequestError(f"Request entity too large: limit is {MAX_BYTES}")
 
 
-def _apply(value: dict[str, Any], patch: Any, type_: PatchType) -> Any:
+def _apply(value: dict[str, Any], patch: Any, type_: PatchType, struct: str) -> Any:
     """Apply a patch of a type to a JSON value."""
     if type_ == "json":
         return json_patch(value, patch)
-    return merge_patch(value, patch) if type_ == "merge" else strategic_merge(value, patch)
+    return merge_patch(value, patch) if type_ == "merge" else strategic_merge(value, patch, struct)
 
 
 def _check_identity(patched: Object, current: Object) -> None:

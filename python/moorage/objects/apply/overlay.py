@@ -1,35 +1,34 @@
-"""Puts objects over earlier ones of the same kind, namespace and name, as ``kubectl apply`` does."""
+"""Puts objects over earlier ones of the same kind, namespace and name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.objects.model.meta import Object, ObjectMeta
-from moorage.objects.model.other_workloads import CloneSet
+from moorage.objects.model.meta import LAST_APPLIED, Object, ObjectMeta
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
-from moorage.objects.model.workload import DaemonSet, Deployment, StatefulSet
+from moorage.objects.read.object_defaults import default_namespace
+from moorage.objects.read.origins import Origin, label
+from moorage.objects.validate.validate_object import validate
 
-from .object_defaults import default_namespace
-from .origins import Origin, label
+from .apply_manifest import apply_manifest, has_last_applied
 
 T = TypeVar("T", bound=Object)
 
 _EXAMPLES = 3
-_WITH_REVISIONS = Deployment | StatefulSet | DaemonSet | CloneSet
 
 
 def replace_object(old: Object, new: T) -> T:
-    """Return the object that replaces another one, as ``kubectl apply`` writes it.
+    """Return the object that replaces another one.
 
-    The new object counts whole; nothing is merged. What the API server sets stays: the status, the node of a
-    bound pod, the volume of a bound claim, and the UID, creation timestamp and resource version where the new
-    object has none. A newer reading of the same object (equal UIDs, a higher resource version) counts with
-    its status and node.
+    The new object counts whole; nothing is merged (see `apply_manifest`). What the API server sets stays: the
+    status, the node of a bound pod, the volume of a bound claim, and the UID, creation timestamp and resource
+    version where the new object has none. A newer reading of the same object (equal UIDs, a higher resource
+    version) counts with its status and node.
 
     Parameters
     ----------
@@ -87,10 +86,11 @@ def _version(meta: ObjectMeta) -> int:
 
 
 class Overlay:
-    """Objects in reading order, of which a later one replaces an earlier one of the same name.
+    """Objects in reading order, of which a later one changes an earlier one of the same name.
 
-    An object of a later argument of `load` replaces it by `replace_object`. Objects that are listed twice in
-    one argument must be equal, or readings of one API server, of which the newest counts.
+    A manifest of a later argument of `load` is applied to it by `apply_manifest`; an object without a text
+    replaces it by `replace_object`. Objects that are listed twice in one argument must be equal, or readings
+    of one API server, of which the newest counts.
 
     Parameters
     ----------
@@ -98,22 +98,29 @@ class Overlay:
         All objects in reading order.
     origins : sequence of Origin
         Origin of each object.
+    texts : mapping of int to bytes
+        By index, the manifests as JSON texts.
 
     Attributes
     ----------
     before : dict of str to Object
-        By ``Kind namespace/name``, the workloads whose template was replaced, as they were first.
+        By `key_of`, the objects that were changed, as they were first.
+    applied : set of str
+        Those that were changed by a manifest; see `check_update`.
     """
 
-    def __init__(self, objects: list[Object], origins: Sequence[Origin]) -> None:
+    def __init__(self, objects: list[Object], origins: Sequence[Origin], texts: Mapping[int, bytes]) -> None:
         self._objects = objects
         self._origins = origins
+        self._texts = texts
         self._places: dict[tuple[str, str, str], int] = {}
         self._indexed = 0
         self._replaced: dict[int, tuple[Object, int]] = {}  # what counts at an index, and where it is from
         self._dropped: set[int] = set()
         self._ignored: list[str] = []
+        self._merged: list[str] = []  # objects of which nothing was removed, as nobody knows what was applied
         self.before: dict[str, Object] = {}
+        self.applied: set[str] = set()
 
     def put(self, at: int) -> None:
         """Put an object over the earlier one of its name.
@@ -135,16 +142,30 @@ class Overlay:
         if _is_equal(new, old):
             return
         if self._origins[at].argument == self._origins[place].argument:
+            validate(new)
             if is_newer(new, old):
                 self._replaced[first] = new, at
             elif not is_newer(old, new):
                 raise InputError("listed twice, and different" + _where(self._origins[place]))
             return
-        replaced = replace_object(old, new)
-        self._ignored += _ignored(new, replaced, self._origins[at])
-        if replaced is not new and _has_other_template(old, new):
-            self.before.setdefault(f"{old.kind} {default_namespace(old)}/{old.name}", old)
-        self._replaced[first] = replaced, at
+        changed = self._changed(old, at)
+        self._ignored += _ignored(new, changed, self._origins[at])
+        if changed is not new:
+            self.before.setdefault(key_of(old), old)
+        self._replaced[first] = changed, at
+
+    def _changed(self, old: Object, at: int) -> Object:
+        """Return an object after the one at an index was applied."""
+        new, text = self._objects[at], self._texts.get(at)
+        if text is None or is_newer(new, old):
+            validate(new)
+            return replace_object(old, new)
+        if not has_last_applied(old):
+            self._merged.append(label(new.kind, new.namespace, new.name, self._origins[at]))
+        self.applied.add(key_of(old))
+        changed = apply_manifest(old, text)
+        validate(changed)
+        return changed
 
     def _first(self, at: int) -> int:
         """The index of the first object with the name of the one at `at`."""
@@ -168,17 +189,34 @@ class Overlay:
         return objects, origins
 
     def warnings(self) -> list[str]:
-        """Return a warning about fields that later objects have and `replace_object` leaves as they were."""
-        if not self._ignored:
-            return []
-        shown = self._ignored[:_EXAMPLES] + ["…"] * (len(self._ignored) > _EXAMPLES)
-        return [f"Status and node of a replaced object stay, so these are not read: {', '.join(shown)}."]
+        """Return warnings about what later objects have, or lack, and earlier ones keep."""
+        warnings = []
+        if self._ignored:
+            text = "Status and node of an object that is applied again stay, so these are not read"
+            warnings.append(f"{text}: {_some(self._ignored)}.")
+        if self._merged:
+            text = f"Without the annotation {LAST_APPLIED}, nothing is removed that a new manifest lacks"
+            warnings.append(f"{text}: {_some(self._merged)}.")
+        return warnings
 
 
-def _has_other_template(old: Object, new: Object) -> bool:
-    if not (isinstance(old, _WITH_REVISIONS) and isinstance(new, _WITH_REVISIONS)):
-        return False
-    return old.spec.template != new.spec.template
+def key_of(obj: Object) -> str:
+    """Return kind, namespace and name of an object, also of one without defaults.
+
+    Parameters
+    ----------
+    obj : Object
+
+    Returns
+    -------
+    str
+        ``Kind namespace/name``.
+    """
+    return f"{obj.kind} {default_namespace(obj)}/{obj.name}"
+
+
+def _some(texts: Sequence[str]) -> str:
+    return ", ".join([*texts[:_EXAMPLES], *["…"] * (len(texts) > _EXAMPLES)])
 
 
 def _is_equal(obj: Object, other: Object) -> bool:

@@ -1,0 +1,128 @@
+"""Files are applied to the store of a scheduler as ``kubectl apply`` does; objects replace what was there."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import moorage as mo
+from moorage.errors import InputError
+from moorage.objects.model.meta import LAST_APPLIED
+from moorage.objects.model.workload import Deployment, PriorityClass
+
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1"},
+    "status": {"allocatable": {"cpu": "64", "memory": "64Gi", "pods": "110"}},
+}
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "web:1", "env": [{"name": "A", "value": "1"}]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template} | spec
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+def served(manifest: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """An object of a server, as kubectl has applied it, with fields that others have set."""
+    obj = copy.deepcopy(manifest)
+    obj["metadata"] |= {
+        "uid": "u",
+        "resourceVersion": "5",
+        "annotations": {LAST_APPLIED: json.dumps(manifest)},
+    }
+    obj["spec"] |= spec
+    return obj
+
+
+def written(tmp_path: Path, obj: dict[str, Any], name: str = "app.json") -> Path:
+    (tmp_path / name).write_text(json.dumps(obj))
+    return tmp_path / name
+
+
+def scheduler(tmp_path: Path, *objects: dict[str, Any]) -> mo.Scheduler:
+    dump = {"apiVersion": "v1", "kind": "List", "items": [NODE, *objects]}
+    one = mo.Scheduler(mo.load(written(tmp_path, dump, "dump.json")))
+    one.run()
+    return one
+
+
+def replicas(one: mo.Scheduler) -> int | None:
+    found: Deployment = one.client.get(Deployment, "web", "default")
+    return found.spec.replicas
+
+
+def test_what_no_manifest_names_stays(tmp_path: Path) -> None:
+    one = scheduler(tmp_path, served(deployment(), replicas=5))
+    change = one.apply(written(tmp_path, deployment()))
+    assert (replicas(one), change.changed) == (5, ())
+    assert one.apply(written(tmp_path, deployment(replicas=2))).changed == ("Deployment default/web",)
+    one.apply(written(tmp_path, deployment()))
+    assert replicas(one) == 1
+
+
+def test_what_a_user_has_scaled_stays(tmp_path: Path) -> None:
+    one = scheduler(tmp_path)
+    path = written(tmp_path, deployment())
+    assert "Deployment default/web" in one.apply(path).created
+    one.scale("deploy/web", 4)
+    one.apply(path)
+    assert replicas(one) == 4
+
+
+def test_the_same_file_again_is_no_rollout(tmp_path: Path) -> None:
+    one = scheduler(tmp_path)
+    one.apply(written(tmp_path, deployment()))
+    one.run()
+    pods = {pod.name for pod in one.client.list(mo.Pod)[0]}
+    one.apply(written(tmp_path, deployment()))
+    one.run()
+    assert {pod.name for pod in one.client.list(mo.Pod)[0]} == pods
+    env = deployment()
+    env["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] = "2"
+    one.apply(written(tmp_path, env))
+    one.run()
+    assert not {pod.name for pod in one.client.list(mo.Pod)[0]} & pods
+
+
+def test_a_changed_class_changes_the_priority_of_a_template(tmp_path: Path) -> None:
+    classes = [
+        PriorityClass(metadata=mo.objects.ObjectMeta(name=name), value=at)
+        for at, name in ((1, "low"), (9, "high"))
+    ]
+    one = scheduler(tmp_path)
+    one.apply(classes)
+    for name in ("low", "high"):
+        obj = deployment()
+        obj["spec"]["template"]["spec"]["priorityClassName"] = name
+        one.apply(written(tmp_path, obj))
+    found: Deployment = one.client.get(Deployment, "web", "default")
+    assert found.spec.template.spec.priority == 9
+
+
+def test_several_files_are_applied_one_after_the_other(tmp_path: Path) -> None:
+    one = scheduler(tmp_path, served(deployment(replicas=3)))
+    one.apply([written(tmp_path, deployment(replicas=5)), written(tmp_path, deployment(), "b.json")])
+    assert replicas(one) == 1
+
+
+def test_an_immutable_field_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    one = scheduler(tmp_path, served(deployment(replicas=3)))
+    other = deployment(replicas=4, selector={"matchLabels": {"v": "2"}})
+    other["spec"]["template"]["metadata"]["labels"]["v"] = "2"
+    with pytest.raises(InputError, match=r"app.json: Deployment default/web: spec.selector: .* immutable"):
+        one.apply(written(tmp_path, other))
+    assert replicas(one) == 3
+
+
+def test_an_object_replaces_the_whole(tmp_path: Path) -> None:
+    one = scheduler(tmp_path, served(deployment(), replicas=5))
+    found: Deployment = one.client.get(Deployment, "web", "default")
+    one.apply(mo.edit(found, {"spec.replicas": None}))
+    assert replicas(one) == 1

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 import moorage as mo
 from moorage.errors import InputError
@@ -111,6 +112,77 @@ def test_audit_logs(tmp_path: Path) -> None:
     assert mo.verify(timeline).agrees
 
 
+def request(verb: str, part: str = "", name: str = "", second: int = 0, **more: Any) -> dict[str, Any]:
+    """A request of an audit log of level Request, about a pod."""
+    about = {"resource": "pods", "namespace": "prod", "subresource": part} | ({"name": name} if name else {})
+    head = {"kind": "Event", "apiVersion": "audit.k8s.io/v1", "stage": "ResponseComplete", "verb": verb}
+    return head | {"stageTimestamp": f"2026-01-01T00:00:{second:02}Z", "objectRef": about} | more
+
+
+GENERATED = pod("x") | {"metadata": {"generateName": "web-", "namespace": "prod"}}
+REQUESTS = [
+    request("create", second=0, requestObject=GENERATED),
+    request("create", second=1, requestObject=GENERATED),
+    request("create", second=2, requestObject=GENERATED),
+    request("create", "binding", "web-b", 3, requestObject={"target": {"kind": "Node", "name": "n1"}}),
+    request("delete", "", "web-a", 4),
+]
+
+
+def test_a_pod_without_a_name_gets_that_of_the_first_binding_that_fits(tmp_path: Path) -> None:
+    timeline = Timeline.read(write_lines(tmp_path / "audit.log", REQUESTS), format="audit")
+    assert happened(timeline) == [
+        (0, "create", "web-b"),
+        (1, "create", "web-a"),
+        (2, "create", "web-unknown-0"),
+        (3, "bind", "web-b"),
+        (4, "delete", "web-a"),
+    ]
+    assert timeline.notes == {}
+
+
+def wrapped(wrap: Any) -> list[Any]:
+    return [wrap(one) for one in REQUESTS]
+
+
+def google(one: dict[str, Any]) -> dict[str, Any]:
+    about = one["objectRef"]
+    part = f".{about['subresource']}" * bool(about["subresource"])
+    name = "/".join(filter(None, ("core/v1/namespaces/prod/pods", about.get("name"), about["subresource"])))
+    payload = {"methodName": f"io.k8s.core.v1.pods{part}.{one['verb']}", "resourceName": name}
+    payload |= {"@type": "type.googleapis.com/google.cloud.audit.AuditLog"}
+    payload |= {"request": one["requestObject"]} if "requestObject" in one else {}
+    return {"protoPayload": payload, "timestamp": one["stageTimestamp"], "logName": "cloudaudit"}
+
+
+WRAPPED = {
+    "AKS": wrapped(lambda one: {"category": "kube-audit", "properties": {"log": json.dumps(one)}}),
+    "AKS, properties as text": wrapped(lambda one: {"properties": json.dumps({"log": json.dumps(one)})}),
+    "AKS, records": [{"records": wrapped(lambda one: {"properties": {"log": json.dumps(one)}})}],
+    "EKS": wrapped(lambda one: {"timestamp": 1, "message": json.dumps(one)}),
+    "EKS, exported": [
+        {"messageType": "DATA", "logEvents": wrapped(lambda one: {"message": json.dumps(one)})}
+    ],
+    "EKS, get-log-events": [{"events": wrapped(lambda one: {"message": json.dumps(one)})}],
+    "GKE": wrapped(google),
+}
+
+
+@pytest.mark.parametrize("cloud", WRAPPED)
+def test_audit_logs_as_clouds_give_them(cloud: str, tmp_path: Path) -> None:
+    plain = Timeline.read(write_lines(tmp_path / "plain", REQUESTS), format="audit")
+    timeline = Timeline.read(write_lines(tmp_path / "x", WRAPPED[cloud]), format="audit")
+    assert happened(timeline) == happened(plain)
+    whole = tmp_path / "whole"
+    whole.write_text(json.dumps(WRAPPED[cloud], indent=2))
+    assert happened(Timeline.read(whole, format="audit")) == happened(plain)
+    (tmp_path / "x").write_text('{"protoPayload": {"methodName": "io.k8s.core.v1.secrets.list"}}\n')
+    with pytest.raises(
+        InputError, match="no line was used as audit; 1 lines left out: no event of an audit log"
+    ):
+        Timeline.read(tmp_path / "x", format="audit")
+
+
 def test_events_of_kubectl_with_dumps(tmp_path: Path) -> None:
     def event(second: int, reason: str, message: str, name: str = "web-1") -> dict[str, Any]:
         about = {"kind": "Pod", "namespace": "prod", "name": name}
@@ -119,8 +191,10 @@ def test_events_of_kubectl_with_dumps(tmp_path: Path) -> None:
             "lastTimestamp": time
         }
 
+    older, pending = pod("older", "n1"), pod("pending")
     items = [
         event(9, "Killing", "Stopping container c"),
+        event(8, "Killing", "Stopping container c", "older"),
         event(1, "Scheduled", "Successfully assigned prod/web-1 to n1"),
         event(2, "Scheduled", "Successfully assigned prod/gone to n1", "gone"),
         event(3, "Pulled", "x"),
@@ -128,15 +202,20 @@ def test_events_of_kubectl_with_dumps(tmp_path: Path) -> None:
     ]
     events, dump = tmp_path / "events.json", tmp_path / "dump.json"
     events.write_text(json.dumps({"kind": "List", "items": items}))
-    dump.write_text(json.dumps({"kind": "List", "items": [NODE, pod("web-1", "n1")]}))
+    dump.write_text(json.dumps({"kind": "List", "items": [NODE, pod("web-1", "n1"), older, pending]}))
     timeline = Timeline.read(events, dump, format="kubectl-events")
     assert happened(timeline) == [
         (0, "create", "n1"),
+        (0, "create", "older"),  # it has no event Scheduled
         (1, "create", "web-1"),
         (1, "bind", "web-1"),
+        (8, "delete", "older"),
         (9, "delete", "web-1"),
     ]
     assert timeline.notes == {"pods left out: no dump has them": 1}
+    as_yaml = tmp_path / "events.yaml"
+    as_yaml.write_text(yaml.safe_dump({"kind": "List", "items": items}))
+    assert happened(Timeline.read(as_yaml, dump, format="kubectl-events")) == happened(timeline)
     assert mo.verify(timeline).bindings == 1
     events.write_text("[]")
     with pytest.raises(mo.InputError, match="is no list of kubectl"):
@@ -181,7 +260,8 @@ def test_fields_of_other_types_are_left_out(format: str, tmp_path: Path) -> None
         request | {"objectRef": about, "responseObject": {"metadata": 1}},
         {"time": "2026-01-01T00:00:00Z", "event": "Delete", "resource": {"metadata": 3}},
     ]
-    assert len(Timeline.read(write_lines(tmp_path / "x", rows), format=format)) == 0
+    with pytest.raises(InputError, match=f"x: no line was used as {format}; "):
+        Timeline.read(write_lines(tmp_path / "x", rows), format=format)
 
 
 @pytest.mark.parametrize("format", ["simkube", "kubectl-events"])
@@ -196,8 +276,10 @@ def test_a_text_that_is_no_json_is_refused(format: str, text: bytes, tmp_path: P
 def test_events_of_other_types_are_left_out(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     trace.write_text(json.dumps({"events": [1, {"ts": 1, "applied_objs": 2, "deleted_objs": {}}]}))
-    assert len(Timeline.read(trace, format="simkube")) == 0
+    with pytest.raises(InputError, match="trace: no line was used as simkube; 1 records left out: no time"):
+        Timeline.read(trace, format="simkube")
     trace.write_text(
         json.dumps({"items": [{"kind": "Event", "metadata": 1, "involvedObject": 2}, {"kind": 3}]})
     )
-    assert len(Timeline.read(trace, format="kubectl-events")) == 0
+    with pytest.raises(InputError, match="trace: no line was used as kubectl-events"):
+        Timeline.read(trace, format="kubectl-events")

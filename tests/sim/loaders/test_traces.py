@@ -44,7 +44,7 @@ def test_alibaba_2018(tmp_path: Path) -> None:
         (30, "create", "j-2-r4-0"),
     ]
     assert requests_of(timeline) == {"cpu": "1000m", "memory": "1024Mi"}
-    assert room_of(timeline) == {"cpu": "96", "memory": "204800Mi", "pods": "110"}
+    assert room_of(timeline) == {"cpu": "96", "memory": "204800Mi", "pods": "2147483647"}  # no limit
     assert timeline.notes == {
         "machines left out: a field is missing or no number": 1,
         "tasks left out: no number of instances": 1,
@@ -181,8 +181,24 @@ def test_jobs_of_philly_whose_fields_are_of_other_types_are_left_out(tmp_path: P
     log, submitted = tmp_path / "cluster_job_log", {"submitted_time": "2017-10-09 07:01:50"}
     jobs = [{"attempts": 5}, {"attempts": [1]}, {"attempts": [{"detail": 3}]}]
     log.write_text(json.dumps([submitted | job for job in jobs]))
-    timeline = Timeline.read(log, format="philly")
-    assert timeline.notes == {"jobs left out: they were never run": 3}
+    with pytest.raises(InputError, match="no line was used as philly; 3 jobs left out: they were never run"):
+        Timeline.read(log, format="philly")
+
+
+@pytest.mark.parametrize(
+    "text", ["machineId,number of GPUs,single GPU mem\nm1,2, 12GB\n", ",machineId,number of GPUs\n0,m1,2\n"]
+)
+def test_a_machine_of_philly_has_as_many_gpus_as_were_in_use(text: str, tmp_path: Path) -> None:
+    """The publisher's list has too few; users' list begins with an index."""
+    log, machines = tmp_path / "cluster_job_log", tmp_path / "machine_list.csv"
+    machines.write_text(text)
+    attempt = {"start_time": "2017-10-09 07:02:00", "detail": [{"ip": "m1", "gpus": ["a", "b", "c"]}]}
+    log.write_text(
+        json.dumps([{"jobid": "j", "submitted_time": "2017-10-09 07:01:50", "attempts": [attempt]}])
+    )
+    timeline = Timeline.read(machines, log, format="philly")
+    assert room_of(timeline)["nvidia.com/gpu"] == "3"
+    assert mo.verify(timeline).agrees
 
 
 def test_swf(tmp_path: Path) -> None:
@@ -211,6 +227,17 @@ def test_swf(tmp_path: Path) -> None:
         Timeline.read(path, format="swf")
     with pytest.raises(mo.InputError, match="a workload is one file, not 2"):
         Timeline.read(path, path, format="swf")
+
+
+def test_jobs_of_many_processors_on_one_node(tmp_path: Path) -> None:
+    """A grid without MaxNodes is one node, which knows no limit of pods; a job of no time is told."""
+    path = tmp_path / "x.swf"
+    jobs = [f"{at} {at} 0 1000 1 -1 -1 1 -1 -1 1 1 1 1 1 -1 -1 -1" for at in range(200)]
+    none = "200 200 0 0 1 -1 -1 1 -1 -1 1 1 1 1 1 -1 -1 -1"
+    path.write_text("\n".join(["; MaxProcs: 2000", *jobs, none]))
+    timeline = Timeline.read(path, format="swf")
+    assert mo.replay(timeline).summary()["placed"] == 200
+    assert timeline.notes == {"jobs with run time 0: they end as they are created, and are not tried": 1}
 
 
 def test_names_of_files_tell_tables_apart(tmp_path: Path) -> None:

@@ -106,6 +106,8 @@ def test_values_and_pipelines(text: str, value: str) -> None:
         ("{{if 1}}{{if 0}}a{{else}}b{{end}}c{{end}}", "bc"),
         ("{{range .items}}<{{.}}{{$.Index}}>{{end}}", "<a7><b7>"),
         ("{{range .missing}}x{{else}}none{{end}}", "none"),
+        ("{{range $i := 2}}<{{$i}}>{{end}}{{range $v := .items}}<{{$v}}{{.}}>{{end}}", "<0><1><aa><bb>"),
+        ("{{range $i, $v := .items}}<{{$i}}{{$v}}>{{end}}", "<0a><1b>"),
         ("{{with .map.inner}}{{.leaf}}{{end}}{{with .empty}}x{{else with .kind}}{{.}}{{end}}", "xsingle"),
         ("{{$x := 1}}{{if 1}}{{$x := 2}}{{$x}}{{end}}{{$x}}", "21"),
         ("{{$x := 1}}{{if 1}}{{$x = 2}}{{end}}{{$x}}", "2"),

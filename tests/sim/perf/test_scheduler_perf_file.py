@@ -177,13 +177,22 @@ def test_operations_that_are_wrong(tmp_path: Path, op: dict[str, Any], message: 
     assert message in text
 
 
-def test_parameters_have_to_be_used(tmp_path: Path) -> None:
-    text = refusal(tmp_path, nodes(1), params={"b": 1, "a": 2})
-    assert text == "perf.yaml: Case/small: params.a: no operation uses it"
+def test_parameters_that_no_operation_uses_are_told(tmp_path: Path) -> None:
+    one = workload(tmp_path, nodes(1), params={"b": 1, "a": 2})
+    assert one.warnings == tuple(f"Case/small: no operation uses params.{name}." for name in "ab")
     # What an operation that is not built names counts.
     unbuilt = {"opcode": "createResourceClaims", "a": [{"b": "$b"}], "c": "$a"}
     one = workload(tmp_path, nodes(1), unbuilt, params={"b": 1, "a": 2})
-    assert one.unbuilt == "createResourceClaims"
+    assert (one.unbuilt, one.warnings) == ("createResourceClaims", ())
+
+
+def test_parameters_may_be_lists_and_have_defaults(tmp_path: Path) -> None:
+    """As in v1.37: a default is a text, of which there may be none."""
+    constraints = [{"matchAttribute": "a/b"}]
+    given = {"list": "$list", "more": "$more|2", "none": "$none|", "set": "$set|3"}
+    one = workload(tmp_path, pods(1, templateParams=given), params={"list": constraints, "set": 4})
+    (op,) = one.ops
+    assert op.template_params == {"list": constraints, "more": "2", "none": "", "set": 4}  # type: ignore[attr-defined]
 
 
 def test_files_that_are_wrong(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.messages import Stages
+from moorage.cli.messages import Stages, print_warnings
 from moorage.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
     workloads = read_workloads(file, only)
     if not workloads:
         raise InputError("there is no workload", source=file)
+    print_warnings(text for workload in workloads for text in workload.warnings)
     names = [workload.full_name for workload in workloads]
     reports: list[WorkloadReport] = []
     with out.ignore_broken_pipe():

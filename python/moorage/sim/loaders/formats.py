@@ -50,7 +50,7 @@ def fill(timeline: Timeline, paths: Sequence[str | Path], format: str, options: 
     Raises
     ------
     InputError
-        There is no such format, an option is unknown, or a file cannot be read.
+        There is no such format, an option is unknown, a file cannot be read, or nothing of it was used.
     """
     if not paths:
         raise InputError("there is no file", obj="Timeline")
@@ -64,6 +64,10 @@ def fill(timeline: Timeline, paths: Sequence[str | Path], format: str, options: 
         known = f"known are {', '.join(names)}" if names else "it has none"
         raise InputError(f'the format {name} has no option "{unknown[0]}"; {known}')
     read(timeline, paths, **options)
+    is_empty = not len(timeline) and not timeline.cluster.nodes and timeline.workload is None
+    if is_empty and name not in ("scenario", "scheduler_perf"):
+        notes = "".join(f"; {number} {what}" for what, number in timeline.notes.items())
+        raise InputError(f"no line was used as {name}{notes}", source=source_name(str(paths[0])))
 
 
 def reader(name: str) -> Any:

@@ -30,7 +30,7 @@ def read_philly(timeline: Timeline, paths: Sequence[str | Path]) -> None:
 
     A job is one pod for each machine of its first attempt, with as many GPUs as it had there, from its
     submission to the end of its last attempt. Where they ran is recorded as their binding. The trace has no
-    requests for cpu and memory.
+    requests for cpu and memory. A machine has as many GPUs as the list says, or as a job had there at once.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def read_philly(timeline: Timeline, paths: Sequence[str | Path]) -> None:
     InputError
         A file cannot be read, or the log is no list of jobs.
     """
-    builder, jobs = TraceBuilder(timeline), list[dict[str, Any]]()
+    builder, jobs, machines = TraceBuilder(timeline), list[dict[str, Any]](), dict[str, int]()
     for path in paths:
         text = read_file(str(path)) if "machine" not in Path(path).name else b""
         if text.lstrip().startswith((b"[", b"{")):
@@ -52,7 +52,11 @@ def read_philly(timeline: Timeline, paths: Sequence[str | Path]) -> None:
                 raise InputError(f"is no list of jobs: {error}", source=source_name(str(path))) from None
         else:
             for row in csv_rows(path):
-                _add_machine(builder, list(row.values()))
+                _read_machine(builder, row, machines)
+    for job in jobs:
+        _count_used(builder, job, machines)
+    for name, gpus in machines.items():
+        builder.node(name, {"cpu": "64", "memory": "512Gi", GPU: str(gpus)})
     builder.finish()
     starts = [time for job in jobs if (time := _time(job.get("submitted_time"))) is not None]
     first = min(starts, default=0.0)
@@ -60,12 +64,24 @@ def read_philly(timeline: Timeline, paths: Sequence[str | Path]) -> None:
         _add_job(builder, job, first)
 
 
-def _add_machine(builder: TraceBuilder, values: list[str]) -> None:
+def _read_machine(builder: TraceBuilder, row: dict[str, str], machines: dict[str, int]) -> None:
+    """Read a machine; in a list that pandas has written, an index comes first."""
+    values = [value for name, value in row.items() if name]
     gpus = number_of(values[1]) if len(values) > 1 else None
     if gpus is None:
         builder.note("machines left out: no number of GPUs")
         return
-    builder.node(values[0], {"cpu": "64", "memory": "512Gi", GPU: str(int(gpus))})
+    machines[values[0]] = max(int(gpus), machines.get(values[0], 0))
+
+
+def _count_used(builder: TraceBuilder, job: dict[str, Any], machines: dict[str, int]) -> None:
+    """Let machines have as many GPUs as a job had there; the publisher's list has too few for some."""
+    for attempt in map(map_of, list_of(job.get("attempts"))):
+        for part in map(map_of, list_of(attempt.get("detail"))):
+            name, used = str(part.get("ip")), len(list_of(part.get("gpus")))
+            if name in machines and used > machines[name]:
+                machines[name] = used
+                builder.note("machines with more GPUs in use than listed: they have as many as were in use")
 
 
 def _add_job(builder: TraceBuilder, job: dict[str, Any], first: float) -> None:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moorage.errors import InputError
+from moorage.objects import Pod
 from moorage.objects.read.decode import UNREADABLE
 from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.yaml_reader import read_yaml
 
+from .audit_rows import UnnamedPods, audit_rows
 from .object_events import ObjectEvents
 from .trace_rows import json_rows, list_of, map_of
 
@@ -57,10 +60,11 @@ def read_simulator_record(timeline: Timeline, paths: Sequence[str | Path]) -> No
 
 
 def read_audit_log(timeline: Timeline, paths: Sequence[str | Path]) -> None:
-    """Read audit logs of an API server (audit.k8s.io/v1, JSON lines).
+    """Read audit logs of an API server (audit.k8s.io/v1, JSON lines), also as AKS, EKS and GKE give them.
 
     Creations and deletions of pods and nodes, changes of nodes, and bindings of pods are read, at the stage
-    ResponseComplete. The level has to be Request or RequestResponse: with Metadata there are no objects.
+    ResponseComplete. The level has to be Request or RequestResponse: with Metadata there are no objects. With
+    Request, a pod whose name the server has made gets the name of the first binding that fits.
 
     Parameters
     ----------
@@ -72,25 +76,30 @@ def read_audit_log(timeline: Timeline, paths: Sequence[str | Path]) -> None:
     InputError
         A file cannot be read.
     """
-    events = ObjectEvents(timeline)
-    for row in _lines(events, paths):
-        about, code = map_of(row.get("objectRef")), map_of(row.get("responseStatus")).get("code", 200)
+    events, unnamed = ObjectEvents(timeline), UnnamedPods()
+    for line in audit_rows(paths, events.note):
+        about, code = map_of(line.get("objectRef")), map_of(line.get("responseStatus")).get("code", 200)
         resource = about.get("resource")
-        is_done = isinstance(code, int) and 200 <= code < 300 and row.get("stage") == "ResponseComplete"
+        is_done = isinstance(code, int) and 200 <= code < 300 and line.get("stage") == "ResponseComplete"
         if not is_done or not isinstance(resource, str) or resource not in KINDS:
             continue
-        time = events.seconds(row.get("stageTimestamp") or row.get("requestReceivedTimestamp"))
+        time = events.seconds(line.get("stageTimestamp") or line.get("requestReceivedTimestamp"))
         if time is not None:
-            _audited(events, time, row, about)
+            _audited(events, unnamed, time, line)
+    for time, pod in unnamed.rest():
+        events.put(time, pod)
 
 
-def _audited(events: ObjectEvents, time: float, row: dict[str, Any], about: dict[str, Any]) -> None:
+def _audited(events: ObjectEvents, unnamed: UnnamedPods, time: float, row: dict[str, Any]) -> None:
     """Add one request of an audit log."""
+    about = map_of(row.get("objectRef"))
     verb, part = row.get("verb"), about.get("subresource") or ""
     request, response = map_of(row.get("requestObject")), map_of(row.get("responseObject"))
     name = about.get("name") or map_of(response.get("metadata")).get("name")
     names = (KINDS[about["resource"]], about.get("namespace"), name)
     reference = "/".join(str(one) for one in names if one)
+    if (found := unnamed.named(about, name)) is not None:
+        events.put(*found)
     if part == "binding" and verb == "create":
         node = map_of(request.get("target")).get("name")
         if node:
@@ -109,6 +118,8 @@ def _audited(events: ObjectEvents, time: float, row: dict[str, Any], about: dict
         obj = events.decode({"apiVersion": "v1", "kind": kind} | document)
         if obj is not None and obj.name:
             events.put(time, obj)
+        elif isinstance(obj, Pod) and obj.metadata.generate_name:
+            unnamed.add(time, obj, str(about.get("namespace") or "default"))
 
 
 def read_simkube(timeline: Timeline, paths: Sequence[str | Path]) -> None:
@@ -158,7 +169,8 @@ def read_kubectl_events(timeline: Timeline, paths: Sequence[str | Path]) -> None
     """Read ``kubectl get events -o json``, with dumps of the nodes and pods that they are about.
 
     An event Scheduled is the creation of the pod and its recorded binding, Killing its deletion. What a pod
-    requests is in the dumps, as events do not say it; a pod that is in none is left out.
+    requests is in the dumps, as events do not say it; a pod that is in none is left out. A pod of a dump that
+    is on a node without such an event is older than the events, and there from the start.
 
     Parameters
     ----------
@@ -190,9 +202,13 @@ def read_kubectl_events(timeline: Timeline, paths: Sequence[str | Path]) -> None
     happened.sort(key=lambda one: one[0])
     for time, _ in happened[:1]:
         events.seconds(time)
-    for item in nodes:
-        if (node := events.decode(item)) is not None:
-            events.put(0.0, node)
+    scheduled = {_key(item) for _, item in happened if item.get("reason") == "Scheduled"}
+    older = [
+        pod for key, pod in pods.items() if key not in scheduled and map_of(pod.get("spec")).get("nodeName")
+    ]
+    for item in (*nodes, *older):
+        if (obj := events.decode(item)) is not None:
+            events.put(0.0, obj)
     for time, item in happened:
         _happened(events, time, item, pods)
 
@@ -202,7 +218,7 @@ def _happened(events: ObjectEvents, time: str, item: dict[str, Any], pods: dict[
     seconds = events.seconds(time) if about.get("kind") == "Pod" else None
     if seconds is None:
         return
-    key = f"{about.get('namespace', 'default')}/{about.get('name')}"
+    key = _key(item)
     if reason == "Killing":
         events.delete(seconds, f"pod/{key}")
     elif reason == "Scheduled" and (found := ASSIGNED.search(str(item.get("message")))):
@@ -216,12 +232,14 @@ def _happened(events: ObjectEvents, time: str, item: dict[str, Any], pods: dict[
             events.bind(seconds, f"pod/{key}", found[3])
 
 
+def _key(event: dict[str, Any]) -> str:
+    about = map_of(event.get("involvedObject"))
+    return f"{about.get('namespace', 'default')}/{about.get('name')}"
+
+
 def _items(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Iterate over the items of a list that kubectl has written."""
-    try:
-        document: Any = msgspec.json.decode(read_file(str(path)))
-    except UNREADABLE as error:
-        raise InputError(f"is no JSON: {error}", source=source_name(str(path))) from None
+    """Iterate over the items of a list that kubectl has written, as JSON or YAML."""
+    document = _document(read_file(str(path)), source_name(str(path)))
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):
         raise InputError("is no list of kubectl", source=source_name(str(path)))
@@ -229,6 +247,15 @@ def _items(path: str | Path) -> Iterator[dict[str, Any]]:
         if isinstance(item, dict):
             kind = str(document.get("kind", "")).removesuffix("List")
             yield item if item.get("kind") else item | {"kind": kind, "apiVersion": "v1"}
+
+
+def _document(text: bytes, source: str) -> Any:
+    try:
+        if text.lstrip()[:1] in (b"{", b"["):
+            return msgspec.json.decode(text)
+        return next(read_yaml(text.decode(), source), None)
+    except UNREADABLE as error:
+        raise InputError(f"is no JSON: {error}", source=source) from None
 
 
 def _lines(events: ObjectEvents, paths: Sequence[str | Path]) -> Iterator[dict[str, Any]]:

@@ -91,6 +91,8 @@ def _add_job(builder: TraceBuilder, fields: Sequence[float | None], per_node: in
         builder.note("jobs left out: too many processors")
         return
     end = known(SUBMIT) + max(known(WAIT), 0.0) + known(RUN)
+    if end == known(SUBMIT):
+        builder.note("jobs with run time 0: they end as they are created, and are not tried")
     kib = known(REQUESTED_MEMORY) if known(REQUESTED_MEMORY) > 0 else known(MEMORY)
     for part in range(math.ceil(processors / per_node)):
         cpus = min(per_node, processors - part * per_node)

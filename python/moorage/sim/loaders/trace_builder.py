@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 HOSTNAME = "kubernetes.io/hostname"
 NAMESPACE = "default"
+NO_LIMIT = "2147483647"
+"""Pods of a node: a trace that does not say how many a machine takes knows no limit."""
 _ODD = re.compile(r"[^a-z0-9-]+")
 
 
@@ -200,7 +202,7 @@ def make_node(name: str, allocatable: Resources, labels: Mapping[str, str]) -> N
     -------
     Node
     """
-    resources = {"pods": "110"} | dict(allocatable)
+    resources = {"pods": NO_LIMIT} | dict(allocatable)
     meta = ObjectMeta(name=name, uid=f"node/{name}", labels={HOSTNAME: name} | dict(labels))
     return Node(metadata=meta, status=NodeStatus(capacity=resources, allocatable=resources))
 

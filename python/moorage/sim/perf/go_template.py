@@ -186,7 +186,9 @@ class _Parser:
         return run
 
     def _block(self, word: str, rest: str, line: int) -> _Part:
-        condition = _Tokens(self, rest, line).whole_pipeline()
+        tokens = _Tokens(self, rest, line)
+        variables = tokens.ranged() if word == "range" else []
+        condition = tokens.whole_pipeline()
         body = self.block(("else", "end"))
         otherwise = _constant("")
         if self.end != "end":
@@ -209,9 +211,14 @@ class _Parser:
             if word == "range" and not isinstance(value, list):
                 raise self.error(f"range can't iterate over {show(value)}", line)
             dots = {"if": [scope["."]], "with": [value], "range": value}[word]
-            return "".join([body(scope.new_child({".": dot})) for dot in dots])
+            return "".join([body(scope.new_child(_named(variables, *each))) for each in enumerate(dots)])
 
         return run
+
+
+def _named(variables: list[str], index: int, dot: Any) -> dict[str, Any]:
+    """Return the dot of a block with the variables that stand for the last of an item's index and itself."""
+    return {".": dot} | dict(zip(variables[::-1], (dot, index), strict=False))
 
 
 class _Tokens:
@@ -244,6 +251,15 @@ class _Tokens:
             raise self.error(f"cannot assign to {name}")
         self.at = 2
         return name, self.items[1][1] == "="
+
+    def ranged(self) -> list[str]:
+        """The variables before ``:=`` that a range sets: the item, or its index and the item."""
+        marks = [text for _, text in self.items]
+        for number in (1, 2):
+            if marks[2 * number - 1 : 2 * number] == [":="]:
+                self.at = 2 * number
+                return marks[: 2 * number : 2]
+        return []
 
     def whole_pipeline(self) -> _Value:
         value = self.pipeline()

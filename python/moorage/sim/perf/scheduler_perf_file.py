@@ -41,7 +41,7 @@ class _MetricSelector(msgspec.Struct, rename="camel", forbid_unknown_fields=True
 
 class _Workload(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
     name: str
-    params: dict[str, str | int | float | bool] = {}
+    params: dict[str, Any] = {}
     labels: tuple[str, ...] = ()
     threshold: float | dict[str, float] = 0.0
     threshold_metric_selector: _MetricSelector | None = None
@@ -89,6 +89,8 @@ class Workload:
         The first unsupported feature; "" if there is none.
     attempts_per_second : Fraction or None
         See `rate`.
+    warnings : tuple of str
+        Parameters that no operation uses, as upstream's own tests may.
     """
 
     source: str
@@ -101,6 +103,7 @@ class Workload:
     pod_template: str
     unbuilt: str
     attempts_per_second: Fraction | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def rate(self) -> Fraction:
@@ -144,8 +147,8 @@ def read_workloads(file: str, only: str = "") -> list[Workload]:
     Raises
     ------
     InputError
-        The file is not YAML, has unknown or missing fields, unknown operations, missing or unused parameters,
-        unknown feature gates or unreadable template files, or the case does not exist; names workload and
+        The file is not YAML, has unknown or missing fields, unknown operations, missing parameters, unknown
+        feature gates or unreadable template files, or the case does not exist; names workload and
         field.
     """
     source = source_name(file)
@@ -177,7 +180,8 @@ def _decode(document: Any, struct: type[Any]) -> Any:
 
 def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
     with located(source=source, obj=f"{case.name}/{workload.name}"):
-        ops = _operations(case.workload_template, _Params(workload.params))
+        params = _Params(workload.params)
+        ops = _operations(case.workload_template, params)
     threshold = workload.threshold
     selector = workload.threshold_metric_selector or case.default_threshold_metric_selector
     if isinstance(threshold, dict):
@@ -194,6 +198,9 @@ def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
         else None,
         pod_template=case.default_pod_template_path,
         unbuilt=next((op.opcode for op in ops if isinstance(op, UnbuiltOp)), ""),
+        warnings=tuple(
+            f"{case.name}/{workload.name}: no operation uses params.{name}." for name in sorted(params.unused)
+        ),
     )
     if not ready.unbuilt:
         _check_runnable(ready)
@@ -205,8 +212,6 @@ def _operations(documents: Sequence[dict[str, Any]], params: _Params) -> tuple[O
     for number, document in enumerate(documents):
         with located(path=f"workloadTemplate[{number}]"):
             ops.append(_op(document, params))
-    if params.unused:
-        raise InputError("no operation uses it", path=f"params.{min(params.unused)}")
     for number, op in enumerate(ops):
         with located(path=f"workloadTemplate[{number}]"):
             op.check()
@@ -239,14 +244,14 @@ def _check_runnable(workload: Workload) -> None:
 
 
 class _Params:
-    """The parameters of a workload; unused ones are an error."""
+    """The parameters of a workload."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = values
         self.unused = set(values)
 
     def get(self, reference: Any) -> Any:
-        """The value of ``$name``.
+        """The value of ``$name``, or of ``$name|default``.
 
         Raises
         ------
@@ -254,10 +259,11 @@ class _Params:
         """
         if not isinstance(reference, str) or not reference.startswith("$"):
             raise InputError(f"{reference!r} is not the name of a parameter with $ before it")
-        if reference[1:] not in self.values:
-            raise InputError(f"the workload has no parameter {reference[1:]}")
-        self.unused.discard(reference[1:])
-        return self.values[reference[1:]]
+        name, has_default, default = reference[1:].partition("|")
+        if name not in self.values and not has_default:
+            raise InputError(f"the workload has no parameter {name}")
+        self.unused.discard(name)
+        return self.values.get(name, default)
 
     def note(self, value: Any) -> None:
         """Count all parameters that an operation names as used, without reading its fields."""

@@ -49,7 +49,7 @@ class Alternative:
             "nodes with pods": _nodes_with_pods(done.scheduler),
             "placed": summary.placed,
             "without a node": sum(status not in (PLACED, REPLACED) for status in statuses),
-            "evicted": summary.evicted + len(done.preparation.evicted),
+            "evicted": summary.evicted + len(done.evicted),
         }
         found |= {f"{use.resource} use %": round(use.percent, 2) for use in summary.use if use.allocatable}
         for resource in ("cpu", "memory"):

@@ -20,6 +20,7 @@ from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.top_controller import Workload, Workloads
 from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.changes.change import Change
+from moorage.scheduler.changes.drain import LASTING
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.runs import TERMINATING as TERMINATING
 from moorage.scheduler.runs import Run
@@ -94,6 +95,10 @@ class Simulation:
         Counters of several schedulers.
     run : Run or None
         The run of one scheduler.
+    evicted : dict of str to Evicted
+        By ``namespace/name``, the pods that the changes have deleted from nodes and that should run on.
+    kept : dict of str to str
+        By ``namespace/name``, the pods that a drain has left where they are, with the reasons.
     """
 
     preparation: Preparation
@@ -101,6 +106,8 @@ class Simulation:
     result: ScheduleResult
     several: Optimistic | None = None
     run: Run | None = None
+    evicted: dict[str, Evicted] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
     _victims: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -133,13 +140,13 @@ class Simulation:
     @cached_property
     def outcomes(self) -> list[Outcome]:
         """The outcomes of the pods without a node before the run, of evicted ones, and of new ones."""
-        evicted, moved, kept = self.result.evicted, self.preparation.evicted, self.preparation.kept
+        moved, remade = self.evicted, self._remade
         gone = [one.pod for key, one in moved.items() if key not in self.before]
-        remade = self._remade
         pods = [
             remade.get(key, pod)
             for key, pod in self.before.items()
-            if not pod.spec.node_name or key in evicted or key in kept or key in remade
+            if not pod.spec.node_name
+            or any(key in keys for keys in (self.result.evicted, moved, self.kept, remade))
         ]
         known = {pod.key for pod in self.cluster.pods}
         made = [pod for key, pod in self.before.items() if key not in known]
@@ -196,8 +203,8 @@ class Simulation:
             return Outcome(pod, workload, WAITING, node, "waiting on permit", victims=victims)
         if failure := result.unschedulable.get(key):
             return Outcome(pod, workload, UNSCHEDULABLE, "", failure.message, failure, victims)
-        if key in self.preparation.kept:
-            return Outcome(pod, workload, KEPT, pod.spec.node_name, self.preparation.kept[key])
+        if key in self.kept:
+            return Outcome(pod, workload, KEPT, pod.spec.node_name, self.kept[key])
         why = self._eviction(key)
         if why:
             replacements[workload] -= 1
@@ -230,7 +237,7 @@ class Simulation:
         """Return why a pod was evicted; "" for none."""
         if eviction := self.result.evicted.get(key):
             return f"preempted by {eviction.by} on node {eviction.node}"
-        moved = self.preparation.evicted.get(key)
+        moved = self.evicted.get(key)
         return moved.reason if moved else ""
 
     @cached_property
@@ -348,9 +355,8 @@ class Preparation:
     pods : dict of str to Pod
         The pods before the run by ``namespace/name``, in reading order, new ones last.
     evicted : dict of str to Evicted
-        By ``namespace/name``, the pods that the changes have deleted from nodes and that should run on.
     kept : dict of str to str
-        By ``namespace/name``, the pods that a drain has left where they are, with the reasons.
+        As for a `Simulation`; a run may evict more of the pods that were kept.
     workloads : Workloads
         The workloads of these pods.
     """
@@ -363,6 +369,7 @@ class Preparation:
         self.changes = changes
         self.evicted: dict[str, Evicted] = {}
         self.kept: dict[str, str] = {}
+        self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
         scheduler = Scheduler(cluster, **settings)
         for change in changes:
             before = _in_reading_order(cluster, scheduler)
@@ -382,9 +389,10 @@ class Preparation:
             )
             if pod.key in deleted and pod.spec.node_name and should_run:
                 self.evicted[pod.key] = Evicted(pod, f"{change.text} took it from node {pod.spec.node_name}")
-        self.kept |= {
-            name.removeprefix(POD): f"{change.text}: {why}" for name, why in made.unfinished.items()
-        }
+            if (why := made.unfinished.get(POD + pod.key)) is not None:
+                self.kept[pod.key] = f"{change.text}: {why}"
+                if why not in LASTING:
+                    self._budgeted.append((change, pod))
 
     def make(self) -> Scheduler:
         """Return a scheduler that nobody has used."""
@@ -415,7 +423,26 @@ class Preparation:
         if stages is not None:
             placed, failed = run.result.placements, run.result.unschedulable
             stages.count(len(scheduler.pods.pending), lambda: len(placed) + len(failed))
-        return Simulation(self, scheduler, run.all(), run=run)
+        done = Simulation(
+            self, scheduler, run.all(), run=run, evicted=self.evicted.copy(), kept=self.kept.copy()
+        )
+        while self._evict_again(done):
+            run.all()
+        return Simulation(self, scheduler, done.result, run=run, evicted=done.evicted, kept=done.kept)
+
+    def _evict_again(self, done: Simulation) -> bool:
+        """Evict pods that a drain had to keep, as kubectl does until it is done; return whether any went."""
+        left = [(change, pod) for change, pod in self._budgeted if pod.key in done.kept]
+        made = done.scheduler.evict([pod for _, pod in left]) if left else Change()
+        for change, pod in left:
+            why = made.kept.get(POD + pod.key)
+            if why is not None:
+                done.kept[pod.key] = f"{change.text}: {why}"
+                continue
+            del done.kept[pod.key]
+            if POD + pod.key in made.deleted:
+                done.evicted[pod.key] = Evicted(pod, f"{change.text} took it from node {pod.spec.node_name}")
+        return bool(made.deleted)
 
     def run_several(self, schedulers: int, multi: Mapping[str, Any]) -> Simulation:
         """Place the pending pods by several schedulers.
@@ -433,7 +460,9 @@ class Preparation:
         from moorage.sim.optimistic import simulate_optimistically
 
         done = simulate_optimistically(self.cluster, schedulers, **multi, settings=self.settings)
-        return Simulation(self, done.scheduler, done.result, done)
+        return Simulation(
+            self, done.scheduler, done.result, done, evicted=self.evicted.copy(), kept=self.kept.copy()
+        )
 
 
 def _in_reading_order(cluster: Cluster, scheduler: Scheduler) -> dict[str, Pod]:

@@ -344,8 +344,8 @@ class ClusterChanges:
 
         Pods of DaemonSets and mirror pods stay. A pod stays, and `Change.kept` says why, if its disruption
         budget allows no disruption now, or if no controller would make it again. Where kubectl waits for
-        budgets, call `run` and then `drain` again: pods that have been placed meanwhile count as healthy.
-        kubectl evicts nothing if one pod has no controller; here the others are evicted.
+        budgets, call `run` and then `evict` with the pods that were kept: others that have been placed count
+        as healthy. kubectl evicts nothing if one pod has no controller; here the others are evicted.
 
         Parameters
         ----------
@@ -375,6 +375,24 @@ class ClusterChanges:
         with self._changing() as client:
             found = select_nodes(client, nodes)
             return drain.drain(client, found, self._pods_on(found), why_not, respect_budgets)
+
+    def evict(self, pods: Iterable[Pod]) -> Change:
+        """Evict pods as far as disruption budgets allow it now.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+            Their names, namespaces and UIDs count; those that are gone are left out.
+
+        Returns
+        -------
+        Change
+            The pods that were deleted, and those that were kept.
+        """
+        with self._changing() as client:
+            stored = {pod.key: pod.metadata.uid for pod in client.list(Pod)[0]}
+            left = [pod for pod in pods if stored.get(pod.key) == pod.metadata.uid]
+            return drain.evict(client, left, lambda _: "")
 
     def taint(self, nodes: str | Sequence[str], *taints: str) -> Change:
         """Set or remove taints of nodes. Pods that do not tolerate a new taint NoExecute are deleted.

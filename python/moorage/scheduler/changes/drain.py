@@ -17,6 +17,8 @@ _TAINT = UNSCHEDULABLE.key, UNSCHEDULABLE.effect
 _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 NO_CONTROLLER = "no controller would make it again"
 LOCAL_DATA = "has local data (emptyDir)"
+LASTING = frozenset({NO_CONTROLLER, LOCAL_DATA, DAEMON, MIRROR})
+"""Reasons to stay that time does not change; budgets may allow an eviction later."""
 
 
 def set_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool) -> tuple[str, ...]:
@@ -69,25 +71,45 @@ def drain(
     -------
     Change
     """
-    cordoned, deleted, kept = set_unschedulable(client, nodes, True), [], {}
-    for node in nodes:
-        for pod in pods_on[node.name]:
-            why = why_not(pod)
-            if not why:
-                try:
-                    if respect_budgets:
-                        evict_pod(client, pod)
-                    else:
-                        client.delete(Pod, pod.name, pod.namespace)
-                except NotFoundError:  # a replica without an object
-                    why = NO_CONTROLLER
-                except ApiError as error:
-                    why = str(error)
-            if why:
-                kept[full_name(pod)] = why
-            else:
-                deleted.append(full_name(pod))
-    return Change(changed=cordoned, deleted=tuple(deleted), kept=kept)
+    cordoned = set_unschedulable(client, nodes, True)
+    pods = [pod for node in nodes for pod in pods_on[node.name]]
+    return replace(evict(client, pods, why_not, respect_budgets), changed=cordoned)
+
+
+def evict(
+    client: ObjectClient, pods: Iterable[Pod], why_not: Callable[[Pod], str], respect_budgets: bool = True
+) -> Change:
+    """Evict pods.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    pods : iterable of Pod
+    why_not, respect_budgets
+        See `drain`.
+
+    Returns
+    -------
+    Change
+    """
+    deleted, kept = [], {}
+    for pod in pods:
+        why = why_not(pod)
+        if not why:
+            try:
+                if respect_budgets:
+                    evict_pod(client, pod)
+                else:
+                    client.delete(Pod, pod.name, pod.namespace)
+            except NotFoundError:  # a replica without an object
+                why = NO_CONTROLLER
+            except ApiError as error:
+                why = str(error)
+        if why:
+            kept[full_name(pod)] = why
+        else:
+            deleted.append(full_name(pod))
+    return Change(deleted=tuple(deleted), kept=kept)
 
 
 def reason_to_stay(pod: Pod, force: bool, delete_local_data: bool) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.controllers.workloads.make import template
 
 from moorage.cli import main
-from tests.controllers.workloads.make import template
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 
@@ -51,6 +51,26 @@ def test_a_drained_stateful_set_lacks_one_pod_for_each_that_is_gone(check: Any) 
     its = [member("StatefulSet", "db", f"db-{at}", on, "2") for at, on in enumerate(("n1", "n2", "n2"))]
     files = [[node("n1"), node("n2"), workload("StatefulSet", "db", "2", replicas=3), *its]]
     assert check(files, "--drain", "n1")[:2] == (1, [("unschedulable", 1)])
+
+
+@pytest.mark.parametrize(
+    ("room", "tolerates", "found"),
+    [("4", False, []), ("1", False, [("kept", 2), ("unschedulable", 1)]), ("4", True, [])],
+)
+def test_a_drain_goes_on_until_budgets_let_all_go(
+    check: Any, room: str, tolerates: bool, found: list[Any]
+) -> None:
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    web = workload("ReplicaSet", "web", replicas=4)
+    if tolerates:  # such pods may return to the node, and are not evicted again
+        web["spec"]["template"]["spec"]["tolerations"] = [{"operator": "Exists"}]
+    pods = [member("ReplicaSet", "web", f"web-{at}", "n1") for at in range(4)]
+    code, told, _ = check([[node("n1"), node("n2", room), budget, web, *pods]], "--drain", "n1")
+    assert (code, sorted(told)) == (int(bool(found)), found)
 
 
 def test_a_refused_stateful_set_lacks_each_pod_once(check: Any) -> None:

@@ -16,7 +16,8 @@ from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
 from moorage.cli import main
-from moorage.objects import Node, Pod, decode_object
+from moorage.objects import Node, Pod, decode_object, load
+from moorage.objects.model.workload import Deployment
 from moorage.serve import LiveScheduler
 from moorage.store import ObjectStore
 from moorage.store.api.cluster_objects import kinds_of_clusters
@@ -121,6 +122,30 @@ def test_a_dump_repeats_no_manifests(
     assert found["data"]["spec"]["template"]["spec"]["containers"] == [
         {"name": "c", "image": "i", "env": [{"name": "A", "value": "sha256:f52fbd32b2b3b86f"}]}
     ]
+
+
+def test_manifests_are_applied_to_a_dump_as_to_its_cluster(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dump has what kubectl apply compares: replicas of an autoscaler stay, and no pod is replaced."""
+    env = {"name": "c", "image": "i", "env": [{"name": "A", "value": "hunter2"}]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [env]}}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    mark = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(manifest)}
+    live = manifest | {"metadata": {"name": "web", "annotations": mark}, "spec": spec | {"replicas": 2}}
+    server.store.create(decode_object(live))
+    (tmp_path / "web.json").write_text(json.dumps(manifest))
+    there = ("--kubeconfig", tmp_path / "config")
+    assert run(capsys, "dump", *there, tmp_path / "dump.json")[0] == 0
+    assert "hunter2" not in (tmp_path / "dump.json").read_text()
+    before = load(tmp_path / "dump.json")
+    after = load(tmp_path / "dump.json", tmp_path / "web.json")
+    ((old,), (new,)) = (
+        [one for one in read.others if isinstance(one, Deployment)] for read in (before, after)
+    )
+    assert new.spec == old.spec
+    assert (new.spec.replicas, after.warnings) == (2, before.warnings)
 
 
 def test_an_anonymous_dump(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,7 @@ _JOB_FIELDS = {
     "selector": "selector",
     "completion_mode": "completionMode",
     "pod_failure_policy": "podFailurePolicy",
+    "success_policy": "successPolicy",
     "backoff_limit_per_index": "backoffLimitPerIndex",
     "managed_by": "managedBy",
 }

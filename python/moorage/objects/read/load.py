@@ -442,7 +442,8 @@ class _Reader:
             return None
         is_served = obj.metadata.uid or obj.metadata.resource_version
         if is_served or self.fields.mode == "ignore" or self.fields.is_sound(texts[at], obj.kind):
-            self._keep_text(obj, texts, at)
+            if self._earlier or self._all_texts:
+                self._keep_text(obj, texts, at)
             return obj
         return None
 

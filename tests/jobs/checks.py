@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.jobs.job import GO, ROOT, VALGRIND, given, job, python
+from tests.jobs.job import GO, ROOT, VALGRIND, Need, given, job, python
+
+FILES = Need("FOLDER=… with the files that tests/inputs/real_files.py names", lambda: bool(given("FOLDER")))
 
 
 @job("25 min, half of it Go's build", needs=[GO], takes=["SEED", "COUNT", "VECTORS"], nightly=True)
@@ -49,3 +51,12 @@ def mutants() -> None:
     report.parent.mkdir(parents=True, exist_ok=True)
     numbers = ["--sample", given("SAMPLE", "500"), "--seed", given("SEED", "1")]
     python("-m", "tests.campaign.mutants", str(report), *numbers)
+
+
+@job("10 s", needs=[FILES], takes=["FOLDER", "OPTIONS"], nightly=True)
+def real_files() -> None:
+    """Real dumps, archives and traces of FOLDER, read whole
+
+    OPTIONS=--write renews tests/inputs/RESULTS.md.
+    """
+    python("-m", "tests.inputs", given("FOLDER"), *given("OPTIONS").split())

@@ -1,0 +1,1 @@
+"""Real inputs, read whole: ``python -m tests.inputs FOLDER``."""

@@ -27,8 +27,8 @@ FAR, NOWHERE = 10**8, -(2**31)
 VALUES = (None, 0, -1, FAR, "x", [], np.array([FAR, -1], np.int32))
 MORE = (NOWHERE, (), {}, np.zeros(0, np.int32), np.zeros(3, np.int32), object())
 EVERY = VALUES + MORE
-# The values of one or two arguments, of three (and of half-made objects), and of more, which are alike but for
-# the first two.
+# The values of one or two arguments, of three (and for half-made objects), and of more, which are alike but
+# for the first two.
 ONE_OR_TWO, THREE, ALIKE = (EVERY, VALUES, EVERY) if NIGHTLY else (VALUES, VALUES[:4:3], VALUES[:4])
 
 

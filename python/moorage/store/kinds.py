@@ -8,6 +8,9 @@ from typing import Any
 
 from moorage.objects import Object
 from moorage.objects.read.decode import CLUSTER_SCOPED
+from moorage.objects.resource_names import group_suffix
+from moorage.objects.resource_names import plural as plural
+from moorage.objects.resource_names import resource as resource
 
 
 def _structs(base: type[Object]) -> Iterator[type[Object]]:
@@ -58,43 +61,6 @@ def is_namespaced(struct: type[Object]) -> bool:
 
 
 @cache
-def plural(struct: type[Object]) -> str:
-    """Return the resource of a kind by apimachinery's rule (UnsafeGuessKindToResource).
-
-    The resource of Pod is ``pods``, that of PriorityClass ``priorityclasses``.
-
-    Parameters
-    ----------
-    struct : type
-        The kind.
-
-    Returns
-    -------
-    str
-    """
-    name = struct.__name__.lower()
-    if name.endswith("s"):
-        return name + "es"
-    return name[:-1] + "ies" if name.endswith("y") else name + "s"
-
-
-@cache
-def resource(struct: type[Object]) -> str:
-    """Return the resource with its group, as errors name it: ``pods``, ``replicasets.apps``.
-
-    Parameters
-    ----------
-    struct : type
-        The kind.
-
-    Returns
-    -------
-    str
-    """
-    return plural(struct) + _group(struct)
-
-
-@cache
 def singular(struct: type[Object]) -> str:
     """Return the singular of a resource with its group, as listers name it: ``pod``, ``replicaset.apps``.
 
@@ -107,7 +73,7 @@ def singular(struct: type[Object]) -> str:
     -------
     str
     """
-    return struct.__name__.lower() + _group(struct)
+    return struct.__name__.lower() + group_suffix(struct)
 
 
 @cache
@@ -123,10 +89,4 @@ def group_kind(struct: type[Object]) -> str:
     -------
     str
     """
-    return struct.__name__ + _group(struct)
-
-
-def _group(struct: type[Object]) -> str:
-    """Return the API group of a kind with a leading dot; "" for the core group."""
-    group = struct().api_version.rpartition("/")[0]
-    return f".{group}" if group else ""
+    return struct.__name__ + group_suffix(struct)

@@ -85,6 +85,8 @@ def test_a_refused_stateful_set_lacks_each_pod_once(check: Any) -> None:
 def test_pods_that_a_rollout_takes_back_are_no_failure(check: Any) -> None:
     old = workload("Deployment", "web", replicas=3)
     old["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "x"}
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(old)}  # so the selector goes
+    old["metadata"]["annotations"] = applied
     here = node("n1")
     here["metadata"]["labels"] = {"pool": "x"}
     assert check([[here, node("n2", "8"), old], [workload("Deployment", "web", replicas=6)]])[:2] == (0, [])

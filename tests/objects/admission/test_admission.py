@@ -152,11 +152,6 @@ def test_pods_of_a_workload_share_their_spec(cluster: Any) -> None:
             "maximum cpu usage per Container is 1, but limit is 2",
         ),
         (
-            {"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "1"}},
-            resources({"cpu": "1500m"}),
-            "maximum cpu usage per Container is 1, but request is 1500m",
-        ),
-        (
             {"type": "Container", "min": {"cpu": "100m"}},
             resources({"cpu": "50m"}),
             "minimum cpu usage per Container is 100m, but request is 50m",
@@ -432,3 +427,12 @@ def test_admitted_pods_are_placed(cluster: Any) -> None:
 
 def test_without_policies_nothing_changes(cluster: Any) -> None:
     assert only(cluster(pod("p", SET))).spec.containers[0].resources.requests == {"cpu": "1"}
+
+
+def test_a_request_above_the_default_limit_of_a_maximum_is_invalid(cluster: Any) -> None:
+    """The limit is set and validated before the limit range is."""
+    found = cluster(
+        limit_range({"type": "Container", "max": {"cpu": "1"}}), pod("p", resources({"cpu": "2"}))
+    )
+    text = 'resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1'
+    assert messages(found) == [f'Pod "p" is invalid: spec.containers[0].{text}']

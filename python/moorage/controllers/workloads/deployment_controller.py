@@ -53,6 +53,11 @@ class DeploymentController:
         Parameters
         ----------
         deployment : Deployment
+
+        Raises
+        ------
+        RefusedError
+            The API server refuses a ReplicaSet.
         """
         sets = self.sets_of(deployment)
         self._availability.wait(deployment, True, inf)
@@ -70,6 +75,7 @@ class DeploymentController:
                 meta = replace(step.metadata, resource_version="")
                 self._control.client.update(replace(step, metadata=meta))
             else:
+                self._control.admission.admit_object(step)
                 self._control.client.create(step)
         self._availability.wait(deployment, False, due)
 

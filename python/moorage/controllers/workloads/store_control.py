@@ -8,22 +8,24 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from moorage.objects import LabelSelectorMatcher
-from moorage.objects.admission.admission import Admission
+from moorage.objects.admission.admission import Admission, RefusedError
 from moorage.objects.model.admission_policies import LimitRange, ResourceQuota, RuntimeClass
 from moorage.objects.model.meta import Condition, LabelSelector, Object, with_condition
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
-from moorage.objects.model.workload import ControllerRevision, DaemonSet
+from moorage.objects.model.workload import ControllerRevision, DaemonSet, PriorityClass
 from moorage.objects.workloads.expand_workloads import counted
 from moorage.objects.workloads.ownership import FINISHED, controller_reference
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.objects.workloads.readiness import Mark, with_readiness
 from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore
+from moorage.store.kinds import is_namespaced, structs
 
 from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, path, values_of
 
-ADMISSION_READS: frozenset[type[Object]] = frozenset({Pod, LimitRange, ResourceQuota, RuntimeClass})
-"""The kinds on which it depends whether a pod is admitted."""
+_POLICIES: tuple[type[Object], ...] = LimitRange, ResourceQuota, RuntimeClass, PriorityClass
+ADMISSION_READS = frozenset({Pod, PersistentVolumeClaim, *_POLICIES})
+"""The kinds on which it depends whether a pod, or a claim of a pod, is admitted."""
 
 
 class StoreControl:
@@ -101,9 +103,14 @@ class StoreControl:
         RefusedError
             The API server refuses it.
         """
+        return self.admission.admit(pod)
+
+    @property
+    def admission(self) -> Admission:
+        """The admission of the API server in this round."""
         if self._admission is None:
             self._admission = admission_of(self.client)
-        return self._admission.admit(pod)
+        return self._admission
 
     def active(self, owner: Object) -> int:
         """Return the number of active pods that an object controls.
@@ -246,10 +253,23 @@ class StoreControl:
         ----------
         owner : Object
         claim : PersistentVolumeClaim
+
+        Raises
+        ------
+        RefusedError
+            The API server refuses the claim of a StatefulSet.
         """
-        with suppress(AlreadyExistsError):
-            meta = replace(claim.metadata, uid="", creation_timestamp=None)
-            self.client.create(replace(claim, metadata=meta))
+        with suppress(NotFoundError):
+            self.client.get(PersistentVolumeClaim, claim.name, claim.namespace)
+            return
+        try:
+            self.admission.admit_object(claim)
+        except RefusedError as error:
+            if isinstance(owner, Pod):
+                return  # the pod waits for its claim
+            raise RefusedError(f"failed to create PVC {claim.name}: {error}") from None
+        meta = replace(claim.metadata, uid="", creation_timestamp=None)
+        self.client.create(replace(claim, metadata=meta))
 
     def revisions(self, owner: Object) -> list[ControllerRevision]:
         """Return the revisions that an object controls.
@@ -337,8 +357,12 @@ def admission_of(client: ObjectClient) -> Admission:
     -------
     Admission
     """
-    policies = [obj for kind in (LimitRange, ResourceQuota, RuntimeClass) for obj in client.list(kind)[0]]
-    return Admission(policies, lambda namespace: client.list(Pod, namespace)[0])
+    kinds = [kind for kind in structs() if is_namespaced(kind) and kind is not Pod]
+    return Admission(
+        [obj for kind in _POLICIES for obj in client.list(kind)[0]],
+        lambda namespace: client.list(Pod, namespace)[0],
+        lambda namespace: [obj for kind in kinds for obj in client.list(kind, namespace)[0]],
+    )
 
 
 class DaemonNodes(Container[str]):

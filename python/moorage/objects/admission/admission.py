@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -12,9 +13,12 @@ from moorage.errors import InputError, MoorageError
 from moorage.objects.model.admission_policies import LimitRange, ResourceQuota, RuntimeClass
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod, PodSpec
+from moorage.objects.model.workload import PriorityClass
+from moorage.objects.resource_names import resource
 from moorage.objects.validate.pod_rules import check_pod_spec
 
 from .limit_ranges import violations, with_defaults
+from .object_counts import counts_objects, usage_of_object, violations_of_object
 from .pod_resources import Quantities
 from .resource_quotas import QuotaUsage, usage
 from .runtime_classes import NotAdmittedError, with_runtime_class
@@ -42,7 +46,8 @@ class Admission:
     - **Priority:** the class of the pod must exist. Its value and preemption policy are set with the other
       defaults (`default_pod_spec`), as are the tolerations of DefaultTolerationSeconds.
     - **RuntimeClass:** overhead, node selector and tolerations of the class.
-    - **ResourceQuota:** the usage of the pods so far and of the new one must not exceed a quota.
+    - **ResourceQuota:** the usage of the pods so far and of the new one must not exceed a quota. Other
+      objects count by number, claims by their storage and class, too.
 
     The parts of the spec that results must not contradict each other (see `check_pod_spec`): a default limit
     may be below a request.
@@ -54,17 +59,25 @@ class Admission:
     Parameters
     ----------
     policies : iterable of Object
-        Limit ranges, quotas and runtime classes; other kinds are ignored.
+        Limit ranges, quotas, runtime and priority classes; other kinds are ignored.
     pods : callable
         Returns the pods of a namespace, finished ones included. It is called once for each namespace with a
         quota, before the first pod of the namespace is admitted.
+    objects : callable, optional
+        Returns the other objects of a namespace; likewise. By default there are none.
     """
 
-    def __init__(self, policies: Iterable[Object], pods: Callable[[str], Iterable[Pod]]) -> None:
+    def __init__(
+        self,
+        policies: Iterable[Object],
+        pods: Callable[[str], Iterable[Pod]],
+        objects: Callable[[str], Iterable[Object]] = lambda _: (),
+    ) -> None:
         self._limit_ranges: defaultdict[str, list[LimitRange]] = defaultdict(list)
         self._quotas: defaultdict[str, list[ResourceQuota]] = defaultdict(list)
         self._runtime_classes: dict[str, RuntimeClass] = {}
-        self._pods = pods
+        self._classes: dict[str, PriorityClass] = {}
+        self._pods, self._objects = pods, objects
         self._usages: dict[str, list[QuotaUsage]] = {}
         self._templates: dict[tuple[str, int], _Template] = {}
         for obj in policies:
@@ -74,6 +87,8 @@ class Admission:
                 self._quotas[obj.namespace].append(obj)
             elif isinstance(obj, RuntimeClass):
                 self._runtime_classes[obj.name] = obj
+            elif isinstance(obj, PriorityClass):
+                self._classes[obj.name] = obj
 
     def admit(self, pod: Pod) -> Pod:
         """Admit a new pod.
@@ -129,6 +144,55 @@ class Admission:
             raise RefusedError(f'pods "{name}" is forbidden: {error}') from None
         return pod if template.spec is pod.spec else replace(pod, spec=template.spec), n
 
+    def admit_object(self, obj: Object) -> None:
+        """Admit a new object that is no pod: limit ranges of claims, and quotas that count objects.
+
+        Parameters
+        ----------
+        obj : Object
+
+        Raises
+        ------
+        RefusedError
+            The object is refused.
+        """
+        limit_ranges = self._limit_ranges.get(obj.namespace, ())
+        try:
+            for limit_range in limit_ranges:
+                if texts := list(violations_of_object(obj, limit_range)):
+                    raise NotAdmittedError(_joined(texts))
+            if obj.namespace in self._quotas:
+                matching = [one for one in self._usage(obj.namespace) if one.matches_object(obj)]
+                used = usage_of_object(obj) if matching else {}
+                for quota in matching:
+                    quota.check(used)
+                for quota in matching:
+                    quota.charge(used)
+        except NotAdmittedError as error:
+            name = obj.name or obj.metadata.generate_name
+            raise RefusedError(f'{resource(type(obj))} "{name}" is forbidden: {error}') from None
+
+    def _usage(self, namespace: str) -> list[QuotaUsage]:
+        """Return the quotas of a namespace with their usage."""
+        if namespace not in self._usages:
+            pods, objects = list(self._pods(namespace)), list[Object]()
+            if any(
+                map(counts_objects, chain.from_iterable(one.spec.hard for one in self._quotas[namespace]))
+            ):
+                objects += self._objects(namespace)
+            self._usages[namespace] = [QuotaUsage(quota, pods, objects) for quota in self._quotas[namespace]]
+        return self._usages[namespace]
+
+    def _with_priority(self, spec: PodSpec) -> PodSpec:
+        """Return a spec with the priority of its class, if it has none yet: the class is a new one."""
+        if spec.priority is not None or not spec.priority_class_name:
+            return spec
+        found = self._classes.get(spec.priority_class_name)
+        if found is None:
+            raise NotAdmittedError(f"no PriorityClass with name {spec.priority_class_name} was found")
+        policy = spec.preemption_policy or found.preemption_policy or "PreemptLowerPriority"
+        return replace(spec, priority=found.value, preemption_policy=policy)
+
     def concerns(self, pod: Pod) -> bool:
         """Whether a pod would be changed, refused or charged to a quota.
 
@@ -152,15 +216,12 @@ class Admission:
         original, limit_ranges = pod.spec, self._limit_ranges.get(pod.namespace, ())
         try:
             spec = with_defaults(original, limit_ranges)
-            if spec.priority is None and spec.priority_class_name:
-                raise NotAdmittedError(f"no PriorityClass with name {spec.priority_class_name} was found")
-            spec = with_runtime_class(spec, self._runtime_classes)
+            spec = with_runtime_class(self._with_priority(spec), self._runtime_classes)
+            check_pod_spec(spec)
             changed = replace(pod, spec=spec)
             for limit_range in limit_ranges:
-                texts = list(dict.fromkeys(violations(changed, limit_range)))
-                if texts:
-                    raise NotAdmittedError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
-            check_pod_spec(spec)
+                if texts := list(dict.fromkeys(violations(changed, limit_range))):
+                    raise NotAdmittedError(_joined(texts))
         except NotAdmittedError as error:
             return _Template(original, original, str(error), "", {})
         except InputError as error:
@@ -170,12 +231,9 @@ class Admission:
 
     def _charge(self, pod: Pod, template: _Template, n: int) -> int:
         """Add the usage of `n` pods, or of as many as there is room for, to the quotas that count it."""
-        namespace, used = pod.namespace, template.usage
-        if namespace not in self._usages:
-            pods = list(self._pods(namespace))
-            self._usages[namespace] = [QuotaUsage(quota, pods) for quota in self._quotas[namespace]]
+        used = template.usage
         admitted = replace(pod, spec=template.spec)
-        matching = [quota for quota in self._usages[namespace] if quota.matches(admitted)]
+        matching = [quota for quota in self._usage(pod.namespace) if quota.matches(admitted)]
         for quota in matching:
             quota.check_constraints(template.spec)
         for quota in matching:
@@ -185,3 +243,8 @@ class Admission:
         for quota in matching:
             quota.charge(used, n)
         return n
+
+
+def _joined(texts: list[str]) -> str:
+    """Return several errors as one, as apimachinery's Aggregate does."""
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

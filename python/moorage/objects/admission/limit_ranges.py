@@ -97,6 +97,25 @@ def violations(pod: Pod, limit_range: LimitRange) -> Iterator[str]:
             yield from _of_item(item, pod_requests(bare, resizes=False), pod_limits(bare))
 
 
+def bounds_of_requests(item: LimitRangeItem, requests: Quantities) -> Iterator[str]:
+    """Yield which bounds of an item the requests of an object without limits exceed, such as a claim.
+
+    Parameters
+    ----------
+    item : LimitRangeItem
+    requests : dict of str to Quantity
+
+    Yields
+    ------
+    str
+    """
+    for check, bounds in ((_minimum, item.min), (_most_requested, item.max)):
+        for name in sorted(bounds):
+            message = check(f"{name} ", item.type, Quantity(bounds[name]), requests.get(name), None)
+            if message:
+                yield message
+
+
 def _of_item(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[str]:
     for check, bounds in (
         (_minimum, item.min),
@@ -129,6 +148,16 @@ def _maximum(name: str, kind: str, bound: Quantity, request: Quantity | None, li
     if limited > most:
         return f"{head}, but limit is {limit}"
     return f"{head}, but request is {request}" if request is not None and requested > most else ""
+
+
+def _most_requested(
+    name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None
+) -> str:
+    head = f"maximum {name}usage per {kind} is {bound}"
+    requested, _, most = _values(request, limit, bound)
+    if request is None:
+        return f"{head}.  No request is specified"
+    return f"{head}, but request is {request}" if requested > most else ""
 
 
 def _ratio(name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from moorage.errors import InputError
 from moorage.objects.model.cluster import Cluster, RefusedPod
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.workloads.naming import stable_uid
+from moorage.objects.workloads.ownership import has_made_up_uid
 
 from .admission import Admission, RefusedError
 
@@ -51,7 +53,8 @@ class NewPods:
         self._existing: dict[str, list[Pod]] | None = None
         self._pods = cluster.pods
         self._finished = cluster.finished
-        self._admission = Admission(cluster.others, self._of_namespace)
+        self._others = cluster.others
+        self._admission = Admission(cluster.others, self._of_namespace, self._objects_of)
         self.refused: list[RefusedPod] = []
 
     def _of_namespace(self, namespace: str) -> Iterable[Pod]:
@@ -61,6 +64,46 @@ class NewPods:
                 if not is_new(pod):
                     self._existing[pod.namespace].append(pod)
         return self._existing[namespace]
+
+    def _objects_of(self, namespace: str) -> Iterable[Object]:
+        return [obj for obj in self._others if obj.namespace == namespace and not _is_new_object(obj)]
+
+    def admit_objects(self, others: list[Object], pods: list[Pod]) -> tuple[list[Object], list[Pod]]:
+        """Admit the new ones among objects that are no pods.
+
+        Parameters
+        ----------
+        others : list of Object
+        pods : list of Pod
+            Those that workloads have made.
+
+        Returns
+        -------
+        list of Object
+            All but the refused ones, and what they would control.
+        list of Pod
+            All but those that lack their controller or their claim.
+
+        Raises
+        ------
+        InputError
+            An object of a file is refused: by a quota, or a limit range.
+        """
+        admitted, lost = list[Object](), set[tuple[str, str, str]]()
+        listed = {(obj.kind, obj.key) for obj in self._others}
+        for obj in others:
+            owner = obj.metadata.controller()
+            try:
+                if owner is not None and (owner.kind, obj.namespace, owner.name) in lost:
+                    raise RefusedError("")
+                if _is_new_object(obj):
+                    self._admission.admit_object(obj)
+                admitted.append(obj)
+            except RefusedError as error:
+                lost.add((obj.kind, obj.namespace, obj.name))
+                if (obj.kind, obj.key) in listed:  # else its controller is refused again, and tells
+                    raise InputError(str(error), obj=f"{obj.kind} {obj.key}") from None
+        return admitted, [pod for pod in pods if lost.isdisjoint(_needs(pod))] if lost else pods
 
     def admit(self, pods: Iterable[Pod]) -> list[Pod]:
         """Admit the new ones among pods.
@@ -102,6 +145,22 @@ class NewPods:
             for obj in objects
             if not (isinstance(obj, PersistentVolumeClaim) and _controller_uid(obj) in uids)
         ]
+
+
+def _is_new_object(obj: Object) -> bool:
+    """Whether an object with defaults is to be created, and has not come from an API server."""
+    return has_made_up_uid(obj) and not obj.metadata.resource_version
+
+
+def _needs(pod: Pod) -> Iterable[tuple[str, str, str]]:
+    """Kind, namespace and name of the controller of a pod, and of the claims that it is created after."""
+    owner = pod.metadata.controller()
+    if owner is not None:
+        yield owner.kind, pod.namespace, owner.name
+        if owner.kind == "StatefulSet":
+            for key in pod.claim_keys():
+                namespace, _, name = key.partition("/")
+                yield "PersistentVolumeClaim", namespace, name
 
 
 def _controller_uid(obj: Object) -> str:

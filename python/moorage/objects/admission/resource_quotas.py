@@ -9,11 +9,12 @@ from functools import partial
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage.objects.model.admission_policies import ResourceQuota, ScopedResourceSelectorRequirement
-from moorage.objects.model.meta import Resources, is_native
+from moorage.objects.model.meta import Object, Resources, is_native
 from moorage.objects.model.pod import Pod, PodAffinityTerm, PodSpec, ResourceRequirements
 from moorage.objects.model.resource_claims import OF_DEVICE_CLASS
 from moorage.objects.workloads.ownership import FINISHED
 
+from .object_counts import counts_objects, usage_of_object
 from .pod_resources import Quantities, is_best_effort, pod_limits, quantities
 from .runtime_classes import NotAdmittedError
 
@@ -90,17 +91,22 @@ class QuotaUsage:
     quota : ResourceQuota
     pods : iterable of Pod
         The pods of its namespace.
+    objects : iterable of Object
+        The other objects of its namespace.
     """
 
-    def __init__(self, quota: ResourceQuota, pods: Iterable[Pod]) -> None:
+    def __init__(self, quota: ResourceQuota, pods: Iterable[Pod], objects: Iterable[Object] = ()) -> None:
         self._name = quota.name
         self._scopes = list(_scopes(quota))
         self._hard = quantities(quota.spec.hard)
         self._counted = {name for name in self._hard if is_counted(name)}
+        self._counts_objects = not self._scopes and any(map(counts_objects, self._hard))
         self._used = dict.fromkeys(self._hard, _ZERO)
         for pod in pods if self._counted else ():
             if self.matches(pod):
                 self.charge(usage(pod))
+        for obj in objects if self._counts_objects else ():
+            self.charge(usage_of_object(obj))
 
     def matches(self, pod: Pod) -> bool:
         """Whether the quota counts a pod.
@@ -110,6 +116,15 @@ class QuotaUsage:
         pod : Pod
         """
         return bool(self._counted) and all(_is_in_scope(pod, scope) for scope in self._scopes)
+
+    def matches_object(self, obj: Object) -> bool:
+        """Whether the quota counts an object that is no pod; one with scopes counts none.
+
+        Parameters
+        ----------
+        obj : Object
+        """
+        return self._counts_objects and not self._hard.keys().isdisjoint(usage_of_object(obj))
 
     def check_constraints(self, spec: PodSpec) -> None:
         """Check that each container sets cpu and memory where the quota limits them, unless the pod sets any.

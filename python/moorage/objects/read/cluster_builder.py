@@ -87,7 +87,13 @@ def build_cluster(
     cluster.pods = new_pods.admit(cluster.pods)
     listed_pods = len(cluster.pods)
     cluster = expand_workloads(cluster, completed.before)
-    cluster.pods[listed_pods:] = new_pods.admit(cluster.pods[listed_pods:])
+    try:
+        cluster.others, made = new_pods.admit_objects(cluster.others, cluster.pods[listed_pods:])
+    except InputError as error:
+        named = (f"{obj.kind} {obj.key}" for obj in completed.objects)
+        sources = dict(zip(named, (place.source for place in completed.places), strict=True))
+        raise error.located(source=sources.get(error.obj, "")) from None
+    cluster.pods[listed_pods:] = new_pods.admit(made)
     cluster.refused = new_pods.refused
     cluster.warnings += refusal_warnings(cluster.refused)
     cluster.others = new_pods.without_claims_of_refused(cluster.others)

@@ -282,8 +282,8 @@ def create_ordinals(
             REVISION_LABEL: mark_of(obj, revision),
         }
         spec = with_claims(obj, ordinal, template.spec)
+        create_claims(control, obj, [ordinal])  # first: without its claims a pod is not created
         control.create(obj, new_pod(obj, template, name=name, marks=(labels, {}), spec=spec))
-    create_claims(control, obj, created)
 
 
 def create_claims(control: PodControl, obj: StatefulSet, of: Iterable[int]) -> None:

@@ -55,8 +55,10 @@ def apply(
         try:
             current = client.get(type(obj), obj.name, obj.namespace)
         except NotFoundError:
-            if isinstance(given, Pod) and isinstance(obj, Pod) and is_new(given):
-                admission = admission or admission_of(client)
+            admission = admission or admission_of(client)
+            if not isinstance(obj, Pod):
+                admission.admit_object(obj)
+            elif isinstance(given, Pod) and is_new(given):
                 obj = admission.admit(obj)
             created.append(client.create(obj))
             continue

@@ -363,11 +363,12 @@ class _Reader:
                     number, rest, lines = self._read_lines(opened, source)
                 if not number:
                     opened.seek(0)
-                    rest = _without_logs(opened.read().removeprefix(_BOM))
+                    rest = opened.read().removeprefix(_BOM)
             except OSError as error:
                 raise InputError(f"cannot be read: {error.strerror}", source=source) from None
         if not number and self._read_parts(rest, Origin(source, 1)):
             return
+        rest = _without_logs(rest)
         for document in _json_documents(rest, source, lines) if number else self._documents(rest, source):
             number += 1
             self._read_whole(document, Origin(source, number))

@@ -183,9 +183,11 @@ def default_namespace(obj: Object) -> str:
     -------
     str
     """
-    if isinstance(obj, CustomObject):
-        return obj.namespace or ("default" if obj.is_namespaced else "")
-    return "" if obj.kind in CLUSTER_SCOPED else obj.namespace or "default"
+    if obj.kind in CLUSTER_SCOPED:
+        return ""
+    return obj.metadata.namespace or (
+        "" if isinstance(obj, CustomObject) and not obj.is_namespaced else "default"
+    )
 
 
 def _default_metadata(obj: T, names: Names) -> T:

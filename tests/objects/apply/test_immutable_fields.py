@@ -73,7 +73,7 @@ def changed(kind: str, changes: dict[str, Any]) -> dict[str, Any]:
     """A manifest with values set by paths such as ``spec.replicas``."""
     obj = copy.deepcopy(manifest(kind, **OBJECTS[kind]))
     for path, value in changes.items():
-        part = obj
+        part: Any = obj
         *steps, last = path.split(".")
         for step in steps:
             part = part[int(step)] if isinstance(part, list) else part.setdefault(step, {})

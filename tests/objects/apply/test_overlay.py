@@ -114,10 +114,10 @@ def test_server_side_apply_removes_what_nobody_else_owns(tmp_path: Path) -> None
     spec = before["spec"]["template"]["spec"]
     spec |= {"nodeSelector": {"pool": "x"}, "schedulerName": "mine"}
     spec["containers"][0]["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}}
-    requests = {"f:resources": {"f:requests": {"f:cpu": {}}}}
+    requests: dict[str, Any] = {"f:resources": {"f:requests": {"f:cpu": {}}}}
     containers = {'k:{"name":"c"}': {".": {}, "f:name": {}, "f:image": {}, **requests}}
     template = {"f:spec": {"f:nodeSelector": {}, "f:schedulerName": {}, "f:containers": containers}}
-    labels = {"f:metadata": {"f:labels": {"f:old": {}, "f:shared": {}}}}
+    labels: dict[str, Any] = {"f:metadata": {"f:labels": {"f:old": {}, "f:shared": {}}}}
     before["metadata"]["managedFields"] = [
         owner("flux", "Apply", labels | {"f:spec": {"f:replicas": {}, "f:template": template}}),
         owner("robot", "Update", {"f:metadata": {"f:labels": {"f:shared": {}, "f:other": {}}}}),
@@ -177,7 +177,7 @@ def test_lists_of_custom_resources_are_replaced(tmp_path: Path) -> None:
 
 def test_workloads_of_operators_are_merged_too(tmp_path: Path) -> None:
     template = deployment()["spec"]["template"]
-    manifest = {
+    manifest: dict[str, Any] = {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
         "metadata": {"name": "j", "namespace": "shop"},

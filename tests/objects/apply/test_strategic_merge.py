@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.objects.apply.make_merge_keys import KEY, STRATEGY, merge_keys, text
 from tests.store.patches.json_values import VALUES
 
 from moorage.errors import InputError
@@ -259,3 +261,20 @@ def test_an_object_that_is_the_last_manifest_becomes_the_new_one(old: Any, new: 
 def test_a_second_apply_changes_nothing(original: Any, new: Any, live: Any) -> None:
     once = strategic_merge(live, three_way_strategic_patch(original, new, live, SPEC), SPEC)
     assert three_way_strategic_patch(new, new, once, SPEC) == {}
+
+
+def test_the_table_is_made_of_the_schema() -> None:
+    """Structs that no kind reaches are left out."""
+    prefix = "io.k8s.api.core.v1."
+    items = {"type": "array", STRATEGY: "merge", KEY: "name"}
+    definitions: dict[str, dict[str, Any]] = {
+        f"{prefix}Thing": {
+            "properties": {"metadata": {}, "spec": {"$ref": f"#/$defs/{prefix}ThingSpec"}},
+            "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Thing"}],
+        },
+        f"{prefix}ThingSpec": {"properties": {"b": items, "a": {STRATEGY: "retainKeys"}, "c": {}}},
+        f"{prefix}Unused": {"properties": {"b": items}},
+    }
+    made = msgspec.json.decode(text(merge_keys(definitions)))
+    assert made["structs"] == {"core.v1.ThingSpec": {"a": ["retainKeys", ""], "b": ["merge", "name"]}}
+    assert {"source", "licence"} <= made.keys()

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any, get_args
 
 import msgspec
-from msgspec.structs import fields
+from msgspec.structs import fields, force_setattr
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage.objects.model.meta import Struct
@@ -23,8 +24,8 @@ from .unknown_fields import LISTS, MAPS, fields_of
 
 _POD_SPEC, _CONTAINER, _IMAGE = "core.v1.PodSpec", "core.v1.Container", "core.v1.ImageVolumeSource"
 _METADATA = "meta.v1.ObjectMeta"
-_IMAGES = {_CONTAINER: ("image", "imagePullPolicy"), _IMAGE: ("reference", "pullPolicy")}
-"""Structs with an image, the fields that name it, and the fields whose default depends on it."""
+_IMAGES = {_CONTAINER: "image", _IMAGE: "reference"}
+"""Structs with an image, on which the default of a field depends, and the field that names it."""
 _MODE, _READ_ONLY = {"defaultMode": 0o644}, {"readOnly": False}
 _DEFAULTS: dict[str, dict[str, Any]] = {
     _POD_SPEC: {"dnsPolicy": "ClusterFirst", "hostPID": False, "hostIPC": False, "securityContext": {}},
@@ -106,8 +107,21 @@ def unread_text(spec: Any) -> str:
     str
         "" where all fields are read.
     """
+    for container in chain(spec.containers or (), spec.initContainers or ()):
+        _drop_image(container, "image", "imagePullPolicy")
+    for volume in spec.volumes or ():
+        if volume.image is not None:
+            _drop_image(volume.image, "reference", "pullPolicy")
     text = msgspec.json.encode(spec)
     return "" if text == b"{}" else _canonical(text)
+
+
+def _drop_image(part: Any, image: str, policy: str) -> None:
+    """Drop the name of an image, which is read, and the policy if it is the default for this image."""
+    name, given = getattr(part, image), getattr(part, policy)
+    if given is not None and given == _pull_policy(name if isinstance(name, str) else ""):
+        force_setattr(part, policy, None)
+    force_setattr(part, image, None)
 
 
 @lru_cache(_MAX_TEXTS)
@@ -135,7 +149,7 @@ def _unread_type(name: str, struct: type[Struct]) -> Any:
     read, unread = _read_fields(struct), list[tuple[str, Any, None]]()
     for field, target in fields_of(name).items():
         type_: Any = Any
-        if field in read and field not in _IMAGES.get(name, ()):
+        if field in read and field != _IMAGES.get(name):
             inner, part = read[field], target.rstrip(LISTS + MAPS)
             type_ = _unread_type(part, inner) if inner and part not in ("", _METADATA) else None
             type_ = list[type_] if type_ and target.endswith(LISTS) else type_
@@ -190,11 +204,8 @@ def _digest(text: Any) -> Any:
 
 
 def _defaults(value: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the defaults of a struct; what is read, and another name of another field, count as such."""
+    """Return the defaults of a struct; another name of another field counts as such."""
     defaults = _DEFAULTS.get(name, {})
-    if name in _IMAGES:
-        image, policy = _IMAGES[name]
-        return defaults | {image: value.get(image), policy: _pull_policy(str(value.get(image, "")))}
     if name == _POD_SPEC:  # the API server keeps both names of the account
         account = value.get("serviceAccountName") or value.get("serviceAccount")
         return defaults | {"serviceAccount": account} if value.get("serviceAccountName") else defaults

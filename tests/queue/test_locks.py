@@ -51,7 +51,6 @@ def test_a_queue_holds_its_lock_in_every_operation() -> None:
         **{name: partial(getattr(one, name), "p") for name in ("done", "in_flight_pod")},
         "is_in_flight": lambda: one.is_in_flight(entry),
         "delete": lambda: one.delete(p),
-        "delete_reported": lambda: one.delete_reported([], 0),
         "save": one.save,
         "undo": lambda: one.undo(saved),
         "copy_from": lambda: one.copy_from(one),

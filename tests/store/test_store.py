@@ -308,7 +308,7 @@ def test_update_many_is_all_or_nothing() -> None:
         store.update_many([*changed, pod("c")])
     assert (store.list(Pod), watch.poll()) == (before, [])
     store.update_many(changed)
-    assert [(event.type, event.previous, event.object.metadata.labels) for event in watch.poll()] == [
+    assert [(event.type, event.old, event.object.metadata.labels) for event in watch.poll()] == [
         ("MODIFIED", obj, {"a": "b"}) for obj in before[0]
     ]
     store.update_many(store.list(Pod)[0])

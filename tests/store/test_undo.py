@@ -174,8 +174,8 @@ def test_reverse_events_hold_the_states_of_before() -> None:
     assert len(watch.poll()) == 2
     store.undo(mark)
     first, second = watch.poll()
-    assert (first.type, first.object, first.previous) == ("ADDED", changed, None)
-    assert (second.type, second.object, second.previous) == ("MODIFIED", a, changed)
+    assert (first.type, first.object, first.old) == ("ADDED", changed, None)
+    assert (second.type, second.object, second.old) == ("MODIFIED", a, changed)
 
 
 def test_a_watch_that_has_not_begun_begins_after_the_undo() -> None:

@@ -31,7 +31,7 @@ def test_events_in_order() -> None:
     second = store.update(pod(x="1"))
     last = store.delete(Pod, "a", "default")
     events = watch.poll()
-    assert [(e.type, e.object, e.previous, e.resource_version) for e in events] == [
+    assert [(e.type, e.object, e.old, e.resource_version) for e in events] == [
         ("ADDED", first, None, "2"),
         ("MODIFIED", second, first, "4"),
         ("DELETED", last, second, "5"),
@@ -76,7 +76,7 @@ def test_objects_that_begin_and_cease_to_match() -> None:
         ("DELETED", "7"),
     ]
     assert events[0].object is matching
-    assert events[0].previous is None
+    assert events[0].old is None
     ceased = events[2].object.metadata
     assert (ceased.labels, ceased.resource_version) == ({"x": "2"}, "5")
 

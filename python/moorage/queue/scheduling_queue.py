@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from operator import itemgetter
 from threading import Condition
 from typing import Any, cast
@@ -18,12 +18,13 @@ from fastrlock.rlock import FastRLock
 
 from moorage._core.base.watch_events import Notice
 from moorage._core.services.in_flight import InFlight
-from moorage._core.services.queued_pods import Place, QueuedPodInfo, entries_of, group_order, reported_entries
+from moorage._core.services.queued_pods import Place, QueuedPodInfo, entries_of, group_order
 from moorage._core.services.unschedulable_pods import UnschedulablePods, rejection_of
 from moorage.errors import MoorageError
 from moorage.framework import ClusterEvent, Framework, PodNominator
 from moorage.framework.plugin.events import (
     ASSIGNED_POD_DELETE,
+    ASSIGNED_POD_UPDATE,
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
     SCHEDULE_ATTEMPT_FAILURE,
@@ -313,22 +314,6 @@ class SchedulingQueue:
             if self._in_flight.is_held:
                 self.put_back(*self._in_flight.interrupt(*[pod.metadata.uid for pod in pods]))
             for info in entries_of(infos, pods):
-                self._places.leave(info)
-
-    def delete_reported(self, notices: Iterable[Notice[Pod]], number: int) -> None:
-        """Remove pods that are reported to have a node now, as `delete` does.
-
-        Parameters
-        ----------
-        notices : iterable of Notice
-        number : int
-            The number of notices to read, from the first on, which are of changes.
-        """
-        with self._lock:
-            if self.nominator.nodes or self._in_flight.is_held:
-                self.delete(*[cast(Pod, notice.old) for notice in islice(notices, number)])
-                return
-            for info in reported_entries(self._places.infos, notices, number):
                 self._places.leave(info)
 
     def knows_any(self, uids: Sequence[str]) -> bool:
@@ -665,8 +650,9 @@ class SchedulingQueue:
     def record_evictions(self, evictions: Iterable[tuple[Notice[Pod], Notice[Pod]]]) -> None:
         """Record the changes and deletions of pods for the pods in flight, where no pod is unschedulable."""
         with self._lock:
-            heard = self.hints.is_registered
-            self._in_flight.observe_evictions(evictions, pod_update_events, ASSIGNED_POD_DELETE, heard)
+            hears = self.hints.is_registered
+            heard = [event if hears(event) else None for event in (ASSIGNED_POD_UPDATE, ASSIGNED_POD_DELETE)]
+            self._in_flight.observe_evictions(evictions, *heard)
 
     def record_run(self, event: ClusterEvent, notices: Iterable[Notice[Any]]) -> int:
         """Record an event of leading objects for pods in flight, if no other can react; return how many."""

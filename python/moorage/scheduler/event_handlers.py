@@ -9,15 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
 from moorage._core.base.indexed_objects import new_states
-from moorage._core.base.watch_events import Notice, WatchEvent, keys_of
+from moorage._core.base.watch_events import Cause, Notice, WatchEvent, keys_of
 from moorage._core.decide.reported_pods import (
-    add_reported,
-    confirm_reported,
+    enter_bindings,
     evictions,
     new_pods,
     preemptions,
@@ -29,14 +28,12 @@ from moorage.cache import SchedulerCache
 from moorage.errors import CacheError, ClockError
 from moorage.framework import FrameworkHandle
 from moorage.framework.plugin.events import (
-    ASSIGNED_POD,
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
+    ASSIGNED_POD_UPDATE,
     NODE_ADD,
     NODE_DELETE,
     UNSCHEDULABLE_POD_ADD,
-    ActionType,
-    ClusterEvent,
     event_resource,
     node_update_events,
     pod_update_events,
@@ -91,8 +88,6 @@ EVENT_KINDS = {event_resource(kind): kind for kind in STORAGE + OTHERS}
 DEVICES: tuple[type[Object], ...] = (ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule)
 LISTED: tuple[type[Object], ...] = (*STORAGE, *DEVICES, PodDisruptionBudget)
 """Kinds that plugins list. They are watched even if no plugin registers their events."""
-CHANGED = ClusterEvent(ASSIGNED_POD, ActionType.UPDATE)
-"""The event of a pod on a node of which only conditions have changed."""
 NODES_AT_ONCE = 64
 """New nodes that the cache adds as one change, whose journal is to stay small."""
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
@@ -251,6 +246,7 @@ class PodHandler:
         self.reject_waiting = handle.reject_waiting_pod
         self.before_deletion: dict[str, Preemption] = {}
         self.written: Sequence[WatchEvent[Pod]] = ()
+        self._of_cause = {Cause.BOUND: self._on_bound_pods, Cause.EVICTED: self._on_evicted_pods}
 
     def save(self) -> object:
         """Return the state, for `undo`."""
@@ -335,11 +331,8 @@ class PodHandler:
     # ---- events --------------------------------------------------------------------------------------------
 
     def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Process the leading notices of one kind in one step (see `RunHandler`).
-
-        The kinds are: new pods without a node; new pods on nodes; assumed pods whose binding is reported, or
-        whose status; waiting pods that others have bound; pods on nodes that are changed and then deleted, as
-        victims of preemption are.
+        """Process the leading notices of one kind in one step (see `RunHandler`): new pods, or pods to which
+        a store has done one thing, as the cause of the events says.
 
         Parameters
         ----------
@@ -350,15 +343,11 @@ class PodHandler:
         int
             Number of processed notices; 0 leaves the first one to the other methods.
         """
-        if next(iter(notices)).is_addition:
+        first = next(iter(notices))
+        if first.is_addition:
             return self._on_new_pods(notices) or self._on_new_bound_pods(notices)
-        return (
-            self._on_bound_pods(notices)
-            or self._on_pods_bound_by_others(notices)
-            or self._on_assumed_pods(notices)
-            or self._on_preemptions(notices)
-            or self._on_evicted_pods(notices)
-        )
+        of_cause = self._of_cause.get(first.cause)
+        return 0 if of_cause is None else of_cause(notices)
 
     def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods without a node to the queue; return their number. Where groups are tried
@@ -397,50 +386,25 @@ class PodHandler:
         return len(pods)
 
     def _on_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Confirm the leading assumed pods that are reported as bound; return their number."""
+        """Enter the leading pods that got a node into the cache, and remove them from the queue; return their
+        number. A pod that another scheduler has bound ends them while its event may move a pod, perhaps
+        itself."""
         with self.cache.lock:
-            bound = confirm_reported(self.cache.state, notices)
-        if bound:
-            self.queue.delete_reported(notices, bound)
-            for notice in islice(notices, bound) if self.others else ():
-                self.others.pop(notice.old.key, None)
-            self.queue.move_all_for_each(ASSIGNED_POD_ADD, (one.new for one in islice(notices, bound)))
-        return bound
-
-    def _on_pods_bound_by_others(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Move the leading waiting pods that other schedulers have bound to the cache, unless one of them may
-        be moved by the binding of another; return their number."""
-        if self.queue.has_unschedulable:
-            return 0
-        with self.cache.lock:
-            bound = add_reported(self.cache.state, notices)
-        if bound:
-            self.queue.move_all_for_each(ASSIGNED_POD_ADD, (notice.new for notice in bound))
-            self._leave(*[notice.old for notice in bound])
-        return len(bound)
-
-    def _on_assumed_pods(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Pass over the leading changes of assumed pods that have no effect; return their number."""
-        passed, is_assumed = 0, self.cache.is_assumed_pod
-        for notice in notices:
-            if notice.is_addition or notice.is_deletion:
-                break
-            old, new = notice.old, notice.known
-            if old.spec.node_name or new.spec.node_name or not is_assumed(new):
-                break
-            if old.metadata.uid != new.metadata.uid or not self.is_ours(new):
-                break
-            if FINISHED & {old.status.phase, new.status.phase} or new.metadata.deletion_timestamp:
-                break
-            passed += 1
-        return passed
+            number = enter_bindings(self.cache.state, notices, not self.queue.has_unschedulable)
+        if number:
+            self._leave(*[notice.identity for notice in islice(notices, number)])
+            self.queue.move_all_for_each(ASSIGNED_POD_ADD, (one.new for one in islice(notices, number)))
+        return number
 
     def _on_evicted_pods(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Remove the leading pods that are each changed and then deleted; return the number of notices. The
-        change itself is not applied to the cache."""
+        """Remove the leading pods on nodes that were evicted; return the number of notices. The change of
+        their conditions is not applied to the cache."""
+        found = self._on_preemptions(notices)
+        if found:
+            return found
         events, queue = evictions(notices), self.queue
         if events:
-            evicted = [deletion.likeness for _, deletion in events]
+            evicted = [deletion.identity for _, deletion in events]
             self._leave(*evicted)
             with self.cache.lock:
                 assumed = {pod.metadata.uid: self._discard(pod) for pod in self.cache.remove_added(evicted)}
@@ -449,11 +413,12 @@ class PodHandler:
                     queue.record_evictions(events[at:])
                     break
                 if self.before_deletion:
-                    self._prepare_deletion(deletion.likeness)
+                    self._prepare_deletion(evicted[at])
                 if not queue.is_listening():
                     continue
-                self._note_change(change)
-                deleted = assumed.get(deletion.likeness.metadata.uid) or deletion.old
+                if queue.may_react(ASSIGNED_POD_UPDATE):
+                    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_UPDATE, change.old, change.new)
+                deleted = assumed.get(evicted[at].metadata.uid) or deletion.old
                 queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
         return 2 * len(events)
 
@@ -465,9 +430,9 @@ class PodHandler:
             found = preemptions(self.cache.state, notices, written) if written else []
         if not found or len(found) != len(returns) or queue.has_unschedulable or self.others:
             return 0
-        if queue.knows_any([last.likeness.metadata.uid for evicted, _ in found for _, last in evicted]):
+        if queue.knows_any([last.identity.metadata.uid for evicted, _ in found for _, last in evicted]):
             return 0
-        done = self._back_off(list(returns.values()), [own.known for _, own in found])
+        done = self._back_off(list(returns.values()), [cast(Pod, own.new) for _, own in found])
         for at, ((uid, one), (evicted, own)) in enumerate(zip(list(returns.items()), found, strict=True)):
             del returns[uid]
             if at < done:
@@ -476,12 +441,12 @@ class PodHandler:
             for number, (change, deletion) in enumerate(evicted):
                 if not queue.is_listening():
                     break
-                if change is not None and queue.may_react(CHANGED):
-                    self._note_change(change)
+                if change is not None and queue.may_react(ASSIGNED_POD_UPDATE):
+                    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_UPDATE, change.old, change.new)
                 deleted = one.victims[number] if queue.asks_by_class(ASSIGNED_POD_DELETE) else deletion.old
                 queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
-            if one.info.pod is not own.known or queue.is_listening():
-                self._update_waiting(own.old, own.known)
+            if one.info.pod is not own.new or queue.is_listening():
+                self._update_waiting(own.old, cast(Pod, own.new))
         return len(written)
 
     def _back_off(self, preemptors: Sequence[Preemption], reported: Sequence[Pod]) -> int:
@@ -496,7 +461,7 @@ class PodHandler:
             Preemptor(one.info, pod, one.rejectors, one.now, one.victims)
             for one, pod in zip(preemptors, latest, strict=True)
         ]
-        done = self.queue.hold.back_off(returning, ASSIGNED_POD_DELETE, CHANGED)
+        done = self.queue.hold.back_off(returning, ASSIGNED_POD_DELETE, ASSIGNED_POD_UPDATE)
         for one in preemptors[:done]:
             self.queue.nominator.nominate_current(one.info.pod, one.failure.nominating)
         return done
@@ -556,14 +521,10 @@ class PodHandler:
             self.cache.update_pod(old, new)
         except CacheError as error:
             logger.error("%s", error)
-        self._note_change(Notice(old, new))
-
-    def _note_change(self, notice: Notice[Pod]) -> None:
-        """Move the pods in the queue that may profit from a change of a pod on a node."""
         if self.queue.is_listening():
-            for event in pod_update_events(notice.old, notice.known):
+            for event in pod_update_events(old, new):
                 if self.queue.may_react(event):
-                    self.queue.move_all_to_active_or_backoff_queue(event, notice.old, notice.new)
+                    self.queue.move_all_to_active_or_backoff_queue(event, old, new)
 
     def _update_waiting(self, old: Pod, new: Pod) -> None:
         """Update a pod without a node in the queue."""

@@ -671,7 +671,7 @@ class ObjectStore:
 
     def _evict_one(self, held: Pod | WatchEvent[Pod], condition: Condition) -> bool:
         """Evict a pod that may have finalizers; return whether it existed."""
-        pod = held.likeness if isinstance(held, WatchEvent) else held
+        pod = held.identity if isinstance(held, WatchEvent) else held
         current = self._tables[Pod].objects.get(pod.key)
         if current is None or current.metadata.uid != pod.metadata.uid:
             return False

@@ -384,12 +384,7 @@ class Table(Generic[T]):
         del self._events[index:]
         for watch in self.watches:
             watch.rewind(self.end, undone, str(version))
-        for event in reversed(undone):
-            before = event.held_before
-            if before is None:
-                self.objects.discard(event.key)
-            else:
-                self.objects[event.key] = before
+        self.objects.take_back(undone)
         return True
 
     def copy(self, saves: list[object]) -> Table[T]:

@@ -294,7 +294,7 @@ class Watch(Generic[T]):
         match = self._match
         if match is None:
             return event
-        before, version = event.previous, event.resource_version
+        before, version = event.old, event.resource_version
         was = before is not None and match(before)
         if event.type != "DELETED" and match(event.object):
             return WatchEvent("MODIFIED" if was else "ADDED", event.object, version, before if was else None)
@@ -305,7 +305,7 @@ class Watch(Generic[T]):
 
 def _reverse(event: WatchEvent[T], version: str) -> WatchEvent[T]:
     """Return the event that reverses `event`, at the resource version to which the store returns."""
-    before = event.previous
+    before = event.old
     if before is None:
         return WatchEvent("DELETED", with_version(event.object, version), version, event.object)
     if event.type == "DELETED":

@@ -84,7 +84,7 @@ def defined() -> IndexedObjects[Pod]:
 def assert_equal(one: IndexedObjects[Pod], plain: Plain) -> None:
     assert len(one) == len(plain.objects)
     assert list(one.to_dict().items()) == list(plain.objects.items())
-    assert [like.key for like in one.likenesses()] == list(plain.objects)
+    assert [like.key for like in one.identities()] == list(plain.objects)
     for name, index in plain.indexes.items():
         assert one.values_of(name) == list(index)
         assert {value: one.keys(name, value) for value in index} == index
@@ -225,7 +225,7 @@ def test_the_objects_of_an_event_are_not_made_for_a_lasting_index() -> None:
     one.put(pod.key, pod)
     mark = one.save()
     one.apply([WatchEvent.deferred("MODIFIED", pod, 1, make, "n")], tuple, [])
-    assert (make.made, one.likeness(pod.key)) == (0, pod)
+    assert (make.made, one.identity(pod.key)) == (0, pod)
     one.undo(mark)
     assert (make.made, one.get(pod.key)) == (0, pod)
 

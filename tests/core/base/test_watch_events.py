@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.core.make import pod
 
 from moorage._core.base.indexed_objects import IndexedObjects, of_dependents
-from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent, keys_of
+from moorage._core.base.watch_events import Cause, Notice, ObjectMap, WatchEvent, keys_of
 from moorage.objects import OwnerReference, Pod, Volume
 from moorage.objects.model.meta import Condition, with_condition
 from moorage.store import DeletedFinalStateUnknown
@@ -41,15 +41,15 @@ def stored(name: str, uid: str = "u", **fields: Any) -> Pod:
 def test_an_object_is_made_once_when_it_is_read() -> None:
     make, before = Maker(), stored("a")
     event = WatchEvent.deferred("MODIFIED", before, 7, make, "n")
-    assert (event.type, event.key, event.resource_version, event.previous) == (
+    assert (event.type, event.key, event.resource_version, event.old) == (
         "MODIFIED",
         "default/a",
         "7",
         before,
     )
-    assert (make.made, event.held) == (0, event)
+    assert (make.made, event.identity) == (0, before)
     assert event.object.spec.node_name == "n"
-    assert event.object is event.held
+    assert event.identity is event.object
     assert (make.made, event.object.metadata.resource_version) == (1, "7")
 
 
@@ -57,13 +57,13 @@ def test_an_object_is_made_from_one_that_is_made() -> None:
     make = Maker()
     first = WatchEvent.deferred("MODIFIED", stored("a"), 1, make, "n")
     second = WatchEvent.deferred("DELETED", first, 2, make, "m")
-    assert (second.key, second.held_before, make.made) == ("default/a", first, 0)
+    assert (second.key, second.identity.key, make.made) == ("default/a", "default/a", 0)
     assert second.object == replace(
         first.object,
         metadata=replace(first.object.metadata, resource_version="2"),
         spec=replace(first.object.spec, node_name="m"),
     )
-    assert second.previous is first.object
+    assert second.old is first.object
     assert make.made == 2
 
 
@@ -74,9 +74,7 @@ def test_events_are_compared_and_shown_by_their_fields() -> None:
     assert late == WatchEvent("MODIFIED", made, "7", one)
     assert late != WatchEvent("MODIFIED", made, "8", one)
     assert late != "event"
-    assert (
-        repr(late) == f"WatchEvent(type='MODIFIED', object={made!r}, resource_version='7', previous={one!r})"
-    )
+    assert repr(late) == f"WatchEvent(type='MODIFIED', object={made!r}, resource_version='7', old={one!r})"
 
 
 def test_a_notice_makes_its_objects() -> None:
@@ -88,6 +86,17 @@ def test_a_notice_makes_its_objects() -> None:
     assert (make.made, notice.is_deletion, notice.is_initial) == (0, False, False)
     assert (notice.old.spec.node_name, notice.new and notice.new.spec.node_name) == ("n", "m")
     assert make.made == 2
+
+
+def test_a_notice_has_the_cause_of_its_event_where_it_follows_the_known_object() -> None:
+    known, other, objects = stored("a"), stored("b"), IndexedObjects[Pod]()
+    objects.replace({"default/a": known, "default/b": other})
+    store, make, events = ObjectMap({"default/a": known, "default/b": stored("b")}), Maker(), list[Any]()
+    store.bind([known, other], ["n", "n"], ["default/a", "default/b"], make, 5, events)
+    notices: list[Notice[Pod]] = []
+    objects.apply(events, tuple, notices)
+    assert [event.cause for event in events] == [Cause.BOUND, Cause.BOUND]
+    assert [notice.cause for notice in notices] == [Cause.BOUND, Cause.OTHER], "an event of b may be missing"
 
 
 @pytest.mark.parametrize(
@@ -200,14 +209,17 @@ def test_evictions_are_changes_and_deletions(
 
 
 def test_a_bound_pod_is_evicted_without_being_made() -> None:
-    objects, make, events = ObjectMap({"default/a": stored("a")}), Maker(), list[WatchEvent[Pod]]()
+    first = stored("a")
+    objects, make, events = ObjectMap({"default/a": first}), Maker(), list[WatchEvent[Pod]]()
     objects.bind([stored("a")], ["n"], ["default/a"], make, 5, events)
     assert objects.evict([stored("a")], DISRUPTED, _with_condition, _last_state, 6, events) == [True]
     informed, notices = IndexedObjects[Pod](), list[Notice[Pod]]()
+    informed.replace({"default/a": first})
     informed.apply(events, tuple, notices)
     assert (make.made, [event.type for event in events]) == (0, ["MODIFIED", "MODIFIED", "DELETED"])
     bound = make(stored("a"), "5", "n")
-    assert [notice.known for notice in notices] == [bound] * 3
+    assert [notice.identity for notice in notices] == [stored("a")] * 3
+    assert [notice.cause for notice in notices] == [Cause.BOUND, Cause.EVICTED, Cause.EVICTED]
     assert (notices[1].old, notices[1].new) == (bound, _with_condition(bound, "6", DISRUPTED))
     assert events[2].object == with_version(_with_condition(bound, "7", DISRUPTED), "7")
 

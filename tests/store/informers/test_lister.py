@@ -119,8 +119,8 @@ def test_a_lasting_index_makes_no_objects(store: ObjectStore, informer: Informer
     store.bind_many([store.get(Pod, "b", "x")], ["n"])
     informer.run_once()
     assert informer.indexer.count("app", "1") == 2
-    likenesses = [one.name + one.spec.node_name for one in informer.indexer.likenesses()]
-    assert likenesses == ["an", "b", "an", "cm", "d"], "the bound pod b is not made"
+    identities = [one.name + one.spec.node_name for one in informer.indexer.identities()]
+    assert identities == ["an", "b", "an", "cm", "d"], "the bound pod b is not made"
     on_nodes = informer.indexer.select("app", ["2", "1"], lambda pod: bool(pod.spec.node_name))
     assert [[pod.name for pod in pods] for pods in on_nodes] == [["c"], ["a"]], "the bound pod b is not made"
     found = informer.indexer.select("app", ["1", "1"], lambda pod: pod.name == "b")

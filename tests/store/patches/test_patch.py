@@ -55,7 +55,7 @@ def test_a_merge_patch_changes_what_it_names() -> None:
     assert new.metadata == replace(old.metadata, resource_version="3", labels={"b": "2", "c": "3"})
     assert new.spec == replace(old.spec, node_name="m")
     (event,) = store.watch(Pod, resource_version="2").poll()
-    assert (event.type, event.object, event.previous) == ("MODIFIED", new, old)
+    assert (event.type, event.object, event.old) == ("MODIFIED", new, old)
 
 
 def test_what_it_does_not_change_stays_the_same_object() -> None:

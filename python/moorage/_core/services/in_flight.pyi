@@ -44,9 +44,8 @@ class InFlight:
     def observe_evictions(
         self,
         evictions: Iterable[tuple[Notice[Pod], Notice[Pod]]],
-        events_of: Callable[[Pod, Pod], list[ClusterEvent]],
-        deleted: ClusterEvent,
-        is_registered: Callable[[ClusterEvent], bool],
+        changed: ClusterEvent | None,
+        deleted: ClusterEvent | None,
     ) -> None: ...
     def since_pop(self, uid: str) -> list[tuple[ClusterEvent, Any, Any]]: ...
     def place(self, info: QueuedPodInfo) -> Place | None: ...

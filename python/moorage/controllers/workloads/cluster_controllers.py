@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
 from moorage._core.base.indexed_objects import new_states, of_dependents
 from moorage._core.base.selectors import find_intolerable_taint
-from moorage._core.base.watch_events import Notice, WatchEvent
+from moorage._core.base.watch_events import Cause, Notice
 from moorage.cache import SchedulerCache
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.cluster import RefusedPod
@@ -571,19 +571,20 @@ class PodEvents:
         noted: set[object] = set()  # the namespace and labels of pods that budgets know to have changed
         for notice in notices if has_budgets or waiting else selected:
             if notice.is_deletion:
-                self._deleted(notice.known)
+                self._deleted(notice.old)
             else:
                 if waiting:
-                    controllers.note_waiting_owner(notice.known if notice.is_addition else notice.old)
-                    controllers.daemon_sets.note_pod(notice.known)
+                    new = cast(Pod, notice.new)
+                    controllers.note_waiting_owner(new if notice.is_addition else notice.old)
+                    controllers.daemon_sets.note_pod(new)
                 if has_budgets:
-                    pod = notice.likeness
+                    pod = notice.identity
                     labels = pod.namespace, *pod.metadata.labels.items()
                     if labels not in noted:
                         noted.add(labels)
                         controllers.budgets.note(pod)
-                if not (notice.is_addition or isinstance(notice.held, WatchEvent)):
-                    self._changed(notice.old, notice.known)
+                if notice.cause is Cause.OTHER and not notice.is_addition:
+                    self._changed(notice.old, cast(Pod, notice.new))
         if waiting:
             controllers.note_pods()
         return number

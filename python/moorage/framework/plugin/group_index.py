@@ -91,12 +91,12 @@ class FollowedGroups:
         """
         keys, self._read = self.log.since(self._read), self.log.head
         if keys is None:
-            groups = self._indexer.likenesses()
+            groups = self._indexer.identities()
             self._known = dict(zip(keys_of(groups), groups, strict=True))
             return None
         known = self._known
         found: list[str] = []
-        groups = self._indexer.likenesses_of(keys)
+        groups = self._indexer.identities_of(keys)
         is_other = list(map(is_not, map(known.get, keys), groups))
         for key, group in compress(zip(keys, groups, strict=True), is_other):
             if not _are_alike(known.get(key), group):
@@ -255,7 +255,7 @@ class PodGroups:
         PodGroup or CompositePodGroup or None
         """
         groups, name = self._named(key)
-        group: AnyGroup | None = groups.likeness(name)
+        group: AnyGroup | None = groups.identity(name)
         return group
 
     def _named(self, key: UnitKey) -> tuple[Any, str]:
@@ -336,7 +336,7 @@ class PodGroups:
             The oldest first, then by name. Their conditions may be of an earlier state.
         """
         value, kinds = "/".join(key), (self._groups, self._composites)
-        found = [group for kind in kinds for group in kind.likenesses_by_index(CHILDREN, value)]
+        found = [group for kind in kinds for group in kind.identities_by_index(CHILDREN, value)]
         return sorted(found, key=lambda group: (group.metadata.creation_timestamp or "", group.name))
 
     def tree(self, key: UnitKey) -> GroupTree:
@@ -469,7 +469,7 @@ class PodGroups:
         if self._read == self._version:
             return
         self._read = self._version
-        groups, composites = self._groups.likenesses(), self._composites.likenesses()
+        groups, composites = self._groups.identities(), self._composites.identities()
         whole, self._lowest = disrupted_whole((*groups, *composites))
         later = [group for group in whole if not group.is_v1alpha2]
         in_trees = groups if composites else ()
@@ -579,7 +579,7 @@ class PodGroups:
         list of str
         """
         values = ["/".join(leaf) for leaf in self.leaves(key)]
-        return [pod.metadata.uid for value in values for pod in self._pods.likenesses_by_index(INDEX, value)]
+        return [pod.metadata.uid for value in values for pod in self._pods.identities_by_index(INDEX, value)]
 
     def scheduled(self, *keys: UnitKey) -> list[list[Pod]]:
         """Return the pods of groups that have a node or are assumed.

@@ -125,7 +125,7 @@ def _can_be_together(run: Run, engine: Engine, result: ScheduleResult, at: int) 
 def _may_go(run: Run, victims: Sequence[Pod]) -> bool:
     """Whether the eviction of pods deletes them all, and no controller reacts."""
     scheduler, held = run.scheduler, held_of(victims)
-    known = scheduler.pods.indexer.likenesses_of(keys_of(held))
+    known = scheduler.pods.indexer.identities_of(keys_of(held))
     return end_at_once(scheduler.cache.state, held, known, scheduler.controllers is not None)
 
 

@@ -184,9 +184,9 @@ def _check_names(context: SchedulingContext, template: Pod, n: int, first: int) 
     base, ordinals = f"{meta.namespace}/{meta.generate_name or f'{meta.name}-'}", range(first, first + n)
     indexer = context.handle.informers.informer(Pod).indexer
     if len(indexer) < n:
-        named = [pod for pod in indexer.likenesses() if pod.key.startswith(base)]
+        named = [pod for pod in indexer.identities() if pod.key.startswith(base)]
     else:
-        named = [pod for pod in indexer.likenesses_of(f"{base}{ordinal}" for ordinal in ordinals) if pod]
+        named = [pod for pod in indexer.identities_of(f"{base}{ordinal}" for ordinal in ordinals) if pod]
     for pod in named:
         end = pod.key[len(base) :]
         is_ordinal = end.isdecimal() and end == str(int(end)) and int(end) in ordinals

@@ -245,8 +245,8 @@ class Indexer(Generic[T]):
         with self.lock:
             return list(map(self._objects.get, keys))
 
-    def likeness(self, key: str) -> T | None:
-        """Return an object that exists already and is like that of a key; see `likenesses_of`.
+    def identity(self, key: str) -> T | None:
+        """Return an object that exists already and is like that of a key; see `identities_of`.
 
         Parameters
         ----------
@@ -257,9 +257,9 @@ class Indexer(Generic[T]):
         Object or None
         """
         with self.lock:
-            return self._objects.likeness(key)
+            return self._objects.identity(key)
 
-    def likenesses_of(self, keys: Iterable[str]) -> list[T | None]:
+    def identities_of(self, keys: Iterable[str]) -> list[T | None]:
         """Return for each key an object that exists already and is like that of the key, except in what
         bindings set, in conditions and in the resource version; None for a key without an object.
 
@@ -273,7 +273,7 @@ class Indexer(Generic[T]):
         list of Object or None
         """
         with self.lock:
-            return list(map(self._objects.likeness, keys))
+            return list(map(self._objects.identity, keys))
 
     def __len__(self) -> int:
         with self.lock:
@@ -289,11 +289,11 @@ class Indexer(Generic[T]):
         with self.lock:
             return list(self._objects.to_dict().values())
 
-    def likenesses(self) -> list[T]:
+    def identities(self) -> list[T]:
         """Return objects that exist already and are like those of `values`, except in what bindings set, in
         conditions and in the resource version."""
         with self.lock:
-            return self._objects.likenesses()
+            return self._objects.identities()
 
     def by_index(self, name: str, value: str) -> list[T]:
         """Return the objects that have a value in an index.
@@ -333,7 +333,7 @@ class Indexer(Generic[T]):
             get = self._objects.get
             return {key: cast(T, get(key)) for key in self._objects.keys(name, value)}
 
-    def likenesses_by_index(self, name: str, value: str) -> list[T]:
+    def identities_by_index(self, name: str, value: str) -> list[T]:
         """Return objects that exist already and are like those of `by_index`, except in what bindings set, in
         conditions and in the resource version.
 
@@ -353,7 +353,7 @@ class Indexer(Generic[T]):
             There is no such index.
         """
         with self.lock:
-            return self._objects.likenesses_by_index(name, value)
+            return self._objects.identities_by_index(name, value)
 
     def select(self, name: str, values: Iterable[str], is_wanted: Callable[[T], bool]) -> list[list[T]]:
         """Return some of the objects that have each value in an index; see `by_index`.
@@ -380,7 +380,7 @@ class Indexer(Generic[T]):
         with self.lock:
             keys = self._objects.keys
             get = cast("Callable[[str], T]", self._objects.get)
-            like = cast("Callable[[str], T]", self._objects.likeness)
+            like = cast("Callable[[str], T]", self._objects.identity)
             return [[get(key) for key in keys(name, value) if is_wanted(like(key))] for value in values]
 
     def list_index_func_values(self, name: str) -> list[str]:

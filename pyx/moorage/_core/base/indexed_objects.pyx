@@ -10,7 +10,7 @@ cimport cython
 
 from moorage._core.base.fields cimport METADATA, SPEC, UID, VOLUMES, Field, key_of
 from moorage._core.base.watch_events cimport (
-    Notice, ObjectMap, WatchEvent, _likeness, _notice, _uid, made,
+    Cause, Notice, ObjectMap, WatchEvent, _identity, _is_same, _notice, _uid, made,
 )
 
 cdef Field RESOURCE_VERSION = Field("resource_version"), OWNER_REFERENCES = Field("owner_references")
@@ -290,17 +290,17 @@ cdef class IndexedObjects:
         self.order.in_order()
         return self.objects.to_dict()
 
-    def likenesses(self):
-        """Return for each object one that exists already and is like it (see `WatchEvent.likeness`).
+    def identities(self):
+        """Return for each object one that exists already and is like it (see `WatchEvent.identity`).
 
         Returns
         -------
         list of Object
         """
-        return [_likeness(held) for held in self.order.in_order().values()]
+        return [_identity(held) for held in self.order.in_order().values()]
 
-    def likeness(self, key):
-        """Return an object that exists already and is like that of a key (see `WatchEvent.likeness`).
+    def identity(self, key):
+        """Return an object that exists already and is like that of a key (see `WatchEvent.identity`).
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ cdef class IndexedObjects:
             None for a key without an object.
         """
         held = self.objects.held.get(key)
-        return None if held is None else _likeness(held)
+        return None if held is None else _identity(held)
 
     # ---- indexes -------------------------------------------------------------------------------------------
 
@@ -357,8 +357,8 @@ cdef class IndexedObjects:
             if changes is not None:
                 changes.append((name, BUILT, None, None, 0))
             index.groups = OrderedMap({}, self.owner)
-            for key in list(self.order.in_order()):
-                obj = self.objects.likeness(key) if index.is_lasting else self.objects.find(key)
+            for key, held in list(self.order.in_order().items()):
+                obj = _identity(held) if index.is_lasting else made(held)
                 self._enter(index, key, None, obj, None)
         return index
 
@@ -388,9 +388,9 @@ cdef class IndexedObjects:
         """
         return list(self._keys(name, value))
 
-    def likenesses_by_index(self, str name, value):
+    def identities_by_index(self, str name, value):
         """Return for each object that has a value in an index one that exists already and is like it (see
-        `WatchEvent.likeness`).
+        `WatchEvent.identity`).
 
         Parameters
         ----------
@@ -408,7 +408,7 @@ cdef class IndexedObjects:
             There is no such index.
         """
         cdef dict held = self.objects.held
-        return [_likeness(held[key]) for key in self._keys(name, value)]
+        return [_identity(held[key]) for key in self._keys(name, value)]
 
     cdef dict _keys(self, str name, value):
         """The keys of the objects that have a value in an index, in a dict that is not to be changed."""
@@ -474,21 +474,23 @@ cdef class IndexedObjects:
         """
         cdef WatchEvent event
         cdef Index index
+        cdef Cause cause
         cdef str key
         cdef list replaced = [], changes = self.log.changes()
         cdef dict objects = self.objects.held
         for event in events:
             key = event.name()
-            held, new = objects.get(key), event.kept()
+            held, new = objects.get(key), event.held()
+            cause = event.cause if _is_same(event._old, held) else Cause.OTHER
             if event.type is ADDED or event.type != "DELETED":
-                notices.append(_notice(held, new))
+                notices.append(_notice(held, new, cause))
                 self.order.set(key, new, changes, None, None)
-            elif held is None or _uid(held) == UID.of(METADATA.of(event.subject())):
-                notices.append(_notice(new, None))
+            elif held is None or _uid(held) == _uid(event):
+                notices.append(_notice(new, None, cause))
                 if held is not None:
                     self.order.drop(key, changes, None, None)
             else:  # an event was lost: handlers are told of the object that they know
-                notices.append(_notice(tombstone(key, made(held)), None))
+                notices.append(_notice(tombstone(key, made(held)), None, Cause.OTHER))
                 self.order.drop(key, changes, None, None)
             replaced.append(held)
         for index in self.indexes.values():
@@ -652,7 +654,7 @@ def of_dependents(notices):
         if notice._new is None:
             is_selected = _may_leave_dependents(notice._old)
         else:
-            new = _likeness(notice._new)
+            new = _identity(notice._new)
             is_selected = _has_owners(new) or notice._old is not None and notice._old is not new \
                 and _has_owners(notice._old)
         if is_selected:
@@ -662,13 +664,13 @@ def of_dependents(notices):
 
 cdef bint _has_owners(object held) except -1:
     """Whether an object has owners."""
-    held = _likeness(held)
+    held = _identity(held)
     return bool(OWNER_REFERENCES.of(METADATA.of(held)))
 
 
 cdef bint _may_leave_dependents(object held) except -1:
     """Whether a deleted pod has owners or volumes, or is known by a tombstone, which has no metadata."""
-    held = _likeness(held)
+    held = _identity(held)
     return not hasattr(held, "metadata") or _has_owners(held) or bool(VOLUMES.of(SPEC.of(held)))
 
 
@@ -712,4 +714,4 @@ cdef bint _are_like_numbers(str one, str other) except -1:
 
 cdef object _state(object held, bint is_lasting):
     """Return an object that is held, or for an index that bindings do not change one that is like it."""
-    return _likeness(held) if is_lasting else made(held)
+    return _identity(held) if is_lasting else made(held)

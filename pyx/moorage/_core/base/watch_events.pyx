@@ -3,6 +3,9 @@
 A scheduler writes many objects that nobody reads: a pod that is bound gets a new specification, status and
 resource version. Such a write is an event that has the previous object and a function that makes the new one,
 which is called when the object is first read. Maps and notices hold the event in place of the object.
+
+A store also says in the event what it was asked to do, the cause, where it does so in bulk. Who receives the
+event need not compare the objects to find out.
 """
 
 import msgspec
@@ -65,33 +68,35 @@ cdef class WatchEvent:
         The object after the change; for DELETED its last state, with the resource version of the deletion.
     resource_version : str
         The version that the change made.
-    previous : Object, optional
+    old : Object, optional
         The object before the change, where the server knows it.
 
     Attributes
     ----------
     type : str
+    cause : Cause
+        What a store was asked to do; OTHER where that is not known.
     """
 
-    def __init__(self, str type not None, object object not None, resource_version, previous=None):
+    def __init__(self, str type not None, object object not None, resource_version, old=None):
         self.type = type
         self._object = object
         self._version, self._number = resource_version, -1
-        self._previous = previous
+        self._old = old
 
     @staticmethod
-    def deferred(str type not None, previous not None, int64_t version, make not None, argument=None):
+    def deferred(str type not None, old not None, int64_t version, make not None, argument=None):
         """Return an event whose object is made when it is first read.
 
         Parameters
         ----------
         type : {"MODIFIED", "DELETED"}
-        previous : Object or WatchEvent
+        old : Object or WatchEvent
             The object before the change, or the event that makes it.
         version : int
             The resource version of the change.
         make : callable
-            Returns the object from the previous one, the resource version and `argument`. It may change the
+            Returns the object from the old one, the resource version and `argument`. It may change the
             resource version and the conditions alone.
         argument : object, optional
 
@@ -99,7 +104,7 @@ cdef class WatchEvent:
         -------
         WatchEvent
         """
-        return _deferred(type, previous, version, make, argument)
+        return _deferred(type, Cause.OTHER, old, version, make, argument)
 
     def __class_getitem__(cls, item):
         return cls
@@ -114,38 +119,18 @@ cdef class WatchEvent:
 
     cdef object before(self):
         """Return the object before the change, or None."""
-        if type(self._previous) is WatchEvent:
-            self._previous = (<WatchEvent>self._previous).read()
-        return self._previous
+        if type(self._old) is WatchEvent:
+            self._old = (<WatchEvent>self._old).read()
+        return self._old
 
-    cdef object subject(self):
-        """Return an object that exists already. It differs from the event's at most in what bindings set, in
-        conditions and in the resource version."""
-        cdef WatchEvent event = self
-        while event._object is None:
-            if type(event._previous) is not WatchEvent:
-                return event._previous
-            event = <WatchEvent>event._previous
-        return event._object
-
-    cdef object nearly(self):
-        """Return the object after the change, or one that exists already or that a binding makes. It differs
-        from the event's at most in conditions and in the resource version."""
-        cdef WatchEvent event = self
-        while event._object is None and not event.is_binding:
-            if type(event._previous) is not WatchEvent:
-                return event._previous
-            event = <WatchEvent>event._previous
-        return event.read()
-
-    cdef object kept(self):
-        """Return the object, or the event itself while the object has not been made."""
+    cdef object held(self):
+        """Return what maps hold: the object, or the event itself while the object has not been made."""
         return self if self._object is None else self._object
 
     cdef str name(self):
         """Return `key`. It is kept, so that all maps share one string."""
         if self._key is None:
-            self._key = key_of(self.subject())
+            self._key = key_of(_identity(self))
         return self._key
 
     @property
@@ -154,25 +139,17 @@ cdef class WatchEvent:
         return self.read()
 
     @property
-    def previous(self):
+    def old(self):
         """The object before the change, where the server knows it; else None."""
         return self.before()
 
     @property
-    def held(self):
-        """The object, or the event itself while the object has not been made: for an `ObjectMap`."""
-        return self.kept()
+    def identity(self):
+        """An object that exists already, with the metadata and the spec with which the object was created.
 
-    @property
-    def held_before(self):
-        """The previous object or the event that makes it; None where the server knows none."""
-        return self._previous
-
-    @property
-    def likeness(self):
-        """An object that exists already. It differs from `object` at most in what bindings set, in conditions
-        and in the resource version."""
-        return self.subject()
+        It differs from `object` at most in what bindings set, in conditions and in the resource version.
+        """
+        return _identity(self)
 
     @property
     def resource_version(self):
@@ -191,7 +168,7 @@ cdef class WatchEvent:
             return NotImplemented
         return (
             self.type == other.type and self.resource_version == other.resource_version
-            and self.object == other.object and self.previous == other.previous
+            and self.object == other.object and self.old == other.old
         )
 
     __hash__ = None
@@ -199,7 +176,7 @@ cdef class WatchEvent:
     def __repr__(self):
         return (
             f"WatchEvent(type={self.type!r}, object={self.object!r}, "
-            f"resource_version={self.resource_version!r}, previous={self.previous!r})"
+            f"resource_version={self.resource_version!r}, old={self.old!r})"
         )
 
 
@@ -220,6 +197,8 @@ cdef class Notice:
     Attributes
     ----------
     is_initial : bool
+    cause : Cause
+        That of the event, where `old` is the object that it has changed; else OTHER.
     """
 
     def __init__(self, old, new, bint is_initial=False):
@@ -245,26 +224,10 @@ cdef class Notice:
         return self._new
 
     @property
-    def held(self):
-        """The object after the change, or the event that makes it; None for a deletion."""
-        return (<WatchEvent>self._new).kept() if type(self._new) is WatchEvent else self._new
-
-    @property
-    def known(self):
-        """The object after the change or before its deletion, or its tombstone, in the last existing state.
-
-        It differs from the present state at most in conditions and the resource version.
-        """
-        held = self._old if self._new is None else self._new
-        return (<WatchEvent>held).nearly() if type(held) is WatchEvent else held
-
-    @property
-    def likeness(self):
-        """An object that exists already, or the tombstone of a deleted one.
-
-        It differs from `known` at most in what bindings set, in conditions and in the resource version.
-        """
-        return _likeness(self._old if self._new is None else self._new)
+    def identity(self):
+        """An object that exists already, or the tombstone of a deleted one; see `WatchEvent.identity`. It is
+        the object after the change, or before its deletion."""
+        return _identity(self._old if self._new is None else self._new)
 
     @property
     def is_addition(self):
@@ -335,27 +298,20 @@ cdef class ObjectMap:
         """
         return self.find(key)
 
-    def likeness(self, key):
-        """Return an object that exists already and is like that of a key (see `WatchEvent.likeness`).
+    def take_back(self, events):
+        """Undo the last events.
 
         Parameters
         ----------
-        key : str
-
-        Returns
-        -------
-        Object
+        events : sequence of WatchEvent
+            In their order.
         """
-        return _likeness(self.held[key])
-
-    def discard(self, key):
-        """Remove a key, if it is there.
-
-        Parameters
-        ----------
-        key : str
-        """
-        self.held.pop(key, None)
+        cdef WatchEvent event
+        for event in reversed(events):
+            if event._old is None:
+                self.held.pop(event.name(), None)
+            else:
+                self.held[event.name()] = event._old
 
     def copy(self):
         """Return a copy of the map; objects that have not been made are shared."""
@@ -384,7 +340,7 @@ cdef class ObjectMap:
         if event.type == "DELETED":
             self.held.pop(key, None)
         else:
-            self.held[key] = event.kept()
+            self.held[key] = event.held()
 
     def create(self, objects, bint namespaced, str uid_prefix not None, str now, int64_t version,
                list events not None):
@@ -480,7 +436,7 @@ cdef class ObjectMap:
             obj = replace(obj, metadata=meta)
             event = WatchEvent.__new__(WatchEvent)
             event.type, event._object, event._version = "MODIFIED", obj, resource_version
-            event._key, event._previous = key, current
+            event._key, event._old = key, current
             events.append(event)
             self.held[key] = obj
             done += 1
@@ -530,8 +486,7 @@ cdef class ObjectMap:
             current = self.find(key)
             if not node or current is None or not _can_be_bound(listed[at], current):
                 return at
-            event = _deferred("MODIFIED", current, version + at, make, node)
-            event.is_binding = True
+            event = _deferred("MODIFIED", Cause.BOUND, current, version + at, make, node)
             event._key = key
             events.append(event)
             self.held[key] = event
@@ -567,7 +522,9 @@ cdef class ObjectMap:
         for key, held in [(key_of(obj), self.find(key_of(obj))) for obj in objects]:  # made first
             found.append(held is not None)
             if held is not None and _changes(CONDITIONS.of(STATUS.of(held)), condition, stays):
-                event = _deferred("MODIFIED", held, version + len(events) - first, make, condition)
+                event = _deferred(
+                    "MODIFIED", Cause.CONDITION, held, version + len(events) - first, make, condition
+                )
                 event._key = key
                 events.append(event)
                 self.held[key] = event
@@ -649,7 +606,8 @@ cdef class ObjectMap:
             for _, _, changes in victims:
                 after += 1 + changes
             event = WatchEvent.__new__(WatchEvent)
-            event.type, event._number, event._key, event._previous = "MODIFIED", after, key, current
+            event.type, event._number, event._key, event._old = "MODIFIED", after, key, current
+            event.cause = Cause.NOMINATED
             event._object = nominate(current, str(after), node)
             after += 1
             prepared.append((victims, event))
@@ -667,7 +625,7 @@ cdef class ObjectMap:
         held = self.held.get(key)
         if held is None or held is not pod and _uid(held) != _uid(pod):
             return key, None, None
-        if FINALIZERS.of(METADATA.of(_likeness(held))):
+        if FINALIZERS.of(METADATA.of(_identity(held))):
             return key, held, None
         return key, held, _changes(_conditions(held, TYPE.of(condition)), condition)
 
@@ -676,11 +634,11 @@ cdef class ObjectMap:
         """Change and delete an object, at a resource version that grows by the number of all events."""
         cdef WatchEvent event
         if changes:
-            event = _deferred("MODIFIED", held, version + len(events), make, condition)
+            event = _deferred("MODIFIED", Cause.EVICTED, held, version + len(events), make, condition)
             event._key = key
             events.append(event)
             held = event
-        event = _deferred("DELETED", held, version + len(events), remove, None)
+        event = _deferred("DELETED", Cause.EVICTED, held, version + len(events), remove, None)
         event._key = key
         events.append(event)
         del self.held[key]
@@ -707,8 +665,8 @@ cdef tuple _conditions(object held, str kind):
     """Return the conditions of an object that is held by itself or by an event; those of other types may be
     older."""
     while type(held) is WatchEvent and (<WatchEvent>held)._object is None \
-            and (<WatchEvent>held).is_binding and kind != "PodScheduled":
-        held = (<WatchEvent>held)._previous
+            and (<WatchEvent>held).cause == Cause.BOUND and kind != "PodScheduled":
+        held = (<WatchEvent>held)._old
     return CONDITIONS.of(STATUS.of(made(held)))
 
 
@@ -726,30 +684,46 @@ cdef bint _changes(tuple conditions, condition, str stays="") except -1:
     return True
 
 
-cdef object _likeness(object held):
-    """Return an object that exists already and is like that which is held."""
-    return (<WatchEvent>held).subject() if type(held) is WatchEvent else held
+cdef object _identity(object held):
+    """Return an object that exists already and is that which is held, but for what bindings, conditions and
+    the resource version set."""
+    cdef WatchEvent event
+    while type(held) is WatchEvent:
+        event = <WatchEvent>held
+        held = event._old if event._object is None else event._object
+    return held
+
+
+cdef bint _is_same(object held, object other) noexcept:
+    """Whether two objects, held by themselves or by the events that make them, are one. None is made."""
+    if type(held) is WatchEvent and (<WatchEvent>held)._object is not None:
+        held = (<WatchEvent>held)._object
+    if type(other) is WatchEvent and (<WatchEvent>other)._object is not None:
+        other = (<WatchEvent>other)._object
+    return held is other
 
 
 cdef object _uid(object held):
     """Return the UID of an object that is held by itself or by an event."""
-    return UID.of(METADATA.of(_likeness(held)))
+    return UID.of(METADATA.of(_identity(held)))
 
 
-cdef WatchEvent _deferred(str type, object previous, int64_t version, object make, object argument):
+cdef WatchEvent _deferred(str type, Cause cause, object old, int64_t version, object make, object argument):
     """Return an event whose object is made when it is first read."""
     cdef WatchEvent event = WatchEvent.__new__(WatchEvent)
     event.type = type
-    event._previous = previous
+    event.cause = cause
+    event._old = old
     event._number = version
     event._make = make
     event._argument = argument
     return event
 
 
-cdef Notice _notice(object old, object new):
+cdef Notice _notice(object old, object new, Cause cause):
     """Return a notice about an object that was not in the initial list."""
     cdef Notice notice = Notice.__new__(Notice)
+    notice.cause = cause
     notice._old = old
     notice._new = new
     return notice

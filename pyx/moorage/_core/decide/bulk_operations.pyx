@@ -9,7 +9,7 @@ from moorage.errors import CacheError
 from moorage._core.base cimport (
     ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, UID, VOLUMES, Field, StringIndex,
 )
-from moorage._core.base.watch_events cimport _likeness
+from moorage._core.base.watch_events cimport _identity
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, NewPod, PodRecord, PodState, Replicas,
     prefetch, replicas_of,
@@ -375,7 +375,7 @@ def end_at_once(ClusterState state not None, pods, known, bint is_controlled):
     """
     cdef int32_t number
     for held, latest in zip(pods, known, strict=True):
-        pod = _likeness(held)
+        pod = _identity(held)
         number, meta = state._known(pod), METADATA.of(pod)
         if latest is None or number >= 0 and state.ledger.state_of(number) == ASSUMED:
             return False
@@ -574,7 +574,7 @@ def remove_added(ClusterState state not None, pods):
     cdef dict freed = {}  # their host ports by row
     cdef list others = []
     for pod in pods:
-        number = state._known(_likeness(pod))
+        number = state._known(_identity(pod))
         if number < 0 or state.ledger.state_of(number) != ADDED or number in numbers:
             others.append(pod)
             continue

@@ -1,13 +1,12 @@
-"""What notices report about pods: the leading ones of one kind, and bindings entered into the cache in one
-step."""
+"""What notices report about pods: the leading new ones, and those that were bound or evicted."""
 
 from libc.stdint cimport int32_t
 
-from moorage._core.base cimport METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice, WatchEvent, made
-from moorage._core.base.watch_events cimport _likeness
-from moorage._core.decide.bulk_operations import add_pods
+from moorage._core.base cimport NODE_NAME, SPEC, STATUS, Cause, Field, Notice, WatchEvent, made
+from moorage._core.base.watch_events cimport _identity
 from moorage._core.state cimport ASSUMED, ClusterState, Ledger, Totals
 from moorage._core.state.pod_spec cimport is_only_bound
+from moorage.errors import CacheError
 
 cdef Field PHASE = Field("phase"), SCHEDULER_NAME = Field("scheduler_name")
 cdef frozenset FINISHED = frozenset(("Succeeded", "Failed"))
@@ -49,35 +48,42 @@ def new_pods(notices, bint is_bound, is_ours=None):
     return out
 
 
-def confirm_reported(ClusterState state not None, notices):
-    """Confirm the leading assumed pods that notices report as bound; see `confirm_pods`.
+def enter_bindings(ClusterState state not None, notices, bint adds):
+    """Enter the leading pods that were bound: confirm those that are assumed, and add those that are not in
+    the cache, as other schedulers have bound them.
 
     Parameters
     ----------
     state : ClusterState
     notices : iterable of Notice
         Of pods.
+    adds : bool
+        Whether pods are added. Otherwise the first one that is not in the cache ends them.
 
     Returns
     -------
     int
-        The number of these pods.
+        The number of leading pods that were entered. The next one needs a closer look: it has finished, is in
+        the cache and not assumed, or the cache refuses it.
     """
     cdef Notice notice
     cdef int32_t number = -1, count = 0
     for notice in notices:
-        if not _reports_binding(notice):
+        if notice.cause != Cause.BOUND or _has_finished(notice._new):
             break
         number = _number_of(state, notice._new, number + 1)
-        if number < 0 or state.ledger.state_of(number) != ASSUMED:
+        if number >= 0:
+            if state.ledger.state_of(number) != ASSUMED:
+                break
+            _confirm_assumed(state, number, notice._new)
+        elif not adds or not _add_bound(state, notice):
             break
-        _confirm_assumed(state, number, notice._new)
         count += 1
     return count
 
 
 def confirm_bindings(ClusterState state not None, notices):
-    """Confirm the leading assumed pods that notices report as bound where they were assumed, and otherwise
+    """Confirm the leading assumed pods that were bound to the node where they were assumed, and are otherwise
     unchanged.
 
     Parameters
@@ -94,7 +100,7 @@ def confirm_bindings(ClusterState state not None, notices):
     cdef Notice notice
     cdef int32_t number = -1, count = 0
     for notice in notices:
-        if type(notice._new) is not WatchEvent or not _reports_binding(notice):
+        if notice.cause != Cause.BOUND or type(notice._new) is not WatchEvent:
             break
         number = _number_of(state, notice._new, number + 1)
         if number < 0 or state.ledger.state_of(number) != ASSUMED \
@@ -125,57 +131,15 @@ def confirm_pods(ClusterState state not None, pods):
     """
     cdef int32_t number
     for held in pods:
-        number = state._known(_likeness(held))
+        number = state._known(_identity(held))
         if number < 0:
             state.add_pod(made(held))
         elif state.ledger.state_of(number) == ASSUMED:
             _confirm_assumed(state, number, held)
 
 
-def add_reported(ClusterState state not None, notices):
-    """Add the leading pods that notices report as bound by other schedulers.
-
-    It stops before a pod that is in the cache, or that the cache refuses.
-
-    Parameters
-    ----------
-    state : ClusterState
-    notices : iterable of Notice
-        Of pods.
-
-    Returns
-    -------
-    list of Notice
-        The notices of these pods.
-    """
-    cdef list out = [], pods = []
-    cdef Notice notice
-    cdef set seen = set()
-    for notice in notices:
-        if not _reports_binding(notice):
-            break
-        old, uid = notice.old, UID.of(METADATA.of(_likeness(notice._new)))
-        if uid in seen or state._known(old) >= 0:
-            break
-        new = notice.new
-        try:
-            if is_only_bound(old, new):  # the specification need not be read again
-                state.classes.remember(new, state.classes.intern(old))
-            state.classes.intern(new)
-        except ValueError:
-            break
-        seen.add(uid)
-        pods.append(new)
-        out.append(notice)
-    if pods:
-        add_pods(state, pods)
-    return out
-
-
 def evictions(notices):
-    """Return the leading notices of pods on nodes that are each changed and then deleted.
-
-    The pods have not finished, and are on the same node before and after the change.
+    """Return the leading pods on nodes that were evicted.
 
     Parameters
     ----------
@@ -185,27 +149,22 @@ def evictions(notices):
     Returns
     -------
     list of (Notice, Notice)
-        The change and the deletion of each pod.
+        For each pod the change of its conditions, and its deletion. The pod has not finished.
     """
     cdef list out = []
     cdef Notice notice, change = None
-    cdef object old, deleted
     for notice in notices:
-        if change is None:
-            if notice._old is None or notice._new is None:
+        if notice.cause != Cause.EVICTED:
+            break
+        if notice._new is not None:
+            if not _is_on_node(notice._old):
                 break
             change = notice
-            continue
-        if notice._new is not None:
+        elif change is None:  # it had the condition before
             break
-        if not (_keeps_binding(change) or _is_update_on_node(change.old, change.known)):
-            break
-        old, deleted = change.likeness, notice.likeness
-        # A tombstone has no metadata.
-        if type(deleted) is not type(old) or not _has_same_uid(deleted, old):
-            break
-        out.append((change, notice))
-        change = None
+        else:
+            out.append((change, notice))
+            change = None
     return out
 
 
@@ -236,7 +195,7 @@ def preemptions(ClusterState state not None, notices, written):
             return []
         if event.type == "DELETED":
             if notice._new is not None or notice._old is not event and notice._old is not event._object \
-                    or state._known(_likeness(event)) >= 0:
+                    or state._known(_identity(event)) >= 0:
                 return []
             gone.append((change, notice))
             change = None
@@ -254,7 +213,7 @@ cdef int _confirm_assumed(ClusterState state, int32_t number, object held) excep
     """Add an assumed pod as it is reported, by itself or by the event that makes it."""
     if type(held) is WatchEvent:
         if _only_binds(state, number, <WatchEvent>held):
-            return state._confirm(number, (<WatchEvent>held).kept())
+            return state._confirm(number, (<WatchEvent>held).held())
     pod = made(held)
     if is_only_bound(state.ledger.model_of(number), pod):
         state.classes.remember(pod, state.ledger.class_of(number))
@@ -267,7 +226,7 @@ cdef bint _only_binds(ClusterState state, int32_t number, WatchEvent event) exce
     """Whether an event only binds the assumed pod with a number to the node where it is, and the pod can be
     confirmed in place (see `ClusterState._is_confirmed_by`)."""
     cdef Ledger ledger = state.ledger
-    if not event.is_binding or state.journal.depth or event.before() is not ledger.objects[number] \
+    if event.cause != Cause.BOUND or state.journal.depth or event.before() is not ledger.objects[number] \
             and not is_only_bound(ledger.model_of(number), event.before()):
         return False
     if not state.table.has_ports(ledger.row_of(number), state.classes.shape(ledger.class_of(number)).ports):
@@ -281,56 +240,37 @@ cdef int32_t _number_of(ClusterState state, object held, int32_t next_number) ex
     `next_number`: that of the pod that was assumed after the previous one. Most pods are bound in the order
     in which they were assumed.
     """
-    if type(held) is WatchEvent and (<WatchEvent>held)._previous is not None \
+    if type(held) is WatchEvent and (<WatchEvent>held)._old is not None \
             and 0 <= next_number < (<Totals*>state.ledger.totals.data).used \
-            and state.ledger.objects[next_number] is (<WatchEvent>held)._previous:
+            and state.ledger.objects[next_number] is (<WatchEvent>held)._old:
         return next_number
-    return state._known(_likeness(held))
+    return state._known(_identity(held))
 
 
-cdef bint _follows(WatchEvent event, object held) except -1:
-    """Whether an event is the next one of an object, which is held by itself or by an event."""
-    return event._previous is held or event._previous is made(held)
-
-
-cdef bint _reports_binding(Notice notice) except -1:
-    """Whether a notice says that a pod got a node, and the pod has not finished."""
-    cdef object old, new
-    if notice._new is None or notice._old is None:
+cdef bint _add_bound(ClusterState state, Notice notice) except -1:
+    """Add a pod that is not in the cache and got a node; return False where the cache refuses it."""
+    old, new = notice.old, notice.new
+    try:
+        if is_only_bound(old, new):  # the specification need not be read again
+            state.classes.remember(new, state.classes.intern(old))
+        state.add_pod(new)
+    except (CacheError, ValueError):
         return False
-    if type(notice._new) is WatchEvent and _follows(<WatchEvent>notice._new, notice._old):
-        # Of the events whose object is not made, bindings alone change the node.
-        return (<WatchEvent>notice._new).is_binding and PHASE.of(STATUS.of(made(notice._old))) not in FINISHED
-    old, new = made(notice._old), made(notice._new)
-    return (
-        PHASE.of(STATUS.of(new)) not in FINISHED and not NODE_NAME.of(SPEC.of(old))
-        and bool(NODE_NAME.of(SPEC.of(new))) and _has_same_uid(old, new)
-    )
+    return True
 
 
-cdef bint _keeps_binding(Notice change) except -1:
-    """Whether a pod has been bound, has not finished, and is only changed in conditions: as events tell that
-    hold it."""
-    cdef WatchEvent event
-    if type(change._new) is not WatchEvent or type(change._old) is not WatchEvent:
-        return False
-    event = change._old
-    if not event.is_binding or (<WatchEvent>change._new)._previous is not event:
-        return False
-    return PHASE.of(STATUS.of(event.subject())) not in FINISHED
+cdef bint _has_finished(object held) except -1:
+    """Whether a pod has finished, which its binding and its eviction do not change."""
+    return PHASE.of(STATUS.of(_identity(held))) in FINISHED
 
 
-cdef bint _is_update_on_node(object old, object new) except -1:
-    """Whether a pod is on one node before and after a change, and has not finished."""
-    cdef object node = NODE_NAME.of(SPEC.of(old))
-    if not node or PHASE.of(STATUS.of(old)) in FINISHED:
-        return False
-    return new is old or (
-        NODE_NAME.of(SPEC.of(new)) == node and _has_same_uid(old, new)
-        and PHASE.of(STATUS.of(new)) not in FINISHED
-    )
-
-
-cdef bint _has_same_uid(object pod, object other) except -1:
-    """Whether two objects have one UID."""
-    return UID.of(METADATA.of(pod)) == UID.of(METADATA.of(other))
+cdef bint _is_on_node(object held) except -1:
+    """Whether a pod is on a node and has not finished. It is held by itself, or by an event that has bound it
+    or set conditions."""
+    cdef object node = None
+    while type(held) is WatchEvent and (<WatchEvent>held)._object is None and node is None:
+        if (<WatchEvent>held).cause == Cause.BOUND:
+            node = (<WatchEvent>held)._argument
+        held = (<WatchEvent>held)._old
+    held = _identity(held)
+    return bool(node or NODE_NAME.of(SPEC.of(held))) and PHASE.of(STATUS.of(held)) not in FINISHED

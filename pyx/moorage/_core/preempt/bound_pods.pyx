@@ -6,7 +6,7 @@ The victims of a preemption are mostly known by their names and UIDs alone.
 from libc.stdint cimport int32_t
 
 from moorage._core.base cimport DELETION_TIMESTAMP, METADATA
-from moorage._core.base.watch_events cimport _likeness, _uid, made
+from moorage._core.base.watch_events cimport _identity, _uid, made
 from moorage._core.state cimport ClusterState, Ledger
 from moorage._core.state.pod_spec import bound
 
@@ -135,7 +135,7 @@ def not_terminating(pods):
     sequence of Pod
     """
     return selected(
-        pods, [DELETION_TIMESTAMP.of(METADATA.of(_likeness(held))) is None for held in held_of(pods)]
+        pods, [DELETION_TIMESTAMP.of(METADATA.of(_identity(held))) is None for held in held_of(pods)]
     )
 
 

@@ -334,38 +334,23 @@ cdef class InFlight:
             n += 1
         return n
 
-    def observe_evictions(self, evictions, events_of, deleted, is_registered):
+    def observe_evictions(self, evictions, changed, deleted):
         """Record that pods were changed and then deleted. The objects are made where they are read.
 
         Parameters
         ----------
         evictions : iterable of (Notice, Notice)
             The change and the deletion of each pod.
-        events_of : callable
-            Returns the events of a change, from the object before and after it.
-        deleted : ClusterEvent
-            The event of a deletion.
-        is_registered : callable
-            Tells whether an event is recorded.
+        changed, deleted : ClusterEvent or None
+            Their events; None: it is not recorded.
         """
-        cdef Notice change, deletion
-        cdef bint deletes
-        cdef list unchanged = None, log = self.log
         if not self.n or self.is_held:
             return
-        deletes = is_registered(deleted)
         for change, deletion in evictions:
-            old, new = change.old, change.known
-            if old is not new or unchanged is None:
-                events = [event for event in events_of(old, new) if is_registered(event)]
-                if old is new:
-                    unchanged = events
-            else:
-                events = unchanged
-            for event in events:
-                log.append((event, change))
-            if deletes:
-                log.append((deleted, deletion))
+            if changed is not None:
+                self.log.append((changed, <Notice?>change))
+            if deleted is not None:
+                self.log.append((deleted, <Notice?>deletion))
 
     def since_pop(self, str uid not None):
         """Return the events since the pop of a pod that is in flight, by its UID.

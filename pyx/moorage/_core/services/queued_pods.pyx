@@ -6,7 +6,6 @@ kube-scheduler v1.36, framework/types.go and backend/queue/active_queue.go.
 
 from enum import Enum
 from heapq import heapify, heappop, heappush, merge
-from itertools import islice
 
 cimport cython
 from libc.math cimport INFINITY, NAN, isnan
@@ -14,7 +13,6 @@ from libc.stdint cimport int64_t
 
 from moorage._core.base cimport METADATA, SPEC, UID, Field
 from moorage._core.base.fields cimport key_of
-from moorage._core.base.watch_events cimport Notice, _uid as _uid_of
 
 cdef enum:
     SPARE = 32  # so many removed pods stay in a lane or a heap of any size
@@ -153,31 +151,6 @@ def entries_of(dict infos not None, pods):
         info = infos.get(UID.of(METADATA.of(pod)))
         if info is not None:
             yield info
-
-
-def reported_entries(dict infos not None, notices, Py_ssize_t number):
-    """Return the queue entries of those of some pods that have one.
-
-    Parameters
-    ----------
-    infos : dict of str to QueuedPodInfo
-        By UID.
-    notices : iterable of Notice
-        Of pods.
-    number : int
-        The number of notices to read, from the first on, which are of changes.
-
-    Returns
-    -------
-    list of QueuedPodInfo
-    """
-    cdef Notice notice
-    cdef list out = []
-    for notice in islice(notices, number) if infos else ():
-        info = infos.get(_uid_of(notice._old))
-        if info is not None:
-            out.append(info)
-    return out
 
 
 cdef int _assign(QueuedPodInfo to, QueuedPodInfo other) except -1:

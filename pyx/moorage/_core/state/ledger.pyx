@@ -15,6 +15,7 @@ from moorage._core.base cimport (
     ANNOTATIONS, DELETION_TIMESTAMP, METADATA, SPEC, STATUS, UID, VOLUMES, Deadline, Field, WatchEvent,
     group_of, made,
 )
+from moorage._core.base.watch_events cimport _identity, _uid
 from moorage._core.csrc cimport MR_NOT_STARTED
 from moorage._core.state.pod_spec cimport uses_volumes
 
@@ -158,7 +159,7 @@ cdef class Ledger:
         if pod.origin:
             return self.templates.entry(pod.origin - 1).template
         held = self.objects[number]
-        return (<WatchEvent>held).subject() if type(held) is WatchEvent else held
+        return _identity(held)
 
     # ---- memory --------------------------------------------------------------------------------------------
 
@@ -645,8 +646,3 @@ cdef int32_t _group(Ledger ledger, object pod) except -1:
 cdef int64_t _start(object pod) except 0:
     """Return what is known of when a pod was started, without reading the time."""
     return MR_NOT_STARTED if START_TIME.of(STATUS.of(pod)) is None else INT64_MIN
-
-
-cdef str _uid(object held):
-    """Return the UID of a pod that is held by itself or by the event that makes it."""
-    return UID.of(METADATA.of((<WatchEvent>held).subject() if type(held) is WatchEvent else held))

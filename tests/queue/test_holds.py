@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
 from msgspec.structs import replace
 
-from moorage.framework import ActionType, QueueingHint
-from moorage.framework.plugin.events import ASSIGNED_POD, ASSIGNED_POD_DELETE, NODE, NODE_ADD, of_class, on
-from moorage.objects import Pod
+from moorage.framework import ActionType
+from moorage.framework.plugin.events import NODE, NODE_ADD, on
 from moorage.queue import QueuedPodInfo, SchedulingQueue
-from moorage.queue.hold import Preemptor
-from tests.core.make import node, pod
+from tests.core.make import node
 from tests.queue.make import Clock, fail, make_queue, names, places, queued, reject, rejecting, saying
 
 ADDED = on(NODE, ActionType.ADD, saying(True))
@@ -111,49 +106,3 @@ def test_so_does_a_deletion_and_an_activation() -> None:
     queue.activate([infos[1].pod])
     assert not queue.hold.end(infos)
     assert places(queue) == {"active": ["b", "c"]}
-
-
-@pytest.mark.parametrize("clock", [Clock(2500), None])
-def test_pods_that_a_deletion_moves_back_off_at_once(
-    clock: Clock | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As if each was rejected, and its victims were deleted after it."""
-    answers = {"x": False, "y": True}
-
-    @of_class
-    def hint(one: Pod, old: Pod, new: None) -> QueueingHint:
-        return QueueingHint.QUEUE if answers[old.name] else QueueingHint.QUEUE_SKIP
-
-    deleted = rejecting("R", on(ASSIGNED_POD, ActionType.DELETE, hint))
-    victims, both, woken = [pod("x"), pod("y")], list[Any](), list[bool]()
-    for is_at_once in (False, True):
-        queue: SchedulingQueue = make_queue(deleted, clock=clock)
-        incoming = queue.count_incoming()
-        for name in "abcd":
-            queue.add(queued(name, 1))
-        infos = queue.pop_batch(9)
-        assert queue.hold.begin(infos, 0)
-        rejectors = frozenset({"R"}), frozenset[str]()
-        preemptors = [Preemptor(info, info.pod, rejectors, 3.5, victims) for info in infos[:2]]
-        if is_at_once:
-            preemptors.append(Preemptor(infos[2], infos[2].pod, rejectors, 3.5, victims[:1]))  # stays
-            monkeypatch.setattr(queue.hold, "_wake", lambda: woken.append(True))
-            assert queue.hold.back_off(preemptors, ASSIGNED_POD_DELETE, NODE_ADD) == 2
-            assert woken
-            assert queue.hold.back_off(preemptors, ASSIGNED_POD_DELETE, ASSIGNED_POD_DELETE) == 0
-        for one in () if is_at_once else preemptors:
-            queue.set_time(one.now)
-            one.info.unschedulable_plugins, one.info.pending_plugins = rejectors
-            queue.add_unschedulable_if_not_present(one.info)
-            for victim in victims:
-                queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, victim, None)
-        queue.set_time(None)
-        assert names(queue.in_flight()) == ["c", "d"]
-        entries = [
-            (one.pod.name, one.order, one.timestamp, one.until, one.place, one.unschedulable_count)
-            for one in queue.pending_pods().backoff
-        ]
-        assert len(entries) == 2
-        assert queue.hold.end(infos)
-        both.append((entries, incoming))
-    assert both[0] == both[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from moorage.framework.plugin.events import ASSIGNED_POD_DELETE, NODE_ADD
+from moorage.framework.plugin.events import NODE_ADD
 from moorage.queue import QueuedPodInfo
 from tests.core.make import node, pod
 from tests.locks import check_locked
@@ -39,12 +39,10 @@ def test_a_queue_holds_its_lock_in_every_operation() -> None:
         **{name: partial(getattr(one, name), []) for name in ("record_evictions", "finish")},
         "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
         "record_run": lambda: one.record_run(NODE_ADD, []),
-        **{name: partial(getattr(one, name), NODE_ADD) for name in ("asks_by_class", "may_react")},
-        "knows_any": lambda: one.knows_any([p.metadata.uid]),
+        "may_react": lambda: one.may_react(NODE_ADD),
         **{name: getattr(one, name) for name in ("flush_backoff_completed", "next_event")},
         "flush_unschedulable_left_over": one.flush_unschedulable_left_over,
         "run_periodic": lambda: one.run_periodic(1.0),
-        "set_time": lambda: one.set_time(None),
         "regroup": lambda: one.regroup([("default", "g")]),
         "pop_unit": lambda: one.pop_unit(0),
         "pop_batch": lambda: one.pop_batch(1),
@@ -57,7 +55,7 @@ def test_a_queue_holds_its_lock_in_every_operation() -> None:
         **{name: getattr(one, name) for name in ("repair", "close")},
     }
     # One look-up each.
-    exempt = ["get", "backoff_until", "has_unschedulable", "is_listening", "now", "shortest_backoff"]
+    exempt = ["get", "backoff_until", "has_unschedulable", "is_listening", "now"]
     check_locked(one, one._lock, ["_places", "_in_flight", "_timers"], calls, exempt)
 
 
@@ -68,6 +66,5 @@ def test_a_hold_has_the_lock_of_its_queue_in_every_operation() -> None:
     calls = {
         "begin": lambda: queue.hold.begin(infos, 0),
         "end": lambda: queue.hold.end(infos),
-        "back_off": lambda: queue.hold.back_off([], ASSIGNED_POD_DELETE, NODE_ADD),
     }
     check_locked(queue.hold, queue._lock, ["_places", "_in_flight"], calls)

@@ -37,7 +37,6 @@ def test_a_store() -> None:
         "bind_many": lambda: one.bind_many([one.get(Pod, "q", "default")], ["n"]),
         "set_condition": lambda: one.set_condition([p], Condition(type="t")),
         "evict": lambda: one.evict([one.get(Pod, "q", "default")], Condition(type="t")),
-        "preempt": lambda: one.preempt([(p, "n", [])], Condition(type="t")),
         "delete": lambda: one.delete(Pod, "r", "default"),
         "all_or_nothing": write_nothing,
         "clone": one.clone,

@@ -51,19 +51,32 @@ def prepare_candidate(
     Status or None
         An Error if a victim could not be deleted.
     """
-    priority = priority_of(pod)
-    nominations = handle.nominated_pods_for_node(candidate.name)
-    for nominated in [other for other in nominations if priority_of(other) < priority]:
-        try:
-            clear_nominated_node_name(handle.handle, nominated)
-        except ApiError as error:
-            logger.error("Cannot clear 'NominatedNodeName' field: %s", error)  # does not fail the preemption
+    end_nominations_below(handle.handle, candidate.name, pod)
     try:
         victims = not_terminating(candidate.victims.pods)
         evict_victims(handle.handle, candidate.name, pod, victims, plugin_name)
     except ApiError as error:
         return as_status(error)
     return None
+
+
+def end_nominations_below(handle: FrameworkHandle, node_name: str, pod: Pod) -> None:
+    """Clear the nominations of pods of lower priority to the node of a preemptor. A refused write is logged.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    node_name : str
+    pod : Pod
+        The preemptor.
+    """
+    priority = priority_of(pod)
+    nominations = handle.nominator.nominated_pods_for_node(node_name)
+    for nominated in [other for other in nominations if priority_of(other) < priority]:
+        try:
+            clear_nominated_node_name(handle, nominated)
+        except ApiError as error:
+            logger.error("Cannot clear 'NominatedNodeName' field: %s", error)  # does not fail the preemption
 
 
 def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
@@ -274,5 +287,7 @@ def _remove_from_cache(handle: FrameworkHandle, pod: Pod) -> bool:
             handle.informers.lister(Pod).by_namespace(pod.namespace).get(pod.name)
             return False
     with handle.cache.lock:
+        if not handle.cache.state.has_pod(pod):
+            return False
         handle.cache.discard_pod(handle.cache.get_pod(pod))
     return True

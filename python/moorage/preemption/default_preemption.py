@@ -115,13 +115,16 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
             return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (PREFIX + reason,), self.name)
         self.preempting.add(pod.metadata.uid)
         try:
-            evaluator = Evaluator(handle.preempt_handle(), self.name, self.limits)
-            result, status = evaluator.preempt(state, pod, statuses)
+            result, status = self.evaluator().preempt(state, pod, statuses)
         finally:
             self.preempting.discard(pod.metadata.uid)
         if status is None or not status.message():
             return result, status
         return result, fwk.Status(status.code, (PREFIX + status.message(),), self.name)
+
+    def evaluator(self) -> Evaluator:
+        """Return what finds candidates and evicts their victims, with the plugin's arguments."""
+        return Evaluator(self.required_handle().preempt_handle(), self.name, self.limits)
 
     @property
     def limits(self) -> tuple[int, int]:

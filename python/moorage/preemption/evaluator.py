@@ -21,6 +21,7 @@ from moorage.framework.configuration.field_errors import aggregate
 from moorage.framework.plugin.extender import Extender, Victims
 from moorage.framework.plugin.status import NodeToStatus, fit_error
 from moorage.framework.runtime.preempt_handle import PreemptHandle
+from moorage.framework.runtime.runtime import Target
 from moorage.objects import Pod
 
 from .actuation import prepare_candidate
@@ -203,7 +204,7 @@ class Evaluator:
         choice = pick_one_node(candidates)
         if choice is None:
             return None, Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))
-        return self._evict(choice.candidate, pod)
+        return self.evict(choice.candidate, pod)
 
     def find_candidates(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> FoundCandidates:
         """Find the nodes on which a pod would fit after evictions; nothing is changed.
@@ -234,8 +235,21 @@ class Evaluator:
         runs = PreemptionDryRuns(self.preempt_handle, state, pod, budgets)
         return FoundCandidates("", nodes, *runs.run(nodes, offset, wanted))
 
-    def _evict(self, candidate: Candidate, pod: Pod) -> tuple[NominatingInfo | None, Status | None]:
-        """Evict the victims of a candidate; return the nomination, or the Error of an eviction."""
+    def evict(self, candidate: Candidate, pod: Pod) -> tuple[NominatingInfo | None, Status | None]:
+        """Evict the victims of a candidate.
+
+        Parameters
+        ----------
+        candidate : Candidate
+        pod : Pod
+            The preemptor.
+
+        Returns
+        -------
+        nominating : NominatingInfo or None
+        status : Status or None
+            The Error of an eviction.
+        """
         failed = prepare_candidate(self.preempt_handle, candidate, pod, self.plugin_name)
         return (NominatingInfo(candidate.name), None) if failed is None else (None, failed)
 
@@ -270,17 +284,38 @@ class Evaluator:
         self, preemptor: Preemptor, state: CycleState, pod: Pod, nodes: int
     ) -> tuple[NominatingInfo | None, Status | None]:
         """Evict pods from the node that the core chooses; `nodes` is the number of all nodes."""
-        pod_class, node_name, pinned = state.target
         with self.handle.cache.lock:
-            budgets = self.preempt_handle.pod_disruption_budgets()
-            potential = preemptor.begin(pod_class, budgets, node_name, pinned, groups_of(self.handle))
-            offset = self.handle.preemption_offset(pod, potential) if potential else 0
-            choice = preemptor.choose(offset, *(self.limits or EVERY)) if potential else None
-            if choice is None:
+            candidate = self.choose_in_core(preemptor, state.target, pod)
+            if candidate is None:
                 return self._no_candidate(preemptor, state, nodes)
+        return self.evict(candidate, pod)
+
+    def choose_in_core(self, preemptor: Preemptor, target: Target, pod: Pod) -> Candidate | None:
+        """Choose the node to evict pods from by the core.
+
+        Parameters
+        ----------
+        preemptor : Preemptor
+        target : (int, int, int)
+            Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
+        pod : Pod
+
+        Returns
+        -------
+        Candidate or None
+            None where eviction helps nowhere.
+        """
+        pod_class, node_name, pinned = target
+        budgets = self.preempt_handle.pod_disruption_budgets()
+        potential = preemptor.begin(pod_class, budgets, node_name, pinned, groups_of(self.handle))
+        if not potential:
+            return None
+        offset = self.handle.preemption_offset(pod, potential)
+        choice = preemptor.choose(offset, *(self.limits or EVERY))
+        if choice is None:
+            return None
         row, violations, victims = choice
-        name = self.handle.cache.state.table.row_name(row)
-        return self._evict(Candidate(name, Victims(victims, violations)), pod)
+        return Candidate(self.handle.cache.state.table.row_name(row), Victims(victims, violations))
 
     def _no_candidate(
         self, preemptor: Preemptor, state: CycleState, nodes: int

@@ -499,43 +499,6 @@ class Places:
                 self.incoming[place, SCHEDULE_ATTEMPT_FAILURE] += 1
         return end
 
-    def back_off(
-        self,
-        in_flight: InFlight,
-        info: QueuedPodInfo,
-        rejectors: tuple[frozenset[str], frozenset[str]],
-        now: float | None,
-        label: str,
-    ) -> bool:
-        """Add a rejected pod without a group to the backoff queue, where an event moves it as soon as it is
-        unschedulable; see `InFlight.back_off`.
-
-        Parameters
-        ----------
-        in_flight : InFlight
-        info : QueuedPodInfo
-        rejectors : tuple of (frozenset of str, frozenset of str)
-        now : float or None
-            The time of the rejection and the event, in seconds; None for the clock of the queue.
-        label : str
-            Label of the event.
-
-        Returns
-        -------
-        bool
-            False, and nothing is done, where the pod would not back off.
-        """
-        rejected, moved = (self.now(), self.now()) if now is None else (now, now)
-        entrance = self._entrance if self.pop_from_backoff else None
-        to = self.infos, self.backoff, entrance, self._numbers
-        if not in_flight.back_off(info, rejectors, rejected, moved, *to):
-            return False
-        self.changes += 1
-        if self.incoming is not None:
-            self.incoming["unschedulable", SCHEDULE_ATTEMPT_FAILURE] += 1
-            self.incoming["backoff", label] += 1
-        return True
-
     def requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:
         """Move a pod to the place that a strategy selects.
 

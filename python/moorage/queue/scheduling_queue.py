@@ -112,7 +112,7 @@ class SchedulingQueue:
             top_of,
         )
         self._in_flight = InFlight()
-        self.hold = Hold(self._lock, self._in_flight, self._places, self.hints, self._wake)
+        self.hold = Hold(self._lock, self._in_flight, self._places)
         self._timers = Timers(self._places, clock())
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -221,22 +221,6 @@ class SchedulingQueue:
         """Whether some pod waits for an event, or for what keeps it out of the queue."""
         return bool(self._places.unschedulable.by_rejection)
 
-    @property
-    def shortest_backoff(self) -> float:
-        """The shortest time, in seconds, after which a rejected pod is tried again."""
-        return self._places.backoff.shortest / MICROSECONDS
-
-    def set_time(self, now: float | None) -> None:
-        """Set the time of what happens next.
-
-        Parameters
-        ----------
-        now : float or None
-            Seconds; None for the clock of the queue.
-        """
-        with self._lock:
-            self._places.now = self._clock if now is None else partial(float, now)
-
     # ---- adding, updating and deleting ---------------------------------------------------------------------
 
     def add(self, pod: Pod) -> None:
@@ -315,12 +299,6 @@ class SchedulingQueue:
                 self.put_back(*self._in_flight.interrupt(*[pod.metadata.uid for pod in pods]))
             for info in entries_of(infos, pods):
                 self._places.leave(info)
-
-    def knows_any(self, uids: Sequence[str]) -> bool:
-        """Whether one of some pods, by their UIDs, is in the queue, in flight or nominated."""
-        with self._lock:
-            known = self._places.infos.keys(), self.nominator.nodes.keys()
-            return not all(one.isdisjoint(uids) for one in known) or any(map(self._in_flight.get, uids))
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods to the active queue, regardless of hints and backoff.
@@ -665,12 +643,6 @@ class SchedulingQueue:
         """Whether an event can have an effect: a pod is in flight, or a hint may move another one."""
         with self._lock:
             return self._in_flight.has_listeners or bool(self._listening(event))
-
-    def asks_by_class(self, event: ClusterEvent) -> bool:
-        """Whether an event is passed only to hints `of_class`."""
-        with self._lock:
-            by_class = [means.of_class for _, means in self._listening(event)]
-            return all(by_class) and not self._in_flight.has_listeners
 
     def _listening(self, event: ClusterEvent) -> Listeners:
         """Return the unschedulable pods that an event may move, by rejection; remembered until the rejections

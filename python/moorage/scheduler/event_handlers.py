@@ -7,23 +7,19 @@ next one is processed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
-from typing import Any, cast
-
-from msgspec import Struct
+from operator import attrgetter
+from typing import Any
 
 from moorage._core.base.indexed_objects import new_states
-from moorage._core.base.watch_events import Cause, Notice, WatchEvent, keys_of
+from moorage._core.base.watch_events import Cause, Notice
 from moorage._core.decide.reported_pods import (
     enter_bindings,
     evictions,
     new_pods,
-    preemptions,
 )
-from moorage._core.preempt.bound_pods import BoundPods
 from moorage._core.services.entrance import CreationClock, NewPods
-from moorage._core.services.in_flight import pods_of
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError, ClockError
 from moorage.framework import FrameworkHandle
@@ -64,14 +60,10 @@ from moorage.objects.model.workload import (
 )
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.queue import QueuedPodInfo, SchedulingQueue
-from moorage.queue.hold import Preemptor
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
 from moorage.store.informers.handler_functions import last_state
 
-from .cycle.diagnosis import Rejectors
-from .cycle.results import Failure
 from .kind_handlers import EventHandler, GroupHandler, TreeHandler, namespace_handler, workload_handler
-from .queueing import give_back
 
 STORAGE: tuple[type[Object], ...] = (
     PersistentVolumeClaim,
@@ -92,36 +84,9 @@ NODES_AT_ONCE = 64
 """New nodes that the cache adds as one change, whose journal is to stay small."""
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
+IDENTITY = attrgetter("identity")
+
 logger = logging.getLogger("moorage.scheduler")
-
-
-class Preemption(Struct):
-    """The decision about a pod for which others are evicted.
-
-    Attributes
-    ----------
-    info : QueuedPodInfo
-        Of the preemptor.
-    node : str
-    victims : BoundPods
-        They have left the cache.
-    failure : Failure
-        Of the preemptor's attempt, with its nomination.
-    rejectors : Rejectors
-        The plugins that rejected the preemptor.
-    now : float or None
-        Time of the attempt in seconds; None where time goes by itself.
-    is_evicted : bool
-        Whether the eviction of the victims is written.
-    """
-
-    info: QueuedPodInfo
-    node: str
-    victims: BoundPods
-    failure: Failure
-    rejectors: Rejectors
-    now: float | None = None
-    is_evicted: bool = False
 
 
 class NodeHandler:
@@ -220,11 +185,6 @@ class PodHandler:
         The informers' copy of the pods; empty before `watch`.
     cache_is_ahead : bool
         Whether the cache may have new bound pods before the store reports them.
-    before_deletion : dict of str to Preemption
-        Preemptors that return to the queue before the deletion of a pod, by UID, is processed: of the first
-        of their victims.
-    written : sequence of WatchEvent
-        What was written about these preemptors and victims, in their order, if nothing else was.
     """
 
     cache_is_ahead = False
@@ -244,8 +204,6 @@ class PodHandler:
         self.others: dict[str, Pod] = {}
         self.finished: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
-        self.before_deletion: dict[str, Preemption] = {}
-        self.written: Sequence[WatchEvent[Pod]] = ()
         self._of_cause = {Cause.BOUND: self._on_bound_pods, Cause.EVICTED: self._on_evicted_pods}
 
     def save(self) -> object:
@@ -392,16 +350,13 @@ class PodHandler:
         with self.cache.lock:
             number = enter_bindings(self.cache.state, notices, not self.queue.has_unschedulable)
         if number:
-            self._leave(*[notice.identity for notice in islice(notices, number)])
+            self._leave(*map(IDENTITY, islice(notices, number)))
             self.queue.move_all_for_each(ASSIGNED_POD_ADD, (one.new for one in islice(notices, number)))
         return number
 
     def _on_evicted_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Remove the leading pods on nodes that were evicted; return the number of notices. The change of
         their conditions is not applied to the cache."""
-        found = self._on_preemptions(notices)
-        if found:
-            return found
         events, queue = evictions(notices), self.queue
         if events:
             evicted = [deletion.identity for _, deletion in events]
@@ -409,11 +364,9 @@ class PodHandler:
             with self.cache.lock:
                 assumed = {pod.metadata.uid: self._discard(pod) for pod in self.cache.remove_added(evicted)}
             for at, (change, deletion) in enumerate(events):
-                if not (assumed or self.before_deletion or queue.has_unschedulable):
+                if not (assumed or queue.has_unschedulable):
                     queue.record_evictions(events[at:])
                     break
-                if self.before_deletion:
-                    self._prepare_deletion(evicted[at])
                 if not queue.is_listening():
                     continue
                 if queue.may_react(ASSIGNED_POD_UPDATE):
@@ -421,50 +374,6 @@ class PodHandler:
                 deleted = assumed.get(evicted[at].metadata.uid) or deletion.old
                 queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
         return 2 * len(events)
-
-    def _on_preemptions(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Process the notices about several preemptors and their victims, if these have left the cache, and
-        are neither queued nor nominated; return their number."""
-        written, queue, returns = self.written, self.queue, self.before_deletion
-        with self.cache.lock:
-            found = preemptions(self.cache.state, notices, written) if written else []
-        if not found or len(found) != len(returns) or queue.has_unschedulable or self.others:
-            return 0
-        if queue.knows_any([last.identity.metadata.uid for evicted, _ in found for _, last in evicted]):
-            return 0
-        done = self._back_off(list(returns.values()), [cast(Pod, own.new) for _, own in found])
-        for at, ((uid, one), (evicted, own)) in enumerate(zip(list(returns.items()), found, strict=True)):
-            del returns[uid]
-            if at < done:
-                continue
-            self.give_back(one)
-            for number, (change, deletion) in enumerate(evicted):
-                if not queue.is_listening():
-                    break
-                if change is not None and queue.may_react(ASSIGNED_POD_UPDATE):
-                    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_UPDATE, change.old, change.new)
-                deleted = one.victims[number] if queue.asks_by_class(ASSIGNED_POD_DELETE) else deletion.old
-                queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
-            if one.info.pod is not own.new or queue.is_listening():
-                self._update_waiting(own.old, cast(Pod, own.new))
-        return len(written)
-
-    def _back_off(self, preemptors: Sequence[Preemption], reported: Sequence[Pod]) -> int:
-        """Return the leading preemptors that are as reported to the queue, as far as the deletion of their
-        victims moves each to the backoff queue at once; return their number."""
-        infos = [one.info for one in preemptors]
-        latest = [
-            one if one is pod and one.status.phase not in FINISHED else None
-            for one, pod in zip(self.indexer.get_many(keys_of(pods_of(infos))), reported, strict=True)
-        ]
-        returning = [
-            Preemptor(one.info, pod, one.rejectors, one.now, one.victims)
-            for one, pod in zip(preemptors, latest, strict=True)
-        ]
-        done = self.queue.hold.back_off(returning, ASSIGNED_POD_DELETE, ASSIGNED_POD_UPDATE)
-        for one in preemptors[:done]:
-            self.queue.nominator.nominate_current(one.info.pod, one.failure.nominating)
-        return done
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         """Add a pod to the cache or to the queue.
@@ -547,7 +456,6 @@ class PodHandler:
         obj : Pod or DeletedFinalStateUnknown
         """
         pod = last_state(obj)
-        self._prepare_deletion(pod)
         self._leave(pod)
         self.finished.pop(pod.key, None)
         had_ended = pod.status.phase in FINISHED  # a finished pod was removed, unless the cache still has it
@@ -558,24 +466,6 @@ class PodHandler:
             self._nomination_ended(pod)
 
     # ---- effects -------------------------------------------------------------------------------------------
-
-    def _prepare_deletion(self, pod: Pod) -> None:
-        """Do what has to be done before the deletion of a pod is processed."""
-        found = self.before_deletion.pop(pod.metadata.uid, None)
-        if found is not None:
-            self.give_back(found)
-
-    def give_back(self, one: Preemption) -> None:
-        """Return a preemptor to the queue, at the time of its attempt.
-
-        Parameters
-        ----------
-        one : Preemption
-        """
-        queue, info = self.queue, one.info
-        queue.set_time(one.now)
-        if queue.is_in_flight(info):
-            give_back(queue, info, self.current, one.rejectors, one.failure.nominating)
 
     def _leave(self, *pods: Pod) -> None:
         """Remove pods from the queue, and end their nominations."""

@@ -194,7 +194,7 @@ class GroupHandler(StateHandler[AnyGroup]):
             Their number.
         """
         present = list(takewhile(lambda notice: not notice.is_deletion, notices))
-        self.on_add(present[0].new, False)
+        self.on_add(present[0].identity, False)
         return len(present)
 
 

@@ -35,7 +35,6 @@ from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
 from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
 from .placing.placed_pods import PlacedPods
-from .placing.preemptor_run import preempt_together
 from .placing.single_cycle import report_failure, whole_cycle
 from .queueing import give_back
 from .scheduling_context import SEGMENTS
@@ -78,7 +77,6 @@ class Run:
         self._placed = PlacedPods(scheduler.pods)
         # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
         self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
-        self._has_evicted = False  # whether pods were evicted for the last pod that was tried
         self._evicts = False
         self._evictions, self._retried = 0, dict[str, int]()  # of preemptors: the evictions until then
         self._has_bound = False  # whether pods were bound one by one since the last sync
@@ -292,7 +290,6 @@ class Run:
                 self.resume(self.scheduler.cache.clock())
         elif held and (held - nominator.nominated_keys(pods_of(infos))) & self.result.unschedulable.keys():
             self._retry_groups()
-        self._has_evicted = self._evicts
         return tried
 
     def _attempt_pods(self, infos: Sequence[QueuedPodInfo]) -> int:
@@ -308,11 +305,7 @@ class Run:
             for _, end, route in batch.cut(SEGMENTS, tried):
                 place = self._each if route & WHOLE_CYCLE else self.place
                 while tried < end and (not self._evicts or self._follow_up(batch, infos, tried)):
-                    engine = context.deciding(route)
-                    if self._has_evicted:
-                        tried += self.preempt(engine, result, infos, range(tried, end))
-                    if not self._evicts and tried < end:
-                        tried += place(engine, result, infos, range(tried, end))
+                    tried += place(context.deciding(route), result, infos, range(tried, end))
                 if tried < end:
                     break
             if self._claimed:
@@ -321,46 +314,6 @@ class Run:
                 break
         return tried
 
-    def preempt(
-        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
-    ) -> int:
-        """Try pods that need the eviction of others like the pod before them; see `place`."""
-        if self._claimed or self._failed_groups or self._deferred:
-            return 0
-        tried, self._evicts = preempt_together(self, engine, result, infos, pods)
-        return tried
-
-    def room(self) -> int:
-        """Return how many pods may be tried before something else has to happen, at most."""
-        return ALL
-
-    def pass_until(self, at: int) -> float | None:
-        """Let the time of the attempts before a pod of the batch pass, where each takes its time.
-
-        Parameters
-        ----------
-        at : int
-            Index of the pod.
-
-        Returns
-        -------
-        float or None
-            The time then in seconds; None where time goes by itself.
-        """
-        return None
-
-    def note_failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
-        """Record the failures of pods.
-
-        Parameters
-        ----------
-        infos : list of QueuedPodInfo
-        failures : list of Failure
-        """
-        if self.metrics is not None:
-            self.metrics.failed(infos, failures)
-        self._note_failures(keys_of(infos), infos, failures)
-
     def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
         """Receive the events of an eviction, and return whether the next pods of the batch can be tried as if
         they had been put back before and popped again.
@@ -368,7 +321,6 @@ class Run:
         They can if no controller has to act before, and no event changes them or puts a pod in front of them.
         """
         scheduler, hold = self.scheduler, self.queue.hold
-        self._has_evicted = True
         reads_volumes = any(route for _, _, route in batch.cut(READS_VOLUMES))
         if reads_volumes or self._claimed or not hold.begin(infos, at):
             return False
@@ -688,7 +640,9 @@ class Run:
 
     def _failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
         """Record the failures of pods, and return the pods to the queue."""
-        self.note_failed(infos, failures)
+        if self.metrics is not None:
+            self.metrics.failed(infos, failures)
+        self._note_failures(keys_of(infos), infos, failures)
         scheduler, queue, at = self.scheduler, self.queue, 0
         latest = scheduler.pods.indexer.get_many(keys_of(infos))
         rejectors = [failure.rejectors for failure in failures]
@@ -710,14 +664,10 @@ class Run:
 
     def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         """Record the eviction of pods."""
-        self.note_evicted([(preemptor, node, victims)])
-
-    def note_evicted(self, preemptions: Sequence[tuple[Pod | AnyGroup, str, Sequence[Pod]]]) -> None:
-        """Record evictions; see `evictions_of`."""
         self._evicts = True
         if self.metrics is not None:
-            self.metrics.preempted(*[len(victims) for _, _, victims in preemptions])
-        self._note_evictions(evictions_of(preemptions))
+            self.metrics.preempted(len(victims))
+        self._note_evictions(evictions_of(victims, node, preemptor))
 
     def _note_evictions(self, evicted: Mapping[str, Eviction]) -> None:
         """Record the evictions of pods, by ``namespace/name``."""

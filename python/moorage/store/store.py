@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from fastrlock.rlock import FastRLock
 from msgspec.structs import force_setattr, replace
 
-from moorage._core.base.watch_events import keys_of
+from moorage._core.base.watch_events import Cause, keys_of
 from moorage.objects import Object, Pod
 from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.workloads.naming import generated_names
@@ -30,7 +30,7 @@ from .field_selectors import predicate
 from .patches.patch import apply_patch
 from .protocol import ListResult, Patch, PatchType, Selector, WatchEvent
 from .quantities import why_unreadable
-from .tables import FIRST_VERSION, Preemption, Save, Tables
+from .tables import FIRST_VERSION, Save, Tables
 from .watch import Changed, Watch, with_version
 
 T = TypeVar("T", bound=Object)
@@ -440,7 +440,7 @@ class ObjectStore:
             status = replace(status, nominated_node_name=node, conditions=tuple(merged))
             if status == current.status:
                 return current
-            stored = self._tables.record("MODIFIED", current, current, {}, status=status)
+            stored = self._tables.record("MODIFIED", current, current, {}, Cause.NOMINATED, status=status)
             if current.interned is not None and not conditions:  # the class does not depend on a nomination
                 force_setattr(stored, "interned", current.interned)
             self._changed.notify_all()
@@ -537,33 +537,6 @@ class ObjectStore:
                 found += self._tables.evict(pods[len(found) :], condition, _with_condition, _last_state)
             self._changed.notify_all()
         return found
-
-    def preempt(
-        self, preemptions: Sequence[Preemption], condition: Condition
-    ) -> tuple[int, Sequence[WatchEvent[Pod]]]:
-        """Evict pods for others, as `evict` does, and nominate these, one after the other, as one write.
-
-        Parameters
-        ----------
-        preemptions : sequence of (Pod, str, sequence of (Pod or WatchEvent))
-            Each pod with the node to which it is nominated and its victims, or the events that make these.
-            The name, namespace and UID of each count.
-        condition : Condition
-            Of the victims.
-
-        Returns
-        -------
-        done : int
-            The number of pods before the first that does not exist, has a node or a nomination, or of which a
-            victim does not exist or has finalizers. The others are left to `evict` and `patch_pod_status`.
-        written : list of WatchEvent
-            For each pod two events of each victim, or one where it had the condition, then one of its own.
-        """
-        makers = _with_condition, _last_state, _with_nomination
-        with self._lock:
-            done = self._tables.preempt(preemptions, condition, *makers)
-            self._changed.notify_all()
-        return done
 
     def bind(self, pod: Pod, node: str) -> None:
         """Bind a pod to a node, as the subresource ``pods/binding`` does (kube-apiserver v1.36).
@@ -746,15 +719,6 @@ def _with_condition(obj: Any, version: str, condition: Condition) -> Any:
     """Return an object with a condition and a resource version."""
     status = replace(obj.status, conditions=with_condition(obj.status.conditions, condition))
     return replace(obj, metadata=replace(obj.metadata, resource_version=version), status=status)
-
-
-def _with_nomination(pod: Pod, version: str, node: str) -> Pod:
-    """Return a pod that is nominated to a node, with a resource version."""
-    status = replace(pod.status, nominated_node_name=node)
-    nominated = replace(pod, metadata=replace(pod.metadata, resource_version=version), status=status)
-    if pod.interned is not None:  # the class does not depend on a nomination
-        force_setattr(nominated, "interned", pod.interned)
-    return nominated
 
 
 def _last_state(pod: Pod, version: str, _: object) -> Pod:

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
-from moorage._core.base.watch_events import ObjectMap
+from moorage._core.base.watch_events import Cause, ObjectMap
 from moorage.objects import Object, Pod
 from moorage.objects.model.meta import Condition
 
@@ -21,8 +21,6 @@ from .pod_binding import Binding, refusal
 from .protocol import EventType, WatchEvent
 from .watch import Watch
 
-Preemption = tuple[Pod, str, Sequence[Pod | WatchEvent[Pod]]]
-"""A pod, the node to which it is nominated, and the pods that are evicted for it."""
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
 Make = Callable[[T, str, Any], T]
@@ -252,37 +250,6 @@ class Table(Generic[T]):
         self.free(len(self._events) - before)
         return found
 
-    def preempt(
-        self: Table[Pod],
-        preemptions: Sequence[Preemption],
-        condition: Condition,
-        make: Make[Pod],
-        remove: Make[Pod],
-        nominate: Callable[[Pod, str, str], Pod],
-        version: int,
-    ) -> tuple[int, list[WatchEvent[Pod]]]:
-        """Evict pods for others, and nominate these; see `ObjectMap.preempt`.
-
-        Parameters
-        ----------
-        preemptions : sequence of (Pod, str, sequence of (Pod or WatchEvent))
-        condition : Condition
-        make, remove, nominate : callable
-        version : int
-            The resource version of the first change.
-
-        Returns
-        -------
-        done : int
-            The number of pods that were nominated.
-        written : list of WatchEvent
-        """
-        before = len(self._events)
-        done = self.objects.preempt(preemptions, condition, make, remove, nominate, version, self._events)
-        written = self._events[before:]
-        self.free(len(written))
-        return done, written
-
     def free(self, written: int) -> None:
         """Free old events, if there are enough of them, after a write of some events.
 
@@ -462,7 +429,15 @@ class Tables:
             raise not_found(table.struct, key.rpartition("/")[2])
         return obj
 
-    def record(self, event: EventType, obj: T, previous: T | None, meta: dict[str, str], **parts: Any) -> T:
+    def record(
+        self,
+        event: EventType,
+        obj: T,
+        previous: T | None,
+        meta: dict[str, str],
+        cause: Cause = Cause.OTHER,
+        **parts: Any,
+    ) -> T:
         """Write one object. Every write of a store ends here.
 
         Parameters
@@ -474,6 +449,8 @@ class Tables:
             The state before the write.
         meta : dict
             Fields of the metadata to set besides the resource version.
+        cause : Cause, optional
+            What the store was asked to do.
         **parts : object
             Fields of the object to set.
 
@@ -487,7 +464,7 @@ class Tables:
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=version, **meta), **parts)
         table = self._tables[type(obj)]
         self._wrote(table, 1)
-        table.record(WatchEvent(event, obj, version, previous))
+        table.record(WatchEvent(event, obj, version, previous, cause))
         return obj
 
     def _wrote(self, table: Table[Any], writes: int) -> None:
@@ -542,36 +519,6 @@ class Tables:
         table = self[Pod]
         return self._numbered(
             table, 2 * len(pods), lambda first: table.evict(pods, condition, make, remove, first)
-        )
-
-    def preempt(
-        self,
-        preemptions: Sequence[Preemption],
-        condition: Condition,
-        make: Make[Pod],
-        remove: Make[Pod],
-        nominate: Callable[[Pod, str, str], Pod],
-    ) -> tuple[int, list[WatchEvent[Pod]]]:
-        """Evict pods for others, and nominate these; see `ObjectMap.preempt`.
-
-        Parameters
-        ----------
-        preemptions : sequence of (Pod, str, sequence of (Pod or WatchEvent))
-        condition : Condition
-        make, remove, nominate : callable
-
-        Returns
-        -------
-        done : int
-            The number of pods that were nominated.
-        written : list of WatchEvent
-        """
-        table = self[Pod]
-        most = sum(2 * len(victims) + 1 for _, _, victims in preemptions)
-        return self._numbered(
-            table,
-            most,
-            lambda first: table.preempt(preemptions, condition, make, remove, nominate, first),
         )
 
     def _numbered(self, table: Table[Any], most: int, write: Callable[[int], R]) -> R:

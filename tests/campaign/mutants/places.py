@@ -18,7 +18,7 @@ ROOMS = {
         "tests/scheduler",
         "tests/tables/test_results.py",
         "tests/multi/test_binder.py",
-        "tests/preemption/test_preemptor_run.py",
+        "tests/preemption/test_equal_preemptors.py",
     ],
     "python/moorage/queue": [
         "tests/queue",

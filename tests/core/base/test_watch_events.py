@@ -15,7 +15,7 @@ from moorage._core.base.watch_events import Cause, Notice, ObjectMap, WatchEvent
 from moorage.objects import OwnerReference, Pod, Volume
 from moorage.objects.model.meta import Condition, with_condition
 from moorage.store import DeletedFinalStateUnknown
-from moorage.store.store import _last_state, _with_condition, _with_nomination
+from moorage.store.store import _last_state, _with_condition
 from moorage.store.watch import with_version
 
 NAMES = ["a", "b", "c"]
@@ -222,63 +222,6 @@ def test_a_bound_pod_is_evicted_without_being_made() -> None:
     assert [notice.cause for notice in notices] == [Cause.BOUND, Cause.EVICTED, Cause.EVICTED]
     assert (notices[1].old, notices[1].new) == (bound, _with_condition(bound, "6", DISRUPTED))
     assert events[2].object == with_version(_with_condition(bound, "7", DISRUPTED), "7")
-
-
-STATES = st.sampled_from(["plain", "bound", "conditioned", "finalizer", "nominated", "on"])
-preemptions = st.lists(
-    st.tuples(
-        st.sampled_from([*NAMES, "gone"]), st.lists(st.sampled_from(["x", "y", "z", "gone"]), max_size=3)
-    ),
-    max_size=3,
-)
-
-
-@given(st.fixed_dictionaries(dict.fromkeys([*NAMES, "x", "y", "z"], STATES)), preemptions, st.booleans())
-def test_preemptions_are_evictions_and_nominations(
-    states: dict[str, str], asked: list[tuple[str, list[str]]], is_other: bool
-) -> None:
-    """Up to the first for which one of these cannot be done at once."""
-
-    def world() -> ObjectMap[Pod]:
-        objects = ObjectMap[Pod]({})
-        for name, state in states.items():
-            one = stored(name, on="m" if state == "on" else "")
-            status, meta = one.status, one.metadata
-            if state == "conditioned":
-                status = replace(status, conditions=(DISRUPTED,))
-            if state == "nominated":
-                status = replace(status, nominated_node_name="m")
-            if state == "finalizer":
-                meta = replace(meta, finalizers=("f",))
-            objects[one.key] = one = replace(one, metadata=meta, status=status)
-            if state == "bound":
-                objects.bind([one], ["m"], [one.key], Maker(), 1, [])
-        return objects
-
-    apart, expected, done = world(), list[WatchEvent[Pod]](), 0
-    for name, victims in asked:
-        known = [apart.get(f"default/{each}") for each in (name, *victims)]
-        if any(one is None for one in known) or len(set(victims)) < len(victims) or is_other:
-            break
-        first = known[0]
-        assert first is not None
-        if first.spec.node_name or first.status.nominated_node_name:
-            break
-        if any(one is not None and one.metadata.finalizers for one in known[1:]):
-            break
-        pods = [stored(each) for each in victims]
-        apart.evict(pods, DISRUPTED, _with_condition, _last_state, 7 + len(expected), expected)
-        version = str(7 + len(expected))
-        nominated = _with_nomination(first, version, "n")
-        apart.record(WatchEvent("MODIFIED", nominated, version, first), expected)
-        done += 1
-    together, events = world(), list[WatchEvent[Pod]]()
-    given = [
-        (stored(name, "v" if is_other else "u"), "n", [stored(each) for each in them]) for name, them in asked
-    ]
-    makers = _with_condition, _last_state, _with_nomination
-    assert together.preempt(given, DISRUPTED, *makers, 7, events) == done
-    assert (events, together.to_dict()) == (expected, apart.to_dict())
 
 
 @given(

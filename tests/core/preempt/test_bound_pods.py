@@ -25,7 +25,7 @@ def test_pods_are_made_when_they_are_read() -> None:
     maker = Maker()
     held = WatchEvent.deferred("MODIFIED", pod("a"), 7, maker)
     pods = BoundPods([held, pod("b")], ["n0", "n1"])
-    assert (len(pods), nodes_of(pods), held_of(pods)[0], pods.uid(0)) == (2, ["n0", "n1"], held, "a")
+    assert (len(pods), nodes_of(pods), held_of(pods)[0]) == (2, ["n0", "n1"], held)
     assert [nodes_of(not_terminating(pods)), nodes_of(selected(pods, [True, False])), maker.made] == [
         ["n0", "n1"],
         ["n0"],
@@ -57,9 +57,3 @@ def test_terminating_pods_are_left_out() -> None:
     assert not_terminating(both) == both[1:]
     assert held_of(both) is both
     assert nodes_of(both) == ["n", "n"]
-
-
-@pytest.mark.parametrize("at", [-1, 2])
-def test_a_pod_that_is_not_there_has_no_uid(at: int) -> None:
-    with pytest.raises(IndexError, match=f"there is no pod {at} among 2"):
-        BoundPods([pod("a"), pod("b")], ["n", "m"]).uid(at)

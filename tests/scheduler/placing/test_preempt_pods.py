@@ -94,6 +94,31 @@ def test_what_is_kept_is_heard_of_by_the_store() -> None:
         done.commit()
 
 
+def test_what_is_kept_is_written_as_a_run_writes_it() -> None:
+    """Nominations of lower priority to the node end. Of each victim there is a condition and an event."""
+    mid = [nominated(high(f"mid-{on}", 1, priority=9), on) for on in "ab"]
+    one = scheduler(victim("a1", "a", 4), victim("b1", "b", 4, 5), *mid)
+    one.sync()
+    _, version = one.client.list(Pod)
+    one.preempt_pods([high("h1", 4)]).commit()
+    with one.client.watch(Pod, resource_version=version) as watch:
+        written = [
+            (each.type, each.object.name, each.object.status.nominated_node_name, reasons_of(each.object))
+            for each in watch.poll()
+        ]
+    evicted = [
+        ("MODIFIED", "a1", "", ["PreemptionByScheduler"]),
+        ("DELETED", "a1", "", ["PreemptionByScheduler"]),
+    ]
+    assert written == [("MODIFIED", "mid-a", "", []), *evicted]
+    assert list(one.handle.nominator.by_node) == ["b"]
+    assert [event.reason for event in one.handle.recorder.events] == ["Preempted"]
+
+
+def reasons_of(one: Pod) -> list[str]:
+    return [condition.reason for condition in one.status.conditions]
+
+
 def test_victims_that_only_the_cache_knows() -> None:
     one = scheduler()
     one.schedule_by_template(pod("low", requests={"cpu": 4}), 2)

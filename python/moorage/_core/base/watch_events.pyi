@@ -24,6 +24,7 @@ class WatchEvent(Generic[_T]):
         object: _T,
         resource_version: str,
         old: _T | None = None,
+        cause: Cause = ...,
     ) -> None: ...
     @staticmethod
     def deferred(
@@ -118,13 +119,3 @@ class ObjectMap(Generic[_T]):
         version: int,
         events: list[WatchEvent[_T]],
     ) -> list[bool]: ...
-    def preempt(
-        self,
-        preemptions: Iterable[tuple[_T, str, Sequence[_T | WatchEvent[_T]]]],
-        condition: Any,
-        make: Callable[[_T, str, Any], _T],
-        remove: Callable[[_T, str, Any], _T],
-        nominate: Callable[[_T, str, str], _T],
-        version: int,
-        events: list[WatchEvent[_T]],
-    ) -> int: ...

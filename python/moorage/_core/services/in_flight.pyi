@@ -65,17 +65,6 @@ class InFlight:
         numbers: Iterator[int],
         now: Callable[[], float],
     ) -> int: ...
-    def back_off(
-        self,
-        info: QueuedPodInfo,
-        plugins: tuple[frozenset[str], frozenset[str]],
-        rejected: float,
-        now: float,
-        waiting: dict[str, QueuedPodInfo],
-        backoff: BackoffQueue,
-        entrance: Entrance | None,
-        numbers: Iterator[int],
-    ) -> bool: ...
 
 def pods_of(infos: Iterable[QueuedPodInfo]) -> list[Pod]: ...
 def keys_of(infos: Iterable[QueuedPodInfo]) -> list[str]: ...

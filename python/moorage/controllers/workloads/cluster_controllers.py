@@ -270,11 +270,6 @@ class ClusterControllers:
         self._deleted.append(obj)
 
     @property
-    def awaits_pods(self) -> bool:
-        """Whether changes of pods without an owner lead to work, too: for budgets and for rollouts."""
-        return bool(self.budgets.has_budgets or self.availability.waiting or self.control.refusals)
-
-    @property
     def is_idle(self) -> bool:
         """Whether the next round has nothing to do."""
         noted = (

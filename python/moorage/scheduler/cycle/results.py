@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -337,24 +337,23 @@ class Eviction(Struct, frozen=True):
     by: str
 
 
-def evictions_of(preemptions: Iterable[tuple[Pod | AnyGroup, str, Sequence[Pod]]]) -> dict[str, Eviction]:
+def evictions_of(victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> dict[str, Eviction]:
     """Return the evictions of pods by ``namespace/name``.
 
     Parameters
     ----------
-    preemptions : iterable of (Pod or PodGroup or CompositePodGroup, str, sequence of Pod)
-        Each preemptor with the node that it needs and its victims.
+    victims : sequence of Pod
+    node : str
+        The node of those that do not name theirs.
+    preemptor : Pod or PodGroup or CompositePodGroup
 
     Returns
     -------
     dict of str to Eviction
     """
-    evicted: dict[str, Eviction] = {}
-    for preemptor, node, victims in preemptions:
-        by, names = preemptor.key, [name or node for name in nodes_of(victims)]
-        made = {name: Eviction(name, by) for name in dict.fromkeys(names)}
-        evicted.update(zip(keys_of(held_of(victims)), map(made.__getitem__, names), strict=True))
-    return evicted
+    names = [name or node for name in nodes_of(victims)]
+    made = {name: Eviction(name, preemptor.key) for name in dict.fromkeys(names)}
+    return dict(zip(keys_of(held_of(victims)), map(made.__getitem__, names), strict=True))
 
 
 def in_one(parts: list[list[T]]) -> list[T]:

@@ -17,12 +17,11 @@ from moorage.errors import MoorageError
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
-from moorage.preemption.actuation import fail_in_memory
+from moorage.preemption.actuation import end_nominations_below, evict_victims
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eviction_units import groups_of
 from moorage.scheduler.check_arguments import check_pods, check_readable
 from moorage.scheduler.cycle.engine import Engine
-from moorage.store import NotFoundError
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
@@ -141,34 +140,31 @@ class Preemption:
     def commit(self) -> None:
         """Keep everything. The placed pods stay assumed and lose their nomination.
 
-        Victims that wait on Permit are rejected, those in PreBind are cancelled, and others that the store
-        has are deleted there.
+        For each pod the nominations of lower priority to its node end, and its victims are evicted, as those
+        of `Scheduler.run`: victims that wait on Permit are rejected, those in PreBind are cancelled, and
+        others that the store has get the condition DisruptionTarget and are deleted there.
 
         Raises
         ------
         MoorageError
             The transaction has ended, or there is one around it that cannot undo writes to the store.
+        ApiError
+            The client refused to delete a victim. Victims after it stay in the store.
         """
         context = self._context
         if self._is_open and len(context.cache.transactions) > 1:
             context.enlist()
         self._end()
-        victims = [victim for at in range(len(self.pods)) for victim in self.victims(at)]
+        victims, row_name = list(map(self.victims, range(len(self.pods)))), context.cache.state.table.row_name
         self._transaction.commit()
         self._stack.close()
-        for pod, row in zip(self.pods, self.rows.tolist(), strict=True):
+        for at, (pod, row) in enumerate(zip(self.pods, self.rows.tolist(), strict=True)):
             if row >= 0:
                 context.handle.nominator.delete_nominated_pod_if_exists(pod)
-        rejected = fail_in_memory(context.handle, victims, DefaultPreemption.name)
-        for victim in victims:
-            if victim.metadata.uid in rejected:
-                continue
-            try:
-                current = context.handle.client.get(Pod, victim.name, victim.namespace)
-                if current.metadata.uid == victim.metadata.uid:
-                    context.handle.client.delete(Pod, victim.name, victim.namespace)
-            except NotFoundError:
-                pass  # only the cache had it, or another client has deleted it
+            if victims[at]:
+                handle = context.engine_of(pod).handle
+                end_nominations_below(handle, row_name(row), pod)
+                evict_victims(handle, row_name(row), pod, victims[at], DefaultPreemption.name)
         context.sync()
 
     def _end(self) -> None:

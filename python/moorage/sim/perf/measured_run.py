@@ -120,11 +120,6 @@ class MeasuredRun(VirtualRun):
     ) -> int:
         return self._timed(super().place, engine, result, infos, pods)
 
-    def preempt(
-        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
-    ) -> int:
-        return self._timed(super().preempt, engine, result, infos, pods)
-
     def _each(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:

@@ -223,22 +223,6 @@ class Operations:
         clock = self.clock
         return clock.has_come(clock.next_event()) or clock.has_come(self.scheduler.queue.next_event())
 
-    def attempts_before(self, when: float) -> int:
-        """Return the number of attempts that end before a time, and before an event of the workload or the
-        queue is due.
-
-        Parameters
-        ----------
-        when : float
-            Seconds since the start.
-
-        Returns
-        -------
-        int
-        """
-        coming = when, self.scheduler.queue.next_event(), self.clock.next_event()
-        return min(map(self.clock.attempts_until, coming)) - 1
-
     def _no_end(self, text: str) -> WorkloadFailedError:
         waiting = self.waiting()
         return WorkloadStuckError(text + waiting) if waiting else WorkloadFailedError(text)

@@ -175,7 +175,8 @@ class VirtualRun(Run):
             return super()._follow_up(batch, infos, at)
         if not self._bind_early() or not super()._follow_up(batch, infos, at):
             return False
-        self.pass_until(at)
+        self.clock.attempted(at - self._counted)
+        self._counted = at
         return not operations.is_interrupted()
 
     def _bind_early(self) -> bool:
@@ -193,20 +194,6 @@ class VirtualRun(Run):
             return False
         placed.clear()
         return True
-
-    def room(self) -> int:
-        operations, queue = self.operations, self.queue
-        if operations is None:
-            return super().room()
-        # The first pod may be tried again after its backoff.
-        return operations.attempts_before(self.clock.now + queue.shortest_backoff)
-
-    def pass_until(self, at: int) -> float | None:
-        if self.operations is None:
-            return None
-        self.clock.attempted(at - self._counted)
-        self._counted = at
-        return self.clock.now
 
     def decided(self) -> float:
         """Return when the next pod of the batch is decided; each attempt takes its time.

@@ -13,7 +13,7 @@ from moorage.store.protocol import ObjectClient
 from moorage.store.store import ObjectStore
 from moorage.store.tables import FIRST_VERSION
 
-from .informer import Informer, ResourceEventHandler
+from .informer import Informer
 from .lister import Lister
 
 T = TypeVar("T", bound=Object)
@@ -95,20 +95,6 @@ class InformerFactory:
         """
         informer = self._informers.get(kind) if isinstance(kind, type) else None
         return self.informer(kind).lister if informer is None else informer.lister
-
-    def handlers_of(self, kind: type[T]) -> list[ResourceEventHandler[T]]:
-        """Return the event handlers of a kind's informer, which exists.
-
-        Parameters
-        ----------
-        kind : type
-
-        Returns
-        -------
-        list of ResourceEventHandler
-            In the order in which they are notified.
-        """
-        return self._informers[kind].handlers
 
     def has_synced(self) -> bool:
         """Whether every informer has synced."""

@@ -22,7 +22,6 @@ cdef Field SCHEDULING_GATES = Field("scheduling_gates")
 cdef Field CREATION_TIMESTAMP = Field("creation_timestamp"), FINALIZERS = Field("finalizers")
 cdef Field GRACE_PERIOD = Field("deletion_grace_period_seconds"), RESOURCE_VERSION = Field("resource_version")
 cdef Field CONDITIONS = Field("conditions"), TYPE = Field("type"), CONDITION_STATUS = Field("status")
-cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
 
 replace = msgspec.structs.replace
 
@@ -70,19 +69,22 @@ cdef class WatchEvent:
         The version that the change made.
     old : Object, optional
         The object before the change, where the server knows it.
+    cause : Cause, optional
+        What a store was asked to do; OTHER, the default, where that is not known.
 
     Attributes
     ----------
     type : str
     cause : Cause
-        What a store was asked to do; OTHER where that is not known.
     """
 
-    def __init__(self, str type not None, object object not None, resource_version, old=None):
+    def __init__(self, str type not None, object object not None, resource_version, old=None,
+                 Cause cause=Cause.OTHER):
         self.type = type
         self._object = object
         self._version, self._number = resource_version, -1
         self._old = old
+        self.cause = cause
 
     @staticmethod
     def deferred(str type not None, old not None, int64_t version, make not None, argument=None):
@@ -563,61 +565,6 @@ cdef class ObjectMap:
             found.append(held is not None)
         return found
 
-    def preempt(self, preemptions, condition, make, remove, nominate, int64_t version,
-                list events not None):
-        """Evict pods for others, as `evict` does, and nominate these, one after the other.
-
-        It stops before the first of these others that is not in the map with the same UID, has a node or a
-        nomination, or for which a pod cannot be deleted at once or does not exist. No interrupt comes between
-        two changes.
-
-        Parameters
-        ----------
-        preemptions : sequence of (Pod, str, sequence of (Pod or WatchEvent))
-            Each pod with its node and its victims, of which the name, namespace and UID count.
-        condition, make, remove : object
-            As for `evict`.
-        nominate : callable
-            Makes the nominated pod from the stored one, the resource version and the node.
-        version : int
-            The resource version of the first change; it grows by 1 with each.
-        events : list of WatchEvent
-            Takes the changes: for each pod those of its victims, then its own.
-
-        Returns
-        -------
-        int
-            The number of pods that were nominated.
-        """
-        cdef WatchEvent event
-        cdef list prepared = [], victims
-        cdef set seen = set()
-        cdef int64_t after = version
-        cdef Py_ssize_t first = len(events)
-        for pod, node, evicted in preemptions:
-            victims = [self._victim(victim, condition) for victim in evicted]
-            key = key_of(pod)
-            current = self.find(key)
-            if not _can_be_nominated(pod, current) or key in seen:
-                break
-            seen.add(key)
-            if not _go_at_once(victims, seen):
-                break
-            for _, _, changes in victims:
-                after += 1 + changes
-            event = WatchEvent.__new__(WatchEvent)
-            event.type, event._number, event._key, event._old = "MODIFIED", after, key, current
-            event.cause = Cause.NOMINATED
-            event._object = nominate(current, str(after), node)
-            after += 1
-            prepared.append((victims, event))
-        for victims, event in prepared:
-            for key, held, changes in victims:
-                self._evict(key, held, changes, condition, make, remove, version - first, events)
-            events.append(event)
-            self.held[event._key] = event._object
-        return len(prepared)
-
     cdef tuple _victim(self, object pod, object condition):
         """Return the key of a pod, what is held of it, and whether a condition would change; None in place of
         these where it is not in the map, or has finalizers."""
@@ -643,22 +590,6 @@ cdef class ObjectMap:
         events.append(event)
         del self.held[key]
         return 0
-
-
-cdef bint _can_be_nominated(object pod, object current) except -1:
-    """Whether a stored pod is a pod, and has neither a node nor a nomination."""
-    if current is None or UID.of(METADATA.of(current)) != UID.of(METADATA.of(pod)):
-        return False
-    return not NODE_NAME.of(SPEC.of(current)) and not NOMINATED_NODE_NAME.of(STATUS.of(current))
-
-
-cdef bint _go_at_once(list victims, set seen) except -1:
-    """Whether objects are there, can be deleted at once, and were not seen before; they are now."""
-    for key, _, changes in victims:
-        if changes is None or key in seen:
-            return False
-        seen.add(key)
-    return True
 
 
 cdef tuple _conditions(object held, str kind):

@@ -20,8 +20,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject** ob_item
 
-cdef Field LABELS = Field("labels"), FINALIZERS = Field("finalizers")
-cdef Field OWNER_REFERENCES = Field("owner_references"), RESOURCE_CLAIMS = Field("resource_claims")
+cdef Field LABELS = Field("labels")
 cdef enum:
     POD_AHEAD = 16  # prefetch distance of the objects of pods, which are in memory far away
     LINE = 64       # bytes of a cache line
@@ -353,46 +352,6 @@ def finish_bindings(ClusterState state not None, pods, double deadline):
         _prefetch_pod(state, pods, at)
         numbers[at] = state._known(pod)
     _finish(state, numbers, deadline)
-
-
-def end_at_once(ClusterState state not None, pods, known, bint is_controlled):
-    """Whether evictions would delete pods at once, and no controller would react.
-
-    Parameters
-    ----------
-    state : ClusterState
-    pods : sequence of (Pod or WatchEvent)
-        Each pod as it is in the cache, or the event that makes it.
-    known : sequence of (Pod or None)
-        What informers know of each: at least its metadata without the resource version.
-    is_controlled : bool
-        Whether there are controllers. They react to pods with owners, volumes or claims.
-
-    Returns
-    -------
-    bool
-        False for pods that are assumed, terminating or unknown, or have finalizers.
-    """
-    cdef int32_t number
-    for held, latest in zip(pods, known, strict=True):
-        pod = _identity(held)
-        number, meta = state._known(pod), METADATA.of(pod)
-        if latest is None or number >= 0 and state.ledger.state_of(number) == ASSUMED:
-            return False
-        current = METADATA.of(latest)
-        if UID.of(current) != UID.of(meta) or FINALIZERS.of(current):
-            return False
-        if is_controlled and has_dependencies(pod):
-            return False
-        if DELETION_TIMESTAMP.of(current) is not None or DELETION_TIMESTAMP.of(meta) is not None:
-            return False
-    return True
-
-
-cpdef bint has_dependencies(pod) except -1:
-    """Whether controllers may have work when a pod changes or goes: it has owners, volumes or claims."""
-    spec = SPEC.of(pod)
-    return bool(OWNER_REFERENCES.of(METADATA.of(pod)) or VOLUMES.of(spec) or RESOURCE_CLAIMS.of(spec))
 
 
 # ---- pods of a template by their ordinals

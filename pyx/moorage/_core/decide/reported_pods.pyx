@@ -168,47 +168,6 @@ def evictions(notices):
     return out
 
 
-def preemptions(ClusterState state not None, notices, written):
-    """Return the leading notices by preemptor, if they report what was written, and nothing else.
-
-    Parameters
-    ----------
-    state : ClusterState
-    notices : iterable of Notice
-        Of pods.
-    written : sequence of WatchEvent
-        What `ObjectMap.preempt` has written.
-
-    Returns
-    -------
-    list of (list of (Notice or None, Notice), Notice)
-        For each preemptor the change, if there is one, and the deletion of each victim, and its own change.
-        Empty where there are other notices, or a victim is in the cache.
-    """
-    cdef list out = [], gone = []
-    cdef Notice notice, change = None
-    cdef WatchEvent event
-    reported = iter(notices)
-    for event in written:
-        notice = next(reported, None)
-        if notice is None:
-            return []
-        if event.type == "DELETED":
-            if notice._new is not None or notice._old is not event and notice._old is not event._object \
-                    or state._known(_identity(event)) >= 0:
-                return []
-            gone.append((change, notice))
-            change = None
-        elif notice._old is None or notice._new is not event and notice._new is not event._object:
-            return []
-        elif event._make is not None:
-            change = notice
-        else:
-            out.append((gone, notice))
-            gone = []
-    return out
-
-
 cdef int _confirm_assumed(ClusterState state, int32_t number, object held) except -1:
     """Add an assumed pod as it is reported, by itself or by the event that makes it."""
     if type(held) is WatchEvent:

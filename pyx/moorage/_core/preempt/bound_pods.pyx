@@ -6,7 +6,7 @@ The victims of a preemption are mostly known by their names and UIDs alone.
 from libc.stdint cimport int32_t
 
 from moorage._core.base cimport DELETION_TIMESTAMP, METADATA
-from moorage._core.base.watch_events cimport _identity, _uid, made
+from moorage._core.base.watch_events cimport _identity, made
 from moorage._core.state cimport ClusterState, Ledger
 from moorage._core.state.pod_spec import bound
 
@@ -40,27 +40,6 @@ cdef class BoundPods:
         if isinstance(at, slice):
             return BoundPods(self.held[at], self.nodes[at])
         return bound(made(self.held[at]), self.nodes[at])
-
-    def uid(self, Py_ssize_t at):
-        """Return the UID of a pod.
-
-        Parameters
-        ----------
-        at : int
-            Its index.
-
-        Returns
-        -------
-        str
-
-        Raises
-        ------
-        IndexError
-            There is no such pod.
-        """
-        if not 0 <= at < len(self.held):
-            raise IndexError(f"there is no pod {at} among {len(self.held)}")
-        return _uid(self.held[at])
 
     def __eq__(self, other):
         return list(self) == list(other) if isinstance(other, (BoundPods, list, tuple)) else NotImplemented

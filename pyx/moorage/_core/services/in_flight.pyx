@@ -502,52 +502,6 @@ cdef class InFlight:
                 self._drop()
         return at
 
-    def back_off(
-        self,
-        QueuedPodInfo info not None,
-        plugins not None,
-        double rejected,
-        double now,
-        dict waiting not None,
-        BackoffQueue backoff not None,
-        Entrance entrance,
-        numbers not None,
-    ):
-        """End the attempt of a rejected pod without a group that an event has moved to the backoff queue.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-            In flight, in its latest state.
-        plugins : tuple of (frozenset of str, frozenset of str)
-            The plugins that rejected the pod, and those among them that answered Pending.
-        rejected, now : float
-            When it became unschedulable, and when the event has moved it, in seconds.
-        waiting : dict of str to QueuedPodInfo
-            All waiting pods by UID, to which it is added.
-        backoff : BackoffQueue
-        entrance : Entrance or None
-            Tells which pods PreEnqueue passes; None where it is not run before the backoff.
-        numbers : iterator of int
-            Numbers the pods that enter a place. This pod takes two, as it enters the unschedulable pods
-            before the backoff queue.
-
-        Returns
-        -------
-        bool
-            False, and nothing is done, where the pod would not back off.
-        """
-        until = backoff.end_of(rejected, info.unschedulable_count + 1)
-        if until == 0 or until < backoff.rounded(microseconds(now)):
-            return False
-        if not (entrance is None or entrance.passes(info.pod)):
-            return False
-        _note_rejection(info, tuple(plugins), rejected, until)
-        next(numbers)
-        backoff.enter(info, waiting, next(numbers))
-        self.finish([info])
-        return True
-
     cdef bint _is_rejected(self, QueuedPodInfo info, latest, tuple plugins, int64_t end) except -1:
         """Whether plugins rejected a pod that is as it was popped and not nominated, and that no event since
         then concerns; pods of groups need no event."""

@@ -1,8 +1,8 @@
-"""A run of equal preemptors is like trying them one by one."""
+"""Equal preemptors, whose searches in vain are not repeated, are decided about as each by itself is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -17,19 +17,15 @@ from tests.scheduler.make import Clock
 from tests.scheduler.test_follow_ups import OWNER, preemptors, traces, victims
 from tests.sim.perf.make import BIG, POD, churn, nodes, placements, pods, run_of, workload
 
-from moorage._core.services.in_flight import InFlight
 from moorage.framework import QueueingHint
 from moorage.framework.plugin.events import of_class
 from moorage.objects import Cluster, LabelSelector, Object, Pod
-from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.queue import Place, QueuedPodInfo
 from moorage.queue.places import Places, Strategy
 from moorage.scheduler import Scheduler
-from moorage.scheduler.event_handlers import PodHandler
-from moorage.scheduler.placing import preemptor_run
-from moorage.scheduler.runs import Run
+from moorage.scheduler.placing.place import Placing
 from moorage.store import ObjectStore
 from moorage.store.pod_binding import Binding
 
@@ -49,17 +45,17 @@ def made(*objects: Object, count: int = 4, store: bool = False, **options: Any) 
 
 
 @contextmanager
-def noted() -> Iterator[list[int]]:
-    """The number of pods of each run of preemptors."""
-    found = list[int]()
-    method = Run.preempt
+def noted() -> Iterator[list[bool]]:
+    """Of each pod that was tried after another one, whether its search was left out."""
+    found = list[bool]()
+    method = Placing._preempt_as_before
 
-    def preempt(self: Run, *arguments: Any) -> int:
-        found.append(method(self, *arguments))
+    def preempt(self: Placing, at: int) -> bool:
+        found.append(method(self, at))
         return found[-1]
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Run, "preempt", preempt)
+        patched.setattr(Placing, "_preempt_as_before", preempt)
         yield found
 
 
@@ -77,11 +73,11 @@ def seen(make: Callable[[], Scheduler], then: Callable[[Scheduler], None]) -> li
 
 
 def check(make: Callable[[], Scheduler], then: Callable[[Scheduler], None] = lambda one: None) -> int:
-    """Compare with one by one; the number of pods that were tried in runs."""
+    """Compare with searches for all; the number of pods without one."""
     with noted() as found:
         together = seen(make, then)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Run, "preempt", lambda *arguments: 0)
+        patched.setattr(Placing, "_preempt_as_before", lambda *arguments: False)
         apart = seen(make, then)
     for mine, expected in zip(together, apart, strict=True):
         assert mine == expected
@@ -92,7 +88,7 @@ def late(one: Scheduler) -> None:
     one.client.create(node("late", cpu=64))
 
 
-def test_all_but_the_first_of_a_batch_are_tried_in_a_run() -> None:
+def test_all_but_the_first_of_a_batch_are_not_searched_for() -> None:
     assert check(lambda: made(*victims(4), *preemptors(4)), late) == 3
     assert check(lambda: made(*victims(8), *preemptors(8), count=8, clock=Clock(1e9)), late) >= 4
 
@@ -111,126 +107,14 @@ def test_pods_of_another_kind_follow_a_run_to_the_end_of_its_segment() -> None:
     assert check(lambda: made(*victims(8), *several, count=8, config=config), late) == 6
 
 
-def test_long_runs_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preemptor_run, "MOST", 2)
-    assert check(lambda: made(*victims(8), *preemptors(8), count=8), late) >= 4
-
-
-def test_a_run_writes_no_more_than_the_history_of_the_store_keeps() -> None:
-    def make() -> Scheduler:
-        machines = [node(f"n{at}", cpu=4) for at in range(8)]
-        one = Scheduler(client := ObjectStore(history=20))
-        for each in (*machines, *victims(8)):
-            client.create(each)
-            one.sync()
-        for each in preemptors(8):
-            client.create(each)
-            one.sync()
-        return one
-
-    with noted() as found:
-        assert len(make().run().placements) == 8
-    assert max(found) == 2
-    assert check(make) == sum(found)
-
-
-def test_a_run_ends_where_a_pod_fits() -> None:
+def test_a_pod_that_fits_is_placed() -> None:
     """The eviction for one pod leaves room for the next one."""
     low = [pod(f"low-{at}", on=f"n{at}", requests={"cpu": 4}) for at in range(4)]
     check(lambda: made(*low, *preemptors(8, cpu=2)), late)
 
 
-def test_a_run_ends_where_eviction_helps_nowhere() -> None:
+def test_a_pod_that_eviction_does_not_help_is_searched_for() -> None:
     assert check(lambda: made(*victims(8), *preemptors(12), count=8), late) > 0
-
-
-def test_victims_of_controllers_end_it() -> None:
-    low = [pod(f"low-{at}", on=f"n{at}", requests={"cpu": 4}) for at in range(6)]
-    low[3] = special(low[3], "owned")
-    assert check(lambda: made(*low, *preemptors(6), count=6), late) < 4
-
-
-@pytest.mark.parametrize("kind", ["finalizer", "terminating"])
-def test_pods_that_stay_after_their_deletion_are_no_plain_victims(kind: str) -> None:
-    one = made(*victims(2), special(pod("odd", on="n2"), kind))
-    run = Run(one)
-    known = {each.name: each for at in range(3) for each in one.cache.node_info(f"n{at}").pods}
-    odd = known.pop("odd")
-    assert preemptor_run._may_go(run, list(known.values()))
-    assert not preemptor_run._may_go(run, [*known.values(), odd])
-    one.client.delete(Pod, "low-0-0", "default")
-    one.sync()
-    assert not preemptor_run._may_go(run, list(known.values()))
-
-
-@pytest.mark.parametrize("number", [0, 1, 3])
-def test_what_cannot_be_written_together_is_written_one_by_one(
-    number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = ObjectStore.preempt
-    monkeypatch.setattr(
-        ObjectStore, "preempt", lambda self, them, condition: write(self, them[:number], condition)
-    )
-    with handled() as found:
-        assert check(lambda: made(*victims(8), *preemptors(8), count=8), late) >= 4
-    assert (number == 3) >= bool(found)
-
-
-@contextmanager
-def handled() -> Iterator[list[int]]:
-    """The number of notices of each run that was handled in one step."""
-    found, method = list[int](), PodHandler._on_preemptions
-
-    def on_preemptions(self: PodHandler, notices: Any) -> int:
-        number = method(self, notices)
-        found.extend([number] * bool(number))
-        return number
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(PodHandler, "_on_preemptions", on_preemptions)
-        yield found
-
-
-def test_the_events_of_a_run_are_handled_in_one_step() -> None:
-    with handled() as found:
-        check(lambda: made(*victims(8), *preemptors(8), count=8), late)
-    assert found
-    assert all(number % 7 == 0 for number in found)
-
-
-@pytest.mark.parametrize("change", ["victim", "preemptor", "new", "gone"])
-def test_writes_of_others_in_between(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Right before the events of a run are received, and after its decisions."""
-
-    def make() -> Scheduler:
-        one = made(*victims(8), *preemptors(8), count=8)
-        sync, count = one.sync, list[int]()
-
-        def synced(**options: Any) -> Any:
-            count.append(len(one.handle.nominator.by_node))
-            if len(count) == 4:
-                write(one)
-            return sync(**options)
-
-        one.sync = synced  # type: ignore[method-assign]
-        return one
-
-    def write(one: Scheduler) -> None:
-        for each in one.client.list(Pod)[0]:
-            if change == "victim" and each.name == "low-7-0":
-                one.client.update(replace(each, metadata=replace(each.metadata, labels={"a": "b"})))
-            if change == "preemptor" and each.name == "high-6":
-                one.client.update(replace(each, metadata=replace(each.metadata, labels={"a": "b"})))
-            if change == "gone" and each.name in ("low-7-1", "high-7"):
-                one.client.delete(Pod, each.name, each.namespace)
-        if change == "new":
-            one.client.create(pod("other", requests={"cpu": 1}, priority=9))
-
-    one = make()
-    assert len(one.run().placements) >= 7
-    assert not one.run().placements
-    known = {each.key for at in range(8) for each in one.cache.node_info(f"n{at}").pods}
-    assert known == {each.key for each in one.client.list(Pod)[0] if each.spec.node_name}
 
 
 @pytest.mark.parametrize("answer", ["skip", "last", "queue"])
@@ -270,28 +154,6 @@ def special(one: Pod, kind: str) -> Pod:
     return replace(one, metadata=meta)
 
 
-def test_callbacks_and_handlers_of_others_are_called_one_by_one() -> None:
-    def make() -> Scheduler:
-        one = made(*victims(4), *preemptors(4))
-        one.handle.on_eviction.append(lambda gone, on, by: None)
-        return one
-
-    def watched() -> Scheduler:
-        one = made(*victims(4), *preemptors(4))
-        one.informers.informer(Pod).add_event_handler(Silent())
-        return one
-
-    assert check(make, late) == check(watched, late) == 0
-
-
-class Silent:
-    def on_add(self, obj: Pod, is_in_initial_list: bool) -> None: ...
-
-    def on_update(self, old: Pod, new: Pod) -> None: ...
-
-    def on_delete(self, obj: object) -> None: ...
-
-
 def test_pods_that_events_may_move_are_moved_one_by_one() -> None:
     """A pod that waits for pods with a label to go; a nomination of lower priority that ends."""
     term = PodAffinityTerm(topology_key=HOST, label_selector=LabelSelector({"app": "low"}))
@@ -299,47 +161,13 @@ def test_pods_that_events_may_move_are_moved_one_by_one() -> None:
     first = pod("a", requests={"cpu": 1}, priority=99, affinity=alone, preemption_policy="Never")
     check(lambda: made(*victims(4, app="low"), first, *preemptors(4)), late)
     waits = pod("b", priority=99, node_selector={"a": "b"}, preemption_policy="Never")
-    assert check(lambda: made(*victims(4), waits, *preemptors(4)), late) == 0
+    check(lambda: made(*victims(4), waits, *preemptors(4)), late)
     low = pod("mid", requests={"cpu": 3}, priority=5)
     low = replace(low, status=replace(low.status, nominated_node_name="n0"))
     check(lambda: made(*victims(4), low, *preemptors(4)), late)
 
 
-@pytest.mark.parametrize("is_together", [True, False])
-def test_an_interrupt_leaves_no_victim_out_of_the_cache(
-    is_together: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, evict, calls = made(*victims(6), *preemptors(6), count=6), preemptor_run.evict_victims, list[str]()
-    write = ObjectStore.preempt
-
-    def interrupted(*arguments: Any) -> None:
-        calls.append(arguments[1])
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        evict(*arguments)
-
-    def some(self: ObjectStore, preemptions: Sequence[Any], condition: Condition) -> Any:
-        if is_together:
-            write(self, preemptions[:2], condition)
-            raise KeyboardInterrupt
-        return 0, []
-
-    monkeypatch.setattr(preemptor_run, "evict_victims", interrupted)
-    monkeypatch.setattr(ObjectStore, "preempt", some)
-    with pytest.raises(KeyboardInterrupt):
-        one.run()
-    stored = {each.key for each in one.client.list(Pod)[0] if each.spec.node_name}
-    one.sync()
-    assert stored == {each.key for at in range(6) for each in one.cache.node_info(f"n{at}").pods}
-    # Of the first, and of two of the run if it is known that these are written.
-    assert len(one.handle.nominator.by_node) == (1 if is_together else 3)
-    assert not one.pods.before_deletion
-    assert not one.pods.written
-    monkeypatch.undo()
-    assert len(one.run().placements) == 6
-
-
-def test_an_error_in_a_decision_leaves_no_victim_out_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_a_decision_leaves_no_victim_out_of_the_cache() -> None:
     one, calls = made(*victims(6), *preemptors(6), count=6), list[str]()
 
     def interrupted(pod: Pod, nodes: int) -> int:
@@ -348,7 +176,9 @@ def test_an_error_in_a_decision_leaves_no_victim_out_of_the_cache(monkeypatch: p
             raise KeyboardInterrupt
         return 0
 
-    one.handle.preemption_offset = interrupted
+    plugin = one.context.engine_of(preemptors(1)[0]).preemption
+    assert plugin is not None
+    plugin.evaluator().handle.preemption_offset = interrupted
     with pytest.raises(KeyboardInterrupt):
         one.run()
     one.sync()
@@ -413,33 +243,24 @@ def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
     one = workload(tmp_path, *ops, files=files)
 
     def ran() -> tuple[Any, ...]:
-        returned, requeue_all, back_off_one = list[tuple[Any, ...]](), Places.requeue_all, Places.back_off
-
-        def note(infos: list[QueuedPodInfo], now: float, label: str) -> None:
-            for info in infos:
-                if info.place is not Place.UNSCHEDULABLE:
-                    returned.append((info.pod.key, label, now, info.timestamp, info.until, info.order))
+        returned, requeue_all = list[tuple[Any, ...]](), Places.requeue_all
 
         def requeue(self: Places, infos: list[QueuedPodInfo], strategy: Strategy, label: str) -> bool:
             moved = requeue_all(self, infos, strategy, label)
-            note(infos, self.now(), label)
+            for info in infos:
+                if info.place is not Place.UNSCHEDULABLE:
+                    returned.append((info.pod.key, label, self.now(), info.timestamp, info.until, info.order))
             return moved
-
-        def back_off(self: Places, one: InFlight, info: QueuedPodInfo, *arguments: Any) -> bool:
-            if is_done := back_off_one(self, one, info, *arguments):
-                note([info], *arguments[1:])
-            return is_done
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(Places, "requeue_all", requeue)
-            patched.setattr(Places, "back_off", back_off)
             run = run_of(one, rate)
         return run.operations.counts(), run.clock.exact, placements(run), returned
 
     with noted() as found:
         together = ran()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Run, "preempt", lambda *arguments: 0)
+        patched.setattr(Placing, "_preempt_as_before", lambda *arguments: False)
         assert together == ran()
     assert sum(found) > 0
 

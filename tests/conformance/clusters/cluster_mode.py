@@ -50,7 +50,7 @@ Json = dict[str, Any]
 SECONDS = 60  # after which a record counts as one that never ends
 NO_PODS = Pods()
 NOT_DETERMINED = {"preempt-rollout-class"}
-"""Records that may end in several ways: how many pods are preempted depends on which ones have ended by then."""
+"""Records that may end in several ways: how many pods are preempted depends on which have ended by then."""
 
 
 class Deletion(NamedTuple):
@@ -123,7 +123,7 @@ def wrong_in(record: Json) -> list[str]:
     except _LateError:
         return [f"does not end in {SECONDS} s"]
     refused = refused_changes(record)
-    if record["name"] in NOT_DETERMINED or refused and answer.error:
+    if record["name"] in NOT_DETERMINED or (refused and answer.error):
         return []
     if answer.error:
         return [f"error: {answer.error}"]

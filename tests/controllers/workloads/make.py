@@ -71,3 +71,4 @@ def at_most(rounds: int) -> Iterator[None]:
 
     with patch.object(ClusterControllers, "work", counted):
         yield
+    assert left >= 0  # also where somebody has caught the error

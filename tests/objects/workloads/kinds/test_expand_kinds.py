@@ -363,6 +363,15 @@ def test_a_later_file_changes_a_custom_object(tmp_path: Path) -> None:
     assert new_pods(mo.load(tmp_path / "f.yaml", tmp_path / "later.yaml")) == {"x-1": 1, "x-2": 1, "x-3": 1}
 
 
+def test_an_object_with_a_generated_name_makes_its_pods(tmp_path: Path) -> None:
+    text = MADE["Volcano"][0].replace("name: x", "generateName: x-")
+    assert new_pods(load(tmp_path, text, text)) == {
+        f"x-{at}-t-{index}": 1 for at in (0, 1) for index in (0, 1)
+    }
+    run = obj("tekton.dev/v1", "PipelineRun", "{}").replace("name: x", "generateName: x-")
+    assert [one.name for one in load(tmp_path, run).left_out] == ["x-0"]
+
+
 def test_kinds_of_one_name_are_told_from_one_another_by_their_groups(tmp_path: Path) -> None:
     job = obj("batch/v1", "Job", f"{{template: {TEMPLATE}}}")
     cluster = load(tmp_path, job, MADE["Volcano"][0])

@@ -63,7 +63,7 @@ def read_custom(
     except InputError:  # of another shape than objects have, or its replicas are no number
         found = _Outline(_metadata(document))
     meta = found.metadata
-    if meta is None or not meta.name:
+    if meta is None or not (meta.name or meta.generate_name):
         return None
     made = CustomObject(
         kind=kind,

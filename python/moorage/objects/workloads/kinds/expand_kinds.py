@@ -76,6 +76,7 @@ def expand_kinds(
     InputError
         A template is invalid, or there would be too many pods.
     """
+    objects = [_named(obj, at) if isinstance(obj, CustomObject) else obj for at, obj in enumerate(objects)]
     expansion = _Expansion(Owners(objects, namespace_of), namespace_of)
     for at, obj in enumerate(objects):
         if isinstance(obj, CustomObject):
@@ -84,6 +85,13 @@ def expand_kinds(
         else:
             expansion.keep(obj, at)
     return expansion.result()
+
+
+def _named(obj: CustomObject, at: int) -> CustomObject:
+    """Return an object with a name: ``generateName`` is completed with its index."""
+    if obj.name:
+        return obj
+    return replace(obj, metadata=replace(obj.metadata, name=f"{obj.metadata.generate_name}{at}"))
 
 
 def not_counted(why: str, names: Sequence[str]) -> str:
@@ -159,7 +167,9 @@ class _Expansion:
         elif rule.why_none:
             self._note(rule.why_none, obj)
         elif rule.why_none is None:
-            self._known(obj, msgspec.json.decode(obj.document), rule, at)
+            value = msgspec.json.decode(obj.document)
+            value["metadata"]["name"] = obj.name
+            self._known(obj, value, rule, at)
 
     def _leave_out(self, obj: CustomObject, running: int = 0) -> None:
         """Note the pods that an object asks for and that are not listed."""

@@ -26,8 +26,11 @@ def paths() -> frozenset[str]:
 @cache
 def words() -> frozenset[str]:
     """Every name in the code."""
-    text = "\n".join(path.read_text() for path in files(*CODE) if path.name != Path(__file__).name)
-    return frozenset(re.findall(r"\w+", text + (ROOT / "Makefile").read_text()))
+    found: set[str] = set()
+    for path in (ROOT / "Makefile", *files(*CODE)):
+        if path.name != Path(__file__).name:
+            found.update(re.findall(r"\w+", path.read_text()))
+    return frozenset(found)
 
 
 def prose(page: str) -> str:

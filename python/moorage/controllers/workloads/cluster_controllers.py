@@ -141,7 +141,7 @@ class ClusterControllers:
             if pod.metadata.deletion_timestamp is not None:
                 self.kubelets.note(pod, SOON)
                 self.note_owner(pod)
-            elif is_starting(pod):
+            elif pod.spec.node_name and pod.status.phase == "Pending" and is_starting(pod):  # few are asked
                 self.kubelets.note(pod, SOON)
         self.budgets.start()
 

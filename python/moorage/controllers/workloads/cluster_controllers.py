@@ -275,7 +275,8 @@ class ClusterControllers:
         noted = (
             self._changed or self._nodes or self._deleted or self.availability.waiting or self.kubelets.due
         )
-        return not (noted or self.budgets.changed or self.claims.changed or self.control.may_be_admitted())
+        refused = self.control.refusals and self.control.may_be_admitted()
+        return not (noted or self.budgets.changed or self.claims.changed or refused)
 
     # ---- rounds --------------------------------------------------------------------------------------------
 
@@ -291,10 +292,10 @@ class ClusterControllers:
             Whether anything was written.
         """
         due = self._wake() if self.availability.waiting else []
-        if self.control.may_be_admitted():
+        if self.control.refusals and self.control.may_be_admitted():
             self._changed.update((refused, None) for refused in self.control.refused())
         queues = self._changed, self._nodes, self._deleted, self.budgets.changed, self.claims.changed
-        if not (any(queues) or self.kubelets.is_due):
+        if not (any(queues) or (self.kubelets.due and self.kubelets.is_due)):
             return False
         before = self._client.changes
         self.control.begin_round()

@@ -174,8 +174,7 @@ def waiting_for_colours(colours: int) -> tuple[SchedulingQueue, Any, Pod]:
     """A queue of 1,000 pods that InterPodAffinity rejected, its hint, and a pod of another colour."""
     queue = filled([attracted(number, colours) for number in range(1000)])
     while (info := queue.pop(0)) is not None:
-        info.unschedulable_plugins = frozenset({"InterPodAffinity"})
-        queue.add_unschedulable_if_not_present(info)
+        queue.give_back([info], [info.pod], [(frozenset({"InterPodAffinity"}), frozenset())])
     (hint,) = [
         one.hint
         for one in queue.hints.by_profile["default-scheduler"]["InterPodAffinity"]
@@ -213,8 +212,7 @@ def rejected(plugin: str) -> tuple[Any, dict[str, Any]]:
     """A queue of pods that a plugin has rejected."""
     queue = filled(make_pods(REJECTED))
     while (info := queue.pop(0)) is not None:
-        info.unschedulable_plugins = frozenset({plugin})
-        queue.add_unschedulable_if_not_present(info)
+        queue.give_back([info], [info.pod], [(frozenset({plugin}), frozenset())])
     queue.move_all_to_active_or_backoff_queue(
         ASSIGNED_POD_ADD, None, make_pods(1)[0]
     )  # who wants it is known

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from moorage.framework import NominatingInfo
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.diagnosis import Rejectors
-from moorage.scheduler.queueing import give_back
 
 from .world import STEP_KEYS, World, check_keys
 
@@ -82,7 +81,7 @@ class QueueWorld(World):
         info = self._in_flight(step)
         if info is None:
             return {"absent": True}
-        give_back(self.queue, info, self.scheduler.pods.current, rejectors)
+        self.queue.give_back([info], [self.scheduler.pods.indexer.get(info.pod.key)], [rejectors])
         noop = "nominate" not in step
         nominating = NominatingInfo("" if noop else step["nominate"], noop=noop)
         self.queue.nominator.add_nominated_pod(info.pod, nominating)

@@ -18,6 +18,7 @@ from moorage.framework import (
 from moorage.objects import Pod
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.queue import QueuedPodInfo, SchedulingQueue
+from moorage.queue.places import QueueSettings
 from tests.core.make import pod
 from tests.framework.make import framework
 
@@ -60,7 +61,8 @@ def saying(answer: bool) -> Callable[[Pod, Any, Any], QueueingHint]:
 def make_queue(*plugins: Plugin, clock: Any = None, sorter: Plugin | None = None, **settings: Any) -> Any:
     """A queue of one profile with these plugins."""
     one = framework(sorter or PrioritySort(), *plugins)
-    return SchedulingQueue([one], clock or Clock(), **settings)
+    nominator = settings.pop("nominator", None)
+    return SchedulingQueue([one], clock or Clock(), QueueSettings(**settings), nominator)
 
 
 def names(infos: Sequence[QueuedPodInfo]) -> list[str]:
@@ -83,10 +85,7 @@ def fail(queue: SchedulingQueue, *rejectors: str, pending: Sequence[str] = ()) -
 def reject(
     queue: SchedulingQueue, info: QueuedPodInfo, *rejectors: str, pending: Sequence[str] = ()
 ) -> QueuedPodInfo:
-    info.gating_plugin = ""
-    info.unschedulable_plugins = frozenset((*rejectors, *pending))
-    info.pending_plugins = frozenset(pending)
-    queue.add_unschedulable_if_not_present(info)
+    queue.give_back([info], [info.pod], [(frozenset((*rejectors, *pending)), frozenset(pending))])
     return info
 
 

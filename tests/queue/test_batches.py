@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moorage.framework import ActionType
+from moorage.framework import ActionType, NominatingInfo
 from moorage.framework.plugin.events import NODE, NODE_ADD, POD, on
 from moorage.objects import Node, Pod
 from moorage.objects.model.pod import PodSchedulingGroup
@@ -49,13 +49,12 @@ def test_rejected_pods_return_as_one_by_one() -> None:
         latest: list[Pod | None] = [info.pod for info in infos]
         latest[2] = replace(infos[2].pod, status=replace(infos[2].pod.status, phase="Pending"))
         plugins = frozenset({"R", "P"}), frozenset({"P"})
-        at = queue.add_rejected(infos, latest, [plugins] * 4, 0) if in_bulk else 0
-        assert queue.add_rejected(infos[3:], latest[3:], [(frozenset(), frozenset())], 0) == 0
+        at = queue._places.reject(infos, latest, [plugins] * 4, 0) if in_bulk else 0
+        assert queue._places.reject(infos[3:], latest[3:], [(frozenset(), frozenset())], 0) == 0
         for info in infos[at:2]:
-            info.unschedulable_plugins, info.pending_plugins = plugins
-            queue.add_unschedulable_if_not_present(info)
+            assert queue._return(info, info.pod, plugins)
         queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
-        assert queue.add_rejected(infos[3:], latest[3:], [plugins], 0) == 0
+        assert queue._places.reject(infos[3:], latest[3:], [plugins], 0) == 0
         return (places(queue), [state(info) for info in infos], queue.in_flight_events()), at
 
     (bulk, at), (single, _) = returned(True), returned(False)
@@ -84,10 +83,9 @@ def test_rejected_pods_of_groups_return_as_one_by_one(settings: dict[str, Any], 
         queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
         clock.advance(10)
         plugins = frozenset({"R", "P"}), frozenset({"P"})
-        at = queue.add_rejected(infos, [info.pod for info in infos], [plugins] * 4, 0) if in_bulk else 0
+        at = queue._places.reject(infos, [info.pod for info in infos], [plugins] * 4, 0) if in_bulk else 0
         for info in infos[at:]:
-            info.unschedulable_plugins, info.pending_plugins = plugins
-            queue.add_unschedulable_if_not_present(info)
+            assert queue._return(info, info.pod, plugins)
         numbers = [(info.order, queue.backoff_until(info)) for info in infos]
         members = {unit: set(found) for unit, found in queue._places.units.members.items()}
         seen = places(queue), [state(info) for info in infos], numbers, members, incoming
@@ -98,14 +96,19 @@ def test_rejected_pods_of_groups_return_as_one_by_one(settings: dict[str, Any], 
     assert at == taken
 
 
-def test_a_rejected_pod_is_left_to_the_caller_while_pods_are_nominated() -> None:
+def test_pods_that_come_back_are_nominated_as_their_failures_say() -> None:
+    """A pod whose status has a nomination is looked at closely, the others return together with it."""
     queue = make_queue(rejecting("R", ADDED))
-    nominated = queued("nominated")
-    queue.add(replace(nominated, status=replace(nominated.status, nominated_node_name="n")))
-    queue.add(queued("other"))
-    infos = queue.pop_batch(9)
-    rejectors = [(frozenset({"R"}), frozenset[str]())] * 2
-    assert queue.add_rejected(infos, [info.pod for info in infos], rejectors, 0) == 0
+    first = queued("first")
+    queue.add(replace(first, status=replace(first.status, nominated_node_name="n")))
+    for name in ("second", "third"):
+        queue.add(queued(name))
+    infos, nominator = queue.pop_batch(9), queue.nominator
+    latest, rejectors = [info.pod for info in infos], [(frozenset({"R"}), frozenset[str]())] * 3
+    assert queue._places.reject(infos, latest, rejectors, 0) == 0
+    queue.give_back(infos, latest, rejectors, [None, NominatingInfo("m"), NominatingInfo("m", noop=True)])
+    assert places(queue) == {"unschedulable": ["first", "second", "third"]}
+    assert {node: list(pods) for node, pods in nominator.by_node.items()} == {"n": ["first"], "m": ["second"]}
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 9])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moorage._core.services import unschedulable_pods
+from moorage._core.queue import unschedulable_pods
 from moorage.framework import ActionType, EnqueueExtensions, FilterPlugin, Plugin, QueueingHint
 from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,

@@ -29,8 +29,7 @@ def test_a_queue_holds_its_lock_in_every_operation() -> None:
         "pop": pop,
         "in_flight_events": one.in_flight_events,
         "put_back": lambda: one.put_back(popped.pop()),
-        "add_unschedulable_if_not_present": fail,
-        "add_rejected": lambda: one.add_rejected([], [], [], 0),
+        "give_back": fail,
         "update": lambda: one.update(p, p),
         "activate": lambda: one.activate([p]),
         "move_all_to_active_or_backoff_queue": lambda: one.move_all_to_active_or_backoff_queue(

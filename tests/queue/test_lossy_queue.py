@@ -15,7 +15,6 @@ from moorage.objects import Node, Pod
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import Rejectors
-from moorage.scheduler.queueing import give_back
 from tests.scheduler.test_store_feed import NODE_NAMES, POD_NAMES
 from tests.store.informers.test_lossy import LossyMachine
 
@@ -70,7 +69,8 @@ class LossyQueueMachine(LossyMachine):
     def fail(self, rejectors: frozenset[str], at: int) -> None:
         if self.popped:
             info = self.popped.pop(at % len(self.popped))
-            give_back(self.scheduler.queue, info, self.scheduler.pods.current, Rejectors(rejectors, NOBODY))
+            latest = self.scheduler.pods.indexer.get(info.pod.key)
+            self.scheduler.queue.give_back([info], [latest], [Rejectors(rejectors, NOBODY)])
 
     @rule()
     def put_back(self) -> None:

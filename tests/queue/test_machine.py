@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from moorage._core.services import unschedulable_pods
+from moorage._core.queue import unschedulable_pods
 from moorage.framework import ActionType, ClusterEvent, QueueingHint
 from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE, NODE_ADD, NODE_DELETE, POD, on, queue_if
 from moorage.objects import Pod, group_of
@@ -241,10 +241,7 @@ class QueueMachine(RuleBasedStateMachine):
     def come_back(self, name: str, rejectors: frozenset[str], pending: frozenset[str]) -> None:
         info, entry = self.infos.pop(name)
         plugins = rejectors | pending, pending
-        if not self.queue.add_rejected([info], [self.known[name]], [plugins], 0):
-            info.pod, info.gating_plugin = self.known[name], ""
-            info.unschedulable_plugins, info.pending_plugins = plugins
-            self.queue.add_unschedulable_if_not_present(info)
+        self.queue.give_back([info], [self.known[name]], [plugins])
         self.twin.fail(entry, self.known[name], rejectors, pending)
 
     @rule(

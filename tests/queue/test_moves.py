@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import Notice, WatchEvent
-from moorage.errors import MoorageError
 from moorage.framework import ActionType, NominatingInfo, PodNominator, QueueingHint, Status
 from moorage.framework.plugin.events import (
     ASSIGNED_POD,
@@ -24,6 +23,7 @@ from moorage.objects import Pod
 from moorage.objects.model.pod import PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import Place, QueuedPodInfo
+from moorage.queue.places import Strategy
 from moorage.store.watch import with_version
 from tests.core.make import node, pod
 from tests.framework.make import make
@@ -226,25 +226,24 @@ def test_activating_a_pod_in_flight_is_for_that_pod_alone() -> None:
         ("backoff", "is already present in the backoff queue"),
     ],
 )
-def test_a_pod_that_comes_back_twice(where: str, text: str) -> None:
+def test_a_pod_that_comes_back_twice(where: str, text: str, caplog: pytest.LogCaptureFixture) -> None:
     queue = make_queue(WANTS_NODES)
     queue.add(queued("a"))
-    info = fail(queue, "Nodes")
-    if where == "active":
-        queue.activate([info.pod])
-    elif where == "backoff":
-        move(queue, NODE_ADD)
-    again = QueuedPodInfo(queued("a"), unschedulable_plugins=frozenset({"Nodes"}))
-    with pytest.raises(MoorageError, match=f"Pod default/a {text}"):
-        queue.add_unschedulable_if_not_present(again)
+    again = queue.pop(timeout=0)
+    queue.add(queued("a"))
+    info = queue.get("a")
+    if where != "active":
+        info.note_failure((frozenset({"Nodes"}), frozenset[str]()), queue.now())
+        queue._places.requeue(info, Strategy.SKIP if where == "unschedulable" else Strategy.AFTER_BACKOFF, "")
+    reject(queue, again, "Nodes")
+    assert caplog.messages == [f"Pod default/a {text}"]
     assert places(queue) == {where: ["a"]}
 
 
-def test_a_pod_that_comes_back_without_having_been_popped(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pod_that_was_not_popped_does_not_come_back() -> None:
     queue = make_queue(WANTS_NODES)
     reject(queue, QueuedPodInfo(queued("a")), "Nodes")
-    assert places(queue) == {"backoff": ["a"]}
-    assert "is not in flight" in caplog.text
+    assert places(queue) == {}
 
 
 # ---- gates -------------------------------------------------------------------------------------------------

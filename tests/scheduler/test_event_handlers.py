@@ -19,11 +19,10 @@ from moorage.framework import NominatingInfo
 from moorage.objects import Cluster, LabelSelector, Namespace, Node, ObjectMeta, Pod
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGate
-from moorage.queue import SchedulingQueue
+from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.event_handlers import NodeHandler
-from moorage.scheduler.queueing import give_back
 from moorage.store import DeletedFinalStateUnknown, store
 
 SEEN: list[tuple[str, str, str, bool]] = []
@@ -49,6 +48,10 @@ def one(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     monkeypatch.setattr(SchedulingQueue, "move_all_to_active_or_backoff_queue", see)
     monkeypatch.setattr(SchedulingQueue, "record_run", see_run)
     return scheduler
+
+
+def give_back(one: Scheduler, info: QueuedPodInfo, rejectors: Rejectors) -> None:
+    one.queue.give_back([info], [one.pods.indexer.get(info.pod.key)], [rejectors])
 
 
 def seen() -> list[tuple[str, str, str, bool]]:
@@ -306,7 +309,7 @@ def test_pods_that_others_bind_are_passed_one_by_one_where_pods_wait_for_events(
     write(one, pod("large", requests={"cpu": "1k"}))
     info = one.queue.pop(timeout=0)
     assert info is not None
-    assert give_back(one.queue, info, one.pods.current, Rejectors(frozenset({"NodeResourcesFit"})))
+    give_back(one, info, Rejectors(frozenset({"NodeResourcesFit"})))
     write(one, pod("p"))
     assert one.pods.on_run(bound_by_others(one, "p")) == 0
 
@@ -360,7 +363,7 @@ def test_the_end_of_a_nomination_is_for_pods_of_no_higher_priority(one: Schedule
         write(one, each)
         info = one.queue.pop(timeout=0)
         assert info is not None
-        assert give_back(one.queue, info, one.pods.current, Rejectors(frozenset({"NodeResourcesFit"})))
+        give_back(one, info, Rejectors(frozenset({"NodeResourcesFit"})))
     write(one, with_status(pod("p", priority=1), nominated_node_name="n"))
     write(one, with_status(pod("p", priority=1), nominated_node_name="m"))
     assert seen() == [("AssignedPodDelete", "p", "", True)]
@@ -375,7 +378,7 @@ def test_without_a_priority_it_is_0(one: Scheduler, priority: int | None, moved:
     write(one, pod("waiting", priority=priority))
     info = one.queue.pop(timeout=0)
     assert info is not None
-    assert give_back(one.queue, info, one.pods.current, Rejectors(frozenset({"NodeResourcesFit"})))
+    give_back(one, info, Rejectors(frozenset({"NodeResourcesFit"})))
     write(one, with_status(pod("p"), nominated_node_name="n"))
     write(one, with_status(pod("p"), nominated_node_name="m"))
     assert [info.pod.name for info in one.queue.pending_pods().backoff] == moved
@@ -434,7 +437,7 @@ def test_a_nomination_that_changes_while_its_pod_is_in_flight(one: Scheduler, en
     info = one.queue.pop(timeout=0)
     assert info is not None
     write(one, with_status(pod("p"), nominated_node_name=ends_at))
-    assert give_back(one.queue, info, one.pods.current, Rejectors(frozenset({"NodeResourcesFit"})))
+    give_back(one, info, Rejectors(frozenset({"NodeResourcesFit"})))
     assert [each.name for each in one.handle.nominator.nominated_pods_for_node("n")] == ["p"] * bool(ends_at)
 
 
@@ -530,7 +533,7 @@ def test_a_failed_pod_comes_back_as_it_is_now(one: Scheduler) -> None:
     info = flying(one)
     write(one, pod("flying", labels={"a": "b"}))
     info.gating_plugin = "Old"
-    assert give_back(one.queue, info, one.pods.current, Rejectors(frozenset({"A", "B"}), frozenset({"B"})))
+    give_back(one, info, Rejectors(frozenset({"A", "B"}), frozenset({"B"})))
     assert info.pod.metadata.labels == {"a": "b"}
     assert (info.unschedulable_plugins, info.pending_plugins, info.gating_plugin) == ({"A", "B"}, {"B"}, "")
     assert one.queue.get("flying") is info
@@ -551,7 +554,7 @@ def test_a_failed_pod_that_is_gone_does_not_come_back(one: Scheduler, end: str) 
             other = pod("flying")
             one.client.create(replace(other, metadata=replace(other.metadata, uid="other")))
     one.sync()
-    assert give_back(one.queue, info, one.pods.current, Rejectors()) is (end != "replaced")
+    give_back(one, info, Rejectors())
     assert one.queue.get("flying") is None
     assert one.queue.in_flight() == []
 
@@ -561,7 +564,7 @@ def test_a_failed_pod_that_is_there_already_is_logged(
 ) -> None:
     info = flying(one)
     one.queue.add(info.pod)
-    give_back(one.queue, info, one.pods.current, Rejectors())
+    give_back(one, info, Rejectors())
     assert "Pod default/flying is already present in the active queue" in caplog.text
 
 

@@ -1,7 +1,7 @@
 """The scheduling queue: active, backoff and unschedulable pods, and the events that move them."""
 
-from moorage._core.services.queued_pods import Place as Place
-from moorage._core.services.queued_pods import QueuedPodInfo as QueuedPodInfo
+from moorage._core.queue.queued_pods import Place as Place
+from moorage._core.queue.queued_pods import QueuedPodInfo as QueuedPodInfo
 
 from .places import PendingPods as PendingPods
 from .scheduling_queue import SchedulingQueue as SchedulingQueue

@@ -2,7 +2,7 @@
 
 kube-scheduler v1.36, backend/queue/active_queue.go. Equal pods stay in the order in which they entered;
 upstream's heap leaves their order open. In the order of PrioritySort they are in
-`moorage._core.services.queued_pods.PriorityLanes`.
+`moorage._core.queue.queued_pods.PriorityLanes`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from moorage._core.services.queued_pods import KeyedHeap, QueuedPodInfo
+from moorage._core.queue.queued_pods import KeyedHeap, QueuedPodInfo
 from moorage.framework import QueuedPod
 
 Less = Callable[[QueuedPod, QueuedPod], bool]

@@ -11,8 +11,8 @@ from functools import lru_cache
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
-from moorage._core.services.queued_pods import QueuedPodInfo
-from moorage._core.services.unschedulable_pods import Rejection, rejection_of
+from moorage._core.queue.queued_pods import QueuedPodInfo
+from moorage._core.queue.unschedulable_pods import Rejection, rejection_of
 from moorage.errors import InputError
 from moorage.framework import (
     QUEUE_SKIP,

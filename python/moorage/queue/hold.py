@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from fastrlock.rlock import FastRLock
 
-from moorage._core.services.in_flight import InFlight
-from moorage._core.services.queued_pods import Place, QueuedPodInfo
+from moorage._core.queue.queued_pods import Place, QueuedPodInfo
 
 from .places import Places
 
@@ -20,14 +19,12 @@ class Hold:
     ----------
     lock : FastRLock
         Of the queue.
-    in_flight : InFlight
     places : Places
     """
 
-    def __init__(self, lock: FastRLock, in_flight: InFlight, places: Places) -> None:
+    def __init__(self, lock: FastRLock, places: Places) -> None:
         self._lock = lock
-        self._in_flight = in_flight
-        self._places = places
+        self._places, self._in_flight = places, places.in_flight
 
     def begin(self, infos: Sequence[QueuedPodInfo], at: int) -> bool:
         """Hold pods.

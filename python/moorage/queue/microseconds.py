@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from moorage._core.services.queued_pods import Place
-from moorage._core.services.unschedulable_pods import microseconds
+from moorage._core.queue.queued_pods import Place
+from moorage._core.queue.unschedulable_pods import microseconds
 
 __all__ = ["MICROSECONDS", "QUEUES", "microseconds"]
 

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from enum import Enum
 from typing import Any, NamedTuple, cast
 
-from moorage._core.services.backoff_queue import BackoffQueue
-from moorage._core.services.entrance import Entrance, GroupedPods
-from moorage._core.services.in_flight import InFlight, Numbers
-from moorage._core.services.queued_pods import (
+from msgspec import Struct
+
+from moorage._core.queue.backoff_queue import BackoffQueue
+from moorage._core.queue.entrance import Entrance, GroupedPods
+from moorage._core.queue.pod_queue import PodQueue
+from moorage._core.queue.queued_pods import (
     Place,
     PriorityLanes,
     QueuedPodInfo,
@@ -22,7 +24,7 @@ from moorage._core.services.queued_pods import (
     by_order,
     copies_of,
 )
-from moorage._core.services.unschedulable_pods import UnschedulablePods
+from moorage._core.queue.unschedulable_pods import UnschedulablePods
 from moorage._core.state.pod_class import PodClasses
 from moorage.framework import PodNominator, PreEnqueuePlugin, Status
 from moorage.framework.plugin.events import (
@@ -89,15 +91,9 @@ class Units(GroupedPods):
 
     Parameters
     ----------
-    is_on : bool
-        False where groups are ignored (gate GenericWorkload). No pod is added then.
     top_of : callable
         Returns the group at the top of the tree that a group belongs to.
     """
-
-    def __init__(self, is_on: bool, top_of: TopOf) -> None:
-        super().__init__(top_of)
-        self.is_on = is_on
 
     def regroup(self, keys: Iterable[UnitKey]) -> None:
         """Find the groups of waiting pods anew, after a change of the trees of groups.
@@ -185,8 +181,31 @@ def gate_rule(
     return fields, held, asked, asked_by_group, gate
 
 
-class Places:
-    """Every waiting pod, in exactly one place.
+class QueueSettings(Struct, frozen=True):
+    """Settings of the queue.
+
+    Attributes
+    ----------
+    initial_backoff, max_backoff : float
+        The backoff after the first failure and the longest one, in seconds; it doubles with each failure. A
+        maximum of 0 turns backoff off.
+    pop_from_backoff : bool
+        An empty active queue takes pods from the backoff queue (gate SchedulerPopFromBackoffQ).
+    groups_pods : bool
+        Pods of a group are tried together (gate GenericWorkload).
+    top_of : callable
+        Returns the group at the top of a group's tree, whose pods are tried together; default: the group.
+    """
+
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    pop_from_backoff: bool = True
+    groups_pods: bool = False
+    top_of: TopOf = alone
+
+
+class Places(PodQueue):
+    """Every waiting pod, in exactly one place, and the pods in flight.
 
     Parameters
     ----------
@@ -200,19 +219,10 @@ class Places:
         Returns seconds.
     classes : PodClasses
         The classes of the pods.
-    initial_backoff, max_backoff : float
-        See `BackoffQueue`.
-    pop_from_backoff : bool
-        Whether an empty active queue takes pods from the backoff queue.
-    groups_pods : bool
-        Whether pods of a group are tried together.
-    top_of : callable
-        See `Units`.
+    settings : QueueSettings
 
     Attributes
     ----------
-    infos : dict of str to QueuedPodInfo
-        The waiting pods by UID.
     changes : int
         The number of changes so far; equal numbers mean equal pods in equal places.
     incoming : Counter or None
@@ -220,47 +230,40 @@ class Places:
         event; None, the default, for no counts.
     units : Units
     active : SortedHeap or PriorityLanes
-    backoff : BackoffQueue
-    unschedulable : UnschedulablePods
     """
 
-    def __init__(  # noqa: PLR0913
+    units: Units
+
+    def __init__(
         self,
         less: Less,
         pre_enqueues: Mapping[str, Sequence[PreEnqueuePlugin]],
         nominator: PodNominator,
         now: Callable[[], float],
         classes: PodClasses,
-        initial_backoff: float,
-        max_backoff: float,
-        pop_from_backoff: bool,
-        groups_pods: bool = False,
-        top_of: TopOf = alone,
+        settings: QueueSettings,
     ) -> None:
-        self.infos: dict[str, QueuedPodInfo] = {}
+        rules = {name: gate_rule(plugins) for name, plugins in pre_enqueues.items()}
+        entrance = Entrance(rules, nominator.nodes)
+        super().__init__(entrance, now, settings.pop_from_backoff, settings.groups_pods)
         self.changes = 0
         self.incoming: Counter[tuple[str, str]] | None = None
         self._saved: tuple[int, Any, Any, int] | None = None  # the last result of `save`
-        self.units = Units(groups_pods, top_of)
-        self.now = now
         self.nominator = nominator
-        self.pop_from_backoff = pop_from_backoff
         self._pre_enqueues = pre_enqueues
-        self._numbers = Numbers()
-        rules = {name: gate_rule(plugins) for name, plugins in pre_enqueues.items()}
-        self._entrance = Entrance(rules, nominator.nodes, self._numbers)
         self._less = less
         self._classes = classes
-        self._backoff_setting = initial_backoff, max_backoff, pop_from_backoff
+        self._settings = settings
         self._clear()
 
     def _clear(self) -> None:
         """Replace all places by empty ones."""
         self.changes += 1
-        self.units = Units(self.units.is_on, self.units.top_of)
+        self.units = Units(self._settings.top_of)
         self._is_by_priority = getattr(self._less, "__func__", None) is by_priority
         self.active = PriorityLanes() if self._is_by_priority else SortedHeap(self._less)
-        self.backoff = BackoffQueue(*self._backoff_setting, self.active.rank)
+        times = self._settings.initial_backoff, self._settings.max_backoff
+        self.backoff = BackoffQueue(*times, self.pop_from_backoff, self.active.rank)
         self.unschedulable = UnschedulablePods(self._classes)
         self._by_place: dict[Place, Any] = {
             Place.ACTIVE: self.active,
@@ -316,7 +319,7 @@ class Places:
         else:
             return [], ACTIVE
         self.changes += 1
-        if self.units.is_on:
+        if self.groups_pods:
             for info in infos:
                 if info.unit is not None:
                     self.units.leave(info)
@@ -371,11 +374,9 @@ class Places:
             Whether a pod is now in the active queue that was not.
         """
         self.changes += 1
-        moved, grouped = False, self.units if self.units.is_on else None
+        moved = False
         while True:
-            added, gated, info = self._entrance.admit(
-                infos, self.infos, self.active, self.unschedulable, self.now, grouped
-            )
+            added, gated, info = self.admit(infos)
             moved |= added > 0
             if self.incoming is not None:
                 for place, number in (("active", added), ("unschedulable", gated)):
@@ -432,7 +433,7 @@ class Places:
         place = info.place
         assert place is not None
         is_like_before = self._is_by_priority and pod.spec is info.pod.spec
-        if is_like_before and self.units.is_on:  # an annotation may name another group
+        if is_like_before and self.groups_pods:  # an annotation may name another group
             is_like_before = group_of(pod) == group_of(info.pod)
         if is_like_before and place is not Place.UNSCHEDULABLE:
             info.pod = pod
@@ -441,7 +442,7 @@ class Places:
             if info.unit is not None:
                 self.units.leave(info)
             self.unschedulable.replace(info, pod)
-            if self.units.is_on:
+            if self.groups_pods:
                 self.units.enter(info)
             return
         self.leave(info)
@@ -469,30 +470,13 @@ class Places:
 
     def reject(
         self,
-        in_flight: InFlight,
         infos: list[QueuedPodInfo],
         latest: list[Pod | None],
         rejectors: Sequence[tuple[frozenset[str], frozenset[str]]],
         first: int,
     ) -> int:
-        """Add rejected pods that no event has helped to the unschedulable ones, or to the backoff queue; see
-        `InFlight.reject`. While there are nominations, each pod is left to the caller, who ends its own."""
-        if self.nominator:
-            return first
         self.changes += 1
-        end = in_flight.reject(
-            infos,
-            latest,
-            rejectors,
-            first,
-            self.infos,
-            self.unschedulable,
-            self.backoff,
-            self._entrance if self.pop_from_backoff else None,
-            self.units,
-            self._numbers,
-            self.now,
-        )
+        end = super().reject(infos, latest, rejectors, first)
         if self.incoming is not None:
             for info in infos[first:end]:
                 place = "unschedulable" if info.unit is None else "backoff"
@@ -545,14 +529,11 @@ class Places:
             Whether one of them is now in the active queue or the backoff queue.
         """
         at, moved, is_over = 0, False, strategy is Strategy.IMMEDIATELY
-        entrance = self._entrance if self.pop_from_backoff else None
         while at < len(infos):
             if strategy is Strategy.AFTER_BACKOFF:
                 first = at
                 self.changes += 1
-                at, is_over = self.backoff.move_unschedulable(
-                    infos, first, self.infos, self.unschedulable, entrance, self._numbers, self.now
-                )
+                at, is_over = self.move_unschedulable(infos, first)
                 moved |= at > first
                 if self.incoming is not None and at > first:
                     self.incoming["backoff", label] += at - first
@@ -587,7 +568,7 @@ class Places:
             return False
         if info.initial_attempt_timestamp is None:
             info.initial_attempt_timestamp = self.now()
-        info.order = next(self._numbers)
+        info.order = next(self.numbers)
         self.put(info, ACTIVE)
         if self.incoming is not None:
             self.incoming["active", label] += 1
@@ -598,7 +579,7 @@ class Places:
     def _is_gated(self, info: QueuedPodInfo) -> bool:
         """Run PreEnqueue; the first failure gates the pod. The plugin that gated it before runs first."""
         pod = info.pod
-        if self._entrance.passes(pod):
+        if self.entrance.passes(pod):
             info.gating_plugin = ""
             return False
         plugins = self._pre_enqueues.get(pod.spec.scheduler_name, ())
@@ -623,7 +604,7 @@ class Places:
         just left: a pod that stays unschedulable does not count."""
         if info.place is not None:
             self.leave(info)
-        info.order = next(self._numbers)
+        info.order = next(self.numbers)
         self.put(info, place)
         if self.incoming is not None and known is not place:
             self.incoming["unschedulable" if place is Place.UNSCHEDULABLE else "backoff", label] += 1
@@ -640,14 +621,14 @@ class Places:
         self.changes += 1
         self.infos[info.uid] = info
         info.place = place
-        if self.units.is_on:
+        if self.groups_pods:
             self.units.enter(info)
         (self.active if place is ACTIVE else self._by_place[place]).add(info)
 
     def save(self) -> object:
         """Return the state of every pod, for `undo`: the last result, if no pod has changed since."""
         if self._saved is None or self._saved[0] != self.changes:
-            self._saved = self.changes, self.infos.copy(), copies_of(self.infos), self._numbers.last
+            self._saved = self.changes, self.infos.copy(), copies_of(self.infos), self.numbers.last
         return self._saved
 
     def undo(self, saved: object) -> None:
@@ -661,7 +642,7 @@ class Places:
         changes, infos, copies, number = cast(
             "tuple[int, dict[str, QueuedPodInfo], dict[str, QueuedPodInfo], int]", saved
         )
-        self._numbers.last = number
+        self.numbers.last = number
         if changes == self.changes:
             return
         assign_all(infos, copies)
@@ -676,7 +657,7 @@ class Places:
         ----------
         other : Places
         """
-        self._numbers.last = other._numbers.last
+        self.numbers.last = other.numbers.last
         self.infos = copies_of(other.infos)
         self.rebuild()
 
@@ -684,7 +665,7 @@ class Places:
         """Rebuild every place from `infos`. Each pod keeps its place and its position there."""
         infos = by_order(self.infos)
         self._clear()
-        if isinstance(self.active, PriorityLanes) and not self.units.is_on:
+        if isinstance(self.active, PriorityLanes) and not self.groups_pods:
             infos = self.active.fill(infos)
         for info in infos:
             self.put(info, info.place or ACTIVE)

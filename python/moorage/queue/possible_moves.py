@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from moorage._core.services.queued_pods import QueuedPodInfo
-from moorage._core.services.unschedulable_pods import RejectedPods, rejection_of
+from moorage._core.queue.queued_pods import QueuedPodInfo
+from moorage._core.queue.unschedulable_pods import RejectedPods, rejection_of
 from moorage.framework import ClusterEvent
 
 from .hints import Hints, Meaning, Question

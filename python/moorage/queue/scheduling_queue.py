@@ -17,11 +17,10 @@ from typing import Any, cast
 from fastrlock.rlock import FastRLock
 
 from moorage._core.base.watch_events import Notice
-from moorage._core.services.in_flight import InFlight
-from moorage._core.services.queued_pods import Place, QueuedPodInfo, entries_of, group_order
-from moorage._core.services.unschedulable_pods import UnschedulablePods, rejection_of
+from moorage._core.queue.queued_pods import Place, QueuedPodInfo, entries_of, group_order
+from moorage._core.queue.unschedulable_pods import UnschedulablePods, rejection_of
 from moorage.errors import MoorageError
-from moorage.framework import ClusterEvent, Framework, PodNominator
+from moorage.framework import ClusterEvent, Framework, NominatingInfo, PodNominator
 from moorage.framework.plugin.events import (
     ASSIGNED_POD_DELETE,
     ASSIGNED_POD_UPDATE,
@@ -34,13 +33,16 @@ from moorage.framework.plugin.events import (
     pod_update_events,
 )
 from moorage.objects import Pod, UnitKey
+from moorage.objects.workloads.ownership import FINISHED
 
 from .hints import Hints, Observed
 from .hold import Hold
 from .microseconds import MICROSECONDS, QUEUES, microseconds
-from .places import PendingPods, Places, Strategy, TopOf, alone
+from .places import PendingPods, Places, QueueSettings, Strategy
 from .possible_moves import Listeners, PossibleMove, possible_moves
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
+
+DEFAULTS = QueueSettings()
 
 logger = logging.getLogger("moorage.queue")
 
@@ -55,15 +57,7 @@ class SchedulingQueue:
         name belong to it.
     clock : callable
         Returns seconds.
-    initial_backoff, max_backoff : float
-        The backoff after the first failure and the longest one, in seconds; it doubles with each failure. A
-        maximum of 0 turns backoff off.
-    pop_from_backoff : bool
-        An empty active queue takes pods from the backoff queue (gate SchedulerPopFromBackoffQ).
-    groups_pods : bool
-        Pods of a group are tried together (gate GenericWorkload).
-    top_of : callable, optional
-        Returns the group at the top of a group's tree, whose pods are tried together; default: the group.
+    settings : QueueSettings, optional
     nominator : PodNominator, optional
         Receives the nominations of the pods here.
 
@@ -76,23 +70,18 @@ class SchedulingQueue:
     pops_from_backoff, groups_pods : bool
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         frameworks: Sequence[Framework],
         clock: Callable[[], float],
-        *,
-        initial_backoff: float = 1.0,
-        max_backoff: float = 10.0,
-        pop_from_backoff: bool = True,
-        groups_pods: bool = False,
-        top_of: TopOf = alone,
+        settings: QueueSettings = DEFAULTS,
         nominator: PodNominator | None = None,
     ) -> None:
         by_name = {framework.profile.scheduler_name: framework for framework in frameworks}
         by_name.setdefault("", frameworks[0])
         self.hints = Hints(by_name)
-        self.pops_from_backoff = pop_from_backoff
-        self.groups_pods = groups_pods
+        self.pops_from_backoff = settings.pop_from_backoff
+        self.groups_pods = settings.groups_pods
         self.nominator = PodNominator() if nominator is None else nominator
         self._clock = clock
         self._lock = FastRLock()
@@ -105,14 +94,10 @@ class SchedulingQueue:
             self.nominator,
             clock,
             self.hints.classes,
-            initial_backoff,
-            max_backoff,
-            pop_from_backoff,
-            groups_pods,
-            top_of,
+            settings,
         )
-        self._in_flight = InFlight()
-        self.hold = Hold(self._lock, self._in_flight, self._places)
+        self._in_flight = self._places.in_flight
+        self.hold = Hold(self._lock, self._places)
         self._timers = Timers(self._places, clock())
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -511,82 +496,70 @@ class SchedulingQueue:
             self._in_flight.rebuild(self._places.infos)
             self.nominator.rebuild()
 
-    def add_unschedulable_if_not_present(self, info: QueuedPodInfo) -> None:
-        """Return a popped pod whose attempt failed, and end the attempt.
-
-        A pod with rejectors becomes unschedulable, unless an event since its pop makes it worth another
-        attempt. Such a pod, and one without rejectors (after an error), backs off.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-            With the rejectors of the attempt.
-
-        Raises
-        ------
-        MoorageError
-            A pod of its UID is in the queue. The attempt has ended nevertheless.
-        """
-        with self._lock:
-            uid = info.uid
-            known = self._places.infos.get(uid)
-            if known is not None and known.place is not None:
-                self._in_flight.done(uid)
-                raise MoorageError(f"Pod {info.pod.key} is already present in {QUEUES[known.place]}")
-            self._requeue_failed(info)  # if the clock raises, the pod stays in flight
-            self._in_flight.done(uid)
-
-    def add_rejected(
+    def give_back(
         self,
         infos: list[QueuedPodInfo],
         latest: list[Pod | None],
         rejectors: Sequence[tuple[frozenset[str], frozenset[str]]],
-        first: int,
-    ) -> int:
-        """Return popped pods whose attempts were rejected, as `add_unschedulable_if_not_present` does, up to
-        the first that needs that method; see `InFlight.reject`.
+        nominating: Sequence[NominatingInfo | None] | None = None,
+    ) -> None:
+        """Return popped pods whose attempts failed, one after the other, and end the attempts (kube-scheduler
+        v1.36, schedule_one.go handleSchedulingFailure and AddUnschedulablePodIfNotPresent).
+
+        A pod with rejectors becomes unschedulable, unless an event since its pop makes it worth another
+        attempt. Such a pod, and one without rejectors (after an error), backs off. A pod that was deleted or
+        has a node does not return, nor one that is not in flight.
 
         Parameters
         ----------
         infos : list of QueuedPodInfo
         latest : list of Pod or None
-            The latest state of each pod.
+            The latest state of each pod, by namespace and name; None for none.
         rejectors : sequence of (frozenset of str, frozenset of str)
-            The plugins that rejected each pod, and those among them that answered Pending.
-        first : int
-            Index of the first pod.
-
-        Returns
-        -------
-        int
-            Index of the first pod that was not returned.
+            The plugins that rejected each pod, and those among them that answered Pending; empty after an
+            error.
+        nominating : sequence of (NominatingInfo or None), optional
+            The change of each pod's nomination; without one its latest status decides.
         """
         with self._lock:
-            end = self._places.reject(self._in_flight, infos, latest, rejectors, first)
-            self._wake()  # pods of groups back off
-            return end
-
-    def _requeue_failed(self, info: QueuedPodInfo) -> None:
-        """Count the failed attempt of a pod, and move the pod to the place that the events since its pop
-        select."""
-        info.timestamp, info.until, info.was_flushed = self._places.now(), 0, False
-        if info.rejectors:
-            info.unschedulable_count += 1
-            info.consecutive_errors_count = 0
-        else:
-            info.consecutive_errors_count += 1
-        if self._places.requeue(info, self._strategy_after_attempt(info), SCHEDULE_ATTEMPT_FAILURE):
+            nominator, at = self.nominator, 0
+            while at < len(infos):
+                first, at = at, self._places.reject(infos, latest, rejectors, at)
+                returned, single = infos[first:at], at < len(infos)
+                if single:
+                    if self._return(infos[at], latest[at], rejectors[at]):
+                        returned.append(infos[at])
+                    at += 1
+                for number, info in enumerate(returned, first) if nominator.nodes or single else ():
+                    if nominator.by_node or info.pod.status.nominated_node_name:
+                        nominator.nominate_current(info.pod, nominating[number] if nominating else None)
             self._wake()
+
+    def _return(
+        self, info: QueuedPodInfo, latest: Pod | None, rejectors: tuple[frozenset[str], frozenset[str]]
+    ) -> bool:
+        """Return one pod as `give_back` does; return whether it exists and has no node."""
+        places, in_flight, uid = self._places, self._in_flight, info.uid
+        if not in_flight.has(info):
+            return False
+        returns = latest is not None and latest.metadata.uid == uid and not latest.spec.node_name
+        returns = returns and cast(Pod, latest).status.phase not in FINISHED
+        known = places.infos.get(uid)
+        if returns:
+            info.pod = cast(Pod, latest)
+        if returns and known is not None and known.place is not None:
+            logger.error("Pod %s is already present in %s", info.pod.key, QUEUES[known.place])
+        elif returns:  # if the clock raises, the pod stays in flight
+            info.note_failure(rejectors, places.now())
+            places.requeue(info, self._strategy_after_attempt(info), SCHEDULE_ATTEMPT_FAILURE)
+        in_flight.finish([info])
+        return returns
 
     def _strategy_after_attempt(self, info: QueuedPodInfo) -> Strategy:
         """Return the strategy for a failed pod, from the events since its pop."""
         if not info.rejectors or info.unit is not None:
             return Strategy.AFTER_BACKOFF
-        uid = info.uid
-        if uid not in self._in_flight:
-            logger.error("pod %s came back but is not in flight", info.pod.key)
-            return Strategy.AFTER_BACKOFF
-        return self.hints.strategy_of_all(info, self._in_flight.since_pop(uid))
+        return self.hints.strategy_of_all(info, self._in_flight.since_pop(info.uid))
 
     # ---- events --------------------------------------------------------------------------------------------
 

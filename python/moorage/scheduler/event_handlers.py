@@ -19,7 +19,7 @@ from moorage._core.decide.reported_pods import (
     evictions,
     new_pods,
 )
-from moorage._core.services.entrance import CreationClock, NewPods
+from moorage._core.queue.entrance import CreationClock, NewPods
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError, ClockError
 from moorage.framework import FrameworkHandle

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from moorage._core.decide.bulk_operations import terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage._core.services.in_flight import keys_of, pods_of
+from moorage._core.queue.in_flight import keys_of, pods_of
 from moorage.framework import NominatingInfo
 from moorage.framework.plugin.group_index import is_composite
 from moorage.objects import AnyGroup, Pod, UnitKey
@@ -36,7 +36,6 @@ from .placing.binding_cycle import Outcome
 from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
 from .placing.placed_pods import PlacedPods
 from .placing.single_cycle import report_failure, whole_cycle
-from .queueing import give_back
 from .scheduling_context import SEGMENTS
 
 if TYPE_CHECKING:
@@ -321,8 +320,7 @@ class Run:
         They can if no controller has to act before, and no event changes them or puts a pod in front of them.
         """
         scheduler, hold = self.scheduler, self.queue.hold
-        reads_volumes = any(route for _, _, route in batch.cut(READS_VOLUMES))
-        if reads_volumes or self._claimed or not hold.begin(infos, at):
+        if batch.has(READS_VOLUMES) or self._claimed or not hold.begin(infos, at):
             return False
         try:
             scheduler.sync(with_controllers=False)
@@ -643,18 +641,12 @@ class Run:
         if self.metrics is not None:
             self.metrics.failed(infos, failures)
         self._note_failures(keys_of(infos), infos, failures)
-        scheduler, queue, at = self.scheduler, self.queue, 0
+        scheduler = self.scheduler
         latest = scheduler.pods.indexer.get_many(keys_of(infos))
         rejectors = [failure.rejectors for failure in failures]
-        while at < len(infos):
-            at = queue.add_rejected(infos, latest, rejectors, at)
-            if at < len(infos):
-                info, failure = infos[at], failures[at]
-                if queue.is_in_flight(info):
-                    give_back(queue, info, scheduler.pods.current, failure.rejectors, failure.nominating)
-                at += 1
-            if scheduler.bindings.freed:
-                scheduler.announce_freed()
+        self.queue.give_back(infos, latest, rejectors, [failure.nominating for failure in failures])
+        if scheduler.bindings.freed:
+            scheduler.announce_freed()
 
     def _note_failures(
         self, keys: Sequence[str], infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]

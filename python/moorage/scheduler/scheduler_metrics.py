@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moorage._core.services.in_flight import attempts_of
+from moorage._core.queue.in_flight import attempts_of
 from moorage.framework.plugin.interface import PostFilterPlugin
 from moorage.framework.runtime.observer import Observer
 from moorage.queue import QueuedPodInfo

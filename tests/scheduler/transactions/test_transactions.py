@@ -96,8 +96,7 @@ def use_queue(one: Scheduler) -> None:
     one.queue.pop(timeout=0)
     popped = one.queue.pop(timeout=0)
     assert popped is not None
-    popped.unschedulable_plugins = frozenset({"NodeResourcesFit"})
-    one.queue.add_unschedulable_if_not_present(popped)
+    one.queue.give_back([popped], [popped.pod], [(frozenset({"NodeResourcesFit"}), frozenset())])
     one.queue.delete(one.client.get(Pod, "p3", "default"))
 
 

@@ -37,7 +37,6 @@ from moorage.objects import LabelSelector, Node, ObjectMeta, Pod, PodDisruptionB
 from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure
-from moorage.scheduler.queueing import give_back
 from moorage.scheduler.runs import Run
 from moorage.store import ApiError, ObjectStore
 
@@ -257,7 +256,8 @@ class WholeMachine(RuleBasedStateMachine):
         decision = self.decide(one)
         if decision.node is None:
             failure = Failure.of(decision)
-            give_back(self.queue, info, self.scheduler.pods.current, failure.rejectors, failure.nominating)
+            latest = self.scheduler.pods.indexer.get(info.pod.key)
+            self.queue.give_back([info], [latest], [failure.rejectors], [failure.nominating])
             return
         if self.binds:
             self.queue.done(one.metadata.uid)

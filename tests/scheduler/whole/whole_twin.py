@@ -153,26 +153,20 @@ def follow_attempts(scheduler: Followed) -> None:
 
 
 def follow_failures(queue: Any, twin: WholeTwin, entries: dict[str, Entry]) -> None:
-    """Have the twin of the queue take back the pods that failed, whether one by one or several at once."""
-    fail, reject = queue.add_unschedulable_if_not_present, queue.add_rejected
+    """Have the twin of the queue take back the pods that failed."""
+    give_back = queue.give_back
 
-    def note_failure(info: QueuedPodInfo) -> None:
-        uid = info.pod.metadata.uid
-        twin.queue.fail(
-            entries.pop(uid), twin.pods[info.pod.key], info.unschedulable_plugins, info.pending_plugins
-        )
+    def follow(infos: list[QueuedPodInfo], *of_each: Any) -> None:
+        failed = [info for info in infos if queue.is_in_flight(info)]
+        give_back(infos, *of_each)
+        for info in failed:
+            if queue.get(info.uid) is info:
+                pod = twin.pods[info.pod.key]
+                twin.queue.fail(entries.pop(info.uid), pod, info.unschedulable_plugins, info.pending_plugins)
+            else:
+                twin.queue.done(info.uid)
 
-    def follow_failure(info: QueuedPodInfo) -> None:
-        fail(info)
-        note_failure(info)
-
-    def follow_rejected(infos: list[QueuedPodInfo], latest: Any, rejectors: Any, first: int) -> int:
-        end: int = reject(infos, latest, rejectors, first)
-        for info in infos[first:end]:
-            note_failure(info)
-        return end
-
-    queue.add_unschedulable_if_not_present, queue.add_rejected = follow_failure, follow_rejected
+    queue.give_back = follow
 
 
 class WholeTwin:

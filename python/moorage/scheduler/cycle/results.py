@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.batch_rows import Placements
 from moorage._core.preempt.bound_pods import held_of, nodes_of
-from moorage._core.services.in_flight import keys_of as keys_of_entries
+from moorage._core.queue.in_flight import keys_of as keys_of_entries
 from moorage.framework.plugin.interface import Code, NominatingInfo, Status
 from moorage.objects import AnyGroup, Pod
 from moorage.plugins.gang_scheduling import GangScheduling

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from moorage._core.base.watch_events import keys_of
-from moorage._core.services.in_flight import pods_of
+from moorage._core.queue.in_flight import pods_of
 from moorage.errors import InputError, located
 from moorage.objects import Pod
 from moorage.queue import QueuedPodInfo

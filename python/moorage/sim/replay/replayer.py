@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage._core.services.in_flight import keys_of
+from moorage._core.queue.in_flight import keys_of
 from moorage.errors import InputError, located
 from moorage.objects import AnyGroup, Node, Object, ObjectMeta, Pod, validate
 from moorage.objects.validate.field_validation import FieldValidation

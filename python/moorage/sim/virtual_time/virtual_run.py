@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from moorage._core.services.in_flight import keys_of
+from moorage._core.queue.in_flight import keys_of
 from moorage.scheduler.runs import ALL, Run
 from moorage.store import ObjectStore
 

@@ -19,6 +19,8 @@ cdef class QueuedPodInfo:
     cdef int64_t cursor
     cdef object origin
 
+    cpdef int note_failure(self, plugins, double time) except -1
+
 
 cdef str entry_key(QueuedPodInfo info)
 

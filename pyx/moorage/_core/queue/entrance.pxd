@@ -1,6 +1,6 @@
 cimport cython
 
-from moorage._core.services.queued_pods cimport QueuedPodInfo
+from moorage._core.queue.queued_pods cimport QueuedPodInfo
 
 
 cdef class CreationClock:
@@ -27,7 +27,6 @@ cdef class GroupedPods:
 
 cdef class Entrance:
     cdef dict rules, nominated
-    cdef object numbers
     cdef object name, fields, held, asked, asked_by_group, gate  # the rule of the last scheduler name
     cdef bint is_known
 

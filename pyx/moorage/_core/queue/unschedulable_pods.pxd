@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from moorage._core.services.queued_pods cimport QueuedPodInfo
+from moorage._core.queue.queued_pods cimport QueuedPodInfo
 from moorage._core.state cimport PodClasses
 
 

@@ -8,9 +8,7 @@ from libc.math cimport NAN, isnan
 from libc.stdint cimport int64_t
 
 from moorage._core.base cimport METADATA, SPEC, STATUS, UID, Field, group_of
-from moorage._core.services.queued_pods cimport PriorityLanes, QueuedPodInfo
-from moorage._core.services.queued_pods import Place
-from moorage._core.services.unschedulable_pods cimport UnschedulablePods
+from moorage._core.queue.queued_pods cimport QueuedPodInfo
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_COMPACT_ASCII(object text)
@@ -23,7 +21,6 @@ cdef enum:
 cdef tuple NO_RULE = ((), (), (), (), None)
 cdef Field CREATION_TIMESTAMP = Field("creation_timestamp")
 cdef Field SCHEDULER_NAME = Field("scheduler_name"), NOMINATED_NODE_NAME = Field("nominated_node_name")
-cdef object ACTIVE = Place.ACTIVE, UNSCHEDULABLE = Place.UNSCHEDULABLE
 
 
 cdef class CreationClock:
@@ -217,7 +214,7 @@ cdef class GroupedPods:
 
 
 cdef class Entrance:
-    """Admits the new pods that certainly enter the active queue, and are not nominated.
+    """Tells which new pods certainly enter the active queue, and which PreEnqueue certainly gates.
 
     Parameters
     ----------
@@ -229,13 +226,11 @@ cdef class Entrance:
         not known. A pod of a name that is not here passes.
     nominated : dict
         The nominations of all pods, by UID.
-    numbers : iterator of int
-        Numbers the entries.
     """
 
-    def __init__(self, dict rules not None, dict nominated not None, numbers not None):
+    def __init__(self, dict rules not None, dict nominated not None):
         self.rules = {name: rule and _read_rule(tuple(rule)) for name, rule in rules.items()}
-        self.nominated, self.numbers = nominated, numbers
+        self.nominated = nominated
 
     cpdef bint passes(self, pod) except -1:
         """Whether PreEnqueue certainly passes a pod.
@@ -300,68 +295,6 @@ cdef class Entrance:
     cdef bint is_nominated(self, pod) except -1:
         """Whether a pod, or any other one, is nominated."""
         return bool(self.nominated) or bool(NOMINATED_NODE_NAME.of(STATUS.of(pod)))
-
-    def admit(
-        self,
-        infos,
-        dict waiting not None,
-        queue not None,
-        UnschedulablePods unschedulable not None,
-        now not None,
-        GroupedPods grouped,
-    ):
-        """Add new pods to the active queue, and where groups are ignored those that PreEnqueue gates for
-        certain to the unschedulable pods, up to the first of which it is not known.
-
-        Parameters
-        ----------
-        infos : iterator of QueuedPodInfo
-        waiting : dict of str to QueuedPodInfo
-            All waiting pods by UID, to which they are added.
-        queue : PriorityLanes or other queue
-            The active queue.
-        unschedulable : UnschedulablePods
-        now : callable
-            Returns seconds.
-        grouped : GroupedPods or None
-            Takes the pods of groups; None where groups are ignored.
-
-        Returns
-        -------
-        added, gated : int
-            The number of pods that were added to each.
-        info : QueuedPodInfo or None
-            The first pod that was not added, because it waits already, or may be rejected by PreEnqueue or
-            nominated; None if all were added.
-        """
-        cdef QueuedPodInfo info
-        cdef Py_ssize_t added = 0, gated = 0
-        cdef set groups = set()
-        cdef dict tops = {}
-        for info in infos:
-            uid = info.uid
-            if uid in waiting or self.is_nominated(info.pod):
-                return added, gated, info
-            if not self.passes_with(info.pod, groups):
-                if grouped is not None or not self.gates(info):
-                    return added, gated, info
-                info.order, info.place = next(self.numbers), UNSCHEDULABLE
-                waiting[uid] = info
-                unschedulable.add(info)
-                gated += 1
-                continue
-            if isnan(info.first_ready):
-                info.first_ready = (<CreationClock>now).now if type(now) is CreationClock else now()
-            info.gating_plugin, info.order, info.place = "", next(self.numbers), ACTIVE
-            waiting[uid] = info
-            if grouped is not None:
-                grouped.enter_alike(info, tops)
-            if type(queue) is PriorityLanes:
-                (<PriorityLanes>queue).add(info)
-            else:
-                queue.add(info)
-            added += 1
-        return added, gated, None
 
 
 cdef tuple _read_rule(tuple rule):

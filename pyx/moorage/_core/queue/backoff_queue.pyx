@@ -6,13 +6,11 @@ kube-scheduler v1.36, backend/queue/backoff_queue.go.
 
 from libc.stdint cimport int64_t
 
-from moorage._core.services.entrance cimport Entrance
-from moorage._core.services.queued_pods cimport KeyedHeap, QueuedPodInfo
-from moorage._core.services.queued_pods import Place
-from moorage._core.services.unschedulable_pods cimport UnschedulablePods, microseconds
+from moorage._core.queue.queued_pods cimport KeyedHeap, QueuedPodInfo
+from moorage._core.queue.queued_pods import Place
+from moorage._core.queue.unschedulable_pods cimport microseconds
 
 cdef object SECOND = 1_000_000
-cdef object UNSCHEDULABLE = Place.UNSCHEDULABLE, BACKOFF = Place.BACKOFF
 
 
 cdef class BackoffQueue:
@@ -111,68 +109,6 @@ cdef class BackoffQueue:
             raise TypeError("a pod is None")
         cdef KeyedHeap heap = self.heaps[info.place]
         heap.add((self.until(info), *self.rank(info)), info)
-
-    cdef int enter(self, QueuedPodInfo info, dict waiting, order) except -1:
-        """Add a rejected pod that is in no place, as the last of the waiting pods."""
-        info.order, info.place = order, BACKOFF
-        waiting[info.uid] = info
-        self.add(info)
-        return 0
-
-    def move_unschedulable(
-        self,
-        list infos not None,
-        Py_ssize_t first,
-        dict waiting not None,
-        UnschedulablePods unschedulable not None,
-        Entrance entrance,
-        numbers not None,
-        now not None,
-    ):
-        """Move rejected pods without a group, which back off, from the unschedulable pods; up to the first
-        other one.
-
-        Parameters
-        ----------
-        infos : list of QueuedPodInfo
-        first : int
-            Index of the first pod.
-        waiting : dict of str to QueuedPodInfo
-            All waiting pods by UID; these become the last.
-        unschedulable : UnschedulablePods
-            From which they are removed.
-        entrance : Entrance or None
-            Tells which pods PreEnqueue passes; None where it is not run before the backoff.
-        numbers : iterator of int
-            Numbers the entries.
-        now : callable
-            Returns seconds.
-
-        Returns
-        -------
-        end : int
-            Index of the first pod that was not added.
-        is_over : bool
-            Whether the backoff of that pod is over. Otherwise it has to be looked at more closely.
-        """
-        cdef QueuedPodInfo info
-        cdef Py_ssize_t at
-        if first < 0:
-            raise ValueError("a pod to begin with is wanted")
-        for at in range(first, len(infos)):
-            info = <QueuedPodInfo?>infos[at]
-            if info.place is not UNSCHEDULABLE or info.unit is not None or not info.rejectors:
-                return at, False
-            if not (entrance is None or entrance.passes(info.pod)):
-                return at, False
-            if not self.is_backing_off(info, now()):
-                return at, True
-            unschedulable.remove(info)
-            del waiting[info.uid]
-            if entrance is not None:
-                info.gating_plugin = ""
-            self.enter(info, waiting, next(numbers))
-        return len(infos), False
 
     def remove(self, QueuedPodInfo info not None):
         """Remove a pod from the heap of its `place`.

@@ -9,7 +9,7 @@ from itertools import chain, takewhile
 from operator import attrgetter
 
 from moorage._core.base cimport METADATA, SPEC, UID, Field
-from moorage._core.services.queued_pods cimport QueuedPodInfo
+from moorage._core.queue.queued_pods cimport QueuedPodInfo
 from moorage._core.state cimport PodClasses
 
 FEW = 8

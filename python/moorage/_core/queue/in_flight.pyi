@@ -1,14 +1,11 @@
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage._core.base.watch_events import Notice
-from moorage._core.services.backoff_queue import BackoffQueue
-from moorage._core.services.entrance import Entrance, GroupedPods
-from moorage._core.services.queued_pods import Place, QueuedPodInfo
-from moorage._core.services.unschedulable_pods import UnschedulablePods
+from moorage._core.queue.queued_pods import Place, QueuedPodInfo
 from moorage.framework import ClusterEvent
 from moorage.objects import Pod
 
@@ -51,20 +48,6 @@ class InFlight:
     def place(self, info: QueuedPodInfo) -> Place | None: ...
     def done(self, *uids: str) -> None: ...
     def finish(self, infos: list[QueuedPodInfo]) -> None: ...
-    def reject(
-        self,
-        infos: list[QueuedPodInfo],
-        latest: list[Pod | None],
-        rejectors: Sequence[tuple[frozenset[str], frozenset[str]]],
-        first: int,
-        waiting: dict[str, QueuedPodInfo],
-        unschedulable: UnschedulablePods,
-        backoff: BackoffQueue,
-        entrance: Entrance | None,
-        grouped: GroupedPods,
-        numbers: Iterator[int],
-        now: Callable[[], float],
-    ) -> int: ...
 
 def pods_of(infos: Iterable[QueuedPodInfo]) -> list[Pod]: ...
 def keys_of(infos: Iterable[QueuedPodInfo]) -> list[str]: ...

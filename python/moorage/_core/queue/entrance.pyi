@@ -1,8 +1,7 @@
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from typing import Self, final
 
-from moorage._core.services.queued_pods import QueuedPodInfo, _Queue
-from moorage._core.services.unschedulable_pods import UnschedulablePods
+from moorage._core.queue.queued_pods import QueuedPodInfo
 from moorage.framework import Status
 from moorage.objects import Object, Pod, UnitKey
 
@@ -39,15 +38,5 @@ class Entrance:
         self,
         rules: Mapping[str, _Rule | None],
         nominated: dict[str, str],
-        numbers: Iterator[int],
     ) -> None: ...
     def passes(self, pod: Pod) -> bool: ...
-    def admit(
-        self,
-        infos: Iterator[QueuedPodInfo],
-        waiting: dict[str, QueuedPodInfo],
-        queue: _Queue,
-        unschedulable: UnschedulablePods,
-        now: Callable[[], float],
-        grouped: GroupedPods | None,
-    ) -> tuple[int, int, QueuedPodInfo | None]: ...

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.make import pod
 
-from moorage._core.services.backoff_queue import BackoffQueue
-from moorage._core.services.in_flight import pods_of
-from moorage._core.services.queued_pods import Place, QueuedPodInfo
+from moorage._core.queue.backoff_queue import BackoffQueue
+from moorage._core.queue.in_flight import pods_of
+from moorage._core.queue.queued_pods import Place, QueuedPodInfo
 
 SECOND = 1_000_000
 PLACES = Place.BACKOFF, Place.ERROR_BACKOFF

@@ -1,7 +1,7 @@
 from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple, Self
 
-from moorage._core.services.queued_pods import QueuedPodInfo
+from moorage._core.queue.queued_pods import QueuedPodInfo
 from moorage._core.state.pod_class import PodClasses
 from moorage.framework.plugin.events import HintIndex
 from moorage.objects import Pod

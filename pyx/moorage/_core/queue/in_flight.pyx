@@ -8,14 +8,9 @@ import numpy as np
 from libc.stdint cimport int64_t
 
 from moorage._core.base cimport STATUS, Field, Notice
-from moorage._core.services.backoff_queue cimport BackoffQueue
-from moorage._core.services.entrance cimport Entrance, GroupedPods
-from moorage._core.services.queued_pods cimport QueuedPodInfo, entry_key
-from moorage._core.services.unschedulable_pods cimport UnschedulablePods, microseconds
-from moorage._core.services.queued_pods import Place
+from moorage._core.queue.queued_pods cimport QueuedPodInfo, entry_key
 
 cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
-cdef object UNSCHEDULABLE = Place.UNSCHEDULABLE, BACKOFF = Place.BACKOFF
 cdef enum:
     SPARE = 32  # so many empty seats stay
     FEW = 8     # so many seats are searched one by one
@@ -30,38 +25,12 @@ cdef class Numbers:
         The last number; 0 before the first.
     """
 
-    cdef public int64_t last
-
     def __iter__(self):
         return self
 
     def __next__(self):
         self.last += 1
         return self.last
-
-
-cdef int _note_rejection(QueuedPodInfo info, tuple plugins, double time, int64_t until) except -1:
-    """Note that plugins rejected a pod at a time in seconds, and until when it backs off in microseconds."""
-    info.timestamp, info.until = time, until
-    info.unschedulable_plugins, info.pending_plugins = plugins[0], plugins[1]
-    info.gating_plugin, info.was_flushed = "", False
-    info.unschedulable_count += 1
-    info.consecutive_errors_count = 0
-    return 0
-
-
-cdef int _enter_place(
-    QueuedPodInfo info, UnschedulablePods unschedulable, BackoffQueue backoff, GroupedPods grouped, dict tops
-) except -1:
-    """Add a rejected pod to the unschedulable pods; one of a group to its group and the backoff queue."""
-    if info.unit is None:
-        info.place = UNSCHEDULABLE
-        unschedulable.add(info)
-    else:
-        info.place = BACKOFF
-        grouped.enter_alike(info, tops)
-        backoff.add(info)
-    return 0
 
 
 cdef class InFlight:
@@ -77,16 +46,6 @@ cdef class InFlight:
     is_held : bool
         Whether no events are recorded (see `moorage.queue.hold`).
     """
-
-    cdef list seats         # the pods in the order of their pops; None where an attempt has ended
-    cdef Py_ssize_t n       # the number of pods
-    cdef dict known         # the pods by UID; None until one is looked up
-    cdef bint may_repeat    # whether a waiting pod may have the UID of one in flight
-    cdef list log           # (event, old object, new object) or (event, notice), from `first` on
-    cdef Py_ssize_t first
-    cdef int64_t dropped    # number of events before `log`: no pod in flight needs them
-    cdef dict before        # number of an event: number of pods for which it is the first after the pop
-    cdef public bint is_held
 
     def __cinit__(self):
         self.seats, self.log, self.before = [], [], {}
@@ -387,7 +346,7 @@ cdef class InFlight:
         """
         self.finish([self.get(uid) for uid in uids] if self.n else [])
 
-    def finish(self, list infos not None):
+    cpdef finish(self, list infos):
         """End the attempts of pods by their entries; see `done`.
 
         Parameters
@@ -397,6 +356,8 @@ cdef class InFlight:
         """
         cdef int64_t cursor = -1, n = 0
         cdef QueuedPodInfo info
+        if infos is None:
+            raise TypeError("a list of pods is wanted")
         for info in infos:
             if info is None or not _has(self, info):
                 continue
@@ -420,96 +381,14 @@ cdef class InFlight:
             self.known, self.may_repeat = None, False
         return 0
 
-    def reject(
-        self,
-        list infos not None,
-        list latest not None,
-        rejectors not None,
-        Py_ssize_t first,
-        dict waiting not None,
-        UnschedulablePods unschedulable not None,
-        BackoffQueue backoff not None,
-        Entrance entrance,
-        GroupedPods grouped not None,
-        numbers not None,
-        now not None,
-    ):
-        """End the attempts of rejected pods: those that no event since their pop concerns become
-        unschedulable, and those of groups, which need no event, back off.
-
-        Parameters
-        ----------
-        infos : list of QueuedPodInfo
-        latest : list of Pod or None
-            The latest state of each pod.
-        rejectors : sequence of (frozenset of str, frozenset of str)
-            The plugins that rejected each pod, and those among them that answered Pending.
-        first : int
-            Index of the first pod.
-        waiting : dict of str to QueuedPodInfo
-            All waiting pods by UID, to which they are added.
-        unschedulable : UnschedulablePods
-        backoff : BackoffQueue
-        entrance : Entrance or None
-            Tells which pods PreEnqueue passes; None where it is not run before the backoff.
-        grouped : GroupedPods
-            Takes the pods of groups.
-        numbers : iterator of int
-            Numbers the entries.
-        now : callable
-            Returns seconds.
-
-        Returns
-        -------
-        int
-            Index of the first pod that needs a closer look: it has changed, is nominated or was not rejected,
-            there were events, or it may not back off.
-        """
-        cdef QueuedPodInfo info
-        cdef int64_t end = self.dropped + len(self.log), n = 0, until
-        cdef Py_ssize_t at = first
-        cdef double time
-        groups, tops = set(), {}
-        if first < 0 or not len(infos) == len(latest) == len(rejectors):
-            raise ValueError("a state and rejectors of each pod are wanted, and a pod to begin with")
-        try:
-            while at < len(infos):
-                info, plugins = infos[at], <tuple>tuple(rejectors[at])
-                if info is None or len(plugins) != 2:
-                    raise TypeError("a pod is None, or has other than two sets of rejectors")
-                if info.uid in waiting or not self._is_rejected(info, latest[at], plugins, end):
-                    break
-                time, until = now(), 0
-                if info.unit is not None:
-                    until = backoff.end_of(time, info.unschedulable_count + 1)
-                    if until == 0 or not (entrance is None or entrance.passes_with(info.pod, groups)):
-                        break
-                _note_rejection(info, plugins, time, until)
-                info.order = next(numbers)
-                waiting[info.uid] = info
-                _enter_place(info, unschedulable, backoff, grouped, tops)
-                _leave(self, info)
-                if info.cursor == end:
-                    n += 1
-                else:
-                    self._count(info.cursor, -1)
-                at += 1
-        finally:
-            if n:
-                self._count(end, -n)
-            self._tidy()
-            if len(self.log) > self.first:
-                self._drop()
-        return at
-
-    cdef bint _is_rejected(self, QueuedPodInfo info, latest, tuple plugins, int64_t end) except -1:
-        """Whether plugins rejected a pod that is as it was popped and not nominated, and that no event since
-        then concerns; pods of groups need no event."""
+    cdef bint is_as_popped(self, QueuedPodInfo info, latest) except -1:
+        """Whether a pod in flight is as it was popped and not nominated, and no event since then concerns it;
+        pods of groups need no event."""
         if not _has(self, info) or latest is not info.pod:
             return False
-        if info.unit is None and info.cursor != end:
+        if info.unit is None and info.cursor != self.dropped + len(self.log):
             return False
-        return bool(plugins[0] or plugins[1]) and not NOMINATED_NODE_NAME.of(STATUS.of(info.pod))
+        return not NOMINATED_NODE_NAME.of(STATUS.of(info.pod))
 
     cdef int _drop(self) except -1:
         """Drop the events before the first that a pod in flight needs."""

@@ -1,9 +1,7 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
-from moorage._core.services.entrance import Entrance
-from moorage._core.services.queued_pods import KeyedHeap, Place, QueuedPodInfo
-from moorage._core.services.unschedulable_pods import UnschedulablePods
+from moorage._core.queue.queued_pods import KeyedHeap, Place, QueuedPodInfo
 
 class BackoffQueue:
     @property
@@ -24,16 +22,6 @@ class BackoffQueue:
     def until(self, info: QueuedPodInfo) -> int: ...
     def is_backing_off(self, info: QueuedPodInfo, now: float) -> bool: ...
     def add(self, info: QueuedPodInfo) -> None: ...
-    def move_unschedulable(
-        self,
-        infos: list[QueuedPodInfo],
-        first: int,
-        waiting: dict[str, QueuedPodInfo],
-        unschedulable: UnschedulablePods,
-        entrance: Entrance | None,
-        numbers: Iterator[int],
-        now: Callable[[], float],
-    ) -> tuple[int, bool]: ...
     def remove(self, info: QueuedPodInfo) -> None: ...
     def pop_completed(self, now: float) -> list[QueuedPodInfo]: ...
     def next_end(self) -> int | None: ...

@@ -13,21 +13,22 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from tests.core.make import pod
 
-from moorage._core.services.entrance import (
+from moorage._core.queue.entrance import (
     CreationClock,
     Entrance,
     GroupedPods,
     NewPods,
     newest_timestamps,
 )
-from moorage._core.services.in_flight import InFlight
-from moorage._core.services.queued_pods import (
+from moorage._core.queue.in_flight import InFlight
+from moorage._core.queue.pod_queue import PodQueue
+from moorage._core.queue.queued_pods import (
     KeyedHeap,
     Place,
     PriorityLanes,
     QueuedPodInfo,
 )
-from moorage._core.services.unschedulable_pods import UnschedulablePods
+from moorage._core.queue.unschedulable_pods import UnschedulablePods
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework import Code, Status
 from moorage.framework.plugin.events import NODE_ADD
@@ -245,13 +246,23 @@ def unschedulable() -> UnschedulablePods:
     return UnschedulablePods(ClusterState().classes)
 
 
+def pod_queue(entrance: Entrance, groups_pods: bool) -> PodQueue:
+    """Empty; the next number is 7."""
+    queue = PodQueue(entrance, lambda: 2.5, True, groups_pods)
+    queue.active, queue.unschedulable = PriorityLanes(), unschedulable()
+    queue.units = GroupedPods(lambda key: (key[0], f"top of {key[1]}"))
+    queue.numbers.last = 6
+    return queue
+
+
 def admit(
     entrance: Entrance, *infos: QueuedPodInfo, waiting: dict[str, QueuedPodInfo] | None = None
 ) -> tuple[bool, str | None, list[str]]:
     """Whether pods were added, the name of the first that was not, and the names of the pods in the queue."""
-    lanes, there = PriorityLanes(), {} if waiting is None else waiting
-    grouped = GroupedPods(lambda key: (key[0], f"top of {key[1]}"))
-    added, gated, info = entrance.admit(iter(infos), there, lanes, unschedulable(), lambda: 2.5, grouped)
+    queue = pod_queue(entrance, groups_pods=True)
+    queue.infos = {} if waiting is None else waiting
+    added, gated, info = queue.admit(iter(infos))
+    lanes, grouped, there = queue.active, queue.units, queue.infos
     assert (added, gated) == (len(list(lanes)), 0)
     in_groups = [name for one in grouped.members.values() for name in names(one.values())]
     assert sorted(in_groups) == sorted(one.pod.name for one in lanes if group_of(one.pod) is not None)
@@ -267,7 +278,7 @@ def test_pods_enter_up_to_the_first_that_may_not() -> None:
     ask = (lambda pod: asked.get(pod.name),)
     rules = {"": (("scheduling_gates",), (held,), ask, (), GATE), "other": None}
     nominated: dict[str, str] = {}
-    entrance = Entrance(rules, nominated, count(7))
+    entrance = Entrance(rules, nominated)
     a, b = entry("a"), entry("b")
     assert admit(entrance, a, b) == (True, None, ["a", "b"])
     gated = gated_entry("g")
@@ -295,18 +306,18 @@ def gated_entry(name: str, **fields: Any) -> QueuedPodInfo:
 
 def test_gated_pods_wait_among_the_unschedulable_ones_where_groups_are_ignored() -> None:
     rules = {"": (("scheduling_gates", "resource_claims"), (), (), (), GATE)}
-    entrance, lanes, there, gated = Entrance(rules, {}, count(7)), PriorityLanes(), {}, unschedulable()
+    queue = pod_queue(Entrance(rules, {}), groups_pods=False)
     g, b, h = gated_entry("g"), entry("b"), gated_entry("h")
-    assert entrance.admit(iter((g, b, h)), there, lanes, gated, lambda: 2.5, None) == (1, 2, None)
-    assert names(lanes) == ["b"]
-    assert list(there.values()) == [g, b, h]
+    assert queue.admit(iter((g, b, h))) == (1, 2, None)
+    assert names(queue.active) == ["b"]
+    assert list(queue.infos.values()) == [g, b, h]
     for number, info in ((7, g), (9, h)):
         assert (info.place, info.order, info.initial_attempt_timestamp) == (Place.UNSCHEDULABLE, number, None)
         assert (info.gating_plugin, info.unschedulable_plugins) == ("Gates", {"Gates"})
-    assert [list(one.pods.values()) for one in gated.by_rejection.values()] == [[g, h]]
+    assert [list(one.pods.values()) for one in queue.unschedulable.by_rejection.values()] == [[g, h]]
     claims = QueuedPodInfo(pod("c", resource_claims=(PodResourceClaim(name="x"),)))
     for unsure in (claims, gated_entry("o", gating_plugin="other"), h):
-        assert entrance.admit(iter((unsure, b)), there, lanes, gated, lambda: 2.5, None) == (0, 0, unsure)
+        assert queue.admit(iter((unsure, b))) == (0, 0, unsure)
 
 
 def test_the_pods_of_a_group_are_asked_about_once() -> None:
@@ -317,7 +328,7 @@ def test_the_pods_of_a_group_are_asked_about_once() -> None:
         asked.append(pod.name)
         return Status(Code.UNSCHEDULABLE) if pod.name in refused else None
 
-    entrance = Entrance(dict.fromkeys(("", "other"), ((), (), (), (ask,), None)), {}, count(7))
+    entrance = Entrance(dict.fromkeys(("", "other"), ((), (), (), (ask,), None)), {})
     a, b, c, d = (
         QueuedPodInfo(pod(name, scheduling_group=PodSchedulingGroup(group), scheduler_name=scheduler))
         for name, group, scheduler in (("a", "g", ""), ("b", "g", ""), ("c", "h", ""), ("d", "g", "other"))

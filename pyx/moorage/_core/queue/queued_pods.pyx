@@ -120,6 +120,26 @@ cdef class QueuedPodInfo:
             return self.unschedulable_plugins
         return self.unschedulable_plugins | self.pending_plugins
 
+    cpdef int note_failure(self, plugins, double time) except -1:
+        """Note that the last attempt has failed, so that the pod returns to the queue.
+
+        Parameters
+        ----------
+        plugins : tuple of (frozenset of str, frozenset of str)
+            The plugins that rejected the pod, and those among them that answered Pending. Both are empty
+            after an error.
+        time : float
+            Seconds.
+        """
+        self.unschedulable_plugins, self.pending_plugins = plugins
+        self.timestamp, self.until, self.gating_plugin, self.was_flushed = time, 0, "", False
+        if self.unschedulable_plugins or self.pending_plugins:
+            self.unschedulable_count += 1
+            self.consecutive_errors_count = 0
+        else:
+            self.consecutive_errors_count += 1
+        return 0
+
 
 cdef str entry_key(QueuedPodInfo info):
     """Return the key of a pod."""
@@ -261,6 +281,8 @@ cdef class KeyedHeap:
             Unique.
         info : QueuedPodInfo
         """
+        if info is None:
+            raise TypeError("a pod is None")
         uid = _uid(info)
         entry = self.entries[uid] = (rank, uid, info)
         heappush(self.heap, entry)

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from moorage._core.services.queued_pods cimport KeyedHeap, QueuedPodInfo
+from moorage._core.queue.queued_pods cimport KeyedHeap, QueuedPodInfo
 
 
 cdef class BackoffQueue:
@@ -13,4 +13,3 @@ cdef class BackoffQueue:
     cdef object rounded(self, object at)
     cpdef bint is_backing_off(self, QueuedPodInfo info, double now) except -1
     cpdef add(self, QueuedPodInfo info)
-    cdef int enter(self, QueuedPodInfo info, dict waiting, order) except -1

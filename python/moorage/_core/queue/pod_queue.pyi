@@ -1,0 +1,39 @@
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from moorage._core.queue.backoff_queue import BackoffQueue
+from moorage._core.queue.entrance import Entrance, GroupedPods
+from moorage._core.queue.in_flight import InFlight, Numbers
+from moorage._core.queue.queued_pods import QueuedPodInfo
+from moorage._core.queue.unschedulable_pods import UnschedulablePods
+from moorage.objects import Pod
+
+class PodQueue:
+    infos: dict[str, QueuedPodInfo]
+    active: Any
+    now: Callable[[], float]
+    backoff: BackoffQueue
+    unschedulable: UnschedulablePods
+    units: GroupedPods
+    @property
+    def in_flight(self) -> InFlight: ...
+    @property
+    def numbers(self) -> Numbers: ...
+    @property
+    def entrance(self) -> Entrance: ...
+    @property
+    def pop_from_backoff(self) -> bool: ...
+    @property
+    def groups_pods(self) -> bool: ...
+    def __init__(
+        self, entrance: Entrance, now: Callable[[], float], pop_from_backoff: bool, groups_pods: bool
+    ) -> None: ...
+    def admit(self, infos: Iterator[QueuedPodInfo]) -> tuple[int, int, QueuedPodInfo | None]: ...
+    def reject(
+        self,
+        infos: list[QueuedPodInfo],
+        latest: list[Pod | None],
+        rejectors: Sequence[tuple[frozenset[str], frozenset[str]]],
+        first: int,
+    ) -> int: ...
+    def move_unschedulable(self, infos: list[QueuedPodInfo], first: int) -> tuple[int, bool]: ...

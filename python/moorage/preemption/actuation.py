@@ -51,7 +51,7 @@ def prepare_candidate(
     Status or None
         An Error if a victim could not be deleted.
     """
-    end_nominations_below(handle.handle, candidate.name, pod)
+    end_nominations_below(handle, candidate.name, pod)
     try:
         victims = not_terminating(candidate.victims.pods)
         evict_victims(handle.handle, candidate.name, pod, victims, plugin_name)
@@ -60,21 +60,21 @@ def prepare_candidate(
     return None
 
 
-def end_nominations_below(handle: FrameworkHandle, node_name: str, pod: Pod) -> None:
+def end_nominations_below(handle: PreemptHandle, node_name: str, pod: Pod) -> None:
     """Clear the nominations of pods of lower priority to the node of a preemptor. A refused write is logged.
 
     Parameters
     ----------
-    handle : FrameworkHandle
+    handle : PreemptHandle
     node_name : str
     pod : Pod
         The preemptor.
     """
     priority = priority_of(pod)
-    nominations = handle.nominator.nominated_pods_for_node(node_name)
+    nominations = handle.nominated_pods_for_node(node_name)
     for nominated in [other for other in nominations if priority_of(other) < priority]:
         try:
-            clear_nominated_node_name(handle, nominated)
+            clear_nominated_node_name(handle.handle, nominated)
         except ApiError as error:
             logger.error("Cannot clear 'NominatedNodeName' field: %s", error)  # does not fail the preemption
 

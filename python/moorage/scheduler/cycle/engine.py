@@ -29,15 +29,12 @@ from moorage.framework.profiles.profile import PREPARED, Profile
 from moorage.framework.runtime.bridge import Bridge
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
-from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.framework.runtime.runtime import Framework, Target
 from moorage.framework.runtime.scoring import out_of_range
 from moorage.objects.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.eligibility import reason_against_pod
 from moorage.scheduler.extenders.extended_search import ExtendedSearch
-from moorage.store import ObjectStore
 
 from .diagnosis import Diagnosis, explain_verdict, explain_verdicts
 from .opportunistic_batching import Batching, find_hint, leave_nodes
@@ -717,43 +714,6 @@ class Engine:
         return Decision(
             None, start, self.decider.start, evaluated, NO_ROWS, None, order, diagnosis, nominating=result
         )
-
-    def preempt_next(self, pod: Pod, target: Target) -> tuple[Diagnosis, NominatingInfo] | None:
-        """Evict pods for a pod that is equal to the last one for which others were evicted, as `preempt` does
-        after a search in vain.
-
-        The rotation stays, as a search in vain ends where it began.
-
-        Parameters
-        ----------
-        pod : Pod
-            It is not nominated to a node.
-        target : (int, int, int)
-            Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
-
-        Returns
-        -------
-        (Diagnosis, NominatingInfo) or None
-            None, and nothing is done, where a node accepts the pod, eviction helps nowhere, or a search has
-            to find out.
-        """
-        plugin, handle, framework = self.preemption, self.handle, self.framework
-        shape, preemptor = framework.shape_of(target), framework.preemptor
-        if plugin is None or handle.observer is not None or framework.may_narrow(shape):
-            return None
-        if not isinstance(handle.client, ObjectStore) or reason_against_pod(handle, pod):
-            return None
-        evaluator = plugin.evaluator()
-        if type(evaluator.preempt_handle) is not PreemptHandle:
-            return None
-        self.search.follow_nominator(handle.nominator, pod)
-        candidate = evaluator.choose_in_core(preemptor, target, pod)
-        if candidate is None or not preemptor.fits_nowhere:
-            return None
-        diagnosis, _ = self.diagnose(target, shape, PreFilterRun())
-        nominating, _ = evaluator.evict(candidate, pod)
-        assert nominating is not None, "a store of this process refuses no eviction"
-        return diagnosis, nominating
 
     def _post_filter_failure(self, state: CycleState) -> Status | None:
         """Return the Error of the first PostFilter plugin that misses the state which its PreFilter would

@@ -9,12 +9,17 @@ from msgspec import Struct
 
 from moorage._core.decide.batch_rows import LedgerSink, Sink
 from moorage._core.decide.pod_batch import PodBatch, Route
+from moorage.framework import NominatingInfo
 from moorage.framework.runtime.filtering import PreFilterRun
+from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.framework.runtime.runtime import Target
+from moorage.objects import Pod
+from moorage.preemption.eligibility import reason_against_pod
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine, FailedSearch
 from moorage.scheduler.cycle.opportunistic_batching import place_listed
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult
+from moorage.store import ObjectStore
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
@@ -279,7 +284,7 @@ class Placing(Struct):
         if pod.metadata.uid in nominator.nodes:
             return False
         self.context.enlist_if_possible()
-        found = engine.preempt_next(pod, target)
+        found = preempt_next(engine, pod, target)
         if found is None:
             return False
         diagnosis, nominating = found
@@ -349,3 +354,40 @@ class Placing(Struct):
             writes = self.writes_nominations
             context.bindings.nominate(context.nominator, pod, decision.nominating, writes=writes)
         return decision
+
+
+def preempt_next(engine: Engine, pod: Pod, target: Target) -> tuple[Diagnosis, NominatingInfo] | None:
+    """Evict pods for a pod that is equal to the last one for which others were evicted, as `Engine.preempt`
+    does after a search in vain. The rotation stays, as such a search ends where it began.
+
+    Parameters
+    ----------
+    engine : Engine
+    pod : Pod
+        It is not nominated to a node.
+    target : (int, int, int)
+        Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
+
+    Returns
+    -------
+    (Diagnosis, NominatingInfo) or None
+        None, and nothing is done, where a node accepts the pod, eviction helps nowhere, or a search has to
+        find out.
+    """
+    plugin, handle, framework = engine.preemption, engine.handle, engine.framework
+    shape, preemptor = framework.shape_of(target), framework.preemptor
+    if plugin is None or handle.observer is not None or framework.may_narrow(shape):
+        return None
+    if not isinstance(handle.client, ObjectStore) or reason_against_pod(handle, pod):
+        return None
+    evaluator = plugin.evaluator()
+    if type(evaluator.preempt_handle) is not PreemptHandle:
+        return None
+    engine.search.follow_nominator(handle.nominator, pod)
+    candidate = evaluator.choose_in_core(preemptor, target, pod)
+    if candidate is None or not preemptor.fits_nowhere:
+        return None
+    diagnosis, _ = engine.diagnose(target, shape, WIDE)
+    nominating, _ = evaluator.evict(candidate, pod)
+    assert nominating is not None, "a store of this process refuses no eviction"
+    return diagnosis, nominating

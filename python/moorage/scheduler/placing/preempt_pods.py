@@ -163,7 +163,7 @@ class Preemption:
                 context.handle.nominator.delete_nominated_pod_if_exists(pod)
             if victims[at]:
                 handle = context.engine_of(pod).handle
-                end_nominations_below(handle, row_name(row), pod)
+                end_nominations_below(handle.preempt_handle(), row_name(row), pod)
                 evict_victims(handle, row_name(row), pod, victims[at], DefaultPreemption.name)
         context.sync()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from moorage.controllers.persistent_volume import ControllerParameters, PersistentVolumeController
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
+from moorage.controllers.persistent_volume.storage_capacities import StorageCapacities
 from moorage.controllers.resource_claims import ResourceClaimController
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
@@ -55,7 +56,7 @@ class SimulatedController:
 
     def save(self) -> object:
         """Return the time, the provisioned volumes and the state of the controller, for `undo`."""
-        volumes = [(plugin, plugin.volumes.copy()) for plugin in self._plugins.values()]
+        volumes = [(one, one.volumes.copy(), one.segments.copy()) for one in self._plugins.values()]
         controller = self._controller
         return self._now, volumes, self._provisioners, controller, controller and controller.save()
 
@@ -68,9 +69,9 @@ class SimulatedController:
             The result of `save`.
         """
         self._now, volumes, self._provisioners, self._controller, known = saved
-        for plugin, assets in volumes:
-            plugin.volumes = assets.copy()
-        self._plugins = {plugin.name: plugin for plugin, _ in volumes}
+        for plugin, assets, segments in volumes:
+            plugin.volumes, plugin.segments = assets.copy(), segments.copy()
+        self._plugins = {plugin.name: plugin for plugin, _, _ in volumes}
         if self._controller is not None:
             self._controller.undo(known)
 
@@ -83,8 +84,8 @@ class SimulatedController:
         """
         self._now = other._now
         for name, plugin in other._plugins.items():
-            self._plugins[name] = InMemoryProvisioner(name)
-            self._plugins[name].volumes = plugin.volumes.copy()
+            mine = self._plugins[name] = self._new_plugin(name)
+            mine.volumes, mine.segments = plugin.volumes.copy(), plugin.segments.copy()
         if other._controller is not None:
             controller = self._make_controller(other._provisioners)
             controller.copy_from(other._controller)
@@ -139,11 +140,14 @@ class SimulatedController:
             return self._make_controller(names)
         return self._controller
 
+    def _new_plugin(self, name: str) -> InMemoryProvisioner:
+        return InMemoryProvisioner(name, published=StorageCapacities(self._client))
+
     def _make_controller(self, provisioners: tuple[str, ...]) -> PersistentVolumeController:
         """Make the controller for storage classes with these provisioners."""
         informer = InformerFactory(self._client).informer
         for name in provisioners:
-            self._plugins.setdefault(name, InMemoryProvisioner(name))
+            self._plugins.setdefault(name, self._new_plugin(name))
         parameters = ControllerParameters(
             kube_client=self._client,
             volume_informer=informer(PersistentVolume),

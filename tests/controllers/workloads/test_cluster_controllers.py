@@ -550,3 +550,14 @@ def test_a_changed_deployment_of_a_dump() -> None:
     assert one.rollouts() == []
     found = one.client.list(Pod)[0]
     assert [each.spec.containers[0].resources.requests["cpu"] for each in found] == ["3500m"] * 6
+
+
+def test_new_pods_with_gates_say_that_they_are_gated() -> None:
+    gates = [{"name": "example.com/wait"}]
+    spec = {"replicas": 1, "template": template("web", schedulingGates=gates)}
+    one = scheduler(machine("n"), workload("ReplicaSet", "web", spec), pod("p", {"schedulingGates": gates}))
+    lose(one, next(name for name in pods(one) if name != "p"))
+    one.sync()
+    found: list[Pod] = one.client.list(Pod)[0]
+    said = [(each.reason, each.message) for its in found for each in its.status.conditions]
+    assert said == [("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")] * 2

@@ -223,7 +223,7 @@ def ends(*arguments: str) -> None:
 @settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=10,
+    max_examples=45,
 )
 @given(clusters())
 def test_every_command_ends(tmp_path: Path, given: tuple[list[Json], list[Json], str]) -> None:

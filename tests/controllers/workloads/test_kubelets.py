@@ -13,6 +13,8 @@ import moorage as mo
 from moorage.objects import Object, build_cluster
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import PersistentVolume
+from moorage.objects.model.workload import ReplicaSet
 
 READY, LOST = ({"type": "Ready", "status": status} for status in ("True", "Unknown"))
 
@@ -127,3 +129,62 @@ def test_one_ready_pod_of_a_template_is_enough_to_take_new_ones_as_ready() -> No
         "new": 2,
         "old": 2,
     }
+
+
+# ---- finalizers of controllers -----------------------------------------------------------------------------
+
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def test_dependents_go_before_an_object_that_is_deleted_in_the_foreground() -> None:
+    meta = {"finalizers": ["foregroundDeletion"]} | DELETED
+    its = pod("web-a", {"nodeName": "a"}, metadata=owned("ReplicaSet", "web", labels={"app": "web"}))
+    one = scheduler(machine("a"), workload("ReplicaSet", "web", {"replicas": 1}, metadata=meta), its)
+    assert pods(one) == {}
+    assert one.client.list(ReplicaSet)[0] == []
+
+
+def test_an_object_deleted_in_the_foreground_waits_for_its_dependents() -> None:
+    meta = {"finalizers": ["foregroundDeletion"]} | DELETED
+    kept = owned("ReplicaSet", "web", labels={"app": "web"}, finalizers=["example.com/x"])
+    its = pod("web-a", {"nodeName": "a"}, metadata=kept)
+    one = scheduler(machine("a"), workload("ReplicaSet", "web", {"replicas": 1}, metadata=meta), its)
+    assert list(pods(one)) == ["web-a"]
+    assert len(one.client.list(ReplicaSet)[0]) == 1
+
+
+def test_dependents_of_an_object_that_orphans_them_stay() -> None:
+    meta = {"finalizers": ["orphan"]} | DELETED
+    its = pod("web-a", {"nodeName": "a"}, metadata=owned("ReplicaSet", "web", labels={"app": "web"}))
+    one = scheduler(machine("a"), workload("ReplicaSet", "web", {"replicas": 1}, metadata=meta), its)
+    assert pods(one) == {"web-a": "a"}
+    assert one.client.list(ReplicaSet)[0] == []
+
+
+@pytest.mark.parametrize(("phase", "is_there"), [("Bound", True), ("Released", False), ("Available", False)])
+def test_a_volume_that_is_deleted_goes_unless_a_claim_has_it(phase: str, is_there: bool) -> None:
+    names = ["kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"]
+    volume = make(
+        "PersistentVolume",
+        "v",
+        {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]},
+        status={"phase": phase},
+        metadata={"finalizers": names} | DELETED,
+    )
+    one = scheduler(machine("a"), volume)
+    assert bool(one.client.list(PersistentVolume)[0]) == is_there
+
+
+def test_a_released_volume_with_finalizers_of_its_provisioner_goes() -> None:
+    names = ["kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"]
+    reference = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": "gone"}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "claimRef": reference,
+        "persistentVolumeReclaimPolicy": "Delete",
+        "csi": {"driver": "csi", "volumeHandle": "v"},
+    }
+    volume = make("PersistentVolume", "v", spec, status={"phase": "Released"}, metadata={"finalizers": names})
+    one = scheduler(machine("a"), make("StorageClass", "fast", provisioner="csi"), volume)
+    assert one.client.list(PersistentVolume)[0] == []

@@ -14,9 +14,10 @@ from moorage.objects import (
     PersistentVolume,
 )
 from moorage.objects.model import storage
-from moorage.volume.binding.claims import VolumeError, allows_topology, parse_bytes
+from moorage.volume.binding.claims import VolumeError, allows_topology, claim_class, parse_bytes
 from moorage.volume.constants import PROVISIONED_BY
 
+from .storage_capacities import StorageCapacities
 from .volume_plugins import RecycleEventRecorder, VolumeHost, VolumeOptions
 
 
@@ -35,11 +36,15 @@ class InMemoryProvisioner:
         Bytes that can be provisioned in total; no limit by default.
     mount_options : bool
         Whether volumes may be mounted with options.
+    published : StorageCapacities, optional
+        The capacities that volumes for selected nodes use up; by default none.
 
     Attributes
     ----------
     volumes : dict of str to int
         Size in bytes by name of the storage asset.
+    segments : dict of str to str
+        The published capacity that a storage asset has used, if any.
     """
 
     def __init__(
@@ -49,9 +54,12 @@ class InMemoryProvisioner:
         topology_keys: Sequence[str] = (),
         capacity: int | None = None,
         mount_options: bool = True,
+        published: StorageCapacities | None = None,
     ) -> None:
         self.name = name
         self.volumes: dict[str, int] = {}
+        self.segments: dict[str, str] = {}
+        self._published = published
         self._topology_keys = tuple(topology_keys)
         self._capacity = capacity
         self._mount_options = mount_options
@@ -156,6 +164,9 @@ class InMemoryProvisioner:
         size = parse_bytes(requested)
         if self._capacity is not None and sum(self.volumes.values()) + size > self._capacity:
             raise VolumeError("not enough capacity")
+        if self._published is not None and node is not None:
+            segment = self._published.take(claim_class(options.pvc), node, size)
+            self.segments |= {options.pv_name: segment} if segment else {}
         self.volumes[options.pv_name] = size
         return PersistentVolume(
             metadata=ObjectMeta(name=options.pv_name),
@@ -179,7 +190,9 @@ class InMemoryProvisioner:
         name : str
             Name of the storage asset.
         """
-        self.volumes.pop(name, None)
+        size, segment = self.volumes.pop(name, 0), self.segments.pop(name, "")
+        if segment and self._published is not None:
+            self._published.give_back(segment, size)
 
     def _affinity(
         self, node: Node | None, allowed: Sequence[storage.TopologySelectorTerm]

@@ -1,4 +1,7 @@
-"""Keeps claims that are deleted until no pod uses them (kubernetes v1.36, pvc_protection_controller.go)."""
+"""Keeps claims that are deleted until no pod uses them, and volumes until no claim has them.
+
+It follows kubernetes v1.36, pvc_protection_controller.go and pv_protection_controller.go.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,23 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.store import Indexer, NotFoundError, ObjectStore
 
 PROTECTION = "kubernetes.io/pvc-protection"
+_OF_VOLUMES = frozenset(
+    {
+        "kubernetes.io/pv-protection",
+        "kubernetes.io/pv-controller",
+        "external-provisioner.volume.kubernetes.io/finalizer",
+    }
+)
+"""Finalizers of simulated controllers, which volumes keep until no claim has them."""
 _CLAIM = "claim"
 
 
 class ClaimProtection:
-    """Keeps claims that are deleted until no pod on a node uses them.
+    """Keeps claims that are deleted until no pod on a node uses them, and volumes while a claim has them.
 
     The finalizer of claims in use is added when they are deleted, not when they are created.
 
@@ -27,8 +38,8 @@ class ClaimProtection:
 
     Attributes
     ----------
-    changed : dict of str to PersistentVolumeClaim
-        By ``namespace/name`` the claims that are being deleted, and whose users may have changed.
+    changed : dict of str to PersistentVolumeClaim or PersistentVolume
+        By kind and name the claims and volumes that are being deleted, and whose users may have changed.
     """
 
     def __init__(
@@ -37,18 +48,18 @@ class ClaimProtection:
         self._client = client
         self._pods = pods
         self._claims = claims
-        self.changed: dict[str, PersistentVolumeClaim] = {}
+        self.changed: dict[str, PersistentVolumeClaim | PersistentVolume] = {}
         pods.add_index(_CLAIM, Pod.claim_keys, is_lasting=True)
 
-    def note(self, claim: PersistentVolumeClaim) -> None:
-        """Look at a claim in the next round, if it is being deleted.
+    def note(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
+        """Look at a claim or a volume in the next round, if it is being deleted.
 
         Parameters
         ----------
-        claim : PersistentVolumeClaim
+        obj : PersistentVolumeClaim or PersistentVolume
         """
-        if claim.metadata.deletion_timestamp is not None:
-            self.changed[claim.key] = claim
+        if obj.metadata.deletion_timestamp is not None:
+            self.changed[f"{obj.kind} {obj.key}"] = obj
 
     def note_lost_pod(self, pod: Pod) -> None:
         """Look at the claims of a pod that is gone in the next round.
@@ -61,10 +72,13 @@ class ClaimProtection:
             self.note(claim)
 
     def work(self) -> None:
-        """Let the claims go that no pod uses any more."""
+        """Let the claims go that no pod uses any more, and the volumes that no claim has."""
         changed, self.changed = self.changed, {}
-        for claim in changed.values():
-            self.release(claim)
+        for obj in changed.values():
+            if isinstance(obj, PersistentVolume):
+                self._release_volume(obj)
+            else:
+                self.release(obj)
 
     def protect(self, claim: PersistentVolumeClaim) -> None:
         """Have a claim that a pod uses outlast its deletion, which comes next.
@@ -92,6 +106,15 @@ class ClaimProtection:
             is_candidate = meta.deletion_timestamp is not None and PROTECTION in meta.finalizers
             if is_candidate and not self._is_used(current):
                 finalizers = tuple(one for one in meta.finalizers if one != PROTECTION)
+                self._client.update(replace(current, metadata=replace(meta, finalizers=finalizers)))
+
+    def _release_volume(self, volume: PersistentVolume) -> None:
+        with suppress(NotFoundError):
+            current = self._client.get(PersistentVolume, volume.name)
+            meta = current.metadata
+            finalizers = tuple(one for one in meta.finalizers if one not in _OF_VOLUMES)
+            is_free = meta.deletion_timestamp is not None and current.status.phase != "Bound"
+            if is_free and finalizers != meta.finalizers:
                 self._client.update(replace(current, metadata=replace(meta, finalizers=finalizers)))
 
     def _is_used(self, claim: PersistentVolumeClaim) -> bool:

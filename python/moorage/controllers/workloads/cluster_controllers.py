@@ -24,7 +24,7 @@ from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.workload import (
     ControllerRevision,
     DaemonSet,
@@ -61,6 +61,8 @@ WORKLOADS: tuple[type[Object], ...] = (
     Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job, CloneSet, *PARENTS,
 )  # fmt: skip
 KINDS = {kind.__name__: kind for kind in WORKLOADS}
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+"""Finalizers of objects whose dependents go before them, or stay."""
 _EVICTING = frozenset({"NoExecute"})
 
 
@@ -124,8 +126,11 @@ class ClusterControllers:
         informers.informer(PodDisruptionBudget).add_event_handler(self.budgets)
         namespaces = HandlerFunctions[Namespace](lambda _: None, lambda _, __: None, self.note_deletion)
         informers.informer(Namespace).add_event_handler(namespaces)
-        deleted = HandlerFunctions(self.claims.note, lambda _, new: self.claims.note(new), lambda _: None)
-        informers.informer(PersistentVolumeClaim).add_event_handler(deleted)
+        for protected in (PersistentVolumeClaim, PersistentVolume):
+            deleted = HandlerFunctions[Any](
+                self.claims.note, lambda _, new: self.claims.note(new), lambda _: None
+            )
+            informers.informer(protected).add_event_handler(deleted)
         informers.informer(Pod).add_event_handler(PodEvents(self))
 
     def start(self) -> None:
@@ -342,6 +347,24 @@ class ClusterControllers:
         if isinstance(obj, PersistentVolumeClaim):
             self.claims.release(obj)
 
+    def _let_go(self, owner: Object) -> None:
+        """Remove the finalizers of garbage collection of an object that is being deleted: its dependents have
+        to be gone first, or are orphaned (kubernetes v1.36, pkg/controller/garbagecollector)."""
+        meta, client = owner.metadata, self._client
+        found = [(copy, obj) for copy in self._dependents for obj in dependents(copy, owner)]
+        if FOREGROUND in meta.finalizers and found:
+            for _, obj in found:
+                self._delete(obj)
+        elif {FOREGROUND, ORPHAN}.intersection(meta.finalizers):
+            for _, obj in found:
+                references = obj.metadata.owner_references
+                left = tuple(one for one in references if not refers_to(one, owner))
+                client.update(
+                    replace(obj, metadata=replace(obj.metadata, owner_references=left, resource_version=""))
+                )
+            finalizers = tuple(one for one in meta.finalizers if one not in (FOREGROUND, ORPHAN))
+            client.update(replace(owner, metadata=replace(meta, finalizers=finalizers, resource_version="")))
+
     def _exists(self, obj: Object, reference: OwnerReference) -> bool:
         """Whether an owner of an object exists; one of a kind that is not followed does."""
         copy = self.control.pods if reference.kind == "Pod" else self._copies.get(reference.kind)
@@ -369,6 +392,8 @@ class ClusterControllers:
         """
         name = f"{obj.kind} {obj.key}"
         self.control.refusals.pop(name, None)
+        if obj.metadata.deletion_timestamp is not None:
+            self._let_go(obj)
         try:
             if isinstance(obj, Deployment):
                 self.deployments.reconcile(obj)

@@ -20,6 +20,7 @@ TARGET = "DisruptionTarget"
 SOON = 1.0
 """Seconds after which a pod is started or ended that was about to when a cluster was read."""
 _READY = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"})
+_OF_COLLECTION = frozenset({"foregroundDeletion", "orphan"})
 UNREACHABLE = "node.kubernetes.io/unreachable"
 
 
@@ -114,14 +115,19 @@ class Kubelets:
         self._client.update(replace(pod, metadata=meta, status=status))
 
     def _end(self, pod: Pod) -> None:
-        """Let a pod fail, and delete it at once."""
-        if pod.status.phase not in FINISHED and pod.metadata.finalizers:
-            status = replace(pod.status, phase="Failed")
+        """Let a pod fail, and delete it at once; the garbage collector deletes what it owns later."""
+        meta = pod.metadata
+        finalizers = tuple(one for one in meta.finalizers if one not in _OF_COLLECTION)
+        if (pod.status.phase not in FINISHED and meta.finalizers) or finalizers != meta.finalizers:
+            status = pod.status
+            if status.phase not in FINISHED:
+                status = replace(status, phase="Failed")
             if pod.spec.node_name and self._nodes.get(pod.spec.node_name) is None:
                 status = replace(status, conditions=with_condition(status.conditions, BY_COLLECTOR))
-            meta = replace(pod.metadata, resource_version="")
+            meta = replace(meta, finalizers=finalizers, resource_version="")
             self._client.update(replace(pod, metadata=meta, status=status))
-        self._client.delete(Pod, pod.name, pod.namespace, grace_period_seconds=0)
+        with suppress(NotFoundError):
+            self._client.delete(Pod, pod.name, pod.namespace, grace_period_seconds=0)
 
     def _hears_of(self, pod: Pod) -> bool:
         """Whether the kubelet of a pod, or the garbage collector, takes care of it."""

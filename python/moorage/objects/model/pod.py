@@ -413,6 +413,22 @@ class PodStatus(Struct, frozen=True):
     node_allocatable_resource_claim_statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
 
 
+POD_PENDING = PodStatus(phase="Pending")
+"""Status of a new pod."""
+POD_GATED = PodStatus(
+    phase="Pending",
+    conditions=(
+        Condition(
+            type="PodScheduled",
+            status="False",
+            reason="SchedulingGated",
+            message="Scheduling is blocked due to non-empty scheduling gates",
+        ),
+    ),
+)
+"""Status of a new pod with scheduling gates, as the API server writes it."""
+
+
 class Pod(Object, frozen=True, dict=True, gc=True):
     """A pod (core/v1)."""
 

@@ -21,6 +21,8 @@ from moorage.objects.model.other_workloads import (
     Rollout,
 )
 from moorage.objects.model.pod import (
+    POD_GATED,
+    POD_PENDING,
     Container,
     ContainerPort,
     Pod,
@@ -76,7 +78,6 @@ BUILT_IN_CLASSES = {
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 _NO_STATUS = PodStatus()
-_PENDING = PodStatus(phase="Pending")
 _TOLERATION_SECONDS = 300
 _OVERCOMMITTABLE = frozenset({"cpu", "memory"})
 _NO_LIMIT = 2**31 - 1
@@ -222,7 +223,8 @@ def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
     if spec.affinity is not None or spec.topology_spread_constraints:
         spec = _merge_label_keys(spec, pod.metadata.labels)
     if not status.phase:
-        status = _PENDING if status == _NO_STATUS else replace(status, phase="Pending")
+        new = POD_GATED if spec.scheduling_gates else POD_PENDING
+        status = new if status == _NO_STATUS else replace(status, phase="Pending")
     return pod if spec is pod.spec and status is pod.status else replace(pod, spec=spec, status=status)
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from moorage.objects.model.meta import LabelSelector, Object, ObjectMeta
 from moorage.objects.model.node import Node
 from moorage.objects.model.other_workloads import CloneSet
-from moorage.objects.model.pod import Pod, PodSpec, PodStatus
+from moorage.objects.model.pod import POD_GATED, POD_PENDING, Pod, PodSpec
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import (
     ControllerRevision,
@@ -38,8 +38,6 @@ from .ownership import controller_reference, is_healthy
 from .pod_claims import claims_of, with_claims
 from .revisions import REVISION_LABEL, Revisioned, latest_revision, mark_of, template_of
 from .stateful_pods import Revisions, by_ordinal, next_step, ordinals, revision_for
-
-_POD_PENDING = PodStatus(phase="Pending")
 
 
 class PodControl(Protocol):
@@ -201,7 +199,8 @@ def new_pod(
         annotations=own.annotations | annotations if annotations else own.annotations,
         owner_references=controller_reference(owner),
     )
-    return Pod(metadata=meta, spec=spec or template.spec, status=_POD_PENDING)
+    spec = spec or template.spec
+    return Pod(metadata=meta, spec=spec, status=POD_GATED if spec.scheduling_gates else POD_PENDING)
 
 
 def _create_replicas(

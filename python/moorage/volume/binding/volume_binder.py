@@ -419,8 +419,8 @@ class VolumeBinder:
             return None
         size = requested_storage(claim)
         for capacity in capacities.list():
-            fits = capacity.storage_class_name == storage_class.name and _is_sufficient(capacity, size)
-            if fits and _has_access(node, capacity):
+            fits = capacity.storage_class_name == storage_class.name and is_sufficient(capacity, size)
+            if fits and has_access(node, capacity):
                 return capacity
         return False
 
@@ -690,8 +690,14 @@ def _check_affinity(volume: PersistentVolume, node: Node) -> None:
         raise VolumeError(f"{reason}: no matching NodeSelectorTerms")
 
 
-def _has_access(node: Node, capacity: CSIStorageCapacity) -> bool:
-    """Whether a node is in the topology of a capacity; False for a malformed selector."""
+def has_access(node: Node, capacity: CSIStorageCapacity) -> bool:
+    """Whether a node is in the topology of a capacity; False for a malformed selector.
+
+    Parameters
+    ----------
+    node : Node
+    capacity : CSIStorageCapacity
+    """
     if capacity.node_topology is None:
         return False
     try:
@@ -700,7 +706,15 @@ def _has_access(node: Node, capacity: CSIStorageCapacity) -> bool:
         return False
 
 
-def _is_sufficient(capacity: CSIStorageCapacity, size: int) -> bool:
+def is_sufficient(capacity: CSIStorageCapacity, size: int) -> bool:
+    """Whether a volume may be made in a capacity.
+
+    Parameters
+    ----------
+    capacity : CSIStorageCapacity
+    size : int
+        Bytes.
+    """
     limit = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
     return limit is not None and parse_bytes(limit) >= size
 

@@ -1,4 +1,4 @@
-"""Files, and functions of Cython and C, are short enough to read in one go; ruff looks at those of Python."""
+"""Functions of Cython and C are short enough to read in one go; ruff looks at those of Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from itertools import takewhile
 
 from tests.house.source import files, logical_lines, name, strip_c
 
-FILE_LINES = {".py": 800, ".pyx": 800, ".c": 700}
 FUNCTION_LINES = 50
 
 
@@ -52,12 +51,6 @@ def c_functions(text: str) -> Iterator[tuple[str, int]]:
 
 
 FUNCTIONS = {".pyx": cython_functions, ".c": c_functions, ".h": c_functions}
-
-
-def test_files_are_short() -> None:
-    lengths = {path: len(path.read_text().splitlines()) for path in files(*FILE_LINES, ".h")}
-    long = {name(path): n for path, n in lengths.items() if n > FILE_LINES.get(path.suffix, 500)}
-    assert long == {}
 
 
 def test_functions_are_short() -> None:

@@ -8,7 +8,7 @@ from weakref import ref
 
 cimport cython
 
-from moorage._core.base.fields cimport METADATA, SPEC, UID, VOLUMES, Field, key_of
+from moorage._core.base.fields cimport METADATA, SPEC, VOLUMES, Field, key_of
 from moorage._core.base.watch_events cimport (
     Cause, Notice, ObjectMap, WatchEvent, _identity, _is_same, _notice, _uid, made,
 )

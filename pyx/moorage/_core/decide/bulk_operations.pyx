@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, int64_t
 from moorage.errors import CacheError
 
 from moorage._core.base cimport (
-    ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, UID, VOLUMES, Field, StringIndex,
+    ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, UID, Field, StringIndex,
 )
 from moorage._core.base.watch_events cimport _identity
 from moorage._core.state cimport (

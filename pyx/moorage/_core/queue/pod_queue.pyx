@@ -1,5 +1,5 @@
-"""The places of the scheduling queue together, and what several pods do in one step: enter as new ones, return
-after their attempts, and move when an event makes them worth another one.
+"""The places of the scheduling queue together, and what several pods do in one step: enter as new ones,
+return after their attempts, and move when an event makes them worth another one.
 
 kube-scheduler v1.36, backend/queue/scheduling_queue.go. Not thread-safe; the queue has a lock.
 """
@@ -7,7 +7,6 @@ kube-scheduler v1.36, backend/queue/scheduling_queue.go. Not thread-safe; the qu
 from libc.math cimport isnan
 from libc.stdint cimport int64_t
 
-from moorage._core.queue.entrance cimport CreationClock
 from moorage._core.queue.queued_pods cimport PriorityLanes, QueuedPodInfo
 from moorage._core.queue.queued_pods import Place
 

@@ -364,11 +364,11 @@ class PodHandler:
             with self.cache.lock:
                 assumed = {pod.metadata.uid: self._discard(pod) for pod in self.cache.remove_added(evicted)}
             for at, (change, deletion) in enumerate(events):
+                if not queue.is_listening():
+                    break
                 if not (assumed or queue.has_unschedulable):
                     queue.record_evictions(events[at:])
                     break
-                if not queue.is_listening():
-                    continue
                 if queue.may_react(ASSIGNED_POD_UPDATE):
                     queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_UPDATE, change.old, change.new)
                 deleted = assumed.get(evicted[at].metadata.uid) or deletion.old

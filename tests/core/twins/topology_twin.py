@@ -133,19 +133,18 @@ class Topology:
 
     def means(self, term: PodAffinityTerm, owner: Pod, pod: Pod, live: bool) -> bool:
         """Whether a term of `owner` means `pod`. `live`: a namespace is selected by its labels, else
-        only where it is known."""
+        only where it is known, or whatever it is by a selector that matches no labels."""
         chosen = term.namespace_selector
         names = set(term.namespaces) or ({owner.namespace} if chosen is None else set())
         if pod.namespace in names:
             inside = True
         elif chosen is None:
             inside = False
-        elif live or not (chosen.match_labels or chosen.match_expressions):
+        elif live:
             inside = LabelSelectorMatcher(chosen).matches(dict(self.namespaces.get(pod.namespace, {})))
         else:
-            inside = pod.namespace in self.namespaces and LabelSelectorMatcher(chosen).matches(
-                dict(self.namespaces[pod.namespace])
-            )
+            selector, known = LabelSelectorMatcher(chosen), self.namespaces.get(pod.namespace)
+            inside = selector.matches({}) or (known is not None and selector.matches(dict(known)))
         return inside and LabelSelectorMatcher(term.label_selector).matches(pod.metadata.labels)
 
     def affinity_rejects(self, pod: Pod) -> dict[str, str]:

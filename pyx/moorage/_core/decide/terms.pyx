@@ -165,8 +165,13 @@ cdef class Terms:
         self.c.preferred, self.c.n_preferred = _pod_terms(self, preferred), <int32_t>len(preferred)
 
     def _resolved(self, term):
-        """The namespaces of one of the pod's own terms, as they are selected now; None: all namespaces."""
-        if term.namespace_selector.is_empty:
+        """The namespaces of one of the pod's own terms, as they are selected now; None: all namespaces.
+
+        Up to v1.36 kube-scheduler adds the selected namespaces to the term's and keeps the selector, which is
+        then matched against no labels (interpodaffinity/plugin.go, mergeAffinityTermNamespacesIfNotEmpty). So
+        NotIn and DoesNotExist alone select every namespace, as an empty selector does.
+        """
+        if term.namespace_selector.matches({}):
             return None
         return term.namespaces | self.state.namespaces.selected(term.namespace_selector)
 

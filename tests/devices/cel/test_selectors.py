@@ -136,6 +136,31 @@ def test_expressions_that_cannot_be_compiled(text: str, message: str) -> None:
     assert str(found).startswith(message)
 
 
+EXPECTED = (
+    "Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', "
+    "'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+)
+NOBODY = "undeclared reference to 'nobody' (in container '')"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", f"1:0: {EXPECTED}"),
+        (" ", f"1:2: {EXPECTED}\n |  \n | .^"),
+        ("true &&\n\t", f"2:2: {EXPECTED}\n |  \n | .^"),
+        ("'\u65e5\u672c' == nobody", f"1:9: {NOBODY}\n | '\u65e5\u672c' == nobody\n | .\uff0e\uff0e.....^"),
+        (
+            "\u65e5",
+            "1:1: Syntax error: token recognition error at: '\u65e5'\n | \u65e5\n | \uff3e",
+        ),
+    ],
+    ids=["empty", "blank", "tab", "wide", "wide-itself"],
+)
+def test_where_a_problem_is_is_shown_as_cel_go_shows_it(text: str, shown: str) -> None:
+    assert str(compile_selector(text)) == f"compilation failed: ERROR: <input>:{shown}"
+
+
 def test_deep_nesting_is_one_error() -> None:
     found = compile_selector("(" * 5_000 + "true" + ")" * 5_000)
     assert isinstance(found, CompileError)

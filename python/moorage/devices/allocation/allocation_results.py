@@ -41,7 +41,9 @@ def allocation_of(found: ClaimResult, node_name: str, features: Features) -> All
         A slice has a node selector with several terms.
     """
     claim = found.claim.claim
-    results = [_result(claim.metadata.uid, at, one, features) for at, one in enumerate(found.devices)]
+    # Shares have IDs of their own in each allocation of the claim, which is another state of it.
+    allocated = f"{claim.metadata.uid}/{claim.metadata.resource_version}"
+    results = [_result(allocated, at, one, features) for at, one in enumerate(found.devices)]
     devices = DeviceAllocationResult(results=tuple(results), config=tuple(_configurations(found)))
     selector = _node_selector([one.device for one in found.devices], node_name, claim.name)
     return AllocationResult(devices=devices, node_selector=selector)
@@ -65,13 +67,16 @@ def result_of_whole(
     return _result("", 0, DeviceResult(request, device, None), features)
 
 
-def _result(uid: str, at: int, found: DeviceResult, features: Features) -> DeviceRequestAllocationResult:
+def _result(
+    allocated: str, at: int, found: DeviceResult, features: Features
+) -> DeviceRequestAllocationResult:
+    """The result for a device; `allocated` names the claim and its state, for the ID of a share."""
     request, device = found.request, found.device.device
     driver, pool, name = found.device.id
     conditions = features.binding_conditions
-    share = (
-        None if found.consumed is None else str(uuid5(NAMESPACE_OID, f"{uid}/{at}/{driver}/{pool}/{name}"))
-    )
+    share = None
+    if found.consumed is not None:
+        share = str(uuid5(NAMESPACE_OID, f"{allocated}/{at}/{driver}/{pool}/{name}"))
     return DeviceRequestAllocationResult(
         request=request.full_name,
         driver=driver,
@@ -81,7 +86,7 @@ def _result(uid: str, at: int, found: DeviceResult, features: Features) -> Devic
         tolerations=tuple(request.tolerations),
         binding_conditions=(device.binding_conditions or ()) if conditions else (),
         binding_failure_conditions=(device.binding_failure_conditions or ()) if conditions else (),
-        share_id=None if found.consumed is None else share,
+        share_id=share,
         consumed_capacity={key: str(amount) for key, amount in (found.consumed or {}).items()},
     )
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+# Below characters outside ASCII, which terminals often show in two columns.
+WIDE_DOT, WIDE_MARK = "\uff0e", "\uff3e"
+
 
 class Problem(NamedTuple):
     """What is wrong at a character of an expression."""
@@ -54,8 +57,14 @@ class CostError(Exception):
 
 
 def _shown(text: str, problem: Problem) -> str:
+    """One problem as cel-go prints it: an empty expression has no line to show, and its column is 0."""
+    if not text:
+        return f"ERROR: <input>:1:0: {problem.message}"
     start = text.rfind("\n", 0, problem.at) + 1
     end = text.find("\n", problem.at)
     line = text[start : len(text) if end < 0 else end]
     number, column = text.count("\n", 0, problem.at) + 1, problem.at - start
-    return f"ERROR: <input>:{number}:{column + 1}: {problem.message}\n | {line}\n | {'.' * column}^"
+    dots = "".join(["." if character.isascii() else WIDE_DOT for character in line[:column]])
+    mark = "^" if line[column : column + 1].isascii() else WIDE_MARK
+    shown = line.replace("\t", " ")
+    return f"ERROR: <input>:{number}:{column + 1}: {problem.message}\n | {shown}\n | {dots}{mark}"

@@ -15,7 +15,9 @@ typedef struct {
 typedef struct {
     int32_t first, count, room; /* room: allocated entries */
     int32_t read;               /* number of pods on the row when it was read, plus 1; 0: it must be read */
+    int32_t cut;                /* see mr_sort_for */
 } mr_pod_span;
+#define MR_ANY_CUT (-1)
 #define MR_NOT_STARTED INT64_MAX
 
 /* A pod of a unit. */
@@ -120,5 +122,18 @@ static inline int mr_is_better(const mr_eviction *a, const mr_eviction *b)
  * entries; `units` is NULL if all entries are pods. */
 void mr_sort_pod_entries(mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch, const mr_class_usage *usages,
                          const mr_unit *units);
+
+/* Sorts entries by importance as Go's sort.Slice does: equal entries come in an order that depends on all others. */
+void mr_sort_as_upstream(mr_pod_entry *pods, int32_t n, const mr_class_usage *usages, const mr_unit *units);
+
+/* Sorts the entries of a row by importance: those of a lower priority as upstream sorts them, which sees no others
+ * (SelectVictimsOnNode); equal ones of the others stay in order. `scratch` has 2 n entries. Returns the index of the
+ * first entry of a lower priority, or MR_ANY_CUT if the order is the same for any priority. */
+int32_t mr_sort_for(int32_t priority, mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch,
+                    const mr_class_usage *usages, const mr_unit *units);
+
+/* 1 if the entries of a span are as mr_sort_for sorts them for a priority, whose result the span has. */
+int mr_is_sorted_for(int32_t priority, const mr_pod_entry *pods, const mr_pod_span *span,
+                     const mr_class_usage *usages, const mr_unit *units);
 
 #endif

@@ -99,6 +99,38 @@ def test_two_claims_of_one_port_end_with_the_first_to_go() -> None:
     assert selected(preemptor(1, ports=[port(80)]), *both)[0] == ["v", "w"]
 
 
+def test_a_pod_that_comes_back_brings_the_port_that_another_has_freed() -> None:
+    """On the node the port is free by now, since one of two pods with it has gone."""
+    one = full(
+        *[victim(name, ports=[port(80)], priority=2) for name in ("gone", "stays")],
+        victim("other", cpu=2, priority=1),
+        victim("more", priority=0),
+    )
+    one.client.delete("Pod", "gone", "default")
+    one.sync()
+    asked = preemptor(1, ports=[port(80)])
+    its, state, _ = cycle(one, asked)
+    info = one.cache.node_info("a")
+    assert info is not None
+    there, *rest = PreemptionDryRuns(its, state, asked, ()).select_victims_on_node(info)
+    assert ([each.name for each in there], rest) == (["stays"], [0, None])
+
+
+TIED = [0, 0, 1, 0, 1, 1, 1, 1, 0, 0, 1, 0, 1]
+"""Priorities of pods that started in the same second."""
+
+
+def test_of_many_equal_pods_those_go_that_upstreams_sort_puts_last() -> None:
+    there = [victim(f"w-{at:02}", priority=priority) for at, priority in enumerate(TIED)]
+    found = selected(preemptor(3), *there, nodes=[node("a", cpu=13, pods=99, labels={HOST: "a"})])
+    assert sorted(found[0]) == ["w-00", "w-01", "w-11"]
+
+
+def test_equal_victims_come_first_if_they_violate_a_budget() -> None:
+    there = [victim("free", cpu=2), victim("safe", cpu=2, labels=LABELS)]
+    assert selected(preemptor(4), *there, budgets=[budget(0, LABELS)]) == (["safe", "free"], 1, "")
+
+
 def spread(selector: LabelSelector, key: str = HOST) -> TopologySpreadConstraint:
     return TopologySpreadConstraint(
         max_skew=1, topology_key=key, when_unsatisfiable="DoNotSchedule", label_selector=selector

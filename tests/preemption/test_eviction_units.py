@@ -365,15 +365,16 @@ class UnitTwin(Twin):
         units.sort(key=self.weight)
         protected = self.protected([one for unit in units for _, one in unit], list(budgets))
         costs = [sum(one in protected for _, one in unit) for unit in units]
-        gone = set()
+        gone = list[int]()
         for violates in (True, False):
             for at, unit in enumerate(units):
                 if bool(costs[at]) == violates:
                     self.move(unit, 1)
                     if not self.fits():
                         self.move(unit, -1)
-                        gone.add(at)
-        names = [one.name for at, unit in enumerate(units) if at in gone for _, one in unit]
+                        gone.append(at)
+        evicted = sorted((units[at] for at in gone), key=self.weight)
+        names = [one.name for unit in evicted for _, one in unit]
         return names, sum(costs[at] for at in gone)
 
     def move(self, unit: list[tuple[str, Pod]], sign: int) -> None:

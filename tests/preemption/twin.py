@@ -27,6 +27,10 @@ def priority(one: Pod) -> int:
     return one.spec.priority or 0
 
 
+def importance(one: Pod) -> tuple[int, str]:
+    return -priority(one), one.status.start_time or "9"
+
+
 @dataclass
 class Twin:
     """All nodes and pods, and a pod that wants a place.
@@ -110,17 +114,17 @@ class Twin:
             self.change(one, -1)
         if not lower or not self.fits():
             return None
-        lower.sort(key=lambda one: (-priority(one), one.status.start_time or "9"))
+        lower.sort(key=importance)
         protected = self.protected(lower, list(budgets))
-        gone, violations = set(), 0
+        gone, violations = list[Pod](), 0
         for group, counts in ((protected, 1), ([one for one in lower if one not in protected], 0)):
             for one in group:
                 self.change(one, 1)
                 if not self.fits():
                     self.change(one, -1)
-                    gone.add(one.name)
+                    gone.append(one)
                     violations += counts
-        return [one.name for one in lower if one.name in gone], violations
+        return [one.name for one in sorted(gone, key=importance)], violations
 
     @staticmethod
     def protected(pods: Sequence[Pod], budgets: list[PodDisruptionBudget]) -> list[Pod]:

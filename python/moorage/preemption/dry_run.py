@@ -128,7 +128,7 @@ class PreemptionDryRuns:
             return [], 0, status
         ordered = units_by_importance(potential)
         costs = violations(ordered, self.budgets)
-        chosen: set[int] = set()
+        chosen: list[int] = []
         for at in sorted(range(len(ordered)), key=lambda at: not costs[at]):
             if status := attempt.change(ordered[at], adds=True):
                 return [], 0, status
@@ -136,8 +136,9 @@ class PreemptionDryRuns:
                 continue
             if status := attempt.change(ordered[at], adds=False):
                 return [], 0, status
-            chosen.add(at)
-        victims = [other for at in sorted(chosen) for other in ordered[at].pods]
+            chosen.append(at)
+        evicted = units_by_importance([ordered[at] for at in chosen])
+        victims = [other for unit in evicted for other in unit.pods]
         return victims, sum(costs[at] for at in chosen), None
 
     def framework_of(self, nodes: Sequence[str]) -> fwk.Framework | None:

@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from moorage._core.preempt.budgets import budget_matcher
-from moorage._core.preempt.importance import start_time
+from moorage._core.preempt.importance import order_as_upstream, start_time
 from moorage.framework import FrameworkHandle
 from moorage.framework.plugin.group_index import PodGroups, Whole
 from moorage.objects import Pod, PodDisruptionBudget, UnitKey, group_of
@@ -74,7 +76,7 @@ def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
     """Sort units, the most important first.
 
     The criteria are the priority; groups before pods; the number of the group's pods; how long the oldest pod
-    has run. Units that are equal in all of them stay in order.
+    has run. Up to 12 units that are equal in all of them stay in order; of more, upstream's sort decides.
 
     Parameters
     ----------
@@ -84,15 +86,14 @@ def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
     -------
     list of Unit
     """
-    return sorted(
-        units,
-        key=lambda unit: (
-            -unit.priority,
-            not unit.is_group,
-            -len(unit.pods),
-            min(start_time(pod) for pod in unit.pods),
-        ),
-    )
+    found = list(units)
+    keys = [
+        (-unit.priority, not unit.is_group, -len(unit.pods), min(start_time(pod) for pod in unit.pods))
+        for unit in found
+    ]
+    ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    order = order_as_upstream(np.array([ranks[key] for key in keys], dtype=np.int64))
+    return [found[at] for at in order.tolist()]
 
 
 def violations(

@@ -322,7 +322,7 @@ cdef extern from "preemption.h" nogil:
         int32_t pod_class, number
 
     ctypedef struct mr_pod_span:
-        int32_t first, count, room, read
+        int32_t first, count, room, read, cut
 
     ctypedef struct mr_member:
         int64_t start
@@ -385,6 +385,12 @@ cdef extern from "preemption.h" nogil:
                     mr_eviction* out)
     void mr_sort_pod_entries(mr_pod_entry* pods, int32_t n, mr_pod_entry* scratch,
                              const mr_class_usage* usages, const mr_unit* units)
+    void mr_sort_as_upstream(mr_pod_entry* pods, int32_t n, const mr_class_usage* usages,
+                             const mr_unit* units)
+    int32_t mr_sort_for(int32_t priority, mr_pod_entry* pods, int32_t n, mr_pod_entry* scratch,
+                        const mr_class_usage* usages, const mr_unit* units)
+    bint mr_is_sorted_for(int32_t priority, const mr_pod_entry* pods, const mr_pod_span* span,
+                          const mr_class_usage* usages, const mr_unit* units)
     void mr_outcomes_begin(mr_outcomes* outcomes)
     void mr_outcomes_set_code(mr_outcomes* outcomes, int32_t position, uint8_t code)
     void mr_outcomes_forget(mr_outcomes* outcomes)

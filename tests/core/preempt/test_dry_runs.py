@@ -122,6 +122,10 @@ def low(name: str, start: str | None = None, cpu: str = "1", **rest: Any) -> Pod
     return replace(pod, status=PodStatus(start_time=start))
 
 
+def seconds(number: int) -> str:
+    return f"2026-01-01T00:00:{number:02}Z"
+
+
 def names(world: World) -> tuple[str, ...]:
     return dry_run(world)[1][0].victims
 
@@ -158,8 +162,32 @@ def test_more_budgets_than_a_word_has_bits() -> None:
 
     world = small([low(f"p{i}", labels={"app": "a"}) for i in range(4)], cpu="4")
     world.budgets = [budget(number, 9) for number in range(99)] + [budget(99, 1)]
-    # The first may be disrupted, so it goes once those whose budget is spent have come back.
-    assert dry_run(world)[1] == [Evictions(None, ("p0", "p3"), 1)]
+    # The first may be disrupted, so it goes once those whose budget is spent have come back. Of equal victims
+    # those that violate a budget come first.
+    assert dry_run(world)[1] == [Evictions(None, ("p3", "p0"), 1)]
+
+
+TIED = [0, 10, 0, 10, 10, 0, 0, 0, 0, 0, 0, 10, 10]
+"""Priorities of pods that started in the same second."""
+
+
+def test_which_of_many_equal_pods_go_depends_on_the_preemptor() -> None:
+    """Upstream sorts the pods of lower priority alone, more than 12 of them not stably."""
+    world = small(
+        [low(f"w{at}", seconds(0), priority=one) for at, one in enumerate(TIED)], cpu="13", pods="99"
+    )
+    world.state.add_pod(on(low("more", seconds(0), priority=50, cpu="0"), "n0"))
+    runs = DryRuns(world.placer.decider)
+
+    def victims(priority: int) -> list[str]:
+        asked = make_pod("new", priority=priority, requests={"cpu": "3"})
+        pod_class = world.state.classes.intern(asked)
+        return sorted(pod.name for pod in runs.dry_run(pod_class, [0]).victims(0))
+
+    for _ in range(2):
+        assert victims(5) == ["w10", "w8", "w9"], "eight are in the order of the row"
+        assert victims(50) == ["w10", "w2", "w5"]
+        assert victims(100) == ["w0", "w2", "w5"]
 
 
 def test_it_ends_when_enough_were_found() -> None:
@@ -174,7 +202,7 @@ def test_it_ends_when_enough_were_found() -> None:
 
 
 def test_a_row_is_read_again_when_it_has_changed() -> None:
-    world = small([low(f"p{i}") for i in range(4)], cpu="4", pods="99")
+    world = small([low(f"p{i}", seconds(i)) for i in range(4)], cpu="4", pods="99")
     runs = DryRuns(world.placer.decider)
     target = world.target()
 
@@ -183,16 +211,16 @@ def test_a_row_is_read_again_when_it_has_changed() -> None:
 
     assert victims() == ["p2", "p3"]
     mark = world.state.begin()
-    world.state.remove_pod(on(low("p3"), "n0"))
+    world.state.remove_pod(on(low("p3", seconds(3)), "n0"))
     assert victims() == ["p2"]
     world.state.rollback(mark)
     assert victims() == ["p2", "p3"]
-    old = on(low("p0"), "n0")
+    old = on(low("p0", seconds(0)), "n0")
     world.state.update_pod(old, replace(old, spec=replace(old.spec, priority=-1)))
-    assert victims() == ["p2", "p0"]  # p3 took the place of p0, which came anew
+    assert victims() == ["p3", "p0"]
     for number in range(4, 40):
-        world.state.add_pod(on(low(f"p{number}", cpu="0"), "n0"))
-    assert victims() == ["p2", "p0"]
+        world.state.add_pod(on(low(f"p{number}", seconds(number), cpu="0"), "n0"))
+    assert victims() == ["p3", "p0"]
 
 
 def test_a_start_that_is_no_time_is_said_to_be_one() -> None:

@@ -271,10 +271,11 @@ class Twin:
         rejection = self.fails(pod, on, counts)
         if rejection is not None:
             return Evictions(rejection)
-        lower.sort(key=lambda each: (-each[1], not each[2], -len(each[0]), min(map(start, each[0]))))
+        keys = {id(each): (-each[1], not each[2], -len(each[0]), min(map(start, each[0]))) for each in lower}
+        lower.sort(key=lambda each: keys[id(each)])
         violating = iter(self.violating([other for unit, _, _ in lower for other in unit]))
         costs = [sum(next(violating) for _ in unit) for unit, _, _ in lower]
-        gone = set()
+        gone: list[int] = []
         for which in (True, False):
             for at, (unit, _, _) in enumerate(lower):
                 if bool(costs[at]) != which:
@@ -282,8 +283,9 @@ class Twin:
                 self.move(unit, on, counts, 1)
                 if self.fails(pod, on, counts) is not None:
                     self.move(unit, on, counts, -1)
-                    gone.add(at)
-        names = tuple(other.name for at in sorted(gone) for other in lower[at][0])
+                    gone.append(at)
+        gone.sort(key=lambda at: keys[id(lower[at])])
+        names = tuple(other.name for at in gone for other in lower[at][0])
         return Evictions(None, names, sum(costs[at] for at in gone))
 
     def move(self, unit: Sequence[Pod], on: NodeState, counts: Counts, sign: int) -> None:

@@ -3,6 +3,9 @@ from datetime import UTC as UTC
 from datetime import datetime, timedelta
 from typing import Protocol, Self, type_check_only
 
+import numpy as np
+import numpy.typing as npt
+
 from moorage._core.state.ledger import Ledger
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_class import PodClasses
@@ -12,6 +15,7 @@ EPOCH: datetime
 MICROSECOND: timedelta
 
 def start_time(pod: Pod) -> int: ...
+def order_as_upstream(ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]: ...
 
 @type_check_only
 class EvictedGroups(Protocol):

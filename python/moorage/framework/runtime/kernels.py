@@ -98,10 +98,8 @@ class Kernels:
         if isinstance(info, NodeInfo):
             return self.search.verdict_after(row, [], [], filters, None, *state.target)
         removed, added = self._changes(row, info)
-        classes = self.cache.state.classes
-        has_ports = any(classes.shape_of(classes.intern(pod)).ports for pod in (*removed, *added))
-        ports = info.used_ports if has_ports else None
-        elsewhere = self._by_row(state.removed_pods.values())
+        # A clone may have other ports with the same pods: a pod that returns brings those that another freed.
+        ports, elsewhere = info.used_ports, self._by_row(state.removed_pods.values())
         return self.search.verdict_after(row, removed, added, filters, ports, *state.target, elsewhere)
 
     def score(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> int:

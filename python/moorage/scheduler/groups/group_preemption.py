@@ -172,7 +172,7 @@ class _Search:
             if not self._fits():
                 self._remove(pods[at])
                 leaving.append(at)
-        return sorted(leaving)
+        return units.most_important_first(leaving)
 
     def _remove(self, pods: Sequence[Pod]) -> None:
         """Remove the pods of a unit from the cache."""

@@ -21,7 +21,7 @@ cdef class DryRuns:
     cdef Importance importance
     cdef Budgets budgets
     cdef dict matches
-    cdef Buffer removed, removed_with, victims, violating, costs, nominated
+    cdef Buffer removed, removed_with, victims, violating, costs, nominated, evicted
     cdef int32_t pods_limit
 
     cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets, object groups) except -1
@@ -33,3 +33,8 @@ cdef class DryRuns:
     cdef inline bint _is_victim(self, int32_t at, const mr_eviction* result) noexcept:
         """Whether an entry of the row that was tried last is a victim, by its index in the row."""
         return self.c.victims[(at - result.first) // 64] >> ((at - result.first) % 64) & 1
+
+    cdef inline bint _violates(self, int32_t at, const mr_eviction* result) noexcept:
+        """Whether the eviction of an entry of the row that was tried last violates a budget."""
+        return self.c.budgets != NULL and (
+            self.c.violating[(at - result.first) // 64] >> ((at - result.first) % 64) & 1)

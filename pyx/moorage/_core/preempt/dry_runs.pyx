@@ -106,6 +106,7 @@ cdef class DryRuns:
         self.removed = Buffer(journal, sizeof(int32_t))
         self.removed_with = Buffer(journal, sizeof(int32_t))
         self.victims = Buffer(journal, sizeof(uint64_t))
+        self.evicted = Buffer(journal, sizeof(mr_pod_entry))
         self.violating = Buffer(journal, sizeof(uint64_t))
         self.costs = Buffer(journal, sizeof(int32_t))
         self.nominated = Buffer(journal, sizeof(int32_t))
@@ -172,7 +173,7 @@ cdef class DryRuns:
     cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets, object groups) except -1:
         """Prepare dry runs for the pod that the search is prepared for."""
         self.c.n_nominated = 0
-        self.importance.use(groups)
+        self.importance.use(groups, self.search.search.shape.priority)
         self._follow_rows(len(budgets) > 0)
         self.c.search = &self.search.search
         self.c.settled, self.c.explains = False, True
@@ -220,13 +221,23 @@ cdef class DryRuns:
         return 0
 
     cdef list _victims(self, int32_t row, const mr_eviction* result):
-        """The numbers of the victims of the row that was tried last."""
+        """The numbers of the victims of the row that was tried last, in upstream's order: those whose eviction
+        violates a budget come first, and then all are sorted by importance."""
         cdef int32_t n, at
         cdef mr_pod_entry* pods = self.importance.pods_of(row, &n)
+        cdef mr_pod_entry* victims
         cdef list out = []
-        for at in range(result.first, n):
-            if self._is_victim(at, result):
-                out += self.importance.pods_in(&pods[at])
+        cdef int32_t count = 0
+        self.evicted.reserve(n)
+        victims = <mr_pod_entry*>self.evicted.data
+        for violates in (True, False):
+            for at in range(result.first, n):
+                if self._is_victim(at, result) and self._violates(at, result) == violates:
+                    victims[count] = pods[at]
+                    count += 1
+        mr_sort_as_upstream(victims, count, self.importance.usages_of(), self.importance.units.all())
+        for at in range(count):
+            out += self.importance.pods_in(&victims[at])
         return out
 
 

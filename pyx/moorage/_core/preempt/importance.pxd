@@ -1,7 +1,9 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from moorage._core.base cimport Buffer, ChangeLog
-from moorage._core.csrc cimport mr_class_usage, mr_member, mr_pod_entry, mr_pod_span, mr_unit
+from moorage._core.csrc cimport (
+    mr_class_usage, mr_is_sorted_for, mr_member, mr_pod_entry, mr_pod_span, mr_unit,
+)
 from moorage._core.state cimport Ledger, NodeTable, PodClasses
 
 
@@ -59,11 +61,12 @@ cdef class Importance:
     cdef Buffer entries, spans, scratch, usages
     cdef Py_ssize_t used, lost  # entries that spans have taken, and those of them that no span uses any more
     cdef int32_t known, moves   # classes in `usages`; how often `_forget` has dropped all spans
+    cdef int32_t priority       # of the preemptor
     cdef int64_t cursor
     cdef bint adds_up           # requests of all classes can be added without overflow
 
     cdef int follow(self) except -1
-    cdef int use(self, object source) except -1
+    cdef int use(self, object source, int32_t priority) except -1
     cdef mr_pod_entry* pods_of(self, int32_t row, int32_t* n) except NULL
     cdef int32_t read_all(self, const int32_t* order, uint64_t bits) except -1
     cdef int _read(self, int32_t row) except -1
@@ -72,9 +75,12 @@ cdef class Importance:
     cdef list pods_in(self, const mr_pod_entry* entry)
 
     cdef inline bint is_read(self, int32_t row) noexcept:
-        """Whether the pods of a row have been read. (A row is logged when a pod is counted on it, before the
-        pod is in the ledger.)"""
-        return self.spans_of()[row].read == self.ledger.pods_on(row) + 1
+        """Whether the pods of a row have been read, and are sorted for the preemptor. (A row is logged when a
+        pod is counted on it, before the pod is in the ledger.)"""
+        cdef mr_pod_span* span = self.spans_of() + row
+        return span.read == self.ledger.pods_on(row) + 1 and mr_is_sorted_for(
+            self.priority, <mr_pod_entry*>self.entries.data + span.first, span, self.usages_of(),
+            self.units.all())
 
     cdef inline mr_pod_span* spans_of(self) noexcept:
         """The span of each row in `entries`."""

@@ -1,8 +1,10 @@
 """Importance: the pods of each row in the order of preemption, the most important first.
 
 Higher priority comes first, then the earlier start (kube-scheduler v1.36, MoreImportantPod). Pods that have
-not started are the youngest. Equal pods stay in the order of the row. A row is sorted when it is first read,
-and again after the change log has named it.
+not started are the youngest. Equal pods stay in the order of the row if they are few: upstream sorts the pods
+below the priority of the preemptor with Go's sort.Slice, which does so up to 12 pods and leaves equal ones of
+more pods in an order of its own. A row is sorted when it is first read, again after the change log has named
+it, and where that order differs for the next preemptor.
 
 The pods of some groups are only evicted together, on whichever rows they are (kube-scheduler v1.37,
 framework/preemption/types.go; KEP-5710). Such a `Units` entry stands once in each row that has pods of it.
@@ -11,6 +13,8 @@ Of equal priority, units come first, those with more pods before others, then th
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+
+import numpy as np
 
 from moorage.errors import InputError
 
@@ -63,6 +67,38 @@ def _microseconds(text):
     """Microseconds since 1970 of an RFC 3339 time. UTC is assumed where there is no offset."""
     start = datetime.fromisoformat(text)
     return ((start if start.tzinfo else start.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
+
+
+def order_as_upstream(const int64_t[::1] ranks not None):
+    """Return the order of items by rank in which kube-scheduler has them.
+
+    It sorts with Go's sort.Slice, which leaves items of equal rank in an order of its own if there are more
+    than 12 items.
+
+    Parameters
+    ----------
+    ranks : (n,) int64 array
+        By item; smaller ones come first.
+
+    Returns
+    -------
+    (n,) int32 array
+        The indexes of the items.
+    """
+    cdef int32_t n = <int32_t>ranks.shape[0], at
+    cdef Buffer entries = Buffer(Journal(), sizeof(mr_pod_entry), n + 1)
+    cdef mr_pod_entry* items = <mr_pod_entry*>entries.data
+    cdef mr_class_usage usage
+    cdef int32_t[::1] order
+    memset(&usage, 0, sizeof(usage))
+    for at in range(n):
+        items[at].start, items[at].pod_class, items[at].number = ranks[at], 0, at
+    mr_sort_as_upstream(items, n, &usage, NULL)
+    out = np.empty(n, dtype=np.int32)
+    order = out
+    for at in range(n):
+        order[at] = items[at].number
+    return out
 
 
 cdef class Units:
@@ -369,8 +405,10 @@ cdef class Importance:
         self.cursor = self.log.head
         return self._refresh_units()
 
-    cdef int use(self, object source) except -1:
-        """Take the groups that are evicted as a whole from a source (see `Units.use`)."""
+    cdef int use(self, object source, int32_t priority) except -1:
+        """Take the groups that are evicted as a whole from a source (see `Units.use`), and the priority of
+        the preemptor."""
+        self.priority = priority
         if self.units.use(source):
             _forget(self)
         return 0
@@ -415,11 +453,11 @@ cdef class Importance:
             self.units.note(row)
             self._refresh_units()
         _make_room(self, row, n)
-        self.scratch.reserve(n)
+        self.scratch.reserve(2 * n)
         entries = <mr_pod_entry*>self.entries.data + span.first
         span.count = self._enter(entries, row)
-        mr_sort_pod_entries(entries, span.count, <mr_pod_entry*>self.scratch.data, self.usages_of(),
-                            self.units.all())
+        span.cut = mr_sort_for(self.priority, entries, span.count, <mr_pod_entry*>self.scratch.data,
+                               self.usages_of(), self.units.all())
         span.read = n + 1
         return 0
 

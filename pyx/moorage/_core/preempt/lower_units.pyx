@@ -18,7 +18,7 @@ from moorage._core.decide.search cimport Search
 from moorage._core.preempt.bound_pods cimport pods_with_numbers
 from moorage._core.preempt.budgets cimport Budgets
 from moorage._core.preempt.importance cimport start_of
-from moorage._core.preempt.importance import start_time
+from moorage._core.preempt.importance import order_as_upstream, start_time
 from moorage._core.state cimport ClusterState, Ledger, PodRecord, Shape
 from moorage._core.state.pod_spec import bound
 
@@ -105,8 +105,9 @@ cdef class LowerUnits:
     """The units of lower priority than a group: pods, and groups whose pods are only evicted together.
 
     The most important unit comes first: that of higher priority; of these groups and pods of groups before
-    other pods; then the unit with more pods, and the one whose oldest pod has run longest. Equal units are in
-    the order of the nodes, and of the pods on each. Valid until the cache changes.
+    other pods; then the unit with more pods, and the one whose oldest pod has run longest. Of up to 12 units,
+    equal ones are in the order of the nodes, and of the pods on each, and of more in that of upstream's sort
+    (`order_as_upstream`). Valid until the cache changes.
 
     Parameters
     ----------
@@ -128,6 +129,7 @@ cdef class LowerUnits:
     cdef int32_t used  # of `numbers`
     # by unit, in the order of importance: its pods in `numbers`
     cdef int32_t[::1] first, end, numbers
+    cdef object ranks  # by unit; equal units have equal ranks
 
     def __init__(self, ClusterState state not None, int32_t priority, groups not None):
         cdef Ledger ledger = state.ledger
@@ -191,11 +193,17 @@ cdef class LowerUnits:
                 self.numbers[used] = self.state.ledger.find(UID.of(METADATA.of(pod)))
                 used += 1
         self.size, self.used, self.wholes = n, used, wholes
-        if not _are_in_order(n, size_of, ranks, start, alone):
-            order = np.lexsort((starts[:n], -size[:n], alone[:n], -ranks[:n]))
-            first, size = first[order], size[order]
+        keys, order = np.stack((-ranks[:n], alone[:n], -size[:n], starts[:n])), np.arange(n)
+        is_sorted = _are_in_order(n, size_of, ranks, start, alone)
+        if not is_sorted:
+            order = np.lexsort(keys[::-1])
+        of_unit = np.zeros(n, dtype=np.int64)
+        of_unit[order[1:]] = np.cumsum((np.diff(keys[:, order]) != 0).any(axis=0))
+        if not is_sorted:
+            order = order_as_upstream(of_unit)
+            first, size, of_unit = first[order], size[order], of_unit[order]
             self.wholes = {at: wholes[unit] for at, unit in enumerate(order.tolist()) if unit in wholes}
-        self.first, self.end = first, first + size
+        self.first, self.end, self.ranks = first, first + size, of_unit
 
     def __len__(self):
         return self.size
@@ -221,6 +229,21 @@ cdef class LowerUnits:
         if not 0 <= at < self.size:
             raise IndexError(f"there is no unit {at} among {self.size}")
         return self.wholes.get(at) or (self._pod(self.numbers[self.first[at]]),)
+
+    def most_important_first(self, list units not None):
+        """Return some units in upstream's order.
+
+        Parameters
+        ----------
+        units : list of int
+            Their indexes, those whose eviction violates a budget before the others.
+
+        Returns
+        -------
+        list of int
+        """
+        at = np.array(units, dtype=np.intp)
+        return at[order_as_upstream(self.ranks[at])].tolist()
 
     def pods_of(self, units):
         """Return the pods of some units.
@@ -330,7 +353,9 @@ cdef class LowerUnits:
                 for at in range(self.size):
                     if is_last[at]:
                         _try(self, room, at, is_away)
-                leaving = [at for at in range(self.size) if is_away[at]]
+                leaving = [at for at in protected if is_away[at]]
+                leaving += [at for at in range(self.size) if is_away[at] and is_last[at]]
+                leaving = self.most_important_first(leaving)
         finally:
             _move_all(room, self.used, 1)
         return leaving, nodes, room.searched

@@ -9,14 +9,14 @@ static mr_native_view *ready(mr_native_view *view)
     return view;
 }
 
-/* Records a failure; returns 1. */
+/* Records a failure, which is one for all rows of the call. */
 static int fail(mr_native_view *view, int32_t failure, int32_t row, int64_t value)
 {
     view->failure = failure;
     view->row = row;
     view->value = value;
     view->error[MOORAGE_ERROR_SIZE - 1] = 0;
-    return 1;
+    return MR_FAILED + 1;
 }
 
 int mr_native_filter(void *plugin, void *view, const int32_t *rows, int32_t n, uint8_t *codes)

@@ -13,7 +13,7 @@ static void search_block(const mr_search *search, const mr_local *local, int32_t
 }
 
 /* Calls the filter with an index in the plan, which is not a kernel, for those of n <= MR_CALL rows whose verdict is 0,
- * and writes the verdicts of rejected rows. Returns 1 if the plugin failed. */
+ * and writes the verdicts of rejected rows. Returns what the plugin returns if it failed. */
 static int external_filter(const mr_search *search, int32_t filter, const int32_t *rows, int32_t n, uint64_t *verdicts)
 {
     const int32_t number = search->plan->filters[filter] - MR_EXTERNAL;
@@ -26,7 +26,8 @@ static int external_filter(const mr_search *search, int32_t filter, const int32_
             asked[count++] = rows[i];
         }
     if (!count) return 0;
-    if (plugin->filter(plugin->context, search->views[number], asked, count, codes)) return 1;
+    const int failed = plugin->filter(plugin->context, search->views[number], asked, count, codes);
+    if (failed) return failed;
     for (int32_t i = 0; i < count; i++)
         if (codes[i])
             verdicts[lanes[i]] = (uint64_t)(filter + 1) << MR_VERDICT_SHIFT | (codes[i] == 3 ? MR_UNRESOLVABLE : 0) | 1;
@@ -52,14 +53,14 @@ int mr_verdicts(const mr_search *search, uint64_t asked, const int32_t *rows, in
     return 0;
 }
 
-/* Calls the filters that are not kernels for the feasible lanes. */
+/* Calls the filters that are not kernels for the feasible lanes. Returns what one returns that failed. */
 static int external_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
 {
     uint64_t verdicts[MR_CALL];
     for (int32_t i = 0; i < n; i++) verdicts[i] = !out[i];
-    for (int32_t f = 0; f < search->plan->n_filters; f++)
+    for (int32_t f = 0, failed; f < search->plan->n_filters; f++)
         if (search->plan->filters[f] >= MR_EXTERNAL
-            && external_filter(search, f, search->order + first, n, verdicts)) return 1;
+            && (failed = external_filter(search, f, search->order + first, n, verdicts)) != 0) return failed;
     for (int32_t i = 0; i < n; i++)
         if (verdicts[i]) out[i] = 0;
     return 0;
@@ -233,19 +234,20 @@ static void search_blocks(const void *loop, int32_t first, int32_t n)
     search_block(l->search, l->local, l->first + first, n, l->out + first);
 }
 
-/* Evaluates lanes of the list, with nominated pods; returns 1 if a plugin failed. */
+/* Evaluates lanes of the list, with nominated pods; returns what a plugin returns that failed. */
 static int search_lanes(const mr_search *search, const mr_local *local, int external, int32_t first, int32_t n,
                         int32_t *out)
 {
     const search_loop loop = {search, local, first, out};
     mr_each_block(search, mr_scan_is_parallel(search, n), n, search_blocks, &loop);
     if (search->nominated) mr_nominated_lanes(search, first, n, out);
-    return external && external_lanes(search, first, n, out);
+    return external ? external_lanes(search, first, n, out) : 0;
 }
 
 int mr_search_find(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)
 {
     int32_t block[MR_CALL], *lanes = block, n = search->n, seen = 0, failed = 0;
+    int32_t suspect = n + 1; /* the number of rows up to the end of a block for which a plugin failed */
     if (n) MR_DEBUG_BELOW(start, n, "first position of a search");
     int external = mr_has_external_filters(search->plan);
     int64_t constant = common_constant(search);
@@ -264,12 +266,19 @@ int mr_search_find(const mr_search *search, int32_t start, int32_t wanted, mr_fo
         int32_t room = first < start ? start - first : n - first;
         int32_t size = room < step ? room : step;
         failed = search_lanes(search, &local, external, first, size, lanes);
+        if (failed == MR_FAILED && size > 1) { /* find the row, one after the other */
+            suspect = seen + size;
+            step = 1;
+            failed = 0;
+            continue;
+        }
         int32_t looked_at = failed ? 0 : collect(lanes, first, size, wanted, constant, found);
         seen += looked_at;
+        failed = failed || seen == suspect; /* it fails for no row alone */
         if (looked_at < size) break;
     }
     found->evaluated = seen;
-    return failed;
+    return failed != 0;
 }
 
 int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)

@@ -199,8 +199,10 @@ enum {
 
 /* A plugin that is not a kernel; its number in a plan is MR_EXTERNAL + its index. `view` is its view of the search
  * (csrc/native.h). Rows are in the order of the search. Both functions return 0; another value means that the plugin
- * failed, and ends the search. */
+ * failed, and ends the search. MR_FAILED: for one of the rows, before which the search looks for others; another value:
+ * it does not answer as it must. */
 #define MR_EXTERNAL 64
+#define MR_FAILED 1
 typedef struct {
     void *context;
     int (*filter)(void *context, void *view, const int32_t *rows, int32_t n, uint8_t *codes); /* status codes: 0 passes */

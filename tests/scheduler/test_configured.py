@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, pod
+from tests.core.make import node, pinned, pod
 
 import moorage as mo
 from moorage.framework.configuration import ConfigurationError
@@ -94,6 +94,39 @@ def test_added_affinity_may_name_a_node() -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     seen = scheduler(added(**required)).examine(pod("p"))
     assert (seen.feasible, list(seen.rejected), seen.pre_filter) == (["large"], ["small"], None)
+
+
+WITHOUT = {
+    "plugin": {"multiPoint": {"disabled": [{"name": "NodeAffinity"}]}},
+    "PreFilter": {"preFilter": {"disabled": [{"name": "NodeAffinity"}]}},
+}
+
+
+@pytest.mark.parametrize(("without", "feasible"), [("plugin", ["small", "large"]), ("PreFilter", ["large"])])
+def test_named_nodes_restrict_the_search_by_pre_filter_alone(without: str, feasible: list[str]) -> None:
+    made = scheduler(config({"plugins": WITHOUT[without]}))
+    seen = made.examine(pod("p", affinity=pinned("large")))
+    assert (seen.feasible, seen.pre_filter) == (feasible, None)
+    away = made.context.schedule_one(pod("q", affinity=pinned("other")))
+    if without == "plugin":
+        assert away.node is not None
+    else:
+        assert away.fit_error == (
+            "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. no new claims "
+            "to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+        )
+
+
+@pytest.mark.parametrize("without", WITHOUT)
+def test_pods_that_name_several_nodes_are_placed_in_one_call_as_one_by_one(without: str) -> None:
+    asked = [
+        pod(f"p{i}", requests={"cpu": 1}, affinity=pinned(("small", "large", "other")[i % 3]))
+        for i in range(9)
+    ]
+    together, alone = (scheduler(config({"plugins": WITHOUT[without]})) for _ in range(2))
+    rows = together.schedule_pods(asked).rows.tolist()
+    assert rows == [alone.schedule_pods([one]).rows.tolist()[0] for one in asked]
+    assert together.context.rotation.start == alone.context.rotation.start
 
 
 def test_added_preferences_are_scored() -> None:
@@ -217,6 +250,15 @@ def test_a_filter_without_its_pre_filter_fails_where_it_is_asked(plugin: str, wo
     assert one.examine(pod("p")).error == error
     assert one.context.schedule_one(pod("p")).error == error
     assert one.examine(pod("p", node_name="nowhere")).fit_error != ""
+
+
+def test_dynamic_resources_cannot_score_without_its_pre_filter() -> None:
+    named = [{"name": "DynamicResources"}]
+    enabled = {"multiPoint": {"disabled": named}, "score": {"enabled": named}}
+    one = scheduler(config({"plugins": enabled}), pod("q", requests={"cpu": 3}))
+    error = 'running Score plugins: plugin "DynamicResources" failed with: not found'
+    assert one.context.schedule_one(pod("p")).error == error
+    assert one.run().placements == {"default/q": "large"}, "one feasible node is not scored"
 
 
 def test_what_the_configuration_decides_is_known_before_the_first_pod() -> None:

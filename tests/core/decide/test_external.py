@@ -131,6 +131,49 @@ def test_a_run_ends_before_the_pod_that_a_plugin_fails_about() -> None:
     assert (len(rows), placer.decider.failed, placer.decider.start) == (2, True, 2)
 
 
+FITTING: Any = [("NodeResourcesFit", 1)]
+
+
+def failing_at(row: int) -> Callable[[Any], Any]:
+    """A filter that fails for blocks with a row."""
+
+    def filter(rows: Any) -> Any:
+        if row in rows:
+            raise ValueError(f"row {row}")
+        return np.zeros(len(rows), dtype=np.uint8)
+
+    return filter
+
+
+def test_the_nodes_before_the_one_for_which_a_filter_fails_count() -> None:
+    placer = make([PythonExternal("A", failing_at(2), node_error=ValueError)], FITTING)
+    with pytest.raises(ValueError, match=r"^row 2$"):
+        placer.decider.decide(target(placer))
+    assert placer.decider.start == 2
+
+
+def test_the_filter_that_fails_for_the_first_node_is_the_one_that_failed() -> None:
+    """Although the other one is asked about all nodes before it."""
+    placer = make(
+        [PythonExternal(name, failing_at(row), node_error=ValueError) for name, row in (("A", 2), ("B", 1))],
+        FITTING,
+    )
+    with pytest.raises(ValueError, match=r"^row 1$"):
+        placer.decider.decide(target(placer))
+    assert placer.decider.start == 1
+    with pytest.raises(ValueError, match=r"^row 1$"):
+        placer.decider.decide(target(placer))
+    assert placer.decider.start == 1
+
+
+def test_a_filter_that_fails_behind_the_nodes_that_are_wanted_does_not_matter() -> None:
+    placer = make(
+        [PythonExternal("A", failing_at(149), node_error=ValueError)], FITTING, nodes=150, percentage=0
+    )
+    assert len(placer.decider.decide(target(placer))[3]) == 100
+    assert placer.decider.start == 100
+
+
 def test_large_blocks_are_asked_at_once() -> None:
     asked = Asked(lambda rows: np.zeros(len(rows), dtype=np.uint8))
     placer = make([PythonExternal("A", asked)], [("NodeResourcesFit", 1)], nodes=5000)

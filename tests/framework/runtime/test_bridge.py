@@ -76,6 +76,29 @@ def in_words(*numbers: Any, words: Any = None) -> Any:
     return make(FilterPlugin, "F", filter_all=lambda *asked: Answers(np.array(numbers), known))
 
 
+@pytest.mark.parametrize("each", [True, False])
+def test_no_row_is_asked_twice_if_one_fails(each: bool) -> None:
+    """The search asks again about the rows of a block that fails, one after the other."""
+    asked: list[str] = []
+    answers = {"c": None, "a": status(ERROR, "boom"), "b": None}
+
+    def filter(self: Any, state: Any, pod: Any, info: Any) -> Any:
+        asked.append(info.name)
+        return answers[info.name]
+
+    def filter_all(self: Any, state: Any, pod: Any, nodes: Any) -> Any:
+        asked.extend(nodes.names)
+        return Answers(np.arange(len(nodes)), [answers[name] for name in nodes.names])
+
+    plugin = make(FilterPlugin, "F", **({"filter": filter} if each else {"filter_all": filter_all}))
+    one = bridge(plugin)
+    for rows in (ROWS, ROWS[1:2]):
+        with pytest.raises(StatusError, match=r'^running "F" filter plugin: boom$'):
+            one.filter(plugin, rows)
+    assert one.filter(plugin, ROWS[:1]).tolist() == [0]
+    assert asked == (["c", "a"] if each else ["c", "a", "b"])
+
+
 def test_answers_in_words_of_its_own() -> None:
     plugin = in_words(2, 0, 1)
     one = bridge(plugin)

@@ -12,6 +12,8 @@ class External:
     def name(self) -> str: ...
     @property
     def is_native(self) -> bool: ...
+    @property
+    def failures(self) -> int: ...
 
 class PythonExternal(External):
     @property
@@ -32,4 +34,5 @@ class PythonExternal(External):
         begin: Callable[[int], object] | None = None,
         follow: Callable[[], object] | None = None,
         examine: Callable[[_Rows], tuple[_Scores, _Scores]] | None = None,
+        node_error: type[BaseException] | None = None,
     ) -> None: ...

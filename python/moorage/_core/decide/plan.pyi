@@ -39,6 +39,8 @@ class Plan:
     @property
     def ignore_preferred(self) -> bool: ...
     @property
+    def narrows(self) -> bool: ...
+    @property
     def scored(self) -> frozenset[str]: ...
     @property
     def delegated(self) -> frozenset[str]: ...
@@ -56,6 +58,7 @@ class Plan:
         balanced: list[tuple[str, int]],
         balanced_difference: bool = True,
         fit_unresolvable: bool = True,
+        narrows: bool = True,
         strategy: str = "LeastAllocated",
         points: Sequence[tuple[int, int]] = (),
         ignored: Iterable[str] = (),

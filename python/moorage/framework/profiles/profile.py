@@ -421,7 +421,7 @@ class Profile:
         """Upstream's errors for plugins whose state is missing.
 
         Keys are `FilterPlugin` and `ScorePlugin`; values map a plugin that is not enabled at PreFilter or
-        PreScore to its error.
+        PreScore to its error. Score of DynamicResources reads what its PreFilter has written.
         """
         texts: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}
         for base, before in ((FilterPlugin, PreFilterPlugin), (ScorePlugin, interface.PreScorePlugin)):
@@ -429,6 +429,9 @@ class Profile:
                 words = plugin.missing_state_text.get(base) if isinstance(plugin, NativePlugin) else None
                 if words and plugin not in self.at(before):
                     texts[base][plugin.name] = f"{words} from cycleState: not found"
+        for plugin in self._lists[BASES[ScorePlugin]]:
+            if plugin.name == "DynamicResources" and plugin not in self._lists[BASES[PreFilterPlugin]]:
+                texts[ScorePlugin][plugin.name] = "not found"
         return texts
 
     @lazy_attribute
@@ -516,6 +519,9 @@ class Profile:
         for plugin in self.plugins:
             if isinstance(plugin, NativePlugin):
                 arguments |= plugin.plan_arguments(state)
+        narrows = False
+        for plugin in self._lists[BASES[PreFilterPlugin]]:
+            narrows = narrows or plugin.name == "NodeAffinity"
         return Plan(
             state.table,
             filters=[
@@ -525,6 +531,7 @@ class Profile:
             scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(ScorePlugin)],
             balanced_difference=self.balanced_allocation == "1.36",
             fit_unresolvable=self.fit_unresolvable,
+            narrows=narrows,
             **arguments,
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +70,11 @@ class Bridge:
         self._rejected_with_nominated.clear()
         self._scoring = False
 
+    def forget_failures(self) -> None:
+        """Have plugins asked again about the rows for which they failed."""
+        for cached in self._caches.values():
+            cached.forget_failures()
+
     def set_nominated_pods(self, row: int, pods: Sequence[Pod] | None) -> None:
         """Add nominated pods to a row for the following calls, or remove them.
 
@@ -135,7 +139,8 @@ class Bridge:
             return self._externals[plugin.name]
         filters = partial(self.filter, plugin) if isinstance(plugin, FilterPlugin) else None
         scores = partial(self.score, plugin) if isinstance(plugin, ScorePlugin) else None
-        external = self._externals[plugin.name] = PythonExternal(plugin.name, filter=filters, score=scores)
+        external = PythonExternal(plugin.name, filter=filters, score=scores, node_error=StatusError)
+        self._externals[plugin.name] = external
         return external
 
     def failing(self, plugin: Plugin, text: str) -> PythonExternal:
@@ -261,8 +266,8 @@ class Bridge:
 
     def _filter_together(self, plugin: FilterPlugin, rows: Rows) -> Answers:
         answer: Answers | Status = answer_of(plugin, self._pod, self.filter_all, plugin, rows)
-        if isinstance(answer, Status):
-            raise StatusError(cast(Status, filter_status(plugin, answer)))
+        if isinstance(answer, Status):  # it fails for the first of them
+            return Answers(np.zeros(1, dtype=np.intp), (answer,))
         return answer
 
     def filter_all(self, plugin: FilterPlugin, rows: Rows) -> Answers:
@@ -281,14 +286,14 @@ class Bridge:
         return read_answers(plugin.name, answer, len(rows), plugin.verdict)
 
     def _filter_each(self, plugin: FilterPlugin, rows: Rows) -> Answers:
-        nodes, statuses = self.framework.nodes(rows), list[Status | None]()
+        nodes, answers = self.framework.nodes(rows), list[Status | None]()
         for at in range(len(rows)):
             answer = answer_of(plugin, self._pod, plugin.filter, self._state, self._pod, nodes.node_info(at))
+            answers.append(answer)
             status = filter_status(plugin, answer)
             if status is not None and not status.is_rejected:
-                raise StatusError(status)
-            statuses.append(status)
-        return Answers(np.arange(len(rows)), statuses)
+                break
+        return Answers(np.arange(len(answers)), answers)
 
     # ---- Score ---------------------------------------------------------------------------------------------
 
@@ -389,6 +394,7 @@ class StatusCache:
         self._places: dict[Status | None, int] = {None: 0}
         self._statuses: list[Status | None] = [None]
         self._codes = np.zeros(1, dtype=np.uint8)
+        self._has_failures = False
         # By the identity of a sequence of statuses, which a plugin may return again: the sequence, its items
         # (those of a list may change), their indices here, and the places of failures.
         self._read: dict[int, tuple[Sequence[Status | None], tuple[Status | None, ...], Rows, list[int]]] = {}
@@ -399,15 +405,21 @@ class StatusCache:
         if len(self._places) >= MANY or len(self._read) >= MANY:
             self._drop_statuses()
 
+    def forget_failures(self) -> None:
+        """Mark the rows for which the plugin failed as not asked."""
+        for number, status in enumerate(self._statuses if self._has_failures else ()):
+            if status is not None and not status.is_rejected:
+                self.numbers[self.numbers == number] = NOT_ASKED
+
     def record(self, rows: Rows, answers: Answers) -> Codes:
-        """Record the plugin's statuses for rows.
+        """Record the plugin's statuses for rows, up to the first for which the plugin failed.
 
         Parameters
         ----------
         rows : (n,) int32 array
             Rows of the node table.
         answers : Answers
-            Statuses of the rows.
+            Statuses of the rows; those after the first failure may be missing.
 
         Returns
         -------
@@ -424,18 +436,18 @@ class StatusCache:
         if entry is None or entry[1] != statuses:
             entry = self._read[id(answers.statuses)] = answers.statuses, statuses, *self._numbered(statuses)
         places, failures = entry[2:]
-        if failures and len(failed := np.flatnonzero(np.isin(answers.numbers, failures))):
-            failure = statuses[int(answers.numbers[failed[0]])]
-            raise StatusError(cast(Status, filter_status(self.plugin, failure)))
         numbers = places.take(answers.numbers)
-        self.numbers[rows] = numbers
-        return self._codes.take(numbers)
+        if failures and len(failed := np.flatnonzero(np.isin(answers.numbers, failures))):
+            numbers = numbers[: failed[0] + 1]
+        self.numbers[rows[: len(numbers)]] = numbers
+        return self.codes(rows[: len(numbers)])
 
     def _numbered(self, statuses: tuple[Status | None, ...]) -> tuple[Rows, list[int]]:
         """The index of each status, and the positions of the failures."""
         size, places = len(self._places), self._places
         read = [filter_status(self.plugin, status) for status in statuses]
         failures = [at for at, status in enumerate(read) if status and not status.is_rejected]
+        self._has_failures = self._has_failures or bool(failures)
         numbers = [places.setdefault(status, len(places)) for status in read]
         if len(places) > size:
             self._statuses = list(places)
@@ -455,8 +467,18 @@ class StatusCache:
         -------
         (n,) uint8 array
             0 where the pod fits.
+
+        Raises
+        ------
+        StatusError
+            The plugin failed for one of the rows.
         """
-        return self._codes.take(self.numbers.take(rows))
+        numbers = self.numbers.take(rows)
+        for number in numbers.tolist() if self._has_failures else ():
+            status = self._statuses[number]
+            if status is not None and not status.is_rejected:
+                raise StatusError(status)
+        return self._codes.take(numbers)
 
     def by_status(self, rows: Rows) -> Iterator[tuple[Status, npt.NDArray[np.intp]]]:
         """Iterate over the distinct rejections of rows.
@@ -476,7 +498,7 @@ class StatusCache:
         numbers = self.numbers.take(rows)
         for number in np.flatnonzero(np.bincount(np.maximum(numbers, 0))).tolist():
             status = self._statuses[number]
-            if status is not None:
+            if status is not None and status.is_rejected:
                 yield status, np.flatnonzero(numbers == number)
 
     def status(self, row: int) -> Status | None:
@@ -490,7 +512,8 @@ class StatusCache:
         Returns
         -------
         Status or None
-            None where the pod fits, or the plugin was not called.
+            None where the pod fits, the plugin failed, or was not called.
         """
         number = int(self.numbers[row])
-        return None if number == NOT_ASKED else self._statuses[number]
+        status = None if number == NOT_ASKED else self._statuses[number]
+        return status if status is not None and status.is_rejected else None

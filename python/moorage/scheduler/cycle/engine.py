@@ -479,6 +479,7 @@ class Engine:
         try:
             return row, row >= 0 and not self.search.verdict(row, *state.target)
         except StatusError:
+            self.bridge.forget_failures()  # the search asks again
             return -1, False
 
     def on_tried_node(self, row: int, order: Callable[[], list[str]]) -> Decision:

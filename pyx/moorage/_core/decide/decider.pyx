@@ -356,7 +356,7 @@ cdef class Decider:
             if at != FAILED:
                 return at
         at = _decide(self, &class_search.search, class_search.wanted)
-        if at == FAILED:  # a pod whose plugins fail does not move the rotation
+        if at == FAILED:  # the cycle of its own that the pod gets next fails again, and moves the rotation
             self.failed = True
             self.rotation = start
         return at
@@ -461,7 +461,7 @@ cdef class Decider:
         """
         self.state.classes.check(pod_class)
         cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef bint is_narrow = shape.is_pinned or shape.node_names is not None or self.search.in_placement \
+        cdef bint is_narrow = self.search.plan.narrows_for(shape) or self.search.in_placement \
             or self.search.node_names is not None
         cdef mr_changes changes
         cdef const mr_search* search = &self.search.search

@@ -1,3 +1,5 @@
+from libc.stdint cimport int64_t
+
 from moorage._core.csrc cimport mr_external
 
 
@@ -6,7 +8,8 @@ cdef class External:
     cdef readonly str name
     cdef readonly bint is_native
     cdef public object error
+    cdef readonly int64_t failures
 
 
 cdef class PythonExternal(External):
-    cdef readonly object filter, score, begin, follow, examine
+    cdef readonly object filter, score, begin, follow, examine, node_error

@@ -5,6 +5,8 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
+cdef extern from "state.h":
+    const int MR_FAILED
 
 cdef class External:
     """A plugin outside the core: the base class of Python and native plugins (`mr_external`, csrc/state.h).
@@ -17,6 +19,8 @@ cdef class External:
         Whether it consists of C functions, which need no Python and see each placement of a run.
     error : BaseException or None
         The error of its last call, until it is raised.
+    failures : int
+        The number of failures of all plugins, up to its own last one.
     """
 
 
@@ -39,10 +43,15 @@ cdef class PythonExternal(External):
         Called after each pod that a run has placed, when it is in the ledger. It must not raise.
     examine : callable, optional
         Returns the scores of rows before and after normalization; by default `score` is asked for both.
+    node_error : type, optional
+        What `filter` raises if the plugin fails for one of the rows. A search then asks about them one by one
+        up to the one that fails. Other errors are of the plugin as a whole.
     """
 
-    def __init__(self, str name not None, filter=None, score=None, begin=None, follow=None, examine=None):
+    def __init__(self, str name not None, filter=None, score=None, begin=None, follow=None, examine=None,
+                 node_error=None):
         self.name = name
+        self.node_error = () if node_error is None else node_error
         self.filter = filter
         self.score = score
         self.begin = begin
@@ -57,6 +66,17 @@ cdef class PythonExternal(External):
         return scores, scores
 
 
+cdef int64_t failures = 0  # of all plugins
+
+
+cdef int note_failure(External plugin, object error) noexcept:
+    """Note that a plugin has failed."""
+    global failures
+    failures += 1
+    plugin.error, plugin.failures = error, failures
+    return 0
+
+
 cdef object _rows(const int32_t* rows, int32_t n):
     """Rows as an array of their own, which a plugin may keep."""
     cdef int32_t[::1] out = np.empty(n, dtype=np.int32)
@@ -65,17 +85,18 @@ cdef object _rows(const int32_t* rows, int32_t n):
 
 
 cdef int _filter(void* context, void* view, const int32_t* rows, int32_t n, uint8_t* codes) noexcept with gil:
-    """Call `PythonExternal.filter`, as the kernels call it. Returns 1 if it raises."""
+    """Call `PythonExternal.filter`, as the kernels call it. Returns another number than 0 if it fails."""
     return _ask(<PythonExternal>context, (<PythonExternal>context).filter, "codes", _rows(rows, n), codes)
 
 
 cdef int _score(void* context, void* view, const int32_t* rows, int32_t n, int64_t* scores) noexcept with gil:
-    """Call `PythonExternal.score`, as the kernels call it. Returns 1 if it raises."""
+    """Call `PythonExternal.score`, as the kernels call it. Returns another number than 0 if it fails."""
     return _ask(<PythonExternal>context, (<PythonExternal>context).score, "scores", _rows(rows, n), scores)
 
 
-cdef int _ask(External plugin, function, str what, rows, void* out) noexcept:
-    """Call a function with rows, and copy its codes or scores to `out`. Returns 1 if it raises."""
+cdef int _ask(PythonExternal plugin, function, str what, rows, void* out) noexcept:
+    """Call a function with rows, and copy its codes or scores to `out`. Returns another number than 0 if it
+    fails."""
     cdef const uint8_t[::1] memory
     try:
         answer = np.ascontiguousarray(function(rows), dtype=np.uint8 if what == "codes" else np.int64)
@@ -84,6 +105,6 @@ cdef int _ask(External plugin, function, str what, rows, void* out) noexcept:
         memory = answer.view(np.uint8)
         memcpy(out, &memory[0], memory.shape[0])
     except BaseException as error:
-        plugin.error = error
-        return 1
+        note_failure(plugin, error)
+        return MR_FAILED if isinstance(error, plugin.node_error) else MR_FAILED + 1
     return 0

@@ -360,7 +360,9 @@ cdef class Placer:
                     break
                 class_state = states.get(batch.spans[each].pod_class, 0, 0)
                 terms = self.search._terms_of(class_state.pod_class, 0)
-                if class_state.shape.is_pinned and (not terms.is_empty() or self.search.in_placement):
+                if class_state.shape.is_pinned and (
+                    not self.search.plan.narrows or not terms.is_empty() or self.search.in_placement
+                ):
                     stop = each
                     break
                 states.use(class_state)

@@ -10,7 +10,7 @@ cdef class Plan:
     cdef readonly list filters, scores, externals, begins, follows
     cdef readonly dict weights
     cdef readonly tuple default_constraints
-    cdef readonly bint needs_python, system_defaulted, ignore_preferred
+    cdef readonly bint needs_python, system_defaulted, ignore_preferred, narrows
     cdef readonly int hard_pod_affinity_weight
     cdef frozenset ignored, ignored_groups
     cdef dict masks  # by the id of a shape: its requests that are ignored, as bits
@@ -20,6 +20,7 @@ cdef class Plan:
     cdef Shape added
     cdef Buffer external_memory, points
 
+    cdef bint narrows_for(self, Shape shape) noexcept
     cdef uint64_t ignored_of(self, Shape shape) except? 1
     cdef uint64_t delegated_of(self, Shape shape) except? 1
     cdef int kernel_of(self, plugin) except -1

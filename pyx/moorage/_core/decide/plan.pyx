@@ -50,6 +50,8 @@ cdef class Plan:
         of the resulting balance, as up to v1.35.
     fit_unresolvable : bool
         Whether a request above a node's allocatable is UnschedulableAndUnresolvable, as since v1.34.
+    narrows : bool
+        Whether NodeAffinity has PreFilter, which restricts the search to the nodes that matchFields name.
     strategy : str
         LeastAllocated, MostAllocated or RequestedToCapacityRatio.
     points : sequence of (int, int)
@@ -94,7 +96,7 @@ cdef class Plan:
 
     def __cinit__(self, NodeTable table not None, list filters not None, list scores not None,
                   list fit not None, list balanced not None, bint balanced_difference=True,
-                  bint fit_unresolvable=True, str strategy="LeastAllocated", points=(), ignored=(),
+                  bint fit_unresolvable=True, bint narrows=True, str strategy="LeastAllocated", points=(), ignored=(),
                   ignored_groups=(), Shape added=None, tuple default_constraints=(),
                   bint system_defaulted=True, int hard_pod_affinity_weight=1, bint ignore_preferred=False):
         if max(len(filters), len(scores)) > MR_MAX_PLUGINS or max(len(fit), len(balanced)) > MR_MAX_RESOURCES:
@@ -119,6 +121,7 @@ cdef class Plan:
         self.c.n_balanced = _weigh(table, balanced, &self.c.balanced[0])
         self.c.balanced_difference = balanced_difference
         self.c.fit_unresolvable = fit_unresolvable
+        self.narrows = narrows
         self.c.fit_strategy = STRATEGIES[strategy]
         self._keep_points(points)
         self.ignored = frozenset(ignored)
@@ -171,6 +174,10 @@ cdef class Plan:
         self.c.points = <mr_point*>self.points.data
         self.c.n_points = <int>len(points)
 
+    cdef bint narrows_for(self, Shape shape) noexcept:
+        """Whether the search for a pod of a shape is restricted to the nodes that its matchFields name."""
+        return self.narrows and (shape.is_pinned or shape.node_names is not None)
+
     cdef uint64_t ignored_of(self, Shape shape) except? 1:
         """The requests of a shape that NodeResourcesFit ignores: bit i is `shape.others[i]`."""
         if not self.ignored and not self.ignored_groups:
@@ -221,18 +228,23 @@ cdef class Plan:
         return mask
 
     def raise_error(self):
-        """Raise the error of the first plugin outside the core that has failed, and clear it.
+        """Raise the error of the plugin outside the core that has failed last, and clear all errors.
 
         Raises
         ------
         BaseException
             The error; nothing is raised if no plugin has failed.
         """
-        cdef External plugin
+        cdef External plugin, latest = None
         for plugin in self.externals:
-            if plugin.error is not None:
-                error, plugin.error = plugin.error, None
-                raise error
+            if plugin.error is not None and (latest is None or plugin.failures > latest.failures):
+                latest = plugin
+        if latest is None:
+            return
+        error = latest.error
+        for plugin in self.externals:
+            plugin.error = None
+        raise error
 
 
 def _name(plugin):

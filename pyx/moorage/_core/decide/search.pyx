@@ -162,10 +162,8 @@ cdef class Search:
             _update_nominated_verdicts(self, pod_class)
         if self.node_names is not None:
             _restrict(self, self.node_names, 0)
-        elif shape.is_pinned:
-            _restrict(self, None, pinned)
-        elif shape.node_names is not None:
-            _restrict(self, shape.node_names, 0)
+        elif self.plan.narrows_for(shape):
+            _restrict(self, shape.node_names, pinned)
 
     cdef int reserve_found(self, Py_ssize_t nodes) except -1:
         """Reserve memory for the results of a search over a number of nodes."""

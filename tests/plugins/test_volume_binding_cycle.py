@@ -253,6 +253,11 @@ def test_writes_that_are_refused() -> None:
     assert cached(bench)[0] == (changed,)
 
 
+def test_a_claim_that_two_volumes_name_is_written_once() -> None:
+    cluster = Cluster(nodes=[node("a")], pods=[asking("p", "c", "c")], others=[MADE, waiting("c", "made")])
+    assert Scheduler(cluster).run().placements == {"default/p": "a"}
+
+
 def test_a_run_waits_for_somebody_else() -> None:
     """Who is waited for need not tell the scheduler: it hears of it after each wait."""
     bench = Bench(LATE, waiting("c"), disk("v", on="z2"), wait=lambda one: complete(one, 2))

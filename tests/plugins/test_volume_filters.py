@@ -16,11 +16,12 @@ from moorage.framework import Code, CycleState, FilterPlugin, Framework, Status
 from moorage.framework.runtime.bridge import Bridge
 from moorage.objects import Cluster, Node, Object, ObjectMeta, OwnerReference, PersistentVolume, Pod, Volume
 from moorage.objects.model.pod import DiskVolumeSource
-from moorage.objects.model.storage import CSIDriver, CSIDriverSpec
+from moorage.objects.model.storage import CSIDriver, CSIDriverSpec, PersistentVolumeSpec
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_zone import BETA_TO_GA, TOPOLOGY_LABELS
 from moorage.scheduler import Profile, Scheduler
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
+from moorage.volume.constants import BIND_COMPLETED, MIGRATED_PLUGINS
 
 ONCE_POD = ("ReadWriteOncePod",)
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -301,6 +302,37 @@ def test_migrated_volumes_ask_for_a_driver_only_where_a_csi_node_is(made: str) -
     both = with_volumes("p", *asked.spec.volumes, uses(claim="n"))
     seen = verdicts_with(both, [*objects, *named])
     assert seen["none"] == seen["other"] == lacks(name)
+
+
+@pytest.mark.parametrize("field", ["portworx_volume", "azure_file", "vsphere_volume"])
+def test_replaced_volumes_without_a_claim_are_looked_at(field: str) -> None:
+    """kube-scheduler counts those of Portworx alone."""
+    inline = replace(uses(gce="x"), gce_persistent_disk=None, **{field: DiskVolumeSource(volume_id="d")})
+    objects = [csi_node("a", **{"pxd.portworx.com": 0}), csi_node("b")]
+    one = scheduler([node("a"), node("b")], [], objects, "NodeVolumeLimits")
+    seen = one.examine(with_volumes("p", inline))
+    assert "NodeVolumeLimits" not in seen.skipped_filter
+    assert seen.feasible == (["b"] if field == "portworx_volume" else ["a", "b"])
+
+
+def test_a_volume_on_a_node_that_cannot_be_translated_fails_where_its_plugin_is_replaced() -> None:
+    disk = DiskVolumeSource(volume_id="aws://z/disk")
+    broken = replace(volume("v"), spec=PersistentVolumeSpec(aws_elastic_block_store=disk))
+    bound = replace(
+        claim("c", "v"), metadata=replace(claim("c", "v").metadata, annotations={BIND_COMPLETED: "yes"})
+    )
+    marked = csi_node("a")
+    objects: list[Any] = [bound, broken]
+    asked = with_volumes("p", uses(claim="c"))
+    one = scheduler([node("a"), node("b")], [], [*objects, marked], "VolumeBinding")
+    assert one.examine(asked).feasible == ["a", "b"]
+    annotations = {MIGRATED_PLUGINS: "kubernetes.io/aws-ebs"}
+    one.client.update(replace(marked, metadata=replace(marked.metadata, annotations=annotations)))
+    one.sync()
+    assert one.examine(asked).error == (
+        'running "VolumeBinding" filter plugin: could not translate pv: failed to translate Kubernetes ID to '
+        "EBS Volume ID Invalid format for AWS volume (aws://z/disk)"
+    )
 
 
 def test_drivers_of_classes_that_nodes_must_have() -> None:

@@ -17,9 +17,9 @@ from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, Vo
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod
 from moorage.objects.model.storage import CSIDriver, VolumeAttachment
 from moorage.volume.binding.claims import VolumeError
+from moorage.volume.migration import migrated_driver
 from moorage.volume.usage.attached import AttachedVolumes, CSIVolume, Driver, MissingClaimError
 from moorage.volume.usage.in_use import VolumesInUse
-from moorage.volume.usage.migration import migrated_driver
 
 from .volume_restrictions import claim_names
 

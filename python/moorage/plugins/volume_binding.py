@@ -25,6 +25,7 @@ from moorage.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes
 from moorage.volume.binding.utilization import Utilization
 from moorage.volume.binding.volume_topology import VolumeTopology
 from moorage.volume.constants import MIGRATED_PLUGINS
+from moorage.volume.migration import in_tree_plugin, required_affinity
 
 from .node_volume_limits import is_claim_of
 
@@ -180,7 +181,11 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         if pod_state.claims.unbound_delayed or self._make_binder is not None:
             statuses = [self.filter(state, pod, info) for info in nodes]
             return fwk.Answers(np.arange(len(statuses)), statuses)
-        return fwk.Answers(self._of_bound(pod_state.claims, nodes.rows), OF_BOUND)
+        try:
+            return fwk.Answers(self._of_bound(pod_state.claims, nodes.rows), OF_BOUND)
+        except VolumeError:  # of some nodes
+            statuses = [self.filter(state, pod, info) for info in nodes]
+            return fwk.Answers(np.arange(len(statuses)), statuses)
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
@@ -195,9 +200,11 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
                 return None
             if sources.pv_cache.find(volume.name) is not volume:
                 return None
-            affinity = volume.spec.node_affinity
-            if affinity is not None and affinity.required is not None:
-                selectors.append(affinity.required)
+            plugin = in_tree_plugin(volume)
+            if plugin is not None and self._topology.migrated(plugin.name) is not None:
+                return None
+            if (required := required_affinity(volume)) is not None:
+                selectors.append(required)
         return tuple(selectors)
 
     @property
@@ -205,12 +212,15 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         if self._make_binder is not None:
             return 0
         sources = self.binder.sources
-        return sources.pvc_cache.changes + sources.pv_cache.changes
+        return sources.pvc_cache.changes + sources.pv_cache.changes + self._topology.changes_of_nodes
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
-        topology = self.required_handle().derived(VolumeTopology.of)
-        masks = [topology.mask_of(selector) for selector in cast(tuple[NodeSelector, ...], needs)]
+        masks = [self._topology.mask_of(selector) for selector in cast(tuple[NodeSelector, ...], needs)]
         return reduce(np.logical_and, masks), []
+
+    @property
+    def _topology(self) -> VolumeTopology:
+        return self.required_handle().derived(VolumeTopology.of)
 
     def _of_bound(self, claims: PodVolumeClaims, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
         """The status of bound claims for each node: that of the first claim that rejects the node.
@@ -224,12 +234,16 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         -------
         (n,) uint8 array
             Indices in `OF_BOUND`.
+
+        Raises
+        ------
+        VolumeError
+            A volume cannot be translated for the CSI driver of some node.
         """
         numbers = np.zeros(len(rows), dtype=np.uint8)
-        topology = self.required_handle().derived(VolumeTopology.of)
         for claim in claims.bound:
             try:
-                mask = topology.mask(self.binder.sources.pv_cache.get_pv(claim.spec.volume_name))
+                mask = self._topology.mask(self.binder.sources.pv_cache.get_pv(claim.spec.volume_name))
             except ObjectNotFoundError:
                 numbers[numbers == FITS] = IS_MISSING
                 break

@@ -112,6 +112,19 @@ def test_what_the_informer_brings() -> None:
     assert len(cache.list_pvs("waitClass")) == 8
 
 
+@pytest.mark.parametrize("index_name", ["", "x"])
+def test_objects_without_an_index_are_not_listed(index_name: str, caplog: pytest.LogCaptureFixture) -> None:
+    cache: AssumeCache[PersistentVolume] = new_assume_cache(None, "v1.PersistentVolume", index_name, None)
+    cache.add(PV_1A)
+    assert cache.list(PV_1A) is None
+    assert caplog.messages == [f"list index error: Index with name {index_name} does not exist"]
+
+
+def test_an_object_that_is_not_known_is_not_found_whatever_its_version() -> None:
+    with pytest.raises(ObjectNotFoundError):
+        new_pv_assume_cache(None).assume(at(PV_1A, "no number"))
+
+
 def test_classes_are_listed_apart() -> None:
     cache = new_pv_assume_cache(None)
     for place in range(10):

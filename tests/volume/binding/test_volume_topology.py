@@ -12,17 +12,20 @@ from tests.core.make import node
 
 from moorage.objects import (
     Cluster,
+    CSINode,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     ObjectMeta,
     PersistentVolume,
 )
+from moorage.objects.model.pod import DiskVolumeSource
 from moorage.objects.model.storage import PersistentVolumeSpec, VolumeNodeAffinity
 from moorage.scheduler import Scheduler
 from moorage.volume.binding import volume_topology as reach_module
 from moorage.volume.binding.claims import reaches_node
 from moorage.volume.binding.volume_topology import VolumeTopology
+from moorage.volume.constants import MIGRATED_PLUGINS
 
 KEYS = ("a", "b", "not a key")
 VALUES = ("x", "y", "", "1", "2", "007", "-5", "9223372036854775807", "9223372036854775808", "no value!")
@@ -165,3 +168,40 @@ def test_masks_are_remembered_while_nodes_stay_as_they_are(monkeypatch: pytest.M
     masks = [reach.mask(each) for each in asked * 2]
     assert [mask is not None and bool(np.any(mask)) for mask in masks] == [False, True, False] * 2
     assert len(vars(reach)["_masks"]) <= 2
+
+
+ZONES = ("topology.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone")
+
+
+def test_replaced_volumes_are_where_the_driver_of_a_node_says() -> None:
+    """Their nodes have the label of the driver alone, the others that of Kubernetes."""
+    nodes = [node("old", labels={ZONES[0]: "a"}), node("new", labels={ZONES[1]: "a"})]
+    nodes += [node("far", labels={ZONES[1]: "b"}), node("bare")]
+    migrated = {MIGRATED_PLUGINS: "kubernetes.io/aws-ebs"}
+    csi_nodes = [CSINode(metadata=ObjectMeta(name=name, annotations=migrated)) for name in ("new", "far")]
+    made = Scheduler(Cluster(nodes=nodes, others=list(csi_nodes)))
+    topology = made.handle.derived(VolumeTopology.of)
+    required = NodeSelector(node_selector_terms=(term(wants(ZONES[0], "In", "a")),))
+    disk = DiskVolumeSource(volume_id="vol-1")
+    there = PersistentVolumeSpec(
+        aws_elastic_block_store=disk, node_affinity=VolumeNodeAffinity(required=required)
+    )
+    labelled = PersistentVolume(
+        metadata=ObjectMeta(name="v", labels={ZONES[0]: "a"}),
+        spec=PersistentVolumeSpec(aws_elastic_block_store=disk),
+    )
+
+    def reached(one: PersistentVolume) -> list[str]:
+        mask = topology.mask(one)
+        names = [each.name for each in nodes]
+        rows = [made.cache.state.table.find_row(name) for name in names]
+        return [name for name, row in zip(names, rows, strict=True) if mask is None or mask[row]]
+
+    bound = PersistentVolume(metadata=ObjectMeta(name="v"), spec=there)
+    assert (reached(bound), reached(labelled)) == (["old", "new"], ["old", "new", "bare"])
+    made.client.update(CSINode(metadata=ObjectMeta(name="new")))
+    made.sync()
+    assert (reached(bound), reached(labelled)) == (["old"], ["old", "new", "bare"])
+    made.client.delete("CSINode", "far")
+    made.sync()
+    assert reached(labelled) == ["old", "new", "far", "bare"]

@@ -288,7 +288,6 @@ def test_what_a_pod_wants() -> None:
             uses(claim="plain"),
             uses(ephemeral="e"),
             uses(aws="aws://z/vol-1"),
-            uses(aws="aws://z/other"),
             uses(azure="/subscriptions/1"),
             uses(csi="inline"),
         ),
@@ -308,6 +307,8 @@ def test_what_a_pod_wants() -> None:
         attached.volumes_of_new_pod(pod("q", volumes=(uses(ephemeral="e"),)))
     with pytest.raises(VolumeError, match=r"^PersistentVolumeClaim had no name$"):
         attached.volumes_of_new_pod(pod("q", volumes=(uses(claim=""),)))
+    with pytest.raises(VolumeError, match=r"^converting volume\(\) from inline to csi: .*aws://z/other\)$"):
+        attached.volumes_of_new_pod(pod("q", volumes=(uses(aws="aws://z/other"),)))
 
 
 def test_attachments_count_beside_the_volumes_of_pods() -> None:

@@ -264,6 +264,7 @@ class DiskVolumeSource(Struct, frozen=True):
     target_portal: str = ""
     lun: Int32 = 0
     driver: str = ""
+    kind: str | None = None
     read_only: bool = False
 
 
@@ -279,6 +280,9 @@ class Volume(Struct, frozen=True):
     aws_elastic_block_store: DiskVolumeSource | None = None
     azure_disk: DiskVolumeSource | None = None
     cinder: DiskVolumeSource | None = None
+    portworx_volume: DiskVolumeSource | None = None
+    azure_file: DiskVolumeSource | None = None
+    vsphere_volume: DiskVolumeSource | None = None
     iscsi: DiskVolumeSource | None = None
     rbd: DiskVolumeSource | None = None
     csi: DiskVolumeSource | None = None

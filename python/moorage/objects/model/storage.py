@@ -80,6 +80,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     aws_elastic_block_store: DiskVolumeSource | None = None
     azure_disk: DiskVolumeSource | None = None
     cinder: DiskVolumeSource | None = None
+    portworx_volume: DiskVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Struct, frozen=True):

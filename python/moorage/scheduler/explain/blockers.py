@@ -12,13 +12,14 @@ from itertools import product
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage._core.state.pod_terms import PodTerm, read_terms
 from moorage.framework.plugin.status import Status
-from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from moorage.objects import CSINode, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.pod_topology_spread import MISMATCH
 from moorage.plugins.volume_restrictions import claim_names, conflict
 from moorage.scheduler.cycle.engine import Engine
 from moorage.store import NotFoundError
-from moorage.volume.binding.claims import claim_class, reaches_node
+from moorage.volume.binding.claims import claim_class, matches_labels
+from moorage.volume.migration import migrated_plugins, required_affinity
 
 from .constraints import HARD, host_ports
 from .shortfalls import has_conflict, port_text
@@ -262,8 +263,15 @@ class BlockerSearch:
                 yield "claim", claim.key, f"not bound, class {claim_class(claim) or '(none)'}"
             elif volume is None:
                 yield "claim", claim.key, f"bound to missing volume {claim.spec.volume_name}"
-            elif status.plugin != "VolumeBinding" or not reaches_node(volume, node.metadata.labels):
+            elif status.plugin != "VolumeBinding" or not self._reaches(node, volume):
                 yield "claim", claim.key, f"bound to volume {volume.name}"
+
+    def _reaches(self, node: Node, volume: PersistentVolume) -> bool:
+        csi_node = None
+        with suppress(NotFoundError):
+            csi_node = self._client.get(CSINode, node.name)
+        required = required_affinity(volume, migrated_plugins(csi_node))
+        return required is None or matches_labels(required, node.metadata.labels)
 
     @cached_property
     def _claims(self) -> list[tuple[PersistentVolumeClaim, PersistentVolume | None]]:

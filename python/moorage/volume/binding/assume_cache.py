@@ -63,18 +63,22 @@ class AssumeCache(Generic[T]):
         Kind in error messages, for example ``v1.PersistentVolume``.
     index_name : str
         Name of the index. "": there is none, and nobody lists objects.
-    index_func : callable
+    index_func : callable or None
         Returns an object's index values. It is called for objects from the informer, not for assumed ones.
     """
 
     def __init__(
-        self, informer: Informer[T] | None, description: str, index_name: str, index_func: IndexFunc[T]
+        self,
+        informer: Informer[T] | None,
+        description: str,
+        index_name: str,
+        index_func: IndexFunc[T] | None,
     ) -> None:
         self.description = description
         self._index_name = index_name
         self._index_func = index_func
-        self._objects: Indexer[T] = Indexer({index_name: index_func} if index_name else {})
-        if index_name:
+        self._objects: Indexer[T] = Indexer({index_name: index_func} if index_name and index_func else {})
+        if index_name and index_func:
             self._objects.by_index(index_name, "")  # builds the index in order of insertion
         self._assumed: dict[str, T] = {}
         self._assumptions = 0
@@ -233,7 +237,8 @@ class AssumeCache(Generic[T]):
         """
         key = self._key(obj)
         with self._lock:
-            new, stored = self._version(obj), self._version(self.get(key))
+            held = self.get(key)
+            new, stored = self._version(obj), self._version(held)
             if new < stored:
                 about = f'{self.description} "{key}"'
                 raise VolumeError(f"{about} is out of sync (stored: {stored}, assume: {new})")
@@ -333,8 +338,12 @@ class AssumeCache(Generic[T]):
         Returns
         -------
         tuple of Object or None
-            Without duplicates, in order of insertion; None if the index function fails.
+            Without duplicates, in order of insertion; None if there is no index, or its function fails. The
+            log says why.
         """
+        if self._index_func is None or not self._index_name:
+            logger.error("list index error: Index with name %s does not exist", self._index_name)
+            return None
         try:
             values = tuple(self._index_func(index_obj))
         except VolumeError as error:

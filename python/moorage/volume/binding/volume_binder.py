@@ -8,12 +8,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from moorage.errors import MoorageError
 from moorage.framework.runtime.steps import Steps, take_all
 from moorage.objects import (
+    CSINode,
     LabelSelectorMatcher,
     Node,
     Object,
@@ -25,6 +27,7 @@ from moorage.objects import (
 from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import InformerFactory, Lister, NotFoundError, ObjectClient
 from moorage.volume.constants import NO_PROVISIONER, SELECTED_NODE
+from moorage.volume.migration import migrated_plugins, required_affinity
 
 from .assume_cache import ObjectNotFoundError, PVAssumeCache, PVCAssumeCache, parse_int64
 from .claims import (
@@ -35,9 +38,9 @@ from .claims import (
     get_bind_volume_to_claim,
     is_delay_binding_mode,
     is_fully_bound,
+    matches_labels,
     parse_bytes,
     prefixing,
-    reaches_node,
     requested_storage,
     with_annotations,
 )
@@ -89,6 +92,8 @@ class VolumeSources:
         Raises if a pod whose volumes are being bound no longer exists.
     csi_driver_lister, csi_storage_capacity_lister : Lister or None
         Without them, storage capacity is not checked.
+    csi_node_lister : Lister or None
+        Without it, no in-tree volume is one of a CSI driver.
     """
 
     client: ObjectClient
@@ -99,6 +104,7 @@ class VolumeSources:
     require_pod: RequirePod
     csi_driver_lister: Lister[CSIDriver] | None = None
     csi_storage_capacity_lister: Lister[CSIStorageCapacity] | None = None
+    csi_node_lister: Lister[CSINode] | None = None
 
     @classmethod
     def over(cls, client: ObjectClient, informers: InformerFactory) -> VolumeSources:
@@ -124,7 +130,33 @@ class VolumeSources:
             listed_pods(informers.lister(Pod)),
             informers.lister(CSIDriver),
             informers.lister(CSIStorageCapacity),
+            informers.lister(CSINode),
         )
+
+    def reaches(self, node: Node, volume: PersistentVolume) -> bool:
+        """Whether a volume is accessible from a node.
+
+        Parameters
+        ----------
+        node : Node
+        volume : PersistentVolume
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        VolumeError
+            A CSI driver has replaced the plugin of the volume on the node, and the volume cannot be
+            translated.
+        """
+        csi_node = None
+        if self.csi_node_lister is not None:
+            with suppress(NotFoundError):
+                csi_node = self.csi_node_lister.get(node.name)
+        required = required_affinity(volume, migrated_plugins(csi_node))
+        return required is None or matches_labels(required, node.metadata.labels)
 
 
 def listed_pods(lister: Lister[Pod]) -> RequirePod:
@@ -330,13 +362,18 @@ class VolumeBinder:
         -------
         ObjectNotFoundError or bool
             False, or the error for a volume that does not exist, of the first claim that fails; else True.
+
+        Raises
+        ------
+        VolumeError
+            A volume cannot be translated for the CSI driver of the node.
         """
         for claim in claims:
             try:
                 volume = self._pvs.get_pv(claim.spec.volume_name)
             except ObjectNotFoundError as error:
                 return error
-            if not reaches_node(volume, node.metadata.labels):
+            if not self.sources.reaches(node, volume):
                 return False
         return True
 
@@ -498,7 +535,9 @@ class VolumeBinder:
     def begin(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> RunningBinding:
         """Write the assumed bindings, the volumes before the claims.
 
-        The caller then calls `check` every `POLL_INTERVAL` seconds.
+        A claim that two volumes of the pod name is written once. (Upstream writes it twice: the first attempt
+        ends in a conflict, and in the next one both writes change nothing.) The caller then calls `check`
+        every `POLL_INTERVAL` seconds.
 
         Parameters
         ----------
@@ -523,6 +562,7 @@ class VolumeBinder:
             restored.
         """
         bound = provisioned = 0
+        claims: dict[str, PersistentVolumeClaim] = {}
         with counting_failures("bind"):
             bindings, provisions = _decision(pod, pod_volumes)
             try:
@@ -530,7 +570,9 @@ class VolumeBinder:
                     bindings[bound] = BindingInfo(self.sources.client.update(volume), claim)
                 bound = len(bindings)
                 for provisioned, (claim, capacity) in enumerate(provisions):
-                    provisions[provisioned] = DynamicProvision(self.sources.client.update(claim), capacity)
+                    if claim.key not in claims:
+                        claims[claim.key] = self.sources.client.update(claim)
+                    provisions[provisioned] = DynamicProvision(claims[claim.key], capacity)
                 provisioned = len(provisions)
             finally:
                 self._restore(bindings[bound:], provisions[provisioned:])
@@ -648,7 +690,9 @@ class VolumeBinder:
             claim = self._pvcs.get_api_pvc(binding.pvc.key)
         if _is_older(volume, binding.pv):
             return False
-        _check_affinity(volume, node)
+        with prefixing("failed to translate pv to csi"):
+            reaches = self.sources.reaches(node, volume)
+        _check_affinity(volume, node, reaches)
         reference = volume.spec.claim_ref
         if reference is None or not reference.uid:
             raise VolumeError(f'ClaimRef got reset for pv "{volume.name}"')
@@ -671,7 +715,7 @@ class VolumeBinder:
                 return False
             except VolumeError as error:
                 raise VolumeError(f'failed to get pv "{name}" from cache: {error}') from error
-            _check_affinity(volume, node)
+            _check_affinity(volume, node, self.sources.reaches(node, volume))
         return is_fully_bound(claim)
 
 
@@ -684,8 +728,8 @@ def _decision(pod: Pod, volumes: PodVolumes) -> tuple[list[BindingInfo], list[Dy
     return volumes.static_bindings, volumes.dynamic_provisions
 
 
-def _check_affinity(volume: PersistentVolume, node: Node) -> None:
-    if not reaches_node(volume, node.metadata.labels):
+def _check_affinity(volume: PersistentVolume, node: Node, reaches: bool) -> None:
+    if not reaches:
         reason = f'pv "{volume.name}" node affinity doesn\'t match node "{node.name}"'
         raise VolumeError(f"{reason}: no matching NodeSelectorTerms")
 

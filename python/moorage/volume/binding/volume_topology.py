@@ -10,7 +10,15 @@ import numpy.typing as npt
 
 from moorage._core.base.selectors import field_requirement_error, requirement_error
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume
+from moorage.objects import (
+    CSINode,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+)
+from moorage.store.informers.indexer import Indexer
+from moorage.volume.migration import in_tree_plugin, migrated_plugins, required_affinity
 
 from .claims import matches_labels
 
@@ -22,12 +30,22 @@ Mask = npt.NDArray[np.bool_]
 
 
 class VolumeTopology:
-    """Masks of `reaches_node` over the rows of the node table, cached by node affinity."""
+    """The rows of the node table whose nodes reach a volume, cached by node affinity.
 
-    def __init__(self, cluster: ClusterState) -> None:
+    Parameters
+    ----------
+    cluster : ClusterState
+    csi_nodes : Indexer of CSINode
+        Which in-tree plugins CSI drivers have replaced on each node.
+    """
+
+    def __init__(self, cluster: ClusterState, csi_nodes: Indexer[CSINode]) -> None:
         self._cluster = cluster
+        self._csi_nodes = csi_nodes
+        self._log = csi_nodes.follow()
         self._masks: dict[NodeSelector, Mask] = {}
-        self._version = -1
+        self._migrated: dict[str, Mask] = {}  # by plugin
+        self._versions = -1, -1
 
     @classmethod
     def of(cls, handle: FrameworkHandle) -> VolumeTopology:
@@ -42,7 +60,7 @@ class VolumeTopology:
         -------
         VolumeTopology
         """
-        return cls(handle.cache.state)
+        return cls(handle.cache.state, handle.informers.informer(CSINode).indexer)
 
     def mask(self, volume: PersistentVolume) -> Mask | None:
         """Return the rows whose node satisfies a volume's required node affinity.
@@ -57,9 +75,50 @@ class VolumeTopology:
         (rows,) bool array, or None
             One entry for each row of the node table, undefined for rows without a node; None if the volume
             has no required node affinity.
+
+        Raises
+        ------
+        VolumeError
+            The volume cannot be translated for the CSI driver of some node.
         """
-        affinity = volume.spec.node_affinity
-        return None if affinity is None or affinity.required is None else self.mask_of(affinity.required)
+        required, plugin = required_affinity(volume), in_tree_plugin(volume)
+        mask = None if required is None else self.mask_of(required)
+        migrated = None if plugin is None else self.migrated(plugin.name)
+        if plugin is None or migrated is None:
+            return mask
+        translated = required_affinity(volume, (plugin.name,))
+        if translated == required:
+            return mask
+        there = True if translated is None else self.mask_of(translated)
+        return np.where(migrated, there, True if mask is None else mask)
+
+    @property
+    def changes_of_nodes(self) -> int:
+        """Grows with each change of a CSINode."""
+        return self._log.head
+
+    def migrated(self, plugin: str) -> Mask | None:
+        """Return the rows on whose nodes a CSI driver has replaced an in-tree plugin.
+
+        Parameters
+        ----------
+        plugin : str
+            Its name.
+
+        Returns
+        -------
+        (rows,) bool array, or None
+            As `mask` returns it; None if there are none.
+        """
+        self._follow()
+        if plugin not in self._migrated:
+            table = self._cluster.table
+            names = [node.name for node in self._csi_nodes.values() if plugin in migrated_plugins(node)]
+            rows = [row for name in names if (row := table.find_row(name)) is not None]
+            self._migrated[plugin] = mask = np.zeros(table.used, dtype=bool)
+            mask[rows] = True
+        mask = self._migrated[plugin]
+        return mask if mask.any() else None
 
     def mask_of(self, selector: NodeSelector) -> Mask:
         """Return the rows whose node satisfies a required node affinity.
@@ -74,16 +133,22 @@ class VolumeTopology:
         (rows,) bool array
             As `mask` returns it.
         """
-        view = self._cluster.view
-        view.refresh()
-        if view.static_version != self._version or len(self._masks) >= LIMIT:
-            self._masks.clear()
-            self._version = view.static_version
+        self._follow()
         if selector not in self._masks:
             none = np.zeros(self._cluster.table.used, dtype=bool)
             masks = [self._term(term) for term in selector.node_selector_terms if is_readable(term)]
             self._masks[selector] = reduce(np.logical_or, masks, none)
         return self._masks[selector]
+
+    def _follow(self) -> None:
+        """Drop what changes of nodes and CSINodes have made void."""
+        view = self._cluster.view
+        view.refresh()
+        versions = view.static_version, self._log.head
+        if versions != self._versions or len(self._masks) >= LIMIT:
+            self._masks.clear()
+            self._migrated.clear()
+            self._versions = versions
 
     def _term(self, term: NodeSelectorTerm) -> Mask:
         all_rows = np.ones(self._cluster.table.used, dtype=bool)

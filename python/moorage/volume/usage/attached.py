@@ -20,9 +20,8 @@ from moorage.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Po
 from moorage.objects.model.storage import VolumeAttachment
 from moorage.store import InformerFactory
 from moorage.store.informers.indexer import KeyLog
+from moorage.volume import migration
 from moorage.volume.binding.claims import VolumeError, check_owner, claim_class
-
-from . import migration
 
 CSIVolume = tuple[str, str]
 """CSI driver and volume handle."""
@@ -366,7 +365,7 @@ class AttachedVolumes(VolumeCounts):
             key = pod.claim_key(volume)
             if key is None:
                 inline = migration.inline_driver_and_handle(volume)
-                if inline[1]:
+                if inline[0]:
                     volumes.append(inline)
                 continue
             name = key.partition("/")[2]

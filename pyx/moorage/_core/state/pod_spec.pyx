@@ -14,7 +14,7 @@ cdef tuple VOLUME_SOURCES = tuple([
     Field(name)
     for name in (
         "persistent_volume_claim", "ephemeral", "gce_persistent_disk", "aws_elastic_block_store",
-        "azure_disk", "cinder", "iscsi", "rbd", "csi",
+        "azure_disk", "cinder", "portworx_volume", "azure_file", "vsphere_volume", "iscsi", "rbd", "csi",
     )
 ])
 

@@ -18,11 +18,18 @@ cdef Field AFFINITY = Field("node_affinity"), REQUIRED = Field("required"), CSI 
 cdef tuple OTHERS = tuple([
     Field(name)
     for name in (
-        "ephemeral", "gce_persistent_disk", "aws_elastic_block_store", "azure_disk", "cinder", "iscsi", "rbd",
-        "csi",
+        "ephemeral", "gce_persistent_disk", "aws_elastic_block_store", "azure_disk", "cinder",
+        "portworx_volume", "iscsi", "rbd", "csi",
     )
 ])
 
+# Sources of volumes whose plugins CSI drivers have replaced.
+cdef tuple IN_TREE = tuple([
+    Field(name)
+    for name in (
+        "aws_elastic_block_store", "gce_persistent_disk", "azure_disk", "cinder", "portworx_volume",
+    )
+])
 
 MANY_USERS = 16  # of a volume, from which on plugins place a pod that uses it
 
@@ -184,12 +191,22 @@ cdef class BoundClaims:
         cdef bint is_for_one = self.for_one_pod in ACCESS_MODES.of(CLAIM_SPEC.of(claim))
         if is_for_one:
             self.for_one.append(key)
-        return required, self._labels_of(volume), driver, CSI.of(spec) is not None, is_for_one
+        return required, self._labels_of(volume), driver, _source_of(spec), is_for_one
 
     cdef tuple _labels_of(self, volume):
         """The values of the labels of a volume that plugins read."""
         cdef dict labels = LABELS.of(VOLUME_META.of(volume))
         return tuple([labels.get(label) for label in self.labels]) if labels else ()
+
+
+cdef object _source_of(object spec):
+    """Whether a volume is one of a CSI driver; else the in-tree plugin that a driver may have replaced."""
+    if CSI.of(spec) is not None:
+        return True
+    for field in IN_TREE:
+        if (<Field>field).of(spec) is not None:
+            return field
+    return False
 
 
 cdef bint _is_bound(claim, str complete) except -1:

@@ -13,7 +13,10 @@ cdef Field CSI = Field("csi"), DRIVER = Field("driver"), HANDLE = Field("volume_
 # Disks that are not claimed, and claims that are made for the pod.
 cdef tuple DISKS = tuple([
     Field(name)
-    for name in ("gce_persistent_disk", "aws_elastic_block_store", "azure_disk", "cinder", "iscsi", "rbd")
+    for name in (
+        "gce_persistent_disk", "aws_elastic_block_store", "azure_disk", "cinder", "portworx_volume", "iscsi",
+        "rbd",
+    )
 ])
 cdef Field EPHEMERAL = Field("ephemeral")
 

@@ -11,7 +11,9 @@ import click
 from moorage.errors import InputError, located
 
 if TYPE_CHECKING:
+    from moorage.devices.selector_validation import SelectorValidation
     from moorage.objects import Cluster, Object
+    from moorage.objects.read.cluster_builder import Check
     from moorage.objects.read.load import Listed
     from moorage.store.api import ApiClient
 
@@ -111,7 +113,8 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
         from moorage.objects import load
 
         selectors = SelectorValidation()
-        cluster = load(*_files(options), **_reading(options), check=selectors.check)
+        check = _checking(options, selectors)
+        cluster = load(*_files(options), **_reading(options), check=check)
         cluster.warnings += selectors.warnings
         return _checked(cluster, options)
     from moorage.sim.synthetic import synthetic as make
@@ -141,9 +144,24 @@ def load_before_and_after(options: Mapping[str, Any]) -> tuple[Cluster, Cluster]
 
     selectors = SelectorValidation()
     paths = _files(options)
-    before, after = load.load_before_and_after(*paths, **_reading(options), check=selectors.check)
+    check = _checking(options, selectors)
+    before, after = load.load_before_and_after(*paths, **_reading(options), check=check)
     after.warnings += selectors.warnings
     return before, _checked(after, options)
+
+
+def _checking(options: Mapping[str, Any], selectors: SelectorValidation) -> Check:
+    """What an API server with the feature gates of the options checks of an object."""
+    from moorage.objects.validate.gated_operators import GATE, refuse_comparisons
+
+    if "gates" not in options or selected_gates(options["gates"], options["version"]).get(GATE):
+        return selectors.check
+
+    def check(obj: Object) -> None:
+        selectors.check(obj)
+        refuse_comparisons(obj)
+
+    return check
 
 
 def names_server(options: Mapping[str, Any]) -> bool:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.cache.threads import LIMIT
@@ -225,6 +226,30 @@ def test_a_cache_cleans_every_second(stop: threading.Event, monkeypatch: pytest.
     new_scheduler_cache(10.0, stop=stop)
     assert waited.wait(LIMIT)
     assert periods == [CLEAN_ASSUMED_PERIOD] == [1.0]
+
+
+def test_a_cache_is_made_as_new_of_upstream_takes_its_arguments(stop: threading.Event) -> None:
+    clock, before = Clock(), set(threading.enumerate())
+    new_scheduler_cache(0.05, stop, 0.0, clock)
+    thread = cleaner(before)
+    clock.wait(2)
+    stop.set()
+    thread.join(LIMIT)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"period": "1"}, "the period is a number of seconds, not '1'"),
+        ({"stop": 1.0}, "what stops the thread is a threading.Event, not 1.0"),
+    ],
+)
+def test_arguments_of_other_types_are_refused_where_they_are_given(arguments: Any, text: str) -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(TypeError, match=text):
+        new_scheduler_cache(1.0, **arguments)
+    assert set(threading.enumerate()) <= before
 
 
 def test_the_thread_does_not_keep_the_process_alive() -> None:

@@ -13,8 +13,8 @@ from tests.scheduler.make import scheduler_with
 
 import moorage as mo
 from moorage.errors import MoorageError
-from moorage.framework import Code, CycleState, FrameworkHandle, Status
-from moorage.framework.runtime.preempt_handle import NodeScore, PluginToStatus, PreemptHandle
+from moorage.framework import Code, CycleState, FrameworkHandle, PluginsRunner, PreemptHandle, Status
+from moorage.framework.runtime.preempt_handle import NodeScore, PluginToStatus
 from moorage.objects import Pod, Taint
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
@@ -233,6 +233,21 @@ def test_it_ends_with_the_first_rejection_unless_all_filters_run() -> None:
     )
 
 
+def test_a_state_of_ones_own_serves_as_that_of_the_cycle() -> None:
+    """As framework.NewCycleState() of v1.20."""
+    one, asked = two_reasons(), preemptor(ports=[port(80)])
+    its, there, other = of(one), info(one, "a").clone(), pod("q", on="a")
+    mine = [CycleState() for _ in range(4)]
+    assert its.framework.run_pre_filter_plugins(mine[0], asked).rejection is None
+    expected = its.run_filter_plugins(state_of(one, asked), asked, there)
+    assert [its.run_filter_plugins(state, asked, there) for state in mine[:2]] == [expected] * 2
+    nodes = [info(one, "a").node]
+    assert its.run_pre_score_plugins(mine[2], asked, nodes) is None
+    assert its.run_score_plugins(mine[2], asked, nodes)[1] is None
+    assert its.run_pre_filter_extension_add_pod(mine[0], asked, other, there) is None
+    assert its.run_filter_plugins_with_nominated_pods(mine[3], asked, there) is not None
+
+
 def test_filters_that_pre_filter_skips_are_not_asked() -> None:
     one, asked = two_reasons(), preemptor(ports=[port(80)])
     state = state_of(one, asked)
@@ -245,7 +260,7 @@ def test_filters_that_pre_filter_skips_are_not_asked() -> None:
 def test_any_other_answer_is_an_error_in_place_of_all(answer: Any) -> None:
     plugin = make(mo.FilterPlugin, "Wrong", filter=answer)
     one = two_reasons(profile=Profile((*default_profile().plugins, plugin)))
-    its = PreemptHandle(handle(one), run_all_filters=True)
+    its = PluginsRunner(handle(one), run_all_filters=True)
     rejected = its.run_filter_plugins(state_of(one, preemptor()), preemptor(), info(one, "a"))
     raised = isinstance(answer, ValueError)
     text = 'plugin "Wrong" raised ValueError: boom' if raised else "boom"

@@ -254,7 +254,16 @@ class ClusterCache:
         -------
         threading.Thread
             The started thread.
+
+        Raises
+        ------
+        TypeError
+            `period` is no number, or `stop` no event.
         """
+        if not isinstance(period, int | float):
+            raise TypeError(f"the period is a number of seconds, not {period!r}")
+        if not isinstance(stop, threading.Event):
+            raise TypeError(f"what stops the thread is a threading.Event, not {stop!r}")
 
         def work() -> None:
             while not stop.wait(period):

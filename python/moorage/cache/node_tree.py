@@ -92,7 +92,7 @@ class NodeTree(NodeNames):
         zone = self._zone_key(node.metadata.labels)
         with self._lock:
             symbol = self._symbols.intern(node.name)
-            if symbol in self._core.nodes_in(zone):
+            if self._core.has(zone, symbol):
                 logger.warning(KNOWN, node.name)
                 return
             self._core.add(zone, symbol)
@@ -116,7 +116,7 @@ class NodeTree(NodeNames):
         if before == self._zone_key(new.metadata.labels):
             return
         with self._lock:
-            if old is not None and self._symbols.find(old.name) in self._core.nodes_in(before):
+            if old is not None and self._core.has(before, self._symbols.find(old.name)):
                 self.remove_node(old)
             self.add_node(new)
 
@@ -136,7 +136,7 @@ class NodeTree(NodeNames):
         zone = self._zone_key(node.metadata.labels)
         with self._lock:
             symbol = self._symbols.find(node.name)
-            if symbol not in self._core.nodes_in(zone):
+            if not self._core.has(zone, symbol):
                 raise CacheError(f"node {node.name} in group {zone} was not found")
             self._core.remove(zone, symbol)
         logger.debug("Removed node %s in group %s from NodeTree", node.name, zone)

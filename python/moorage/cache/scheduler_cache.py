@@ -548,8 +548,8 @@ class SchedulerCache(ClusterCache):
 
 def new_scheduler_cache(
     ttl: float,
-    period: float = CLEAN_ASSUMED_PERIOD,
     stop: threading.Event | None = None,
+    period: float = CLEAN_ASSUMED_PERIOD,
     clock: Callable[[], float] = time.monotonic,
 ) -> SchedulerCache:
     """Return a cache whose assumed pods expire in a background thread.
@@ -558,16 +558,21 @@ def new_scheduler_cache(
     ----------
     ttl : float
         Seconds after `finish_binding` at which an assumed pod expires.
-    period : float
-        Seconds between two removals of expired pods.
     stop : threading.Event, optional
         Ends the background thread when it is set.
+    period : float
+        Seconds between two removals of expired pods.
     clock : callable
         Returns the time in seconds, for deadlines.
 
     Returns
     -------
     SchedulerCache
+
+    Raises
+    ------
+    TypeError
+        An argument is of another type.
     """
     cache = SchedulerCache(ttl, clock)
     cache.run(period, stop or threading.Event())

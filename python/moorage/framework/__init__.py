@@ -53,4 +53,6 @@ from .profiles.plugin_registry import installed_plugins as installed_plugins
 from .profiles.profile import Profile as Profile
 from .runtime.call import StatusError as StatusError
 from .runtime.filtering import PreFilterRun as PreFilterRun
+from .runtime.preempt_handle import PluginsRunner as PluginsRunner
+from .runtime.preempt_handle import PreemptHandle as PreemptHandle
 from .runtime.runtime import Framework as Framework

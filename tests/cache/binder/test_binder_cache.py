@@ -231,6 +231,7 @@ def test_a_pod_whose_time_is_over_is_not_assumed_any_more(kit: Kit, finished: bo
     assert kit.is_assumed(pod("a"))
     kit.clock.now += 0.001
     assert not kit.is_assumed(pod("a"))
+    assert (kit.has(pod("a")), kit.cache.dump().assumed_pods, kit.used("n")) == (False, {}, (0, 0))
     kit.cache.add_pod(pod("a", "n"))  # it is confirmed after all
     assert (kit.is_assumed(pod("a")), kit.used("n")) == (False, (100, 1))
 

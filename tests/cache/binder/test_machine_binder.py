@@ -210,6 +210,8 @@ class BinderMachine(RuleBasedStateMachine):
             assert self.cache.is_assumed_pod(pod(uid)) == (
                 deadline is not None and deadline >= self.clock.now
             )
+            if deadline is not None and deadline < self.clock.now:
+                twin.clean(self.clock.now)
             assert self.cache.is_pod_marked_to_delete(pod(uid)) == (uid in twin.markers)
         assert set(twin.markers) <= set(twin.pods)
 

@@ -15,6 +15,7 @@ from moorage.compat.v1alpha1 import (
     NotFound,
     PluginContext,
 )
+from moorage.compat.v1alpha1.plugin_interface import RWMutex
 
 
 def test_what_was_written_is_read() -> None:
@@ -90,6 +91,40 @@ def test_a_writer_excludes_everybody(kind: str) -> None:
     assert not other.acquired()
     pc.Unlock()
     assert other.acquires()
+
+
+def interrupted(lock: RWMutex, acquire: Callable[[], None], meanwhile: Callable[[], None] = int) -> None:
+    """Ctrl-C while a lock is waited for, after something else has happened."""
+
+    def wait(timeout: float | None = None) -> bool:
+        meanwhile()
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(lock._changed, "wait", wait)
+        with pytest.raises(KeyboardInterrupt):
+            acquire()
+
+
+def test_an_interrupted_writer_keeps_nobody_out() -> None:
+    pc = NewPluginContext()
+    pc.RLock()
+    interrupted(pc, pc.Lock)
+    assert Acquiring(pc, pc.RLock).acquires()
+    pc.RUnlock()
+    pc.RUnlock()
+    assert Acquiring(pc, pc.Lock).acquires()
+
+
+@pytest.mark.parametrize("unlocked", [True, False])
+def test_an_interrupted_reader_keeps_nobody_out(unlocked: bool) -> None:
+    """Also if the writer counted it among the readers before the interrupt."""
+    pc = NewPluginContext()
+    pc.Lock()
+    interrupted(pc, pc.RLock, pc.Unlock if unlocked else int)
+    if not unlocked:
+        pc.Unlock()
+    assert Acquiring(pc, pc.Lock).acquires()
 
 
 def test_no_reader_joins_while_a_writer_waits() -> None:

@@ -185,9 +185,12 @@ class BinderCache(ClusterCache):
                     self.reservations.release(held)
 
     def is_assumed_pod(self, pod: Pod) -> bool:
-        """Whether a pod is assumed and its deadline has not passed, even if `clean` has not run since."""
+        """Whether a pod is assumed and its deadline has not passed; if it has, `clean` is run."""
         with self.lock:
-            return self.pods.is_assumed_pod(pod) and not self.pods.has_expired(pod, self.clock())
+            now = self.clock()
+            if self.pods.has_expired(pod, now):
+                self.clean(now)  # else other methods would still find the pod
+            return self.pods.is_assumed_pod(pod)
 
     # ---- reading
 

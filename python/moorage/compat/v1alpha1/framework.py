@@ -156,9 +156,12 @@ class WaitingPods:
         ----------
         waiting : PodInPermit
         """
+        uid = waiting.GetPod().metadata.uid
         self._lock.Lock()
-        self._pods[waiting.GetPod().metadata.uid] = waiting
-        self._lock.Unlock()
+        try:
+            self._pods[uid] = waiting
+        finally:
+            self._lock.Unlock()
 
     def remove(self, uid: str) -> None:
         """Remove a pod that no longer waits.
@@ -169,8 +172,10 @@ class WaitingPods:
             Ignored if it is unknown.
         """
         self._lock.Lock()
-        self._pods.pop(uid, None)
-        self._lock.Unlock()
+        try:
+            self._pods.pop(uid, None)
+        finally:
+            self._lock.Unlock()
 
     def get(self, uid: str) -> PodInPermit | None:
         """Return the waiting pod with a UID.

@@ -99,8 +99,12 @@ class RWMutex:
         """Acquire the write lock."""
         with self._changed:
             self._changed.wait_for(lambda: not self._writing)
-            self._writing = True
-            self._changed.wait_for(lambda: self._readers == 0)
+            try:
+                self._writing = True
+                self._changed.wait_for(lambda: self._readers == 0)
+            except BaseException:  # an interrupt: the others must not wait for this writer
+                self._end_writing()
+                raise
 
     def Unlock(self) -> None:
         """Release the write lock.
@@ -113,11 +117,14 @@ class RWMutex:
         with self._changed:
             if not self._writing:
                 raise RuntimeError("sync: Unlock of unlocked RWMutex")
-            self._writing = False
-            self._turn += 1
-            self._readers += self._next_readers
-            self._next_readers = 0
-            self._changed.notify_all()
+            self._end_writing()
+
+    def _end_writing(self) -> None:
+        self._writing = False
+        self._turn += 1
+        self._readers += self._next_readers
+        self._next_readers = 0
+        self._changed.notify_all()
 
     def RLock(self) -> None:
         """Acquire the read lock."""
@@ -127,7 +134,15 @@ class RWMutex:
                 return
             turn = self._turn
             self._next_readers += 1  # Unlock counts this reader as one that holds the lock
-            self._changed.wait_for(lambda: self._turn != turn)
+            try:
+                self._changed.wait_for(lambda: self._turn != turn)
+            except BaseException:
+                if self._turn == turn:
+                    self._next_readers -= 1
+                else:
+                    self._readers -= 1
+                    self._changed.notify_all()
+                raise
 
     def RUnlock(self) -> None:
         """Release the read lock.

@@ -63,11 +63,10 @@ class PluginToStatus(dict[str, Status]):
         return Status(code, texts, err=err)
 
 
-class PreemptHandle:
-    """Nominator (PodNominator), plugins of the profile (PluginsRunner) and extenders.
+class PluginsRunner:
+    """Runs the plugins of the profile.
 
-    Functions that v1.20 has beside the handle are methods here: filters with nominated pods
-    (PodPassesFiltersOnNode), and the lister of PodDisruptionBudgets.
+    The state may be a `CycleState` of the caller's own; it belongs to the pod with which it is first given.
 
     Parameters
     ----------
@@ -80,6 +79,202 @@ class PreemptHandle:
     def __init__(self, handle: FrameworkHandle, run_all_filters: bool = False) -> None:
         self.handle = handle
         self.run_all_filters = run_all_filters
+
+    @property
+    def framework(self) -> Framework:
+        """The framework of the profile.
+
+        Raises
+        ------
+        MoorageError
+            The plugins of the framework are still being created.
+        """
+        if self.handle.framework is None:
+            raise MoorageError("the framework of this handle is not complete")
+        return self.handle.framework
+
+    def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[Node]) -> Status | None:
+        """Run the PreScore plugins.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+        pod : Pod
+            The pod that is being scheduled.
+        nodes : sequence of Node
+            The feasible nodes.
+
+        Returns
+        -------
+        Status or None
+            An Error with the first failure. Skip, which v1.20 does not have, counts as Success.
+
+        Raises
+        ------
+        MoorageError
+            A node is not in the cache.
+        """
+        return self._for(state, pod).run_pre_score_plugins(state, pod, self._view(nodes))
+
+    def run_score_plugins(
+        self, state: CycleState, pod: Pod, nodes: Sequence[Node]
+    ) -> tuple[PluginToNodeScores | None, Status | None]:
+        """Run the Score plugins and normalize their scores.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+        pod : Pod
+            The pod that is being scheduled.
+        nodes : sequence of Node
+            The feasible nodes.
+
+        Returns
+        -------
+        scores : dict of str to list of NodeScore, or None
+            Weighted scores by plugin, in the order of the nodes; None with an Error.
+        status : Status or None
+            The Error of the first plugin that failed.
+
+        Raises
+        ------
+        MoorageError
+            A node is not in the cache.
+        """
+        records, failed = self._for(state, pod).run_score_plugins(state, pod, self._view(nodes))
+        if failed is not None:
+            return None, failed
+        scores: PluginToNodeScores = {plugin.name: [] for plugin, _ in self.framework.scorers}
+        for record in records:
+            for plugin, score in record.scores:
+                scores[plugin].append(NodeScore(record.name, score))
+        return {plugin: its for plugin, its in scores.items() if its}, None
+
+    def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> PluginToStatus:
+        """Run the Filter plugins on one node.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+        pod : Pod
+            The pod that is being scheduled.
+        node_info : NodeInfo or NodeInfoClone
+            The node and its pods.
+
+        Returns
+        -------
+        PluginToStatus
+            The first rejection, or all of them with `run_all_filters`; empty where the pod fits; the Error
+            alone where a plugin fails.
+        """
+        rejections = PluginToStatus()
+        for plugin in self._for(state, pod).filters:
+            if plugin.name in state.skip_filter_plugins:
+                continue
+            status = ask_status(plugin, pod, plugin.filter, state, pod, node_info)
+            if status is None or status.is_success:
+                continue
+            if not status.is_rejected:
+                text = f'running "{plugin.name}" filter plugin for pod "{pod.name}"'
+                return PluginToStatus({plugin.name: error_status(text, status, plugin.name)})
+            rejections[plugin.name] = status.with_plugin(plugin.name)
+            if not self.run_all_filters:
+                break
+        return rejections
+
+    def run_filter_plugins_with_nominated_pods(
+        self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
+    ) -> Status | None:
+        """Run the Filter plugins on one node, with and without the pods nominated to it.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+        pod : Pod
+            The pod that is being scheduled.
+        node_info : NodeInfo or NodeInfoClone
+            The node and its pods.
+
+        Returns
+        -------
+        Status or None
+            The result of `Framework.run_filter_plugins_with_nominated_pods`.
+        """
+        return self._for(state, pod).run_filter_plugins_with_nominated_pods(state, pod, node_info)
+
+    def run_pre_filter_extension_add_pod(
+        self, state: CycleState, pod_to_schedule: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
+    ) -> Status | None:
+        """Notify the PreFilter extensions that a dry run added a pod to a node.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+        pod_to_schedule : Pod
+            The pod that is being scheduled.
+        pod_to_add : Pod
+            The added pod.
+        node_info : AnyNodeInfo
+            The node, which contains the pod already.
+
+        Returns
+        -------
+        Status or None
+            An Error where an extension fails.
+        """
+        framework = self._for(state, pod_to_schedule)
+        return framework.run_pre_filter_extension_add_pod(state, pod_to_schedule, pod_to_add, node_info)
+
+    def run_pre_filter_extension_remove_pod(
+        self, state: CycleState, pod_to_schedule: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
+    ) -> Status | None:
+        """Notify the PreFilter extensions that a dry run removed a pod from a node.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+        pod_to_schedule : Pod
+            The pod that is being scheduled.
+        pod_to_remove : Pod
+            The removed pod.
+        node_info : AnyNodeInfo
+            The node, which no longer contains the pod.
+
+        Returns
+        -------
+        Status or None
+            An Error where an extension fails.
+        """
+        framework = self._for(state, pod_to_schedule)
+        return framework.run_pre_filter_extension_remove_pod(state, pod_to_schedule, pod_to_remove, node_info)
+
+    def _for(self, state: CycleState, pod: Pod) -> Framework:
+        """The framework, once a state describes a pod."""
+        framework = self.framework
+        framework.complete(state, pod)
+        return framework
+
+    def _view(self, nodes: Sequence[Node]) -> NodesView:
+        table = self.handle.cache.state.table
+        rows = [table.find_row(node.name) for node in nodes]
+        unknown = [node.name for node, row in zip(nodes, rows, strict=True) if row is None]
+        if unknown:
+            raise MoorageError(f"node {unknown[0]} is not in the cache")
+        return self.framework.nodes(np.array(rows, dtype=np.int32))
+
+
+class PreemptHandle(PluginsRunner):
+    """Nominator (PodNominator), plugins of the profile (`PluginsRunner`) and extenders.
+
+    Functions that v1.20 has beside the handle are methods here: filters with nominated pods
+    (PodPassesFiltersOnNode), and the lister of PodDisruptionBudgets.
+    """
 
     def extenders(self) -> Sequence[Extender]:
         """The extenders in configured order."""
@@ -152,190 +347,6 @@ class PreemptHandle:
             In the order of their nominations.
         """
         return self.handle.nominator.nominated_pods_for_node(node_name)
-
-    # ---- PluginsRunner -------------------------------------------------------------------------------------
-
-    @property
-    def framework(self) -> Framework:
-        """The framework of the profile.
-
-        Raises
-        ------
-        MoorageError
-            The plugins of the framework are still being created.
-        """
-        if self.handle.framework is None:
-            raise MoorageError("the framework of this handle is not complete")
-        return self.handle.framework
-
-    def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[Node]) -> Status | None:
-        """Run the PreScore plugins.
-
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
-        nodes : sequence of Node
-            The feasible nodes.
-
-        Returns
-        -------
-        Status or None
-            An Error with the first failure. Skip, which v1.20 does not have, counts as Success.
-
-        Raises
-        ------
-        MoorageError
-            A node is not in the cache.
-        """
-        return self.framework.run_pre_score_plugins(state, pod, self._view(nodes))
-
-    def run_score_plugins(
-        self, state: CycleState, pod: Pod, nodes: Sequence[Node]
-    ) -> tuple[PluginToNodeScores | None, Status | None]:
-        """Run the Score plugins and normalize their scores.
-
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
-        nodes : sequence of Node
-            The feasible nodes.
-
-        Returns
-        -------
-        scores : dict of str to list of NodeScore, or None
-            Weighted scores by plugin, in the order of the nodes; None with an Error.
-        status : Status or None
-            The Error of the first plugin that failed.
-
-        Raises
-        ------
-        MoorageError
-            A node is not in the cache.
-        """
-        records, failed = self.framework.run_score_plugins(state, pod, self._view(nodes))
-        if failed is not None:
-            return None, failed
-        scores: PluginToNodeScores = {plugin.name: [] for plugin, _ in self.framework.scorers}
-        for record in records:
-            for plugin, score in record.scores:
-                scores[plugin].append(NodeScore(record.name, score))
-        return {plugin: its for plugin, its in scores.items() if its}, None
-
-    def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> PluginToStatus:
-        """Run the Filter plugins on one node.
-
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
-        node_info : NodeInfo or NodeInfoClone
-            The node and its pods.
-
-        Returns
-        -------
-        PluginToStatus
-            The first rejection, or all of them with `run_all_filters`; empty where the pod fits; the Error
-            alone where a plugin fails.
-        """
-        rejections = PluginToStatus()
-        for plugin in self.framework.filters:
-            if plugin.name in state.skip_filter_plugins:
-                continue
-            status = ask_status(plugin, pod, plugin.filter, state, pod, node_info)
-            if status is None or status.is_success:
-                continue
-            if not status.is_rejected:
-                text = f'running "{plugin.name}" filter plugin for pod "{pod.name}"'
-                return PluginToStatus({plugin.name: error_status(text, status, plugin.name)})
-            rejections[plugin.name] = status.with_plugin(plugin.name)
-            if not self.run_all_filters:
-                break
-        return rejections
-
-    def run_filter_plugins_with_nominated_pods(
-        self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
-    ) -> Status | None:
-        """Run the Filter plugins on one node, with and without the pods nominated to it.
-
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
-        node_info : NodeInfo or NodeInfoClone
-            The node and its pods.
-
-        Returns
-        -------
-        Status or None
-            The result of `Framework.run_filter_plugins_with_nominated_pods`.
-        """
-        return self.framework.run_filter_plugins_with_nominated_pods(state, pod, node_info)
-
-    def run_pre_filter_extension_add_pod(
-        self, state: CycleState, pod_to_schedule: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
-    ) -> Status | None:
-        """Notify the PreFilter extensions that a dry run added a pod to a node.
-
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod_to_schedule : Pod
-            The pod that is being scheduled.
-        pod_to_add : Pod
-            The added pod.
-        node_info : AnyNodeInfo
-            The node, which contains the pod already.
-
-        Returns
-        -------
-        Status or None
-            An Error where an extension fails.
-        """
-        return self.framework.run_pre_filter_extension_add_pod(state, pod_to_schedule, pod_to_add, node_info)
-
-    def run_pre_filter_extension_remove_pod(
-        self, state: CycleState, pod_to_schedule: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
-    ) -> Status | None:
-        """Notify the PreFilter extensions that a dry run removed a pod from a node.
-
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod_to_schedule : Pod
-            The pod that is being scheduled.
-        pod_to_remove : Pod
-            The removed pod.
-        node_info : AnyNodeInfo
-            The node, which no longer contains the pod.
-
-        Returns
-        -------
-        Status or None
-            An Error where an extension fails.
-        """
-        return self.framework.run_pre_filter_extension_remove_pod(
-            state, pod_to_schedule, pod_to_remove, node_info
-        )
-
-    def _view(self, nodes: Sequence[Node]) -> NodesView:
-        table = self.handle.cache.state.table
-        rows = [table.find_row(node.name) for node in nodes]
-        unknown = [node.name for node, row in zip(nodes, rows, strict=True) if row is None]
-        if unknown:
-            raise MoorageError(f"node {unknown[0]} is not in the cache")
-        return self.framework.nodes(np.array(rows, dtype=np.int32))
 
 
 def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:

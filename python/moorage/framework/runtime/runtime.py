@@ -135,11 +135,27 @@ class Framework:
     def state_of(self, target: Target) -> CycleState:
         """Return the state of a new cycle for a pod with this key (`target_of`)."""
         state = CycleState()
+        self._describe(state, target)
+        return state
+
+    def _describe(self, state: CycleState, target: Target) -> None:
+        """Set what native plugins read of a pod with a key."""
         state.target = target
         state.shape = self.shape_of(target)
         if self.decider is not None:
             state.terms = self.decider.search.terms_of(target[0], target[2])
-        return state
+
+    def complete(self, state: CycleState, pod: Pod) -> None:
+        """Have a state that a plugin has made itself (``CycleState()``) describe a pod, for native plugins.
+
+        Parameters
+        ----------
+        state : CycleState
+            Nothing changes if it describes a pod already.
+        pod : Pod
+        """
+        if not hasattr(state, "target"):
+            self._describe(state, target_of(self.handle.cache, pod))
 
     def shape_of(self, target: Target) -> Shape:
         """Return the shape of the pod class of a key (`target_of`)."""
@@ -224,6 +240,7 @@ class Framework:
         -------
         PreFilterRun
         """
+        self.complete(state, pod)
         if not (self.pre_filters_are_native and hasattr(state, "terms")):
             return self._pre_filter(state, pod, nodes)
         # The results of native plugins depend on the shape, on these terms, and on whether the terms count

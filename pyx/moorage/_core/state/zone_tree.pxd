@@ -20,6 +20,7 @@ cdef class NodeTree:
     cdef NodeTree clone(self, Journal journal)
     cpdef int add(self, str zone, int32_t node) except -1
     cpdef int remove(self, str zone, int32_t node) except -1
+    cpdef bint has(self, str zone, int32_t node) except -1
     cpdef int32_t next(self) except -1
     cpdef int reset_exhausted(self) except -1
     cdef int write(self, int32_t* out) except -1

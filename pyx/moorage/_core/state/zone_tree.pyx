@@ -142,20 +142,35 @@ cdef class NodeTree:
         ValueError
             If the zone has no such node.
         """
-        cdef int32_t number = self.numbers.get(zone, -1), at = 0, size
+        cdef int32_t number = self.numbers.get(zone, -1), at, size
         cdef TreeTotals* totals = _totals(self)
         size = 0 if number < 0 else self.nodes.size(number)
         if size == 0:
             raise KeyError(zone)
-        while at < size and self.nodes.items(number)[at] != node:
-            at += 1
-        if at == size:
+        at = _index_of(self, number, node)
+        if at < 0:
             raise ValueError(f"zone {zone} has no node {node}")
         self.nodes.remove(number, at)
         self.totals.touch(0)
         totals.nodes -= 1
         if size == 1:
             _remove_zone(self, number)
+
+    cpdef bint has(self, str zone, int32_t node) except -1:
+        """Whether a zone has a node.
+
+        Parameters
+        ----------
+        zone : str
+        node : int
+            The symbol of its name.
+
+        Returns
+        -------
+        bool
+        """
+        cdef int32_t number = self.numbers.get(zone, -1)
+        return number >= 0 and _index_of(self, number, node) >= 0
 
     def nodes_in(self, str zone not None):
         """Return the symbols of the nodes of a zone, in order.
@@ -253,6 +268,16 @@ cdef int32_t _number(NodeTree tree, str zone) except -1:
         tree.keys.append(zone)
         tree.numbers[zone] = number
     return number
+
+
+cdef int32_t _index_of(NodeTree tree, int32_t zone, int32_t node) noexcept:
+    """The index of a node in its zone, by their numbers; -1 if it is not there."""
+    cdef const int32_t* nodes = tree.nodes.items(zone)
+    cdef int32_t at
+    for at in range(tree.nodes.size(zone)):
+        if nodes[at] == node:
+            return at
+    return -1
 
 
 cdef int _remove_zone(NodeTree tree, int32_t number) except -1:

@@ -322,6 +322,23 @@ class DraCycle:
         status = None if self.plugin is None else self.plugin.pre_enqueue(self.pod)
         return None if status is None else shown(status.with_plugin(STATE))
 
+    def next_start(self) -> int:
+        """Where the search after that of the pod begins; it is made here, and comes to nothing."""
+        engine, state = self.engine, self.engine.framework.new_state(self.pod)
+        rotation = self.world.scheduler.context.rotation
+        rotation.take(engine)
+        ran = engine.framework.run_pre_filter_plugins(state, self.pod)
+        if ran.rejection is None:
+            engine.begin_search(state, self.pod, ran)
+            engine.framework.searching(True)
+            try:
+                engine.decider.find(*state.target)
+            except StatusError:
+                pass
+            finally:
+                engine.framework.searching(False)
+        return int(rotation.start)
+
     def rejected_before_error(self, order: list[str]) -> Json:
         """The nodes that are rejected before the first one for which Filter fails with an error."""
         framework, found = self.engine.framework, {}

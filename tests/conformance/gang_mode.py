@@ -34,7 +34,10 @@ class OneCycle(Run):
         on_eviction.append(self._evicted)
         try:
             infos = self.take()
-            infos.sort(key=lambda info: (-(info.pod.spec.priority or 0), given.index(info.pod.key)))
+            places = {key: at for at, key in enumerate(given)}
+            infos.sort(
+                key=lambda info: (-(info.pod.spec.priority or 0), places.get(info.pod.key, len(places)))
+            )
             if infos:
                 self.attempt(infos)
                 self.bind()

@@ -179,7 +179,8 @@ class Recorder:
     def _dra_cycle(self, cycle: DraCycle) -> Json:
         world, pod = cycle.world, cycle.pod
         pre_enqueue = cycle.pre_enqueue()
-        result = self.full(pod, places=False)
+        after = cycle.next_start()
+        result = self.full(pod, places=False) | {"next": after}
         e, order = result.get("error"), list(world.scheduler.context.view_order())
         if e and "filter plugin" in e:
             result |= given(filter=cycle.rejected_before_error(order))

@@ -57,6 +57,8 @@ def _compare(vector: Json, how: Mode, replayed: Replay) -> list[str]:
         other = next(produced)
         if other.get("start") == BETWEEN:
             other["start"] = steps[index - 2].get("next")
+        if scenario["mode"] == "dra" and "next" not in one:
+            other.pop("next", None)  # older vectors of this mode do not tell it
         if other.get("next") == BETWEEN:
             other["next"] = steps[index].get("start")
         found = differences(one, other)

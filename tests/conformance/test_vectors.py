@@ -96,6 +96,19 @@ def test_a_change_of_what_is_compared_is_noticed_in_a_batch(family: str, field: 
     assert failures(json.dumps(vector).encode(), Mode(batch=True)) != []
 
 
+def test_mode_dra_tells_where_the_next_search_begins() -> None:
+    """Its older vectors do not."""
+    vector = short_vector("dra", 4)
+    produced = list(replay(vector["scenario"]))[1:]
+    assert failures(json.dumps(vector).encode()) == []
+    for step, told in zip(vector["result"]["steps"], produced, strict=True):
+        if step["op"] == "schedule":
+            step["next"] = told["next"]
+    assert failures(json.dumps(vector).encode()) == []
+    step["next"] = 7
+    assert failures(json.dumps(vector).encode()) != []
+
+
 def short_vector(family: str, steps: int) -> dict[str, Any]:
     vector = json.loads(next(lines(DATA / f"{family}.jsonl.gz")))
     for part in vector.values():

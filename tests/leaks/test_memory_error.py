@@ -199,7 +199,7 @@ def fits(memory: Memory, allocations: int, made: Scheduler, operation: Operation
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("transaction", [False, True])
+@pytest.mark.parametrize("transaction", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_failed_allocation_changes_nothing(
     name: str, transaction: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
@@ -61,6 +61,22 @@ def shorten(text: str, limit: int = 240) -> str:
         Length from which a text is cut.
     """
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 4 :]}"
+
+
+def examples(texts: Sequence[str], most: int) -> str:
+    """Return the first of some texts, with commas; "…" stands for the others.
+
+    Parameters
+    ----------
+    texts : sequence of str
+    most : int
+        How many are shown.
+
+    Returns
+    -------
+    str
+    """
+    return ", ".join([*texts[:most], *["…"] * (len(texts) > most)])
 
 
 class InputError(MoorageError):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from moorage.errors import InputError
+from moorage.errors import InputError, examples
 from moorage.objects.model.meta import LAST_APPLIED, Object, ObjectMeta
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
@@ -193,10 +193,10 @@ class Overlay:
         warnings = []
         if self._ignored:
             text = "Status and node of an object that is applied again stay, so these are not read"
-            warnings.append(f"{text}: {_some(self._ignored)}.")
+            warnings.append(f"{text}: {examples(self._ignored, _EXAMPLES)}.")
         if self._merged:
             text = f"Without the annotation {LAST_APPLIED}, nothing is removed that a new manifest lacks"
-            warnings.append(f"{text}: {_some(self._merged)}.")
+            warnings.append(f"{text}: {examples(self._merged, _EXAMPLES)}.")
         return warnings
 
 
@@ -213,10 +213,6 @@ def key_of(obj: Object) -> str:
         ``Kind namespace/name``.
     """
     return f"{obj.kind} {default_namespace(obj)}/{obj.name}"
-
-
-def _some(texts: Sequence[str]) -> str:
-    return ", ".join([*texts[:_EXAMPLES], *["…"] * (len(texts) > _EXAMPLES)])
 
 
 def _is_equal(obj: Object, other: Object) -> bool:

@@ -205,12 +205,12 @@ def _in_order(items: list[Json], order: Sequence[Json], old: Sequence[Json], key
     stood before."""
     wanted, before = _positions(order, key), _positions(old, key)
     named = sorted(
-        (one for one in items if _identity(one, key) in wanted), key=lambda one: wanted[_identity(one, key)]
+        (one for one in items if identity(one, key) in wanted), key=lambda one: wanted[identity(one, key)]
     )
-    others = [one for one in items if _identity(one, key) not in wanted]
+    others = [one for one in items if identity(one, key) not in wanted]
     found: list[Json] = []
     while named and others:
-        first, second = (before.get(_identity(one, key)) for one in (others[0], named[0]))
+        first, second = (before.get(identity(one, key)) for one in (others[0], named[0]))
         is_other = first is not None and second is not None and first < second
         found.append((others if is_other else named).pop(0))
     return [*found, *named, *others]
@@ -218,8 +218,20 @@ def _in_order(items: list[Json], order: Sequence[Json], old: Sequence[Json], key
 
 def _positions(items: Sequence[Json], key: str) -> Mapping[bytes, int]:
     """Return the position of the first item of each identity."""
-    return {_identity(one, key): at for at, one in reversed(list(enumerate(items)))}
+    return {identity(one, key): at for at, one in reversed(list(enumerate(items)))}
 
 
-def _identity(item: Json, key: str) -> bytes:
+def identity(item: Json, key: str) -> bytes:
+    """Return what tells an item of a list from others: the text of its key, or of the item without one.
+
+    Parameters
+    ----------
+    item : JSON value
+    key : str
+        The merge key; "" for items that are no maps.
+
+    Returns
+    -------
+    bytes
+    """
     return json_text(item.get(key) if key and isinstance(item, dict) else item)

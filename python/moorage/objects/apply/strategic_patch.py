@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from .merge_patch import json_text
-from .strategic_merge import DIRECTIVE, ORDER, REMOVE, RETAIN, MergeRule, rule_of
+from .strategic_merge import DIRECTIVE, ORDER, REMOVE, RETAIN, MergeRule, identity, rule_of
 
 Json: TypeAlias = Any
 _Map: TypeAlias = dict[str, Any]
@@ -156,9 +156,5 @@ def _order(items: Sequence[Json], key: str) -> list[Json]:
 
 def _keys(items: Sequence[Json], key: str, others: Sequence[Json]) -> list[bytes]:
     """Return the identities of the items that another list has as well."""
-
-    def identity(one: Json) -> bytes:
-        return json_text(one.get(key) if key and isinstance(one, dict) else one)
-
-    known = set(map(identity, others))
-    return [text for text in map(identity, items) if text in known]
+    known = {identity(one, key) for one in others}
+    return [text for one in items if (text := identity(one, key)) in known]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from moorage.errors import InputError, shorten
+from moorage.errors import InputError, examples, shorten
 from moorage.objects.admission.new_pods import NewPods
 from moorage.objects.apply.immutable_fields import check_update
 from moorage.objects.apply.overlay import Overlay, key_of
@@ -271,10 +271,9 @@ def _warnings(cluster: Cluster) -> list[str]:
     nodes = {node.name for node in cluster.nodes}
     stray = [pod for pod in cluster.pods if pod.spec.node_name and pod.spec.node_name not in nodes]
     if stray:
-        examples = [f"{pod.key} on {shorten(pod.spec.node_name)}" for pod in stray[:_EXAMPLES]]
-        more = ["…"] if len(stray) > _EXAMPLES else []
+        shown = examples([f"{pod.key} on {shorten(pod.spec.node_name)}" for pod in stray], _EXAMPLES)
         verb = "1 pod is" if len(stray) == 1 else f"{len(stray)} pods are"
-        warnings.append(f"{verb} bound to nodes that are not listed: {', '.join(examples + more)}.")
+        warnings.append(f"{verb} bound to nodes that are not listed: {shown}.")
     return warnings
 
 
@@ -318,7 +317,7 @@ def _claim_warnings(cluster: Cluster) -> list[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join([*map(shorten, names[:_EXAMPLES]), *(["…"] if len(names) > _EXAMPLES else [])])
+    return examples(list(map(shorten, names)), _EXAMPLES)
 
 
 def _has_claims(pod: Pod, claims: Container[str]) -> bool:

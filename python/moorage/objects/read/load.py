@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from moorage.errors import InputError, NoManifestError, shorten
+from moorage.errors import InputError, NoManifestError, examples, shorten
 from moorage.objects.apply.overlay import is_newer
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object
@@ -239,7 +239,7 @@ def read_objects(
             reader.read_path(path, recursive)
     warnings = [no_manifests(reader.left_out)] if reader.left_out else []
     if reader.hooks:
-        shown = ", ".join(reader.hooks[:_EXAMPLES] + ["…"] * (len(reader.hooks) > _EXAMPLES))
+        shown = examples(reader.hooks, _EXAMPLES)
         why = f"because Helm runs hooks apart from a release ({len(reader.hooks)})"
         warnings.append(f"Left out, {why}: {shown}.")
     warnings += reader.fields.warnings()
@@ -258,7 +258,7 @@ def no_manifests(files: list[str]) -> str:
     -------
     str
     """
-    shown = ", ".join(files[:_EXAMPLES] + ["…"] * (len(files) > _EXAMPLES))
+    shown = examples(files, _EXAMPLES)
     return f"Left out, because there are no objects in these files ({len(files)}): {shown}."
 
 

@@ -27,9 +27,8 @@ def index_of(job: Job, pod: Pod) -> int | None:
     -------
     int or None
     """
-    text = pod.metadata.annotations.get(INDEX, "")
-    index = int(text) if text.isdecimal() and len(text) < 11 else -1
-    return index if 0 <= index < (job.spec.completions or 0) else None
+    index = _number(pod, INDEX)
+    return index if index is not None and index < (job.spec.completions or 0) else None
 
 
 def failures_before(pod: Pod) -> int:
@@ -43,8 +42,13 @@ def failures_before(pod: Pod) -> int:
     -------
     int
     """
-    text = pod.metadata.annotations.get(FAILURES, "")
-    return int(text) if text.isdecimal() and len(text) < 11 else 0
+    return _number(pod, FAILURES) or 0
+
+
+def _number(pod: Pod, annotation: str) -> int | None:
+    """Return the number in an annotation; None without one of at most ten digits."""
+    text = pod.metadata.annotations.get(annotation, "")
+    return int(text) if text.isdecimal() and len(text) < 11 else None
 
 
 def parse(text: str, end: int) -> Ranges:

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from moorage.errors import InputError, located, shorten
+from moorage.errors import InputError, examples, located, shorten
 from moorage.objects.model.cluster import LeftOut
 from moorage.objects.model.meta import Object
 from moorage.objects.model.other_workloads import CustomObject
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.workload import MAX_PODS
 from moorage.objects.read.decode import Head, decode, decode_kind, is_known
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.ownership import controller_reference, is_active
@@ -108,7 +107,7 @@ def not_counted(why: str, names: Sequence[str]) -> str:
     -------
     str
     """
-    shown = ", ".join([shorten(name) for name in names[:_EXAMPLES]] + ["…"] * (len(names) > _EXAMPLES))
+    shown = examples(list(map(shorten, names)), _EXAMPLES)
     return f"Not counted, {why} ({len(names)}): {shown}."
 
 
@@ -146,8 +145,7 @@ class _Expansion:
         self._made.notes.extend(not_counted(why, names) for why, names in self._notes.items())
         left_out = self._made.left_out
         if left_out:
-            texts = [shorten(_left_out_text(one)) for one in left_out[:_EXAMPLES]]
-            shown = ", ".join(texts + ["…"] * (len(left_out) > _EXAMPLES))
+            shown = examples([shorten(_left_out_text(one)) for one in left_out], _EXAMPLES)
             self._made.notes.append(f"Not simulated, so their pods are left out: {shown}.")
         return self._made
 
@@ -293,8 +291,6 @@ def _pods(owner: Object, group: Group, names: Sequence[str]) -> Iterator[Pod]:
 
 
 def _jobs(owner: Object, group: Group) -> Iterator[Object]:
-    if group.number > MAX_PODS:
-        raise InputError(f"{group.number} Jobs are too many")
     job = _decoded("Job", owner, group.template)
     for index in range(group.number):
         name = group.name.replace("{index}", str(index))

@@ -71,6 +71,23 @@ def test_a_feature_gate_decides(capsys: pytest.CaptureFixture[str], files: Any) 
     assert placed(capsys, [*arguments, "--feature-gates", gates]) == {"p": "small"}
 
 
+def test_tolerations_that_compare_numbers_need_their_gate(
+    capsys: pytest.CaptureFixture[str], files: Any
+) -> None:
+    items = without_pod_level(objects("packer"))
+    items[-1]["spec"]["tolerations"] = [
+        {"key": "sla", "operator": "Gt", "value": "9", "effect": "NoSchedule"}
+    ]
+    arguments = files(items, PACK)
+    assert main(["simulate", *arguments, "-o", "json"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert 'spec.tolerations[0].operator: Unsupported value: "Gt": supported values: ' in line
+    gates = "TaintTolerationComparisonOperators=true"
+    assert placed(capsys, [*arguments, "--feature-gates", gates]) == {"p": "small"}
+
+
 def test_pods_of_other_schedulers_are_skipped(capsys: pytest.CaptureFixture[str], files: Any) -> None:
     assert placed(capsys, files(objects("somebody"), PACK)) == {"p": ""}
 

@@ -221,8 +221,8 @@ cdef class DryRuns:
         return 0
 
     cdef list _victims(self, int32_t row, const mr_eviction* result):
-        """The numbers of the victims of the row that was tried last, in upstream's order: those whose eviction
-        violates a budget come first, and then all are sorted by importance."""
+        """The numbers of the victims of the row that was tried last, in upstream's order: those that
+        violate a budget come first, and then all are sorted by importance."""
         cdef int32_t n, at
         cdef mr_pod_entry* pods = self.importance.pods_of(row, &n)
         cdef mr_pod_entry* victims

@@ -38,7 +38,7 @@ def conditions(one: Scheduler) -> dict[str, str]:
     return {each.type: each.reason for each in stored(one).status.conditions}
 
 
-def running(name: str, node: str, finalizers: bool = True, cpu: str = "1", **status: Any) -> Object:
+def running(name: str, node: str, finalizers: bool = True, cpu: str = "1", **status: Any) -> Any:
     meta = owned("Job", "sum", finalizers=[TRACKING] if finalizers else [], labels={"app": "sum"})
     spec = template("sum", cpu)["spec"] | {"nodeName": node}
     return pod(name, spec, metadata=meta, status={"phase": "Running"} | status)
@@ -213,6 +213,18 @@ def test_restarts_fail_a_job_whose_pods_restart() -> None:
     one = scheduler(machine("a"), workload("Job", "sum", spec), its)
     assert conditions(one)["Failed"] == "BackoffLimitExceeded"
     assert pods(one) == {}
+
+
+def test_a_pod_that_does_not_end_is_counted_once_when_its_job_fails() -> None:
+    lost = {"conditions": [{"type": "Ready", "status": "Unknown"}], "capacity": {"cpu": "4", "pods": "9"}}
+    its = running("x", "a", finalizers=False)
+    times = {"deletion_timestamp": "2026-01-01T00:00:00Z", "deletion_grace_period_seconds": 30}
+    going = replace(its, metadata=replace(its.metadata, **times))
+    spec = {"backoffLimit": 0, "podReplacementPolicy": "Failed", "completions": 2}
+    nodes = make("Node", "a", status=lost), machine("b")
+    one = scheduler(*nodes, job("sum", 1, **spec), going, running("y", "b", phase="Failed"))
+    assert stored(one).status.failed == 1
+    assert list(conditions(one)) == ["FailureTarget"]  # until the last pod is gone
 
 
 def test_pods_of_a_deleted_job_go() -> None:

@@ -237,7 +237,8 @@ def _ended(
     conditions = with_condition(status.conditions, verdict)
     running = [pod for pod in pods if pod.status.phase not in FINISHED]
     if verdict.type == FAILURE:
-        status = replace(status, failed=state.failed + sum(not has_failed(job, pod) for pod in running))
+        later = (pod for pod in running if TRACKING in pod.metadata.finalizers and not has_failed(job, pod))
+        status = replace(status, failed=state.failed + sum(1 for _ in later))
     if not running:
         last = FAILED if verdict.type == FAILURE else COMPLETE
         conditions = with_condition(conditions, replace(verdict, type=last))

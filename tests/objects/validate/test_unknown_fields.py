@@ -104,8 +104,8 @@ def test_each_field_that_is_read_is_known(kind: str) -> None:
         assert not missing(known, path.split(".")), f"{kind}: {path}"
 
 
-DISKS = ("gcePersistentDisk.", "awsElasticBlockStore.", "azureDisk.", "cinder.", "portworxVolume.", "azureFile.")
-DISKS += ("vsphereVolume.", "iscsi.", "rbd.", "csi.")
+DISKS = ("gcePersistentDisk.", "awsElasticBlockStore.", "azureDisk.", "cinder.", "portworxVolume.")
+DISKS += ("azureFile.", "vsphereVolume.", "iscsi.", "rbd.", "csi.")
 
 
 def missing(struct: str, path: list[str]) -> bool:

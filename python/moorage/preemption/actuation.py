@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from msgspec.structs import replace
 
 from moorage._core.preempt.bound_pods import held_of, not_terminating, selected
-from moorage.framework import FrameworkHandle, NominatingInfo, Status, as_status
+from moorage.framework import Framework, FrameworkHandle, NominatingInfo, Status, as_status
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import AnyGroup, Pod
 from moorage.objects.model.meta import Condition, with_condition
@@ -265,7 +265,8 @@ def disruption_target(handle: FrameworkHandle, preemptor: Pod | AnyGroup) -> Con
     """
     name = preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else ""
     if not name and handle.framework is not None:
-        name = handle.framework.profile.scheduler_name
+        framework: Framework = handle.framework
+        name = framework.profile.scheduler_name
     return _disruption_target(name, preemptor.kind)
 
 

@@ -157,7 +157,7 @@ class PreemptionDryRuns:
         Framework or None
             None if a plugin outside the core filters there or has PreFilter.
         """
-        framework = self.handle.framework
+        framework: fwk.Framework | None = self.handle.framework
         if framework is not None and framework.without_volumes is not None:
             view = framework.nodes(self._rows(nodes))
             if framework.profile.volumes_fit_everywhere(self.pod, view):
@@ -232,7 +232,7 @@ class Attempt:
     ) -> None:
         self.handle = handle
         self.state, self.pod, self.node_info = state, pod, node_info
-        framework = handle.handle.framework
+        framework: fwk.Framework | None = handle.handle.framework
         plugins = () if framework is None else framework.profile.at(fwk.PreFilterPlugin)
         active = (p for p in plugins if p.name not in state.skip_filter_plugins)
         self.has_extensions = any(plugin.pre_filter_extensions() is not None for plugin in active)

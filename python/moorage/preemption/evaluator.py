@@ -21,7 +21,7 @@ from moorage.framework.configuration.field_errors import aggregate
 from moorage.framework.plugin.extender import Extender, Victims
 from moorage.framework.plugin.status import NodeToStatus, fit_error
 from moorage.framework.runtime.preempt_handle import PreemptHandle
-from moorage.framework.runtime.runtime import Target
+from moorage.framework.runtime.runtime import Framework, Target
 from moorage.objects import Pod
 
 from .actuation import prepare_candidate
@@ -269,7 +269,7 @@ class Evaluator:
         Preemptor or None
             None if a plugin outside the core or an extender takes part.
         """
-        framework = self.handle.framework
+        framework: Framework | None = self.handle.framework
         if not isinstance(statuses, NodeToStatus) or not statuses.from_search or framework is None:
             return None
         if type(self.preempt_handle) is not PreemptHandle:
@@ -326,7 +326,8 @@ class Evaluator:
         if fitting:
             name = self.handle.cache.state.table.row_name
             return None, as_status(MoorageError(aggregate(NO_VICTIM.format(name(row)) for row in fitting)))
-        framework, reasons = self.handle.framework, Counter[str]()
+        framework: Framework | None = self.handle.framework
+        reasons = Counter[str]()
         assert framework is not None
         for verdict, count in verdicts.items():
             for reason in status_of(framework, state, verdict).reasons:

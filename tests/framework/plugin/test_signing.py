@@ -311,6 +311,6 @@ class OfNamespace(Signs):
 
 
 def test_pods_of_two_namespaces_have_signatures_of_their_own() -> None:
-    plain, signer = pod("p"), Signer(Profile((OfNamespace(None),)))
+    plain, signer = pod("p"), Signer((OfNamespace(None),))
     there = replace(plain, metadata=replace(plain.metadata, namespace="elsewhere"))
     assert signer.sign(plain) != signer.sign(there)

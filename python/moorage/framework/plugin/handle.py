@@ -6,24 +6,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import MoorageError
 from moorage.framework.configuration.feature_gates import DEFAULT_GATES
-from moorage.framework.runtime.call import PluginErrors
 from moorage.objects import AnyGroup, Object, Pod
 
 from .extender import Extender
 from .nominator import PodNominator
+from .plugin_errors import PluginErrors
 from .waiting_pods import PodInPreBind, WaitingPod, WaitingPods
-
-if TYPE_CHECKING:
-    from moorage.framework.runtime.observer import Observer
-    from moorage.framework.runtime.preempt_handle import PreemptHandle
-    from moorage.framework.runtime.runtime import Framework
 
 S = TypeVar("S")
 T = TypeVar("T", bound=Object)
@@ -49,6 +44,52 @@ class Client(Protocol):
     ) -> T: ...
 
     def delete(self, kind: type[T], name: str, namespace: str = "") -> T: ...
+
+
+class PluginObserver(Protocol):
+    """Is told of the runs of extension points and the calls of plugins (`runtime.observer.Observer`)."""
+
+    def follow(self, framework: Any) -> None:
+        """Note the runs of the extension points of a framework from now on.
+
+        Parameters
+        ----------
+        framework : Framework
+        """
+
+    def call(self, plugin: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Call a method of a plugin.
+
+        Parameters
+        ----------
+        plugin : Plugin
+        function : callable
+            The bound method.
+        arguments : tuple of object
+
+        Returns
+        -------
+        object
+            The result of the method.
+        """
+
+    def algorithm(self, seconds: float) -> None:
+        """Note the search for a node for one pod, with PostFilter.
+
+        Parameters
+        ----------
+        seconds : float
+        """
+
+    def waited(self, status: str, seconds: float) -> None:
+        """Note the end of a pod's wait on Permit.
+
+        Parameters
+        ----------
+        status : str
+            Name of the code with which it ended.
+        seconds : float
+        """
 
 
 class Event(Struct, frozen=True):
@@ -204,8 +245,9 @@ class FrameworkHandle:
         Extenders in configured order.
     pods_in_pre_bind : dict of str to PodInPreBind
         By UID, from the start of PreBind to the end of the binding cycle.
-    framework : Framework or None
-        None while the plugins are being created.
+    framework : moorage.framework.Framework or None
+        None while the plugins are being created. The interface of plugins does not import what runs them, so
+        its type is not declared.
     preemption_offset : callable
         Returns the index of the node with which dry runs start, from a pod and the number of candidate nodes.
     make_preempt_handle : callable, optional
@@ -227,7 +269,7 @@ class FrameworkHandle:
         In the transaction of a pod group cycle, the evictions and changes of nominations to perform after it.
     tried : sequence of Pod
         The pods that a pod group cycle schedules; empty outside of such cycles.
-    observer : Observer or None
+    observer : PluginObserver or None
         Is told of the runs of extension points and the calls of plugins.
     clock, wait : callable
         Return the time in seconds, and wait a number of seconds, for plugins that wait in PreBind.
@@ -245,9 +287,9 @@ class FrameworkHandle:
     parallelizer: Parallelizer = field(default_factory=Parallelizer)
     waiting_pods: WaitingPods = field(default_factory=WaitingPods)
     pods_in_pre_bind: dict[str, PodInPreBind] = field(default_factory=dict)
-    framework: Framework | None = None
+    framework: Any = None
     preemption_offset: Callable[[Pod, int], int] = lambda pod, nodes: 0
-    make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
+    make_preempt_handle: Callable[[FrameworkHandle], Any] | None = None
     on_eviction: list[Callable[[Sequence[Pod], str, Pod | AnyGroup], object]] = field(default_factory=list)
     groups_pods: bool = False
     feature_gates: Mapping[str, bool] = field(default_factory=lambda: DEFAULT_GATES)
@@ -256,7 +298,7 @@ class FrameworkHandle:
     balanced_allocation: str | None = None
     postponed: list[Callable[[], object]] | None = None
     tried: Sequence[Pod] = ()
-    observer: Observer | None = None
+    observer: PluginObserver | None = None
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], object] = time.sleep
     now: Callable[[], float] = time.time
@@ -322,12 +364,12 @@ class FrameworkHandle:
         """Return the nodes and pods at the start of this cycle."""
         return self._snapshot
 
-    def preempt_handle(self) -> PreemptHandle:
+    def preempt_handle(self) -> Any:
         """Return the preemption interface of v1.19 and v1.20.
 
         Returns
         -------
-        PreemptHandle
+        moorage.framework.PreemptHandle
 
         Raises
         ------

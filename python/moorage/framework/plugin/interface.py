@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from moorage.objects import AnyGroup, Pod
 
 from .nodes_view import InfoNodes, NodesView
+from .nominating_info import NominatingInfo as NominatingInfo
 from .status import SKIP as SKIP
 from .status import Answers as Answers
 from .status import Code as Code
@@ -344,21 +344,6 @@ class FilterPlugin(Plugin, point="filter"):
         """
         reason = self.filter_reason or f"node(s) didn't satisfy plugin {self.name}"
         return None if code == Code.SUCCESS else Status(Code(code), (reason,), self.name)
-
-
-class NominatingInfo(Struct, frozen=True):
-    """A change of a pod's nomination, which PostFilter returns with its status.
-
-    Attributes
-    ----------
-    nominated_node_name : str
-        The new node; "" removes the nomination.
-    noop : bool
-        Whether the nomination is unchanged: the node of the pod's own status.
-    """
-
-    nominated_node_name: str = ""
-    noop: bool = False
 
 
 PostFilterResult = NominatingInfo

@@ -8,7 +8,7 @@ from typing import Any
 
 from moorage.objects import Pod
 
-from .interface import NominatingInfo
+from .nominating_info import NominatingInfo
 
 CHANGES_LIMIT = 1 << 14
 

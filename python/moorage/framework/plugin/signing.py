@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -18,11 +17,8 @@ from moorage._core.state.pod_spec import spec_key
 from moorage.framework.runtime.call import answer_of
 from moorage.objects import NodeSelectorRequirement, NodeSelectorTerm, Pod, Volume
 
-from .interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin
+from .interface import Plugin, SignPlugin
 from .status import Code, Status
-
-if TYPE_CHECKING:
-    from moorage.framework.profiles.profile import Profile
 
 logger = logging.getLogger("moorage.framework")
 encode = msgspec.json.Encoder(order="sorted").encode
@@ -37,20 +33,19 @@ class Signer:
 
     Parameters
     ----------
-    profile : Profile
-        The scheduling profile.
+    plugins : iterable of Plugin
+        The plugins that filter or score, each at least once.
 
     Attributes
     ----------
     plugins : list of SignPlugin
-        The plugins that filter or score, each once; empty if one of them signs no pod.
+        The plugins, each once; empty if one of them signs no pod.
     """
 
-    def __init__(self, profile: Profile) -> None:
-        bases: tuple[type[Plugin], ...] = (PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin)
-        plugins = dict.fromkeys(chain.from_iterable(map(profile.at, bases)))
-        signers = [plugin for plugin in plugins if isinstance(plugin, SignPlugin) and plugin.can_sign]
-        self.plugins = signers if len(signers) == len(plugins) else []
+    def __init__(self, plugins: Iterable[Plugin]) -> None:
+        once = dict.fromkeys(plugins)
+        signers = [plugin for plugin in once if isinstance(plugin, SignPlugin) and plugin.can_sign]
+        self.plugins = signers if len(signers) == len(once) else []
         outside = [plugin for plugin in self.plugins if not plugin.in_core]
         # Cached by spec and labels, since in-tree plugins read nothing else.
         self._signed: dict[Any, bytes | None] | None = None if outside else {}

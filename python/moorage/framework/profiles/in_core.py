@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from moorage.framework.plugin.cycle_state import CycleState
     from moorage.framework.plugin.nodes_view import NodesView
     from moorage.framework.runtime.kernels import Kernels
-    from moorage.framework.runtime.runtime import Framework
 
 BoundClaims = Sequence[tuple[PersistentVolumeClaim, PersistentVolume]]
 Mask = npt.NDArray[np.bool_]
@@ -197,14 +196,15 @@ class NativePlugin(Plugin):
         """
         return self._kernels().search.scores(self.name, rows, *state.target)[1]
 
-    def _framework(self) -> Framework:
+    def _framework(self) -> Any:
+        """The `Framework` of the handle, whose type is not declared here; see `FrameworkHandle.framework`."""
         framework = self.required_handle().framework
         if framework is None:
             raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
         return framework
 
     def _kernels(self) -> Kernels:
-        kernels = self._framework().kernels
+        kernels: Kernels | None = self._framework().kernels
         if kernels is None:
             raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
         return kernels

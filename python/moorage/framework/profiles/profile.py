@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from moorage._core.decide.plan import Plan
 from moorage._core.decide.terms import VolumeDemand
@@ -28,9 +28,9 @@ from .native_library import LoadedPlugin
 from .row_plugin import RowPlugin
 
 if TYPE_CHECKING:
+    from moorage._core.decide.external import External
     from moorage._core.state.pod_class import Shape
     from moorage.framework.plugin.nodes_view import NodesView
-    from moorage.framework.runtime.bridge import Bridge
     from moorage.objects import Pod
 
 BALANCED_ALLOCATIONS = ("1.36", "1.35")
@@ -56,6 +56,35 @@ PREPARED = (
     "filter_names",
 )
 P = TypeVar("P", bound=Plugin)
+
+
+class CallsPlugins(Protocol):
+    """Makes the entries in a plan of plugins outside the core (`runtime.bridge.Bridge`)."""
+
+    def external(self, plugin: Plugin) -> External:
+        """Return the entry of a plugin.
+
+        Parameters
+        ----------
+        plugin : Plugin
+
+        Returns
+        -------
+        External
+        """
+
+    def failing(self, plugin: Plugin, text: str) -> External:
+        """Return the entry of a plugin whose filter fails with an error.
+
+        Parameters
+        ----------
+        plugin : Plugin
+        text : str
+
+        Returns
+        -------
+        External
+        """
 
 
 @dataclass(frozen=True)
@@ -501,14 +530,14 @@ class Profile:
             for base in points
         }
 
-    def compile(self, state: ClusterState, bridge: Bridge | None = None) -> Plan:
+    def compile(self, state: ClusterState, bridge: CallsPlugins | None = None) -> Plan:
         """Compile the plan of this profile.
 
         Parameters
         ----------
         state : ClusterState
             State of the cluster in the core.
-        bridge : Bridge, optional
+        bridge : CallsPlugins, optional
             Calls the plugins outside the core.
 
         Returns
@@ -536,7 +565,7 @@ class Profile:
         )
 
 
-def _kernel(plugin: Plugin, bridge: Bridge | None, error: str = "") -> Any:
+def _kernel(plugin: Plugin, bridge: CallsPlugins | None, error: str = "") -> Any:
     """The entry of a plugin in a plan: a kernel's name, C functions, or an object of the bridge."""
     if error and bridge is not None:
         return bridge.failing(plugin, error)

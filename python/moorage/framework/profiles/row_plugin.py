@@ -110,7 +110,8 @@ class RowPlugin(NativePlugin):
         -------
         NodesView
         """
-        return self._framework().nodes(rows)
+        nodes: NodesView = self._framework().nodes(rows)
+        return nodes
 
     @property
     def journal(self) -> Journal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -19,9 +19,30 @@ from moorage.framework.plugin.status import Code, Status
 from moorage.objects import Pod
 
 if TYPE_CHECKING:
+    from moorage._core.state.pod_class import Shape
     from moorage.framework.plugin.any_node_info import NodeInfo as AnyNodeInfo
     from moorage.framework.plugin.cycle_state import CycleState
-    from moorage.framework.profiles.in_core import NativePlugin
+
+
+class WithKernels(Protocol):
+    """A plugin with kernels (`profiles.in_core.NativePlugin`)."""
+
+    name: ClassVar[str]
+
+    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
+        """Return upstream's messages for the reason bits of a verdict.
+
+        Parameters
+        ----------
+        bits : int
+            Reason bits as set by the kernel.
+        shape : Shape
+            Requests and constraints of the rejected pod.
+
+        Returns
+        -------
+        tuple of str
+        """
 
 
 class Kernels:
@@ -51,12 +72,12 @@ class Kernels:
         self.dry_runs = DryRuns(Decider(self.search, TieBreak.FIRST))
         self.searching = False
 
-    def filter(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> Status | None:
+    def filter(self, plugin: WithKernels, state: CycleState, info: AnyNodeInfo) -> Status | None:
         """Run one Filter kernel on one node.
 
         Parameters
         ----------
-        plugin : NativePlugin
+        plugin : WithKernels
             The plugin whose kernel runs.
         state : CycleState
             State of the scheduling cycle.
@@ -102,12 +123,12 @@ class Kernels:
         ports, elsewhere = info.used_ports, self._by_row(state.removed_pods.values())
         return self.search.verdict_after(row, removed, added, filters, ports, *state.target, elsewhere)
 
-    def score(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> int:
+    def score(self, plugin: WithKernels, state: CycleState, info: AnyNodeInfo) -> int:
         """Return the raw score of one node, as if it were the only feasible one.
 
         Parameters
         ----------
-        plugin : NativePlugin
+        plugin : WithKernels
             The plugin whose kernel runs.
         state : CycleState
             State of the scheduling cycle.
@@ -178,12 +199,12 @@ class Kernels:
                 self.search.notify_pod_change(pod_class, removed, row, True)
 
 
-def rejection(plugin: NativePlugin, state: CycleState, verdict: int) -> Status:
+def rejection(plugin: WithKernels, state: CycleState, verdict: int) -> Status:
     """Return the status of a verdict that rejects.
 
     Parameters
     ----------
-    plugin : NativePlugin
+    plugin : WithKernels
         The plugin that rejects.
     state : CycleState
         State of the scheduling cycle.

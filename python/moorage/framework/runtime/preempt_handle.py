@@ -89,9 +89,10 @@ class PluginsRunner:
         MoorageError
             The plugins of the framework are still being created.
         """
-        if self.handle.framework is None:
+        framework: Framework | None = self.handle.framework
+        if framework is None:
             raise MoorageError("the framework of this handle is not complete")
-        return self.handle.framework
+        return framework
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[Node]) -> Status | None:
         """Run the PreScore plugins.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,13 @@ from moorage.framework.plugin import interface
 from moorage.framework.plugin.any_node_info import NodeInfo as AnyNodeInfo
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import FilterPlugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
+from moorage.framework.plugin.interface import (
+    FilterPlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+)
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.nodes_view import CycleColumns, NodesView, TableNodes
 from moorage.framework.plugin.nominator import going_before
@@ -207,7 +214,8 @@ class Framework:
     @lazy_attribute
     def signer(self) -> Signer:
         """Signs the pods of the profile."""
-        return Signer(self.profile)
+        bases: tuple[type[Plugin], ...] = (PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin)
+        return Signer(chain.from_iterable(map(self.profile.at, bases)))
 
     def sign_pod(self, pod: Pod) -> bytes | None:
         """Return the signature of a pod, or None; pods with equal signatures get equal results."""

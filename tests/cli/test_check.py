@@ -63,8 +63,9 @@ def test_a_pod_of_another_scheduler_has_no_node(file: Any, capsys: pytest.Captur
     assert findings(capsys, *arguments) == (1, [("other-scheduler", 1, True)])
     assert findings(capsys, *arguments, "--allow", "other-scheduler") == (0, [("other-scheduler", 1, False)])
     assert check(*arguments) == 1
-    warning = "1 pod asks for the scheduler volcano, which no profile is named (profiles: default-scheduler)."
-    assert capsys.readouterr().err == f"warning: {warning}\n"
+    warning = "1 pod asks for the scheduler volcano, which no profile is named (profiles: default-scheduler)"
+    hint = "--config gives profiles, and check --allow other-scheduler lets such pods pass"
+    assert capsys.readouterr().err == f"warning: {warning}; {hint}.\n"
 
 
 def test_a_configuration_without_the_profile_fails(
@@ -234,7 +235,7 @@ def test_replicas_of_kinds_that_are_not_simulated(file: Any, capsys: pytest.Capt
     assert findings(capsys, *arguments) == (1, [("skipped-kind", 3, True)])
     assert findings(capsys, *arguments, "--allow", "skipped-kind") == (0, [("skipped-kind", 3, False)])
     check(*arguments)
-    assert "database/db  0/3        3     skipped-kind  yes " in capsys.readouterr().out
+    assert "database.example.com/db  0/3        3     skipped-kind  yes " in capsys.readouterr().out
 
 
 def test_what_is_left_out_stands_in_json(file: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -388,3 +388,86 @@ def test_prose_is_wrapped_on_a_terminal(
     assert explain("big", "--alone", "-f", web) == 1
     lines = [re.sub("\x1b.*?m", "", line) for line in capsys.readouterr().out.splitlines()]
     assert max(map(len, lines)) <= 60
+
+
+def boat(name: str, replicas: int) -> dict[str, Any]:
+    """A workload of a kind that nobody knows."""
+    spec = {"replicas": replicas, "template": {"spec": pod("x")["spec"]}}
+    return {"apiVersion": "sea.example/v1", "kind": "Boat", "metadata": {"name": name}, "spec": spec}
+
+
+def ray_cluster(name: str, namespace: str) -> dict[str, Any]:
+    head = {"template": {"spec": BIG}}
+    meta = {"name": name, "namespace": namespace}
+    spec = {"headGroupSpec": head}
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": meta, "spec": spec}
+
+
+def stateful_set(name: str) -> dict[str, Any]:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": pod("x")["spec"] | BIG}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
+
+
+SUBJECTS = [
+    *(node("a", "z1"), node("b", "z2")),
+    *(pod("old", nodeName="a"), pod("big") | {"spec": BIG}),
+    pod("refused") | {"spec": BIG | {"priorityClassName": "gone"}},
+    pod("other", schedulerName="theirs"),
+    *(boat("b", 3), ray_cluster("rc", "shop"), stateful_set("db")),
+]
+
+
+def test_every_subject_that_check_prints_can_be_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"kind": "List", "items": SUBJECTS}))
+    dump = ["-f", str(file), "--drain", "a"]
+    assert main(["check", *dump, "-o", "json"]) == 1
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert {(one["workload"], one["status"]) for one in findings} == {
+        ("pod/old", "kept"),
+        ("pod/big", "unschedulable"),
+        ("pod/other", "other-scheduler"),
+        ("raycluster.ray.io/rc", "unschedulable"),
+        ("statefulset/db", "unschedulable"),
+        ("statefulset/db", "waiting"),
+        ("pod/refused", "refused"),
+        ("boat.sea.example/b", "skipped-kind"),
+    }
+    for one in findings:
+        for subject in (one["workload"], *one["names"]):
+            assert explain(subject, *dump, "-n", one["namespace"]) in (0, 1), subject
+            captured = capsys.readouterr()
+            if one["status"] in ("refused", "skipped-kind"):
+                assert captured.err.endswith(
+                    f"{one['workload']}: {one['pods']} {one['status']}: {one['reason']}\n"
+                )
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("raycluster/rc", "RayCluster/shop/rc", "rayclusters/rc", "raycluster.ray.io/rc"),
+        *("rayclusters.ray.io/rc", "pod/shop/{pod}", "shop/{pod}"),
+    ],
+)
+def test_forms_of_names(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"kind": "List", "items": [node("a", "z1"), ray_cluster("rc", "shop")]}))
+    assert main(["check", "-f", str(file), "-o", "name"]) == 1
+    name = capsys.readouterr().out.strip().removeprefix("pod/")
+    assert explain(target.format(pod=name), "-f", str(file), "-o", "json") == 1
+    made = json.loads(capsys.readouterr().out)
+    assert made.get("pod") == f"shop/{name}" or made["items"][0]["workload"] == "raycluster.ray.io/rc"
+
+
+def test_a_pod_that_nobody_makes_is_told_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"kind": "List", "items": SUBJECTS}))
+    assert explain("refused", "-f", str(file), "-o", "json") == 1
+    made = json.loads(capsys.readouterr().out)
+    assert (made["kind"], made["items"]) == ("ExplanationList", [])
+    assert "no PriorityClass with name gone" in made["warnings"][-1]

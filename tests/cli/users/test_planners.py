@@ -212,7 +212,7 @@ def test_pods_that_nobody_makes_are_told(run: Any, tmp_path: Path) -> None:
     code, said, _ = run("check", *file, "-o", "json")
     found = {(one["workload"], one["status"]): one["pods"] for one in json.loads(said)["findings"]}
     wanted = {("statefulset/db", "unschedulable"): 1, ("statefulset/db", "waiting"): 2}
-    assert found == wanted | {("deployment/bad", "refused"): 2, ("database/d", "skipped-kind"): 3}
+    assert found == wanted | {("deployment/bad", "refused"): 2, ("database.example.com/d", "skipped-kind"): 3}
     code, said, warned = run("explain", "--all-pending", *file)
     assert (code, "default/db-0: fits 0 of 1 nodes" in said) == (1, True)
     assert "statefulset/db: 2 waiting: waits until the pods before it are available" in warned

@@ -73,8 +73,8 @@ def explain(
     """Explain where TARGET would go, or why it fits nowhere: what every filter says of every node, which
     pods, taints and claims are in the way, the scores, and the smallest changes that would place it.
 
-    TARGET is a pod (a name, NAMESPACE/NAME or pod/NAME) or a workload (deployment/web, sts/shop/db). Of a
-    workload, the pods that get no node are explained, once per class of equal pods.
+    TARGET is a pod (a name, NAMESPACE/NAME or pod/NAME) or a workload (deployment/web, sts/shop/db), as
+    check names it. Of a workload, the pods that get no node are explained, once per class of equal pods.
 
     A pending pod is explained as simulate finds the cluster when it decides about it: volumes are bound, and
     the pods that come before it in the queue are on their nodes. A pod that is on a node is explained as if
@@ -119,9 +119,10 @@ def _targets(
     """Find what is to be explained, the pods that nobody makes, and whether several may be explained."""
     from moorage.cli.runs import targets
 
-    workload = targets.workload_named(target or "", namespace)
+    workload = targets.workload_named(preparation, target or "", namespace)
     if target is not None and workload is None:
-        return [targets.target_pod(preparation, target, namespace)], [], False
+        found, unmade = targets.pod_named(preparation, target, namespace)
+        return found, unmade, not found
     if workload is not None:
         namespace = workload[2]
     simulation = preparation.run()

@@ -17,7 +17,7 @@ from moorage.objects.model.workload import MAX_PODS, Job, ReplicaSet
 from moorage.objects.read.cluster_builder import refusal_warnings
 from moorage.objects.workloads.jobs.job_state import verdict_of
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.objects.workloads.top_controller import Workload, Workloads
+from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
 from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.changes.change import Change
 from moorage.scheduler.changes.drain import LASTING
@@ -185,7 +185,8 @@ class Simulation:
         """Return an outcome for each pod that a workload of an unknown kind would make."""
         found: list[Outcome] = []
         for one in self.cluster.left_out:
-            workload = Workload(one.namespace, one.kind, one.name)
+            group = group_to_show(one.kind, f"{one.group}/")
+            workload = Workload(one.namespace, one.kind, one.name, group)
             pod = Pod(metadata=ObjectMeta(name=one.name, namespace=one.namespace))
             replicas = "1 replica" if one.replicas == 1 else f"{one.replicas} replicas"
             reason = f"{replicas} of {one.full_kind}, which is not simulated"
@@ -262,7 +263,9 @@ class Simulation:
         profiles = ", ".join(self.scheduler.engines)
         for name, count in sorted(names.items()):
             pods = "1 pod asks" if count == 1 else f"{count} pods ask"
-            yield f"{pods} for the scheduler {name}, which no profile is named (profiles: {profiles})."
+            which = f"which no profile is named (profiles: {profiles})"
+            hint = "--config gives profiles, and check --allow other-scheduler lets such pods pass"
+            yield f"{pods} for the scheduler {name}, {which}; {hint}."
 
     def _unready_templates(self) -> Iterator[str]:
         """Yield a sentence about each rollout of a template of whose pods none was ready in the files."""
@@ -270,7 +273,7 @@ class Simulation:
         unready = {} if controllers is None else controllers.control.unready
         rolling = {one.workload for one in self.scheduler.rollouts()} if unready else set()
         for (namespace, kind, name, mark), number in sorted(unready.items()):
-            top = self.workloads.top(namespace, kind, name, mark)
+            top = self.workloads.top(Workload(namespace, kind, name), mark)
             if f"{top.kind} {namespace}/{top.name}" in rolling:
                 pods = "the bound pod" if number == 1 else f"all {number} bound pods"
                 verb = "is" if number == 1 else "are"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -63,13 +63,17 @@ class Target(NamedTuple):
     pods: tuple[str, ...]
 
 
-def workload_named(text: str, namespace: str | None) -> tuple[str, str, str | None] | None:
+def workload_named(
+    preparation: Preparation, text: str, namespace: str | None
+) -> tuple[str, str, str | None] | None:
     """Return the kind, name and namespace of a workload, if a target names one.
 
     Parameters
     ----------
+    preparation : Preparation
     text : str
-        ``deploy/web``, ``deployment.apps/web``, ``deploy/NAMESPACE/web``.
+        ``deploy/web``, ``deployment.apps/web``, ``deploy/NAMESPACE/web``; of a kind that scheduling does not
+        read its name as `check` prints it, or without the API group.
     namespace : str or None
         Namespace of the option; None without it.
 
@@ -86,11 +90,28 @@ def workload_named(text: str, namespace: str | None) -> tuple[str, str, str | No
     resource, _, rest = text.partition("/")
     place, _, name = rest.rpartition("/")
     kind = _kind(resource)
-    if not name or "/" in place or kind not in CONTROLLERS:
+    if kind not in CONTROLLERS and text not in preparation.pods:
+        kind = _other_kind(preparation, resource.lower(), name)
+    if not name or "/" in place or not kind or kind == "Pod":
         return None
     if place and namespace not in (None, place):
         raise InputError(f"not in namespace {namespace}", source=SOURCE, obj=text)
     return kind, name, place or namespace
+
+
+def _other_kind(preparation: Preparation, resource: str, name: str) -> str:
+    """Return the kind of a workload that scheduling does not read; "" if there is none of this name."""
+    workloads = {preparation.workloads.of(pod) for pod in preparation.pods.values()}
+    found = [(one.kind, one.group) for one in workloads if one.name == name]
+    found += [(one.kind, one.group) for one in preparation.cluster.left_out if one.name == name]
+    names = {form: kind for kind, group in found for form in _forms(kind.lower(), group)}
+    return names.get(resource, "")
+
+
+def _forms(kind: str, group: str) -> Iterator[str]:
+    """Yield how a kind may be named."""
+    for form in (kind, f"{kind}s"):
+        yield from (form, f"{form}.{group}")
 
 
 def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace: str | None) -> list[Target]:
@@ -204,30 +225,35 @@ def groups_not_made(simulation: Simulation) -> list[Group]:
     )
 
 
-def target_pod(preparation: Preparation, text: str, namespace: str | None) -> Target:
-    """Find the pod that a target names: one of before a run, or one that controllers make during it.
+def pod_named(preparation: Preparation, text: str, namespace: str | None) -> tuple[list[Target], list[Group]]:
+    """Find the pod that a target names: one of before a run, one that controllers make during it, or one
+    that nobody makes.
 
     Parameters
     ----------
     preparation : Preparation
     text : str
-        Name, ``NAMESPACE/NAME`` or ``pod/NAME``.
+        Name, ``NAMESPACE/NAME``, ``pod/NAME`` or ``pod/NAMESPACE/NAME``.
     namespace : str or None
         Namespace of the option; None without it.
 
     Returns
     -------
-    Target
+    list of Target
+        The pod; empty if nobody makes it.
+    list of Group
+        See `groups_not_made`.
 
     Raises
     ------
     InputError
         There is no such pod, it has finished, or pods of several namespaces have this name.
     """
-    pods, finished = preparation.pods, preparation.cluster.finished
-    place, _, name = text.rpartition("/")
-    if _kind(place) == "Pod" and text not in pods:
-        place = ""
+    first, _, rest = text.partition("/")
+    if _kind(first) == "Pod" and rest and text not in preparation.pods:
+        place, _, name = rest.rpartition("/")
+    else:
+        place, _, name = text.rpartition("/")
     if place and namespace not in (None, place):
         raise InputError(f"not in namespace {namespace}", source=SOURCE, obj=text)
     place = place or namespace or ""
@@ -235,15 +261,19 @@ def target_pod(preparation: Preparation, text: str, namespace: str | None) -> Ta
     def named(listed: Iterable[Pod]) -> list[Pod]:
         return [pod for pod in listed if pod.name == name and place in ("", pod.namespace)]
 
-    there = named(pods.values())
-    if named(finished) and not there:
+    found = named(preparation.pods.values())
+    if named(preparation.cluster.finished) and not found:
         raise InputError("has finished: it is not scheduled any more", source=SOURCE, obj=text)
-    found = there or named(preparation.run().new)
-    _check_unique(found, text)
+    unmade = list[Group]()
     if not found:
+        simulation = preparation.run()
+        found = named(simulation.new)
+        unmade = [group for group in groups_not_made(simulation) if named(one.pod for one in group.outcomes)]
+    _check_unique(found, text)
+    if not (found or unmade):
         where = f" in namespace {place}" if place else ""
         raise InputError(f"there is no such pod{where}", source=SOURCE, obj=text)
-    return Target(found[0].key, preparation.workloads.of(found[0]), (found[0].key,))
+    return [Target(one.key, preparation.workloads.of(one), (one.key,)) for one in found[:1]], unmade
 
 
 def _check_unique(pods: Sequence[Pod], text: str) -> None:

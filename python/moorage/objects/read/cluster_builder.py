@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from moorage.errors import InputError, examples, shorten
 from moorage.objects.admission.new_pods import NewPods
+from moorage.objects.admission.shown_classes import shown_classes
 from moorage.objects.apply.immutable_fields import check_update
 from moorage.objects.apply.overlay import Overlay, key_of
 from moorage.objects.model.cluster import Cluster, LeftOut, RefusedPod
@@ -172,6 +173,10 @@ def complete(
         )
         places = [places[at] for at in sources]
     classes = priority_classes([*known, *listed])
+    shown, told = shown_classes(listed, classes)
+    if shown:
+        listed, places = [*listed, *shown], [*places, *[Origin()] * len(shown)]
+        classes |= priority_classes(shown)
     before = {
         name: default_object(obj, classes, Names(), admitted=admitted) for name, obj in overlay.before.items()
     }
@@ -187,7 +192,7 @@ def complete(
             raise _located(error, obj, places[at]) from None
         uids.add(one.metadata.uid)
         listed[at] = one  # an object without defaults that nobody else holds is freed
-    return Completed(listed, names, classes, overlay.warnings() + notes, before, places, left_out)
+    return Completed(listed, names, classes, overlay.warnings() + notes + told, before, places, left_out)
 
 
 def _check_namespaces(objects: Sequence[Object], places: Sequence[Origin]) -> None:

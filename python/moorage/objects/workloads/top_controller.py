@@ -3,25 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
-from moorage.objects.model.meta import Object
+from moorage.objects.model.meta import Object, OwnerReference
 from moorage.objects.model.pod import Pod
+from moorage.objects.read.decode import is_known
 
 from .ownership import HASH_LABEL
 
 
 class Workload(NamedTuple):
-    """The identity of a workload; that of the pod itself where nothing controls it."""
+    """The identity of a workload; that of the pod itself where nothing controls it.
+
+    Attributes
+    ----------
+    namespace, kind, name : str
+    group : str
+        The API group of a kind that scheduling does not read; "" for the others.
+    """
 
     namespace: str
     kind: str
     name: str
+    group: str = ""
 
     @property
     def text(self) -> str:
-        """As kubectl names it: ``deployment/web``."""
-        return f"{self.kind.lower()}/{self.name}"
+        """As kubectl names it: ``deployment/web``, ``raycluster.ray.io/rc``."""
+        kind = f"{self.kind}.{self.group}" if self.group else self.kind
+        return f"{kind.lower()}/{self.name}"
+
+
+@cache
+def group_to_show(kind: str, api_version: str) -> str:
+    """Return the API group that tells a kind from those of one name that scheduling reads; "" for those.
+
+    Parameters
+    ----------
+    kind, api_version : str
+
+    Returns
+    -------
+    str
+    """
+    return "" if is_known(kind, api_version) else api_version.rpartition("/")[0]
+
+
+def controller_of(pod: Pod) -> Workload | None:
+    """Return the controller of a pod, None if it has none.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    Workload or None
+    """
+    owner = pod.metadata.controller()
+    return None if owner is None else _workload(pod.namespace, owner)
+
+
+def _workload(namespace: str, owner: OwnerReference) -> Workload:
+    return Workload(namespace, owner.kind, owner.name, group_to_show(owner.kind, owner.api_version))
 
 
 class Workloads:
@@ -38,7 +83,7 @@ class Workloads:
         self._controllers = {
             Workload(obj.namespace, obj.kind, obj.name): obj.metadata.controller() for obj in objects
         }
-        self._of_owner: dict[tuple[str, str, str, str], Workload] = {}
+        self._of_controller: dict[tuple[Workload, str], Workload] = {}
 
     def of(self, pod: Pod) -> Workload:
         """Return the workload of a pod.
@@ -52,18 +97,17 @@ class Workloads:
         Workload
         """
         meta = pod.metadata
-        owner = meta.controller()
-        if owner is None:
+        controller = controller_of(pod)
+        if controller is None:
             return Workload(meta.namespace, "Pod", meta.name)
-        return self.top(meta.namespace, owner.kind, owner.name, meta.labels.get(HASH_LABEL, ""))
+        return self.top(controller, meta.labels.get(HASH_LABEL, ""))
 
-    def top(self, namespace: str, kind: str, name: str, template: str) -> Workload:
+    def top(self, controller: Workload, template: str) -> Workload:
         """Return the workload of the pods of a controller.
 
         Parameters
         ----------
-        namespace, kind, name : str
-            The controller.
+        controller : Workload
         template : str
             The label ``pod-template-hash`` of the pods.
 
@@ -71,21 +115,21 @@ class Workloads:
         -------
         Workload
         """
-        key = namespace, kind, name, template
-        found = self._of_owner.get(key)
+        key = controller, template
+        found = self._of_controller.get(key)
         if found is None:
-            found = self._of_owner[key] = self._top(*key)
+            found = self._of_controller[key] = self._top(*key)
         return found
 
-    def _top(self, namespace: str, kind: str, name: str, template: str) -> Workload:
+    def _top(self, workload: Workload, template: str) -> Workload:
         """Return the last controller of a chain that begins with the controller of a pod."""
-        workload = Workload(namespace, kind, name)
+        namespace, kind, name, _ = workload
         if workload not in self._controllers and kind == "ReplicaSet" and template:
             deployment = name.removesuffix(f"-{template}")
             return workload if deployment == name else Workload(namespace, "Deployment", deployment)
         seen = {workload}
         while (above := self._controllers.get(workload)) is not None:
-            workload = Workload(namespace, above.kind, above.name)
+            workload = _workload(namespace, above)
             if workload in seen:  # owners in a circle
                 break
             seen.add(workload)

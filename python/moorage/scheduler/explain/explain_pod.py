@@ -21,7 +21,7 @@ from moorage.framework.runtime.kernels import rejection
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.objects.model.workload import Job, ReplicaSet, ReplicationController, StatefulSet
 from moorage.objects.workloads.ownership import is_active
-from moorage.objects.workloads.top_controller import Workload, Workloads
+from moorage.objects.workloads.top_controller import Workload, Workloads, controller_of
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.preemption.default_preemption import preemption_plugins
 from moorage.scheduler.cycle.engine import Engine
@@ -81,13 +81,7 @@ def _pods_of(client: ObjectClient, workload: Workload) -> list[Pod]:
     """Return the active pods that a workload controls, itself or through another one."""
     workloads = Workloads(obj for kind in OWNED for obj in client.list(kind, workload.namespace)[0])
     listed: list[Pod] = client.list(Pod, workload.namespace)[0]
-    return [pod for pod in filter(is_active, listed) if workload in (workloads.of(pod), _owner_of(pod))]
-
-
-def _owner_of(pod: Pod) -> Workload | None:
-    """Return the controller of a pod."""
-    owner = pod.metadata.controller()
-    return None if owner is None else Workload(pod.namespace, owner.kind, owner.name)
+    return [pod for pod in filter(is_active, listed) if workload in (workloads.of(pod), controller_of(pod))]
 
 
 def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:

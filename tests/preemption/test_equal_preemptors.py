@@ -1,4 +1,4 @@
-"""Equal preemptors, whose searches in vain are not repeated, are decided about as each by itself is."""
+"""Equal preemptors of a batch are decided about as if each had been popped by itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.queue import Place, QueuedPodInfo
 from moorage.queue.places import Places, Strategy
 from moorage.scheduler import Scheduler
-from moorage.scheduler.placing.place import Placing
+from moorage.scheduler.runs import Run
 from moorage.store import ObjectStore
 from moorage.store.pod_binding import Binding
 
@@ -46,16 +46,16 @@ def made(*objects: Object, count: int = 4, store: bool = False, **options: Any) 
 
 @contextmanager
 def noted() -> Iterator[list[bool]]:
-    """Of each pod that was tried after another one, whether its search was left out."""
+    """After each eviction with pods of the batch left, whether the next one was tried without another pop."""
     found = list[bool]()
-    method = Placing._preempt_as_before
+    method = Run._follow_up
 
-    def preempt(self: Placing, at: int) -> bool:
-        found.append(method(self, at))
+    def follow_up(self: Run, *arguments: Any) -> bool:
+        found.append(method(self, *arguments))
         return found[-1]
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Placing, "_preempt_as_before", preempt)
+        patched.setattr(Run, "_follow_up", follow_up)
         yield found
 
 
@@ -73,11 +73,11 @@ def seen(make: Callable[[], Scheduler], then: Callable[[Scheduler], None]) -> li
 
 
 def check(make: Callable[[], Scheduler], then: Callable[[Scheduler], None] = lambda one: None) -> int:
-    """Compare with searches for all; the number of pods without one."""
+    """Compare with pods that are popped one after the other; the number of those that are not."""
     with noted() as found:
         together = seen(make, then)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Placing, "_preempt_as_before", lambda *arguments: False)
+        patched.setattr(Run, "_follow_up", lambda *arguments: False)
         apart = seen(make, then)
     for mine, expected in zip(together, apart, strict=True):
         assert mine == expected
@@ -88,12 +88,12 @@ def late(one: Scheduler) -> None:
     one.client.create(node("late", cpu=64))
 
 
-def test_all_but_the_first_of_a_batch_are_not_searched_for() -> None:
+def test_all_but_the_first_of_a_batch_are_not_popped_again() -> None:
     assert check(lambda: made(*victims(4), *preemptors(4)), late) == 3
     assert check(lambda: made(*victims(8), *preemptors(8), count=8, clock=Clock(1e9)), late) >= 4
 
 
-def test_pods_of_another_kind_follow_a_run_to_the_end_of_its_segment() -> None:
+def test_pods_of_another_kind_follow() -> None:
     """Pods of another profile are another segment of the batch."""
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -104,7 +104,7 @@ def test_pods_of_another_kind_follow_a_run_to_the_end_of_its_segment() -> None:
         replace(one, spec=replace(one.spec, scheduler_name="default-scheduler" if at < 4 else "other"))
         for at, one in enumerate(preemptors(8))
     ]
-    assert check(lambda: made(*victims(8), *several, count=8, config=config), late) == 6
+    assert check(lambda: made(*victims(8), *several, count=8, config=config), late) == 7
 
 
 def test_a_pod_that_fits_is_placed() -> None:
@@ -113,7 +113,7 @@ def test_a_pod_that_fits_is_placed() -> None:
     check(lambda: made(*low, *preemptors(8, cpu=2)), late)
 
 
-def test_a_pod_that_eviction_does_not_help_is_searched_for() -> None:
+def test_a_pod_that_eviction_does_not_help_fails() -> None:
     assert check(lambda: made(*victims(8), *preemptors(12), count=8), late) > 0
 
 
@@ -176,9 +176,7 @@ def test_an_error_in_a_decision_leaves_no_victim_out_of_the_cache() -> None:
             raise KeyboardInterrupt
         return 0
 
-    plugin = one.context.engine_of(preemptors(1)[0]).preemption
-    assert plugin is not None
-    plugin.evaluator().handle.preemption_offset = interrupted
+    one.context.engine_of(preemptors(1)[0]).handle.preemption_offset = interrupted
     with pytest.raises(KeyboardInterrupt):
         one.run()
     one.sync()
@@ -260,7 +258,7 @@ def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
     with noted() as found:
         together = ran()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Placing, "_preempt_as_before", lambda *arguments: False)
+        patched.setattr(Run, "_follow_up", lambda *arguments: False)
         assert together == ran()
     assert sum(found) > 0
 

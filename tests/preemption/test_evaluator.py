@@ -26,6 +26,7 @@ from moorage.framework.plugin.extender import Extender, Victims
 from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.preemption.evaluator import Evaluator, call_extenders, random_offset
 from moorage.preemption.pick import Candidate
 from moorage.scheduler import Profile, Scheduler
@@ -224,11 +225,14 @@ def test_extenders_leave_nothing_and_nothing_happens() -> None:
 def test_found_says_what_it_found() -> None:
     found = find(full(victim("v", cpu=4)), preemptor())
     assert (found.message, found.potential, found.rejected, found.error) == ("", ["a"], {}, "")
-    two = Status(Code.ERROR, ("x",)), Status(Code.ERROR, ("y",))
-    found.rejected.update(a=two[0])
-    assert found.error == "x"
-    found.rejected.update(b=two[1], c=two[1])
-    assert found.error == "[x, y]"
+
+
+@pytest.mark.parametrize(("texts", "error"), [("x", "x"), ("xyy", "[x, y]")])
+def test_failed_dry_runs_give_one_error(texts: str, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rejected = {str(at): Status(Code.ERROR, (text,)) for at, text in enumerate(texts)}
+    monkeypatch.setattr(PreemptionDryRuns, "run", lambda *given: ([], rejected))
+    found = find(full(victim("v", cpu=4)), preemptor())
+    assert (found.rejected, found.error) == (rejected, error)
 
 
 # ---- the plugin --------------------------------------------------------------------------------------------

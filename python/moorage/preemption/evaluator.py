@@ -1,8 +1,7 @@
-"""Preemption of pods for one pod, from eligibility to eviction.
+"""Preemption of pods for one pod, from eligibility to nomination: `Evaluator.preempt`.
 
-kube-scheduler v1.36, framework/preemption/preemption.go. The steps: `Evaluator.find_candidates`
-(eligibility.py and dry_run.py), `call_extenders` and `pick_one_node` (pick.py), `prepare_candidate`
-(actuation.py). If no plugin outside the core and no extender takes part, the core does all but the last.
+kube-scheduler v1.36, framework/preemption/preemption.go. Candidates come from the core, or from plugins and
+extenders.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from moorage.framework.configuration.field_errors import aggregate
 from moorage.framework.plugin.extender import Extender, Victims
 from moorage.framework.plugin.status import NodeToStatus, fit_error
 from moorage.framework.runtime.preempt_handle import PreemptHandle
-from moorage.framework.runtime.runtime import Framework, Target
+from moorage.framework.runtime.runtime import Framework
 from moorage.objects import Pod
 
 from .actuation import prepare_candidate
@@ -46,22 +45,26 @@ class FoundCandidates:
     message : str
         Why the pod may not preempt others; "" if it may.
     potential : list of str
-        The nodes where evictions could help, in list order.
+        The nodes where evictions could help, in list order; the core does not list them.
     candidates : list of Candidate
-        See `PreemptionDryRuns`.
+        See `PreemptionDryRuns`; of those in the core the best one.
     rejected : dict of str to Status
-        Why the other potential nodes that were tried are no candidates.
+        Why the other potential nodes that were tried are no candidates; the core only counts.
+    reasons : Counter of str
+        On how many of these nodes each reason was given.
+    tried : int
+        The number of these nodes.
+    error : str
+        The errors of the nodes on which the dry run failed, as one text; "" for none.
     """
 
     message: str = ""
     potential: list[str] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
     rejected: dict[str, Status] = field(default_factory=dict)
-
-    @property
-    def error(self) -> str:
-        """The errors of the nodes on which the dry run failed, as one text; "" for none."""
-        return aggregate(status.message() for status in self.rejected.values() if status.code == Code.ERROR)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    tried: int = 0
+    error: str = ""
 
     def text(self, nodes: int) -> str:
         """Return why there is no candidate, as upstream's FitError has it.
@@ -75,8 +78,7 @@ class FoundCandidates:
         -------
         str
         """
-        reasons = Counter(reason for status in self.rejected.values() for reason in status.reasons)
-        return no_candidates(nodes, reasons, nodes - len(self.rejected))
+        return no_candidates(nodes, self.reasons, nodes - self.tried)
 
 
 def no_candidates(nodes: int, reasons: Mapping[str, int], unresolvable: int) -> str:
@@ -123,6 +125,8 @@ def call_extenders(
     status : Status or None
         An Error if an extender failed.
     """
+    if not extenders:
+        return list(candidates), None
     remaining = {candidate.name: candidate.victims for candidate in candidates}
     for extender in extenders:
         if not remaining:
@@ -186,25 +190,33 @@ class Evaluator:
         status : Status or None
             None (Success) if victims were evicted; else why not.
         """
+        # 0. May the pod preempt others?
+        if message := why_not_eligible(self.handle, pod, statuses):
+            return None, Status(Code.UNSCHEDULABLE, (message,))
+        # 1. The nodes where it would fit without some pods of lower priority.
         preemptor = self.preemptor_of(pod, statuses)
-        if preemptor is not None:
-            if message := why_not_eligible(self.handle, pod, statuses):
-                return None, Status(Code.UNSCHEDULABLE, (message,))
-            return self._preempt_in_core(preemptor, state, pod, len(statuses))
-        result = self.find_candidates(state, pod, statuses)
-        if result.message:
-            return None, Status(Code.UNSCHEDULABLE, (result.message,))
-        if not result.candidates:
-            if result.error:
-                return None, as_status(MoorageError(result.error))
-            return NominatingInfo(), Status(Code.UNSCHEDULABLE, (result.text(len(statuses)),))
-        candidates, failed = call_extenders(self.preempt_handle.extenders(), pod, result.candidates)
+        if preemptor is None:
+            found = self._found_by_plugins(state, pod, statuses)
+        else:
+            found = self._found_in_core(preemptor, state, pod)
+        if not found.candidates:
+            if found.error:
+                return None, as_status(MoorageError(found.error))
+            return NominatingInfo(), Status(Code.UNSCHEDULABLE, (found.text(len(statuses)),))
+        # 2. Extenders drop some of them, or some of their victims.
+        candidates, failed = call_extenders(self.preempt_handle.extenders(), pod, found.candidates)
         if failed is not None:
             return None, failed
+        # 3. The best one.
         choice = pick_one_node(candidates)
         if choice is None:
             return None, Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))
-        return self.evict(choice.candidate, pod)
+        # 4. Nominations of lower priority end, and the victims are deleted.
+        failed = prepare_candidate(self.preempt_handle, choice.candidate, pod, self.plugin_name)
+        if failed is not None:
+            return None, failed
+        # 5. The pod is nominated.
+        return NominatingInfo(choice.candidate.name), None
 
     def find_candidates(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> FoundCandidates:
         """Find the nodes on which a pod would fit after evictions; nothing is changed.
@@ -224,6 +236,13 @@ class Evaluator:
         """
         if message := why_not_eligible(self.handle, pod, statuses):
             return FoundCandidates(message)
+        return self._found_by_plugins(state, pod, statuses)
+
+    def _found_by_plugins(
+        self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
+    ) -> FoundCandidates:
+        """Find candidates by dry runs on one node after the other, which plugins outside the core can take
+        part in."""
         nodes = potential_nodes(statuses)
         if not nodes:
             return FoundCandidates()
@@ -232,26 +251,12 @@ class Evaluator:
             offset = self.handle.preemption_offset(pod, len(nodes))
             wanted = num_candidates(len(nodes), *self.limits)
         budgets = self.preempt_handle.pod_disruption_budgets()
-        runs = PreemptionDryRuns(self.preempt_handle, state, pod, budgets)
-        return FoundCandidates("", nodes, *runs.run(nodes, offset, wanted))
-
-    def evict(self, candidate: Candidate, pod: Pod) -> tuple[NominatingInfo | None, Status | None]:
-        """Evict the victims of a candidate.
-
-        Parameters
-        ----------
-        candidate : Candidate
-        pod : Pod
-            The preemptor.
-
-        Returns
-        -------
-        nominating : NominatingInfo or None
-        status : Status or None
-            The Error of an eviction.
-        """
-        failed = prepare_candidate(self.preempt_handle, candidate, pod, self.plugin_name)
-        return (NominatingInfo(candidate.name), None) if failed is None else (None, failed)
+        candidates, rejected = PreemptionDryRuns(self.preempt_handle, state, pod, budgets).run(
+            nodes, offset, wanted
+        )
+        reasons = Counter(reason for status in rejected.values() for reason in status.reasons)
+        errors = aggregate(one.message() for one in rejected.values() if one.code == Code.ERROR)
+        return FoundCandidates("", nodes, candidates, rejected, reasons, len(rejected), errors)
 
     # ---- in the core ---------------------------------------------------------------------------------------
 
@@ -280,60 +285,30 @@ class Evaluator:
         in_core = framework.profile.pre_filters_in_core
         return framework.preemptor if in_core and framework.preemptor.suits else None
 
-    def _preempt_in_core(
-        self, preemptor: Preemptor, state: CycleState, pod: Pod, nodes: int
-    ) -> tuple[NominatingInfo | None, Status | None]:
-        """Evict pods from the node that the core chooses; `nodes` is the number of all nodes."""
+    def _found_in_core(self, preemptor: Preemptor, state: CycleState, pod: Pod) -> FoundCandidates:
+        """Find the best candidate by the core, which compares the others with it as it makes the dry runs.
+        Where there is none, count why."""
+        pod_class, node_name, pinned = state.target
+        row_name = self.handle.cache.state.table.row_name
         with self.handle.cache.lock:
-            candidate = self.choose_in_core(preemptor, state.target, pod)
-            if candidate is None:
-                return self._no_candidate(preemptor, state, nodes)
-        return self.evict(candidate, pod)
-
-    def choose_in_core(self, preemptor: Preemptor, target: Target, pod: Pod) -> Candidate | None:
-        """Choose the node to evict pods from by the core.
-
-        Parameters
-        ----------
-        preemptor : Preemptor
-        target : (int, int, int)
-            Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
-        pod : Pod
-
-        Returns
-        -------
-        Candidate or None
-            None where eviction helps nowhere.
-        """
-        pod_class, node_name, pinned = target
-        budgets = self.preempt_handle.pod_disruption_budgets()
-        potential = preemptor.begin(pod_class, budgets, node_name, pinned, groups_of(self.handle))
-        if not potential:
-            return None
-        offset = self.handle.preemption_offset(pod, potential)
-        choice = preemptor.choose(offset, *(self.limits or EVERY))
-        if choice is None:
-            return None
-        row, violations, victims = choice
-        return Candidate(self.handle.cache.state.table.row_name(row), Victims(victims, violations))
-
-    def _no_candidate(
-        self, preemptor: Preemptor, state: CycleState, nodes: int
-    ) -> tuple[NominatingInfo | None, Status | None]:
-        """Return the result of a preemption without candidates: the FitError of upstream, or an Error for
-        nodes without victims."""
-        verdicts, fitting = preemptor.rejections()
-        if fitting:
-            name = self.handle.cache.state.table.row_name
-            return None, as_status(MoorageError(aggregate(NO_VICTIM.format(name(row)) for row in fitting)))
+            budgets = self.preempt_handle.pod_disruption_budgets()
+            potential = preemptor.begin(pod_class, budgets, node_name, pinned, groups_of(self.handle))
+            choice = None
+            if potential:
+                offset = self.handle.preemption_offset(pod, potential)
+                choice = preemptor.choose(offset, *(self.limits or EVERY))
+            if choice is not None:
+                row, violations, victims = choice
+                return FoundCandidates(candidates=[Candidate(row_name(row), Victims(victims, violations))])
+            verdicts, fitting = preemptor.rejections()
+            error = aggregate(NO_VICTIM.format(row_name(row)) for row in fitting)
         framework: Framework | None = self.handle.framework
         reasons = Counter[str]()
         assert framework is not None
-        for verdict, count in verdicts.items():
+        for verdict, count in () if error else verdicts.items():
             for reason in status_of(framework, state, verdict).reasons:
                 reasons[reason] += count
-        text = no_candidates(nodes, reasons, nodes - sum(verdicts.values()))
-        return NominatingInfo(), Status(Code.UNSCHEDULABLE, (text,))
+        return FoundCandidates(reasons=reasons, tried=sum(verdicts.values()), error=error)
 
 
 def set_up_preemption(handle: FrameworkHandle, seed: int | None) -> None:

@@ -32,8 +32,6 @@ from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.runtime import Framework, Target
 from moorage.framework.runtime.scoring import out_of_range
 from moorage.objects.model.pod import Pod
-from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.scheduler.extenders.extended_search import ExtendedSearch
 
 from .diagnosis import Diagnosis, explain_verdict, explain_verdicts
@@ -727,18 +725,6 @@ class Engine:
         """The PostFilter plugins, where all of them can tell in advance that they cannot help; None where one
         cannot."""
         return self.profile.core_post_filters if self.runs_post_filter else ()
-
-    @lazy_attribute
-    def preemption(self) -> DefaultPreemption | None:
-        """The PostFilter plugin that evicts pods for pods without claims, where it is DefaultPreemption and
-        the core decides about its candidates and about whatever goes before; else None."""
-        profile = self.profile
-        plugins = [one for one in profile.at(PostFilterPlugin) if type(one) is not DynamicResources]
-        if len(plugins) != 1 or type(plugins[0]) is not DefaultPreemption or not self.runs_post_filter:
-            return None
-        if not (profile.is_in_core and profile.filters_in_core and self.framework.pre_filters_are_native):
-            return None
-        return plugins[0] if self.framework.preemptor.suits and not self.plan.follows else None
 
     def may_preempt(self, shape: Shape, potential: int = 1) -> bool:
         """Whether PostFilter could make room for pods of a shape.

@@ -9,17 +9,12 @@ from msgspec import Struct
 
 from moorage._core.decide.batch_rows import LedgerSink, Sink
 from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage.framework import NominatingInfo
 from moorage.framework.runtime.filtering import PreFilterRun
-from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.framework.runtime.runtime import Target
-from moorage.objects import Pod
-from moorage.preemption.eligibility import reason_against_pod
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine, FailedSearch
 from moorage.scheduler.cycle.opportunistic_batching import place_listed
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult
-from moorage.store import ObjectStore
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
@@ -39,9 +34,6 @@ WIDE = PreFilterRun()
 """The result of a PreFilter that leaves all nodes."""
 LISTED = 1024
 """The number of pods after which the age of a list of scored nodes is looked at again."""
-
-OWN = int(Route.PROFILE) - 1
-"""Route bits of pods about which more than their class decides."""
 
 ALONE, CLAIMS = int(Route.ALONE), int(Route.CLAIMS)
 UNLIKE = ALONE | int(Route.SHARES)
@@ -93,17 +85,15 @@ class Placing(Struct):
         at = first
         while at < end:
             with self.context.cache.lock:  # for one step only: informers take it after a lock of their own
-                evicted = at - 1 in self.result.failures and self._preempt_as_before(at)
-                if not evicted:
-                    together = self.place_together(at, end)
-                    if together == end:
-                        return end
-                    at = self._place_hinted(self._place_nominated(together, end), end)
-                    if at > together:
-                        continue
-                    if self.batch.route(at) & CLAIMS:
-                        break
-                    evicted = self._place_one(at)
+                together = self.place_together(at, end)
+                if together == end:
+                    return end
+                at = self._place_hinted(self._place_nominated(together, end), end)
+                if at > together:
+                    continue
+                if self.batch.route(at) & CLAIMS:
+                    break
+                evicted = self._place_one(at)
             at += 1
             if evicted and until_eviction:
                 break
@@ -266,32 +256,6 @@ class Placing(Struct):
         if diagnosis.absent is None and not search.has_nominated:
             search.states.set_failure(target, failure, self.context.cache.state.log.head)
 
-    def _preempt_as_before(self, at: int) -> bool:
-        """Evict pods for a pod that is equal to the one before it, if others were evicted for that one and no
-        node accepts this one; return whether they were. Otherwise nothing is done.
-
-        The pod's search in vain is not repeated, nor what PostFilter does around the evaluator: several
-        hundred equal preemptors in a row, as in scheduler_perf's PreemptionBasic, take a sixth less time. A
-        cycle of its own would evict the same pods.
-        """
-        batch, result, engine = self.batch, self.result, self.engine
-        if not result.failures[at - 1].nominated_node or engine.preemption is None:
-            return False
-        target, route, nominator = batch.target(at), batch.route(at), self.context.nominator
-        if (target, route) != (batch.target(at - 1), batch.route(at - 1)) or route & OWN:
-            return False
-        pod = batch.pod(at)
-        if pod.metadata.uid in nominator.nodes:
-            return False
-        self.context.enlist_if_possible()
-        found = preempt_next(engine, pod, target)
-        if found is None:
-            return False
-        diagnosis, nominating = found
-        result.failures[at] = Failure(diagnosis, nominating=nominating)
-        self.context.bindings.nominate(nominator, pod, nominating, writes=self.writes_nominations)
-        return True
-
     def _place_one(self, at: int) -> bool:
         """Schedule one pod in a cycle of its own; return whether pods were evicted for it."""
         is_plain = not (self.context.nominator or self.batch.route(at) & ALONE)
@@ -354,40 +318,3 @@ class Placing(Struct):
             writes = self.writes_nominations
             context.bindings.nominate(context.nominator, pod, decision.nominating, writes=writes)
         return decision
-
-
-def preempt_next(engine: Engine, pod: Pod, target: Target) -> tuple[Diagnosis, NominatingInfo] | None:
-    """Evict pods for a pod that is equal to the last one for which others were evicted, as `Engine.preempt`
-    does after a search in vain. The rotation stays, as such a search ends where it began.
-
-    Parameters
-    ----------
-    engine : Engine
-    pod : Pod
-        It is not nominated to a node.
-    target : (int, int, int)
-        Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
-
-    Returns
-    -------
-    (Diagnosis, NominatingInfo) or None
-        None, and nothing is done, where a node accepts the pod, eviction helps nowhere, or a search has to
-        find out.
-    """
-    plugin, handle, framework = engine.preemption, engine.handle, engine.framework
-    shape, preemptor = framework.shape_of(target), framework.preemptor
-    if plugin is None or handle.observer is not None or framework.may_narrow(shape):
-        return None
-    if not isinstance(handle.client, ObjectStore) or reason_against_pod(handle, pod):
-        return None
-    evaluator = plugin.evaluator()
-    if type(evaluator.preempt_handle) is not PreemptHandle:
-        return None
-    engine.search.follow_nominator(handle.nominator, pod)
-    candidate = evaluator.choose_in_core(preemptor, target, pod)
-    if candidate is None or not preemptor.fits_nowhere:
-        return None
-    diagnosis, _ = engine.diagnose(target, shape, WIDE)
-    nominating, _ = evaluator.evict(candidate, pod)
-    assert nominating is not None, "a store of this process refuses no eviction"
-    return diagnosis, nominating

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from .scheduler.cycle.results import Feasibility as Feasibility
     from .scheduler.cycle.results import ScheduleResult as ScheduleResult
     from .scheduler.difference import Difference as Difference
-    from .scheduler.explain.explanation import Explanation as Explanation
+    from .scheduler.explain.explain_document import Explanation as Explanation
     from .scheduler.placing.preempt_pods import Preemption as Preemption
     from .sim.replay import History as History
     from .sim.replay import Verification as Verification
@@ -81,7 +81,7 @@ _MODULES = {
     "Difference": "scheduler.difference",
     "EnqueueExtensions": "framework.plugin.interface",
     "Examination": "scheduler.cycle.results",
-    "Explanation": "scheduler.explain.explanation",
+    "Explanation": "scheduler.explain.explain_document",
     "Feasibility": "scheduler.cycle.results",
     "FilterPlugin": "framework.plugin.interface",
     "History": "sim.replay",

@@ -12,7 +12,7 @@ from .cycle.results import PreFilterOutcome as PreFilterOutcome
 from .cycle.results import ScheduleResult as ScheduleResult
 from .difference import Difference as Difference
 from .explain.constraints import Constraint as Constraint
-from .explain.explanation import Explanation as Explanation
+from .explain.explain_document import Explanation as Explanation
 from .explain.explanation import Situation as Situation
 from .explain.single_change import Change as Change
 from .explain.situations import explain_after_run as explain_after_run

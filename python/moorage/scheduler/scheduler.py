@@ -50,8 +50,8 @@ from .cycle.results import (
 )
 from .difference import Difference, difference
 from .event_handlers import PodHandler, watch
+from .explain.explain_document import Explanation
 from .explain.explain_pod import explain, pod_named
-from .explain.explanation import Explanation
 from .groups.place_group import schedule_workload
 from .options import Options
 from .placing.binding_cycle import BindingCycles, threads_for

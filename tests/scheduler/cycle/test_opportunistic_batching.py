@@ -20,7 +20,7 @@ from moorage.objects.model.pod import EmptyDirVolumeSource, PodStatus, TopologyS
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Decision, Profile, Scheduler, ScheduleResult
-from moorage.scheduler.cycle.opportunistic_batching import place_listed
+from moorage.scheduler.placing.listed_nodes import place_listed
 from moorage.scheduler.placing.place import Placing
 
 LARGE = {"cpu": 3}  # one of them fills a node

@@ -13,13 +13,12 @@ from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 from moorage.scheduler.explain.claim_explanations import STEP_TEXTS
-from moorage.scheduler.explain.explain_document import API_VERSION, EXAMPLES, document
+from moorage.scheduler.explain.explain_document import API_VERSION, EXAMPLES, Explanation, document
 from moorage.scheduler.explain.explanation import (
     AFTER_RUN,
     ALONE,
     IN_TURN,
     NOW,
-    Explanation,
     NodeGroup,
     ScoredNode,
 )

@@ -8,25 +8,38 @@ cycle that stored it. Only the very next cycle may use a list, so one list for a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.pod_batch import PodBatch
+from moorage._core.decide.decider import Decider, TieBreak
 from moorage._core.decide.scored_nodes import ScoredNodes
-from moorage.framework.plugin.cycle_state import CycleState
+from moorage._core.decide.search import Search
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.runtime import Target
-from moorage.objects.model.pod import Pod
 
-from .results import Decision, ScheduleResult
-
-if TYPE_CHECKING:
-    from .engine import Engine
+from .results import Decision
 
 MAX_AGE = 0.5  # seconds
+
+
+class Hint(Struct, frozen=True):
+    """The proposal of opportunistic batching for a cycle.
+
+    Attributes
+    ----------
+    signature : bytes or None
+        Signature of the pod; None for a pod that batching does not handle.
+    scored : ScoredNodes or None
+        The list from which the node was taken.
+    node : str
+        Name of the proposed node; "" for none.
+    """
+
+    signature: bytes | None = None
+    scored: ScoredNodes | None = None
+    node: str = ""
 
 
 class Batching:
@@ -88,123 +101,84 @@ class Batching:
         """Return the batching of a fork, without a list."""
         return Batching(self.is_on, self.clock)
 
+    def is_fresh(self, scored: ScoredNodes, signature: bytes | None) -> bool:
+        """Whether a list is of pods with a signature, and not older than `MAX_AGE`.
 
-class Hint(Struct, frozen=True):
-    """The proposal of opportunistic batching for a cycle.
+        Parameters
+        ----------
+        scored : ScoredNodes
+        signature : bytes or None
+        """
+        is_signed = signature is not None and scored.signature == signature
+        return is_signed and self.clock() - scored.created <= MAX_AGE
 
-    Attributes
-    ----------
-    signature : bytes or None
-        Signature of the pod; None for a pod that batching does not handle.
-    scored : ScoredNodes or None
-        The list from which the node was taken.
-    node : str
-        Name of the proposed node; "" for none.
-    """
+    def find_hint(
+        self, search: Search, scored: ScoredNodes | None, target: Target, signature: bytes | None
+    ) -> Hint:
+        """Take a node from the list of the last cycle, if a pod may use the list.
 
-    signature: bytes | None = None
-    scored: ScoredNodes | None = None
-    node: str = ""
+        The conditions are: the pod has the signature of the list, the list is at most 0.5 s old, and the node
+        of the last pod rejects this pod (nominated pods do not count). The other nodes then compare as they
+        did before (kube-scheduler v1.36, framework/runtime/batch.go GetNodeHint).
 
+        Parameters
+        ----------
+        search : Search
+        scored : ScoredNodes or None
+            The list of the last cycle.
+        target : (int, int, int)
+            Of the pod (`target_of`).
+        signature : bytes or None
+            Of the pod.
 
-def find_hint(engine: Engine, scored: ScoredNodes | None, state: CycleState, pod: Pod) -> Hint:
-    """Take a node from the list of the last cycle, if the pod may use the list.
+        Returns
+        -------
+        Hint
+            Without a node, if the pod may not use the list.
+        """
+        if scored is None or not self._may_use(search, scored, target, signature):
+            return Hint(signature)
+        return Hint(signature, scored, search.state.symbols.names[scored.pop()] or "")
 
-    The conditions are: the pod has the signature of the list, the list is at most 0.5 s old, and the node of
-    the last pod rejects this pod (nominated pods do not count). The other nodes then compare as they did
-    before (kube-scheduler v1.36, framework/runtime/batch.go GetNodeHint).
+    def _may_use(self, search: Search, scored: ScoredNodes, target: Target, signature: bytes | None) -> bool:
+        """Whether a pod may use the list of the last cycle; see `find_hint`."""
+        table = search.state.table
+        row = table.find_row(scored.chosen)
+        if row is None or not table.is_present(row):
+            return False
+        if len(scored) == 0 or not self.is_fresh(scored, signature):
+            return False
+        try:
+            return search.verdict(row, *target, nominated=False) != 0
+        except StatusError:
+            return False
 
-    Parameters
-    ----------
-    engine : Engine
-    scored : ScoredNodes or None
-        The list of the last cycle.
-    state : CycleState
-    pod : Pod
+    def leave_nodes(self, decider: Decider, hint: Hint, decision: Decision) -> Decision:
+        """Leave a list to the next cycle: the rest of the list that proposed the chosen node, or a new one.
 
-    Returns
-    -------
-    Hint
-        Without a node, if the pod may not use the list.
-    """
-    signature = engine.sign(pod)
-    if scored is None or not _may_use(engine, scored, state.target, signature):
-        return Hint(signature)
-    return Hint(signature, scored, engine.cache.state.symbols.names[scored.pop()] or "")
+        Parameters
+        ----------
+        decider : Decider
+            Has taken the decision.
+        hint : Hint
+            The hint with which the cycle began.
+        decision : Decision
+            With a node.
 
-
-def _may_use(engine: Engine, scored: ScoredNodes, target: Target, signature: bytes | None) -> bool:
-    """Whether a pod may use the list of the last cycle; see `find_hint`."""
-    row = engine.row_in_view(scored.chosen)
-    if row < 0 or len(scored) == 0 or not _is_fresh(engine, scored, signature):
-        return False
-    try:
-        return engine.search.verdict(row, *target, nominated=False) != 0
-    except StatusError:
-        return False
-
-
-def _is_fresh(engine: Engine, scored: ScoredNodes, signature: bytes | None) -> bool:
-    """Whether a list is of pods with this signature, and not older than `MAX_AGE`."""
-    is_signed = signature is not None and scored.signature == signature
-    return is_signed and engine.batching.clock() - scored.created <= MAX_AGE
-
-
-def place_listed(
-    engine: Engine, scored: ScoredNodes, batch: PodBatch, result: ScheduleResult, first: int, end: int
-) -> int:
-    """Place equal pods of a batch on the nodes of the list of the last cycle, as far as each may use the list
-    and fits there. No pod is nominated, and all plugins are in the core.
-
-    Parameters
-    ----------
-    engine : Engine
-    scored : ScoredNodes
-        The list.
-    batch : PodBatch
-    result : ScheduleResult
-        Receives the rows.
-    first, end : int
-        Index of the first pod, and index after the last; all belong to one run of the batch.
-
-    Returns
-    -------
-    int
-        Index of the first pod that needs a cycle of its own, or `end`.
-    """
-    if not _is_fresh(engine, scored, engine.sign(batch.pod(first))):
-        return first
-    try:
-        return scored.place(engine.search, batch, result, first, end)
-    except StatusError:  # the cycle of the pod tells of it
-        return result.unplaced(first, end)[0]
-
-
-def leave_nodes(engine: Engine, hint: Hint, decision: Decision) -> Decision:
-    """Leave a list to the next cycle: the rest of the list that proposed the chosen node, or a new one.
-
-    Parameters
-    ----------
-    engine : Engine
-    hint : Hint
-        The hint with which the cycle began.
-    decision : Decision
-        With a node.
-
-    Returns
-    -------
-    Decision
-        With `hinted` set where the node is the hint.
-    """
-    node, totals, tie_break = decision.node or "", decision.totals, engine.decider.tie_break
-    if hint.scored is not None and node == hint.node:
-        hint.scored.chosen = node
-        engine.batching.scored = hint.scored
-        return replace(decision, hinted=True)
-    # With random ties each pod is scored by itself, as before v1.35, which introduced batching.
-    if hint.signature is not None and totals is not None and tie_break != TieBreak.RANDOM:
-        cluster, now = engine.cache.state, engine.batching.clock()
-        names = cluster.table.name_symbols(cluster.view.rows_at(decision.feasible))
-        by_heap = tie_break == TieBreak.GO_HEAP
-        engine.batching.scored = ScoredNodes(hint.signature, node, now, names, totals, by_heap)
-    return decision
+        Returns
+        -------
+        Decision
+            With `hinted` set where the node is the hint.
+        """
+        node, totals, tie_break = decision.node or "", decision.totals, decider.tie_break
+        if hint.scored is not None and node == hint.node:
+            hint.scored.chosen = node
+            self.scored = hint.scored
+            return replace(decision, hinted=True)
+        # With random ties each pod is scored by itself, as before v1.35, which introduced batching.
+        if hint.signature is not None and totals is not None and tie_break != TieBreak.RANDOM:
+            cluster, now = decider.state, self.clock()
+            names = cluster.table.name_symbols(cluster.view.rows_at(decision.feasible))
+            by_heap = tie_break == TieBreak.GO_HEAP
+            self.scored = ScoredNodes(hint.signature, node, now, names, totals, by_heap)
+        return decision

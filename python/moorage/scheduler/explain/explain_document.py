@@ -64,7 +64,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -76,11 +76,9 @@ from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
+from .explanation import ExplainedPod, NodeExplanation, NodeGroup
 from .shortfalls import Shortfall, quantity_text
 from .single_change import DROP, LABEL, LOWER, NODE, TOLERATE, Change
-
-if TYPE_CHECKING:
-    from .explanation import Explanation, NodeExplanation, NodeGroup
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3
@@ -90,12 +88,20 @@ SHORTFALLS = 20
 Json = dict[str, Any]
 
 
-def document(explanation: Explanation, limit: int | None = 10, nodes: Iterable[str] = ()) -> Json:
+class Explanation(ExplainedPod):
+    """The explanation of a pod's placement: why it is placed on its node, or on none; see `ExplainedPod`."""
+
+    def to_dict(self) -> Json:
+        """Return the explanation as a document of the schema ``explain.moorage.dev/v1``, with all nodes."""
+        return document(self, None)
+
+
+def document(explanation: ExplainedPod, limit: int | None = 10, nodes: Iterable[str] = ()) -> Json:
     """Return an explanation as a document of the schema ``explain.moorage.dev/v1``.
 
     Parameters
     ----------
-    explanation : Explanation
+    explanation : ExplainedPod
     limit : int, optional
         Number of feasible nodes that are listed; None for all of them, and all names of each group.
     nodes : iterable of str, optional
@@ -141,7 +147,7 @@ def document(explanation: Explanation, limit: int | None = 10, nodes: Iterable[s
     }
 
 
-def _pre_filter(explanation: Explanation) -> Json | None:
+def _pre_filter(explanation: ExplainedPod) -> Json | None:
     """Return the field ``preFilter``."""
     outcome = explanation.examination.pre_filter
     if outcome is None:

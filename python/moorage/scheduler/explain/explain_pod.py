@@ -36,7 +36,8 @@ from .changes import find_changes
 from .claim_explanations import ClaimExplanation, PodClaims, generated_claims, released_claims
 from .constraints import find_conflicts
 from .device_blockers import DeviceBlockers
-from .explanation import Explanation, FilterVerdicts, FindBlockers, group_nodes
+from .explain_document import Explanation
+from .explanation import FilterVerdicts, FindBlockers, group_nodes
 from .probe import Probe
 
 PRE_FILTER_COLUMN = "PreFilter"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,6 @@ from .blockers import Blocker
 from .change_pairs import ChangePair
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
-from .explain_document import document
 from .shortfalls import PodRequirements, Shortfall, summarize_shortfalls
 from .single_change import Change
 
@@ -160,8 +158,8 @@ class Situation:
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation(Tabular):
-    """The explanation of a pod's placement: why it is placed on its node, or on none.
+class ExplainedPod(Tabular):
+    """What is found out about a pod's placement: why it is placed on its node, or on none.
 
     Attributes
     ----------
@@ -268,10 +266,6 @@ class Explanation(Tabular):
             for at, name in ((1, "rank"), (2, "total"))
         }
         return Table({"node": [row[0] for row in rows]} | numbers | {"reasons": [row[3] for row in rows]})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as a document of the schema ``explain.moorage.dev/v1``, with all nodes."""
-        return document(self, None)
 
     @cached_property
     def _by_rank(self) -> npt.NDArray[np.intp]:

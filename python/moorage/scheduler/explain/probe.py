@@ -13,8 +13,9 @@ from moorage.framework import CycleState, PreFilterRun, StatusError
 from moorage.objects import Node, Pod
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
-from moorage.scheduler.cycle.engine import NO_ROWS, Engine
+from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
+from moorage.scheduler.cycle.node_search import NO_ROWS
 
 from .claim_explanations import PodClaims
 from .shortfalls import PodRequirements

@@ -15,7 +15,8 @@ from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduler import Scheduler
 from moorage.store import NotFoundError
 
-from .explanation import AFTER_RUN, ALONE, IN_TURN, Explanation, Situation
+from .explain_document import Explanation
+from .explanation import AFTER_RUN, ALONE, IN_TURN, Situation
 
 
 class AllExplainedError(Exception):

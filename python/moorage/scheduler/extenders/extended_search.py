@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +22,8 @@ from moorage.framework import MAX_NODE_SCORE, Code, CycleState, PreFilterRun, St
 from moorage.framework.plugin.extender import Extender
 from moorage.objects import Node, Pod
 from moorage.scheduler.cycle.diagnosis import Diagnosis, explain_verdicts
+from moorage.scheduler.cycle.node_search import NodeSearch
 from moorage.scheduler.cycle.results import Decision
-
-if TYPE_CHECKING:
-    from moorage.scheduler.cycle.engine import Engine
 
 MAX_EXTENDER_PRIORITY = 10
 Rows = npt.NDArray[np.int32]
@@ -103,7 +100,7 @@ class ExtendedSearch:
 
     Parameters
     ----------
-    engine : Engine
+    engine : NodeSearch
     state : CycleState
     pod : Pod
     ran : PreFilterRun
@@ -124,7 +121,12 @@ class ExtendedSearch:
     """
 
     def __init__(
-        self, engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun, order: Callable[[], list[str]]
+        self,
+        engine: NodeSearch,
+        state: CycleState,
+        pod: Pod,
+        ran: PreFilterRun,
+        order: Callable[[], list[str]],
     ) -> None:
         self.engine = engine
         self.state = state

@@ -13,8 +13,9 @@ from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.runtime import Target
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine, FailedSearch
-from moorage.scheduler.cycle.opportunistic_batching import place_listed
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult
+
+from .listed_nodes import place_listed
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext

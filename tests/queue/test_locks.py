@@ -51,19 +51,10 @@ def test_a_queue_holds_its_lock_in_every_operation() -> None:
         "save": one.save,
         "undo": lambda: one.undo(saved),
         "copy_from": lambda: one.copy_from(one),
+        "suspend": lambda: one.suspend([QueuedPodInfo(p)], 0),
+        "resume": lambda: one.resume([QueuedPodInfo(p)]),
         **{name: getattr(one, name) for name in ("repair", "close")},
     }
     # One look-up each.
     exempt = ["get", "backoff_until", "has_unschedulable", "is_listening", "now"]
     check_locked(one, one._lock, ["_places", "_in_flight", "_timers"], calls, exempt)
-
-
-def test_a_hold_has_the_lock_of_its_queue_in_every_operation() -> None:
-    queue = make_queue()
-    queue.add(pod("p"))
-    infos = queue.pop_batch(1)
-    calls = {
-        "begin": lambda: queue.hold.begin(infos, 0),
-        "end": lambda: queue.hold.end(infos),
-    }
-    check_locked(queue.hold, queue._lock, ["_places", "_in_flight"], calls)

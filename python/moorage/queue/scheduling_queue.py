@@ -36,7 +36,6 @@ from moorage.objects import Pod, UnitKey
 from moorage.objects.workloads.ownership import FINISHED
 
 from .hints import Hints, Observed
-from .hold import Hold
 from .microseconds import MICROSECONDS, QUEUES, microseconds
 from .places import PendingPods, Places, QueueSettings, Strategy
 from .possible_moves import Listeners, PossibleMove, possible_moves
@@ -66,7 +65,6 @@ class SchedulingQueue:
     hints : Hints
         The events that plugins have registered.
     nominator : PodNominator
-    hold : Hold
     pops_from_backoff, groups_pods : bool
     """
 
@@ -97,7 +95,6 @@ class SchedulingQueue:
             settings,
         )
         self._in_flight = self._places.in_flight
-        self.hold = Hold(self._lock, self._places)
         self._timers = Timers(self._places, clock())
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -280,8 +277,7 @@ class SchedulingQueue:
             for pod in pods if nominated else ():
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
-            if self._in_flight.is_held:
-                self.put_back(*self._in_flight.interrupt(*[pod.metadata.uid for pod in pods]))
+            self.put_back(*self._in_flight.interrupt(*[pod.metadata.uid for pod in pods]))
             for info in entries_of(infos, pods):
                 self._places.leave(info)
 
@@ -429,6 +425,45 @@ class SchedulingQueue:
             finally:
                 self._in_flight.finish(returned)
             self._wake()
+
+    def suspend(self, infos: list[QueuedPodInfo], at: int) -> bool:
+        """Treat popped pods that were not tried as waiting ones, while events are received.
+
+        No event is recorded for them, and all of them return to the queue where an event changes one of them.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+            Of the last `pop_batch`.
+        at : int
+            The index of the first pod that was not tried.
+
+        Returns
+        -------
+        bool
+            False, and nothing is done, where they were not in the active queue or have returned to it.
+        """
+        with self._lock:
+            is_active = self._in_flight.place(infos[-1]) is Place.ACTIVE
+            return is_active and self._in_flight.suspend(infos, at)
+
+    def resume(self, infos: Sequence[QueuedPodInfo]) -> bool:
+        """Continue with the pods of `suspend`.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+            The argument of `suspend`.
+
+        Returns
+        -------
+        bool
+            Whether they would be popped next, if they had been put back; False where they were.
+        """
+        with self._lock:
+            active = self._places.active
+            was_suspended, following = self._in_flight.resume(), active.next
+            return was_suspended and (following is None or active.rank(infos[-1]) < active.rank(following))
 
     def done(self, *uids: str) -> None:
         """End the attempts of pods.

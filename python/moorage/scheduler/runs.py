@@ -319,18 +319,23 @@ class Run:
 
         They can if no controller has to act before, and no event changes them or puts a pod in front of them.
         """
-        scheduler, hold = self.scheduler, self.queue.hold
-        if batch.has(READS_VOLUMES) or self._claimed or not hold.begin(infos, at):
+        scheduler, queue = self.scheduler, self.queue
+        if batch.has(READS_VOLUMES) or self._claimed or not queue.suspend(list(infos), at):
             return False
+        goes_on = False
         try:
             scheduler.sync(with_controllers=False)
+            goes_on = scheduler.controllers is None or scheduler.controllers.is_idle
+            if goes_on:
+                self._attempted(at)
         finally:
-            self._evicts = not hold.end(infos)
-        if scheduler.controllers is not None and not scheduler.controllers.is_idle:
-            self._evicts = True
+            self._evicts = not (queue.resume(infos) and goes_on)
         if not self._evicts:
             self._retry_groups()
         return not self._evicts
+
+    def _attempted(self, number: int) -> None:
+        """Note that so many pods of the batch were tried, and the events of an eviction received."""
 
     def _write_claims(self) -> None:
         """Write the resource claims of placed pods. A pod for which that fails is no longer placed."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from moorage._core.queue.in_flight import keys_of
 from moorage.scheduler.runs import ALL, Run
-from moorage.store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -171,29 +170,14 @@ class VirtualRun(Run):
 
     def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
         operations = self.operations
-        if operations is None:
-            return super()._follow_up(batch, infos, at)
-        if not self._bind_early() or not super()._follow_up(batch, infos, at):
-            return False
-        self.clock.attempted(at - self._counted)
-        self._counted = at
-        return not operations.is_interrupted()
+        return super()._follow_up(batch, infos, at) and not (
+            operations is not None and operations.is_interrupted()
+        )
 
-    def _bind_early(self) -> bool:
-        """Bind the placed pods before the events of an eviction are received; return False, and bind none,
-        where these events could matter to them."""
-        scheduler, client, placed = self.scheduler, self.scheduler.client, self._placed
-        if not placed:
-            return True
-        if self._claimed or placed.may_have_changed or scheduler.controllers is not None:
-            return False
-        infos = placed.infos
-        if not (self.result.are_placed(infos) and isinstance(client, ObjectStore)):  # some are evicted
-            return False
-        if not self._bind_together(client, infos, placed.nodes):
-            return False
-        placed.clear()
-        return True
+    def _attempted(self, number: int) -> None:
+        self.bind()
+        self.clock.attempted(number - self._counted)
+        self._counted = number
 
     def decided(self) -> float:
         """Return when the next pod of the batch is decided; each attempt takes its time.

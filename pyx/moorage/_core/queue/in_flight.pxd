@@ -16,11 +16,16 @@ cdef class InFlight:
     cdef Py_ssize_t first
     cdef int64_t dropped    # number of events before `log`: no pod in flight needs them
     cdef dict before        # number of an event: number of pods for which it is the first after the pop
-    cdef public bint is_held
+    cdef Py_ssize_t turn    # seat of the first pod of the last pop that was not tried when pods were suspended
+    cdef int64_t since      # number of the first event that the pods from this seat on need
+    cdef Py_ssize_t suspended   # number of pods for which no event is recorded
 
     cdef list listed(self)
     cdef dict by_uid(self)
     cdef list _from(self, Py_ssize_t first)
+    cdef int64_t cursor_of(self, QueuedPodInfo info) noexcept
+    cdef int _tried(self, Py_ssize_t seat) except -1
+    cdef int _settle(self) except -1
     cdef int _count(self, int64_t cursor, int64_t more) except -1
     cdef int _set(self, list infos) except -1
     cdef int _seat(self, list infos) except -1

@@ -16,7 +16,7 @@ cdef class InFlight:
     cdef Py_ssize_t first
     cdef int64_t dropped    # number of events before `log`: no pod in flight needs them
     cdef dict before        # number of an event: number of pods for which it is the first after the pop
-    cdef Py_ssize_t turn    # seat of the first pod of the last pop that was not tried when pods were suspended
+    cdef Py_ssize_t turn    # seat of the first pod that was not tried when pods were last suspended
     cdef int64_t since      # number of the first event that the pods from this seat on need
     cdef Py_ssize_t suspended   # number of pods for which no event is recorded
 

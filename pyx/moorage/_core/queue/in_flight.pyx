@@ -121,7 +121,7 @@ cdef class InFlight:
             False, and nothing is done, where the first or the last one is not in flight, or pods were popped
             after them.
         """
-        cdef QueuedPodInfo info, first, last
+        cdef QueuedPodInfo first, last
         if not 0 <= at < len(infos):
             raise IndexError("a pod of the list is wanted")
         first, last = infos[at], infos[len(infos) - 1]

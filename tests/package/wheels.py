@@ -23,7 +23,8 @@ from tests.house.source import ROOT
 
 from .__main__ import smoke_test
 
-LIMIT = 5_000_000
+LIMIT = 6_000_000
+"""Bytes of a wheel: what grows by more than a new feature takes is looked at."""
 PIP = ["-m", "pip", "--quiet", "--disable-pip-version-check"]
 PINS = ["-c", str(ROOT / "constraints.txt")]
 

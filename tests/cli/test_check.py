@@ -12,6 +12,7 @@ import pytest
 
 from moorage.cli import main
 from tests.cli.test_simulate import FULL, node, pod
+from tests.house.source import ROOT
 
 ROOM = [node("a", "z1"), node("b", "z2"), pod("old", nodeName="a")]
 
@@ -256,3 +257,51 @@ def test_an_input_without_a_node_is_bad(file: Any, capsys: pytest.CaptureFixture
     assert "There is no node in the input, so no pod can have one" in capsys.readouterr().err
     assert main(["simulate", *file(pod("p"))]) == 0
     assert "warning: There is no node in the input." in capsys.readouterr().err
+
+
+TRACES = ROOT / "tests/data/traces"
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("nasa.swf", "swf"),
+        ("falco.log", "audit"),
+        ("aks_wrapped.log", "audit"),
+        ("bare-pods.sktrace", "simkube"),
+        ("cluster_job_log", "philly"),
+        ("cluster_machine_list", "philly"),
+        ("../simkube/trace.json", "simkube"),
+        ("../openb/nodes.csv", "openb"),
+    ],
+)
+def test_the_command_that_reads_a_trace_is_named(
+    name: str, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for more in ([], ["-f", str(TRACES / "dump.json")]):
+        assert check(*more, "-f", str(TRACES / name)) == 2
+        assert capsys.readouterr().err.endswith(f"; moorage replay --format {form} reads it\n")
+
+
+def test_what_is_no_trace_is_told_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.json").write_text('{"kind": "Pod"')
+    assert check("-f", str(tmp_path / "x.json")) == 2
+    assert "replay" not in capsys.readouterr().err
+
+
+def test_events_alone_are_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check("-f", str(TRACES / "events.json")) == 2
+    assert "events are a trace, which moorage replay --format kubectl-events reads" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "files"), [("check", ["x.yaml"]), ("simulate", ["-f", "a.yaml", "x.yaml"])]
+)
+def test_a_file_without_its_option_is_told(
+    command: str, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, *files]) == 2
+    hint = "each file is given by an -f of its own"
+    assert capsys.readouterr().err == f"error: Got unexpected extra argument (x.yaml); {hint}\n"
+    assert main(["version", "x.yaml"]) == 2
+    assert "-f" not in capsys.readouterr().err

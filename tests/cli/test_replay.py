@@ -13,6 +13,8 @@ from tests.house.source import ROOT
 NODES, PODS = str(ROOT / "tests/data/openb/nodes.csv"), str(ROOT / "tests/data/openb/pods.csv")
 WORKLOAD = [str(ROOT / "tests/data/scheduler_perf/excerpt/performance-config.yaml")]
 WORKLOAD += ["--option", "case=PreemptionBasic/5Nodes"]
+SIMKUBE = str(ROOT / "tests/data/simkube/trace.json")
+NO_NODE = "There is no node in the input, so no pod can have one; -f gives the nodes of a cluster"
 RECORD = """\
 {"time":"2026-01-01T00:00:00Z","event":"Add","resource":{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"},\
 "status":{"allocatable":{"cpu":"4","pods":"9"}}}}
@@ -104,6 +106,10 @@ def test_a_history_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path
         ([NODES, "--option", "x"], '--option: must be NAME=VALUE, not "x"'),
         ([NODES, "--format", "x"], 'there is no format "x"'),
         ([NODES, PODS, "--until", "x"], 'until: "x" is no condition'),
+        ([SIMKUBE], NO_NODE),
+        ([SIMKUBE, "--format", "simkube", "--verify"], NO_NODE),
+        ([str(ROOT / "tests/data/traces/falco.log")], NO_NODE),
+        ([SIMKUBE, "-f", str(ROOT / "tests/data/objects/pdb.json")], NO_NODE),
     ],
 )
 def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:

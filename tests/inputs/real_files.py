@@ -38,6 +38,8 @@ class Input(NamedTuple):
     command: tuple[str, ...] = ("check",)
 
 
+DUMPS = re.compile(r"/(cluster_dumps|objects)/")
+"""Folders of files that are no traces."""
 NO_NODE = "no node in the file: single objects, as the API server returned them"
 EVENTS = tuple(
     f"traces/kubectl-events/must-gather-aws.{kind}.json.gz" for kind in ("events", "nodes", "pods")
@@ -143,7 +145,7 @@ def run(one: Input, folder: Path) -> Result | None:
     if one.command[0] == "check":
         arguments = [part for path in files for part in ("-f", path)]
     else:  # a trace without nodes needs those of a cluster
-        dumps = [path for path in files if "cluster_dumps" in path]
+        dumps = [path for path in files if DUMPS.search(path)]
         arguments = [path for path in files if path not in dumps]
         arguments += [part for path in dumps for part in ("-f", path)]
     out, err = io.StringIO(), io.StringIO()

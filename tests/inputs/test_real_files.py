@@ -14,7 +14,7 @@ FOLDER = ROOT / "tests/data"
 NODE = "objects/no.json"
 RESULTS = Path(__file__).with_name("RESULTS.md")
 AUDITED = ("falco", "request_level", "aks_wrapped")
-"""A pod each, and no node."""
+"""A pod each."""
 CUT = (
     (Input(("archives/must-gather.tar.gz",)), 0),
     (Input(("archives/insights.tar.gz",)), 0),
@@ -27,7 +27,7 @@ CUT = (
     (replay("traces/cluster_machine_list", "traces/cluster_job_log", form="philly"), 0),
     (replay("traces/revised_machine_list.csv", "traces/cluster_job_log", form="philly"), 0),
     (replay("traces/events.json", "traces/dump.json", form="kubectl-events"), 0),
-    *((replay(f"traces/{name}.log", form="audit"), 1) for name in AUDITED),
+    *((replay(f"traces/{name}.log", NODE, form="audit"), 0) for name in AUDITED),
 )
 
 

@@ -10,10 +10,10 @@ from moorage.errors import InputError
 from moorage.objects import load
 
 
-def refusal(path: Path) -> str:
+def refusal(path: Path, *, recursive: bool = False) -> str:
     """The error for a file, with its directory left out; one line, whatever the input."""
     with pytest.raises(InputError) as caught:
-        load(path)
+        load(path, recursive=recursive)
     text = str(caught.value)
     assert "\n" not in text
     assert len(text) < 1000

@@ -49,6 +49,8 @@ def run(arguments: list[str] | None) -> int:
         code = app.main(arguments, prog_name="moorage", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         return 130
+    except click.UsageError as error:
+        return _fail(error.format_message() + _files_hint(error))
     except click.ClickException as error:
         return _fail(error.format_message())
     except MoorageError as error:
@@ -61,6 +63,13 @@ def run(arguments: list[str] | None) -> int:
         discard_output()
         return _fail(f"cannot write: {error.strerror}")
     return int(code or 0)
+
+
+def _files_hint(error: click.UsageError) -> str:
+    """Return what an error adds if an argument may be a file for -f."""
+    options = [] if error.ctx is None else [name for one in error.ctx.command.params for name in one.opts]
+    is_argument = error.message.startswith("Got unexpected extra argument")
+    return "; each file is given by an -f of its own" if is_argument and "-f" in options else ""
 
 
 def _fail(message: str) -> int:

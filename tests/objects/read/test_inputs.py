@@ -107,6 +107,30 @@ def test_a_table_of_a_trace_is_told(tmp_path: Path) -> None:
     assert refusal(tmp_path / "nodes.csv") == f"nodes.csv: {message}"
 
 
+def test_kubectls_text_without_objects_is_told(tmp_path: Path) -> None:
+    (tmp_path / "pods.yaml").write_text("No resources found in default namespace.\n")
+    assert refusal(tmp_path / "pods.yaml") == "pods.yaml: kubectl found no objects when it wrote this file"
+    (tmp_path / "n.json").write_text(json.dumps(NODE))
+    assert names(load(tmp_path)) == ["n1"]
+
+
+def test_a_chart_of_helm_is_told(tmp_path: Path) -> None:
+    chart = tmp_path / "chart"
+    (chart / "templates").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: web\n")
+    (chart / "templates" / "web.yaml").write_text("kind: Pod\nmetadata:\n  {{- toYaml . }}\n")
+    hint = "helm template FOLDER | moorage … -f - reads what a Helm chart makes"
+    assert refusal(chart) == f"chart: there are no objects in its files; {hint}"
+    assert refusal(chart, recursive=True) == f"chart: there are no objects in its files; {hint}"
+    assert refusal(chart / "templates") == f"templates: there are no objects in its files; {hint}"
+    (chart / "templates" / "web.yaml").write_text(json.dumps(NODE))
+    (warning,) = load(chart, recursive=True).warnings
+    assert warning.endswith(f"Chart.yaml; {hint}.")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "Chart.yaml").write_text("")
+    assert refusal(tmp_path / "empty").endswith(f"no .json, .yaml or .yml file in this directory; {hint}")
+
+
 def test_hidden_directories_and_links_to_directories_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "d" / ".git").mkdir(parents=True)
     (tmp_path / "d" / ".git" / "x.json").write_text("{")
@@ -249,7 +273,14 @@ def test_errors_name_archive_and_member(tmp_path: Path) -> None:
     packed = pack(tmp_path / "a.zip", {"x/p.json": json.dumps(pod("p", x=1)).encode()})
     assert refusal(packed) == 'a.zip!x/p.json: Pod p: unknown field "spec.x"'
     packed = pack(tmp_path / "b.zip", {"notes.txt": b"nothing"})
-    assert refusal(packed) == "b.zip: there are no objects in its files"
+    assert refusal(packed) == "b.zip: no .json, .yaml or .yml file in this archive"
+    packed = pack(tmp_path / "c.zip", {"a.yaml": b"no: object"})
+    assert refusal(packed) == "c.zip: there are no objects in its files"
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.zip"])
+def test_an_empty_archive_is_told(name: str, tmp_path: Path) -> None:
+    assert refusal(pack(tmp_path / name, {})) == f"{name}: no .json, .yaml or .yml file in this archive"
 
 
 def test_an_archive_with_a_file_without_a_name(tmp_path: Path) -> None:

@@ -510,3 +510,24 @@ def test_over_a_store_of_others() -> None:
     assert one.run().placements == {"default/p": "a"}
     one.drain("a", force=True)
     assert pods(one) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("worker-21", 'there is no Node "worker-21"; nearest: worker-2, worker-1, worker-20'),
+        ("wroker-2", 'there is no Node "wroker-2"; nearest: worker-2, worker-20, worker-1'),
+        (
+            "worker-2X",
+            'no Node has the label or the name "worker-2X"; nearest: worker-2, worker-20, worker-1',
+        ),
+        ("pool=gpu", 'no Node has the labels "pool=gpu"'),
+        ("zzz", 'there is no Node "zzz"'),
+        ("ZZZ", 'no Node has the labels "ZZZ"'),
+    ],
+)
+def test_the_nearest_names_are_told(text: str, message: str) -> None:
+    made = Scheduler(build_cluster([machine(f"worker-{at}") for at in (1, 2, 20, 300)]))
+    with pytest.raises(InputError) as caught:
+        made.drain(text)
+    assert caught.value.message == message

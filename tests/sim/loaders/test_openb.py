@@ -112,7 +112,10 @@ def _gpu(pod: object) -> int:
 def test_bad_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(mo.InputError, match="its format has to be named"):
+    with pytest.raises(
+        mo.InputError,
+        match=r"its format has to be named by --format \(in Python format\): one of alibaba2018, ",
+    ):
         Timeline.read(path)
     with pytest.raises(mo.InputError, match="neither a list of nodes nor of pods"):
         Timeline.read(path, format="openb")

@@ -59,6 +59,12 @@ def run(executor: str = "serial", folder: Path | None = None, **spec: Any) -> Sw
     return sweep(document(**spec), data=DATA, executor=executor, workers=2, folder=folder)
 
 
+def test_a_timeline_without_nodes_is_told() -> None:
+    timeline = {"files": ["pods.csv"], "format": "openb"}
+    with pytest.raises(mo.InputError, match="There is no node in the timeline"):
+        run(timelines={"pods": timeline}, configurations={"none": {}})
+
+
 def test_a_sweep_runs_each_combination() -> None:
     found = run()
     runs = found.runs().to_dict()

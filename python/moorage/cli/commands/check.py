@@ -76,6 +76,8 @@ def check(
         before, after = load_before_and_after(options)
         if not after.nodes:
             hint = "so no pod can have one; kubectl get nodes -o json gives them"
+            if {"Event", "Event.events.k8s.io"} & after.skipped.keys():
+                hint += "; events are a trace, which moorage replay --format kubectl-events reads"
             raise InputError(f"{NO_NODE}, {hint}", source="-f")
         preparation = Preparation(after, settings, requested_changes(options))
         stage()

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from moorage.cli.messages import Stages, print_warnings
-from moorage.cli.options.inputs import scheduler_options, scheduler_settings
+from moorage.cli.options.inputs import NO_NODE, scheduler_options, scheduler_settings
 from moorage.errors import InputError
 
 NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -131,6 +131,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
     Exit codes: 0 the replay ran, or with --verify all bindings agree; 1 one differs; 2 bad input.
     """
     from moorage.cli.output.replay_output import write_history, write_measures, write_verification
+    from moorage.objects.read.files import source_name
     from moorage.sim.measures import evaluate
     from moorage.sim.replay import replay as run
     from moorage.sim.replay import verify
@@ -145,6 +146,9 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
             if timeline.cluster.nodes or timeline.workload is not None:
                 raise InputError("the trace has nodes itself", source="-f")
             timeline.start_with(load(*options["cluster"]))
+        if not timeline.may_have_nodes:
+            hint = "so no pod can have one; -f gives the nodes of a cluster (kubectl get nodes -o json)"
+            raise InputError(f"{NO_NODE}, {hint}", source=source_name(files[0]))
         following()
         if options["verify"]:
             verification = verify(timeline, **scheduler_settings(options))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -113,8 +114,9 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
         from moorage.objects import load
 
         selectors = SelectorValidation()
-        check = _checking(options, selectors)
-        cluster = load(*_files(options), **_reading(options), check=check)
+        check, paths = _checking(options, selectors), _files(options)
+        with _naming_traces(options["files"]):
+            cluster = load(*paths, **_reading(options), check=check)
         cluster.warnings += selectors.warnings
         return _checked(cluster, options)
     from moorage.sim.synthetic import synthetic as make
@@ -145,7 +147,8 @@ def load_before_and_after(options: Mapping[str, Any]) -> tuple[Cluster, Cluster]
     selectors = SelectorValidation()
     paths = _files(options)
     check = _checking(options, selectors)
-    before, after = load.load_before_and_after(*paths, **_reading(options), check=check)
+    with _naming_traces(options["files"]):
+        before, after = load.load_before_and_after(*paths, **_reading(options), check=check)
     after.warnings += selectors.warnings
     return before, _checked(after, options)
 
@@ -272,6 +275,32 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Listed]:
         files: Sequence[str] = options["files"]
         return files
     return options.get("listed") or _listed(options), *options["files"]
+
+
+@contextmanager
+def _naming_traces(files: Sequence[str]) -> Iterator[None]:
+    """Say which command reads a file that cannot be loaded, if it is a trace."""
+    try:
+        yield
+    except InputError as error:
+        form = next((form for file in files if (form := _trace_format(file, error.source))), "")
+        if not form:
+            raise
+        message = f"{error.message}; moorage replay --format {form} reads it"
+        raise InputError(message, source=error.source, obj=error.obj, path=error.path) from None
+
+
+def _trace_format(file: str, source: str) -> str:
+    """Return the format of a file that an error is about, if it is a trace; "" otherwise."""
+    from moorage.objects.read.files import YAML_SUFFIXES, has_suffix, source_name
+    from moorage.sim.loaders.formats import recognized
+
+    name = source_name(file)
+    if source != name and not source.startswith(f"{name}:"):
+        return ""
+    with suppress(InputError):
+        return "" if has_suffix(file, YAML_SUFFIXES) else recognized(file)
+    return ""
 
 
 def _reading(options: Mapping[str, Any]) -> dict[str, Any]:

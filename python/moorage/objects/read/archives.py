@@ -14,9 +14,12 @@ from moorage.errors import InputError
 from .files import STDIN, SUFFIXES, has_suffix, source_name
 from .unpacking import GZIP, MAX_SIZE, Packing, broken, packing_of, too_large, unpack
 
-_ZIP = b"PK\x03\x04"
+_ZIP = b"PK\x03\x04", b"PK\x05\x06"
+"""With which a zip archive begins, and one without a file."""
 _TAR, _TAR_AT = b"ustar", 257
-_HEAD = 512
+_RECORD = 10_240
+"""Size in bytes of a tar archive without a file, which is all zeros."""
+_HEAD = _RECORD + 1
 MAX_MEMBERS = 1_000_000
 """Maximum number of files in an archive, since empty ones take no space in it."""
 
@@ -85,7 +88,7 @@ def _broken() -> tuple[type[Exception], ...]:
 
 
 def _is_tar(head: bytes) -> bool:
-    return head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR
+    return head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR or (0 < len(head) <= _RECORD and not any(head))
 
 
 def _is_packed_tar(opened: BinaryIO, packing: Packing) -> bool:

@@ -6,7 +6,8 @@ disruption budgets get a status.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ from .object_defaults import default_namespace, default_object, priority_classes
 from .origins import Origin, label
 
 _EXAMPLES = 3
+_MOST_KINDS = 15
+CONFIGURATION = "KubeSchedulerConfiguration.kubescheduler.config.k8s.io"
 NO_TEXTS: Mapping[int, bytes] = {}
 Check = Callable[[Object], None]
 
@@ -82,7 +85,7 @@ def build_cluster(
     for obj in completed.objects:
         _place(cluster, obj)
     cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
-    cluster.warnings += completed.warnings + _warnings(cluster)
+    cluster.warnings += completed.warnings + _warnings(cluster, completed.told)
     cluster.warnings += _pool_warnings(completed) + _claim_warnings(cluster)
     new_pods = NewPods(cluster)
     cluster.pods = new_pods.admit(cluster.pods)
@@ -112,6 +115,7 @@ class Completed(NamedTuple):
     before: Mapping[str, Object]  # see `expand_workloads`
     places: Sequence[Origin]
     left_out: list[LeftOut]
+    told: Counter[str]  # objects of kinds that are not read, by kind, that a warning names
 
 
 def complete(
@@ -165,10 +169,10 @@ def complete(
             raise _located(error, obj, places[at]) from None
     listed, places = overlay.result()
     _check_namespaces(listed, places)
-    left_out, notes = list[LeftOut](), list[str]()
+    left_out, notes, named = list[LeftOut](), list[str](), Counter[str]()
     if any(isinstance(obj, CustomObject) for obj in listed):
         origin_of = places.__getitem__
-        listed, sources, left_out, notes = expand_kinds(
+        listed, sources, left_out, notes, named = expand_kinds(
             listed, default_namespace, lambda at: origin_of(at).source
         )
         places = [places[at] for at in sources]
@@ -192,7 +196,9 @@ def complete(
             raise _located(error, obj, places[at]) from None
         uids.add(one.metadata.uid)
         listed[at] = one  # an object without defaults that nobody else holds is freed
-    return Completed(listed, names, classes, overlay.warnings() + notes + told, before, places, left_out)
+    return Completed(
+        listed, names, classes, overlay.warnings() + notes + told, before, places, left_out, named
+    )
 
 
 def _check_namespaces(objects: Sequence[Object], places: Sequence[Origin]) -> None:
@@ -261,7 +267,19 @@ def refusal_warnings(refused: Sequence[RefusedPod]) -> list[str]:
     return [f"{pods} refused by admission, such as: {shorten(refused[0].message)}."]
 
 
-def _warnings(cluster: Cluster) -> list[str]:
+def _skipped(skipped: Mapping[str, int], told: Mapping[str, int]) -> Iterator[str]:
+    """Yield warnings about the kinds that are not read, but for objects that other warnings name."""
+    left = {kind: count - told.get(kind, 0) for kind, count in skipped.items()}
+    if left.pop(CONFIGURATION, 0):
+        yield "Left out: a KubeSchedulerConfiguration is read by --config, not by -f."
+    texts = [f"{kind} ({count})" for kind, count in left.items() if count > 0]
+    if texts:
+        number = f" ({len(texts)})" if len(texts) > _MOST_KINDS else ""
+        shown = examples(texts, _MOST_KINDS)
+        yield f"Left out, because scheduling does not read these kinds{number}: {shown}."
+
+
+def _warnings(cluster: Cluster, told: Mapping[str, int]) -> list[str]:
     warnings = []
     suspended = [
         f"Job {obj.key}{queue_text(obj)}"
@@ -270,9 +288,7 @@ def _warnings(cluster: Cluster) -> list[str]:
     ]
     if suspended:
         warnings.append(not_counted(SUSPENDED, suspended))
-    if cluster.skipped:
-        kinds = ", ".join(f"{kind} ({count})" for kind, count in cluster.skipped.items())
-        warnings.append(f"Left out, because scheduling does not read these kinds: {kinds}.")
+    warnings += _skipped(cluster.skipped, told)
     nodes = {node.name for node in cluster.nodes}
     stray = [pod for pod in cluster.pods if pod.spec.node_name and pod.spec.node_name not in nodes]
     if stray:

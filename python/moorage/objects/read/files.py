@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from moorage.errors import InputError, shorten
@@ -20,6 +20,8 @@ _PIECE, _HEAD = 1 << 20, 8
 YAML_SUFFIXES = (".yaml", ".yml")
 SUFFIXES = (".json", *YAML_SUFFIXES)
 _SCHEMES = ("http://", "https://")
+_CHART = "Chart.yaml"
+RENDERS = "helm template FOLDER | moorage … -f - reads what a Helm chart makes"
 _CLUSTER_RESOURCES = {
     "nodes": "Node",
     "namespaces": "Namespace",
@@ -80,7 +82,7 @@ def list_files(path: str | Path, recursive: bool = False) -> list[str]:
         paths = (Path(folder, name) for name in sorted(names) if has_suffix(name, SUFFIXES))
         files += [str(file) for file in paths if file.is_file()]
     if not files:
-        hint = "" if recursive else inner_directories(path)
+        hint = chart_hint(path) or ("" if recursive else inner_directories(path))
         raise InputError(f"no .json, .yaml or .yml file in this directory{hint}", source=str(path))
     return files
 
@@ -101,6 +103,33 @@ def inner_directories(path: str | Path) -> str:
     if is_directory(path) and any(one.is_dir() and one.name[0] != "." for one in Path(path).iterdir()):
         return "; those of inner directories are read with -R"
     return ""
+
+
+def is_chart(file: str) -> bool:
+    """Whether a file is what names a Helm chart.
+
+    Parameters
+    ----------
+    file : str
+        Its name, with that of its archive.
+    """
+    return PurePath(file.rpartition("!")[2]).name == _CHART
+
+
+def chart_hint(path: str | Path) -> str:
+    """Return what an error adds about the directory of a Helm chart, or of its templates.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    str
+        "" for any other path.
+    """
+    folder = Path(path)
+    return f"; {RENDERS}" if any((one / _CHART).is_file() for one in (folder, folder.parent)) else ""
 
 
 def is_directory(path: str | Path) -> bool:

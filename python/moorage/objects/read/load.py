@@ -31,9 +31,12 @@ from .archives import member_source, read_archive
 from .cluster_builder import Check, build_cluster
 from .decode import Head, decode, decode_kind, is_json, is_known
 from .files import (
+    RENDERS,
     YAML_SUFFIXES,
+    chart_hint,
     has_suffix,
     inner_directories,
+    is_chart,
     is_directory,
     kind_of_path,
     list_files,
@@ -259,7 +262,8 @@ def no_manifests(files: list[str]) -> str:
     str
     """
     shown = examples(files, _EXAMPLES)
-    return f"Left out, because there are no objects in these files ({len(files)}): {shown}."
+    hint = f"; {RENDERS}" if any(is_chart(file) for file in files) else ""
+    return f"Left out, because there are no objects in these files ({len(files)}): {shown}{hint}."
 
 
 class ReadObjects(NamedTuple):
@@ -326,16 +330,19 @@ class _Reader:
                 with open_regular(file) or BytesIO(read_file(file)) as opened:
                     self._read_file(opened, source, may_leave_out)
                 continue
-            may_leave_out = True
+            may_leave_out, is_empty = True, True
             with closing(members):
                 for member in members:
+                    is_empty = False
                     self._kind = kind_of_path(member.name)
                     self._read_file(BytesIO(member.data), member_source(source, member.name), True)
+            if is_empty:
+                raise InputError("no .json, .yaml or .yml file in this archive", source=source)
         if before == self._read_so_far():
             source = source_name(str(path))
             if may_leave_out:
-                inner = "" if recursive else inner_directories(path)
-                raise InputError(f"there are no objects in its files{inner}", source=source)
+                hint = chart_hint(path) or ("" if recursive else inner_directories(path))
+                raise InputError(f"there are no objects in its files{hint}", source=source)
             if self._own_kind:
                 raise InputError(f"a {self._own_kind} of moorage, not a dump of objects", source=source)
 
@@ -558,6 +565,8 @@ class _Reader:
             text = "\0"
         if "\0" in text:
             raise NoManifestError("not a text file", source=source)
+        if text.startswith("No resources found"):
+            raise NoManifestError("kubectl found no objects when it wrote this file", source=source)
         if _TABLE.match(text):
             hint = "a table that kubectl get prints; with -o json or -o yaml it prints objects"
             raise NoManifestError(hint, source=source)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
+from heapq import nlargest
+from operator import eq
 from typing import TypeVar
 
 from moorage.errors import InputError, shorten
@@ -12,6 +15,8 @@ from moorage.store import NotFoundError, ObjectClient
 
 T = TypeVar("T", bound=Object)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_OPERATOR = re.compile(r"[=!,()\s]")
+_CANDIDATES, _NEAREST, _LEAST_RATIO = 100, 3, 0.5
 _TOPOLOGY = {"zone": "topology.kubernetes.io/zone", "region": "topology.kubernetes.io/region"}
 
 
@@ -63,7 +68,8 @@ def get(client: ObjectClient, kind: type[T], name: str, namespace: str = "") -> 
         return client.get(kind, name, namespace)
     except NotFoundError:
         key = f"{namespace}/{name}" if namespace else name
-        raise InputError(f'there is no {kind.__name__} "{shorten(key, 80)}"') from None
+        near = _nearest(name, [obj.name for obj in client.list(kind, namespace)[0]])
+        raise InputError(f'there is no {kind.__name__} "{shorten(key, 80)}"{near}') from None
 
 
 def select_objects(client: ObjectClient, kind: type[T], namespace: str, selector: str) -> list[T]:
@@ -99,6 +105,7 @@ def _parsed(selector: str) -> LabelSelectorMatcher:
 
 
 def _selected(nodes: Iterable[Node], text: str) -> list[Node]:
+    nodes = list(nodes)
     matcher, selected = _parsed(text), []
     for node in nodes:
         labels = node.metadata.labels
@@ -106,5 +113,22 @@ def _selected(nodes: Iterable[Node], text: str) -> list[Node]:
         if matcher.matches(aliases | labels):
             selected.append(node)
     if not selected:
-        raise InputError(f'no Node has the labels "{shorten(text, 80)}"')
+        near = _nearest(text, [node.name for node in nodes]) if _OPERATOR.search(text) is None else ""
+        raise InputError(
+            f'no Node has the {"labels" if not near else "label or the name"} "{shorten(text, 80)}"{near}'
+        )
     return selected
+
+
+def _nearest(text: str, names: Iterable[str]) -> str:
+    """Return what an error adds about the names that are most like one that does not exist.
+
+    Of many names, those with the most equal characters from either end are compared by their difference.
+    """
+
+    def alike(name: str) -> int:
+        return [*map(eq, text, name), *map(eq, reversed(text), reversed(name))].count(True)
+
+    candidates = nlargest(_CANDIDATES, sorted(names), key=alike)
+    found = get_close_matches(text, candidates, _NEAREST, _LEAST_RATIO)
+    return f"; nearest: {', '.join(found)}" if found else ""

@@ -11,7 +11,7 @@ from moorage.errors import InputError
 from moorage.objects.read.files import YAML_SUFFIXES, has_suffix, source_name
 
 from .openb import is_openb
-from .trace_rows import heading
+from .trace_rows import heading, open_text
 
 if TYPE_CHECKING:
     from moorage.sim.timeline import Timeline
@@ -33,6 +33,17 @@ FORMATS = {
 }
 """Name of a format to the module and the function that read it. The function takes an empty timeline, the
 paths, and the options of the format."""
+
+
+_SUFFIXES = {".swf": "swf", ".sktrace": "simkube"}
+_NAMES = {
+    **dict.fromkeys(("pai_machine_spec", "pai_task_table"), "alibaba2020"),
+    **dict.fromkeys(("machine_meta.csv", "batch_task.csv"), "alibaba2018"),
+    **dict.fromkeys(("cluster_machine_list", "cluster_job_log", "revised_machine_list"), "philly"),
+}
+_MARKS = {'"applied_objs"': "simkube", "audit.k8s.io/": "audit"}
+"""What only files of one format have, and have at the beginning."""
+_HEAD = 1 << 16
 
 
 def fill(timeline: Timeline, paths: Sequence[str | Path], format: str, options: Mapping[str, Any]) -> None:
@@ -102,13 +113,39 @@ def detect(paths: Sequence[str | Path]) -> str:
     InputError
         The format has to be named.
     """
-    if has_suffix(str(paths[0]), YAML_SUFFIXES):
-        return "scheduler_perf" if _is_list(paths[0]) else "scenario"
-    if is_openb(set(heading(paths[0]))):
-        return "openb"
+    if name := recognized(paths[0]):
+        return name
+    names, source = ", ".join(FORMATS), source_name(str(paths[0]))
     raise InputError(
-        f"its format has to be named, as one of {', '.join(FORMATS)}", source=source_name(str(paths[0]))
+        f"its format has to be named by --format (in Python format): one of {names}", source=source
     )
+
+
+def recognized(path: str | Path) -> str:
+    """Return the format of a file that its name or its first lines tell; "" for another file.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    InputError
+        The file cannot be read.
+    """
+    if has_suffix(str(path), YAML_SUFFIXES):
+        return "scheduler_perf" if _is_list(path) else "scenario"
+    by_suffix = (form for suffix, form in _SUFFIXES.items() if has_suffix(str(path), (suffix,)))
+    by_name = (form for part, form in _NAMES.items() if part in Path(path).name)
+    if named := next(by_suffix, "") or next(by_name, ""):
+        return named
+    if is_openb(set(heading(path))):
+        return "openb"
+    with open_text(path) as file:
+        head = file.read(_HEAD)
+    if head.startswith(";"):
+        return "swf"
+    return next((form for mark, form in _MARKS.items() if mark in head), "")
 
 
 def _is_list(path: str | Path) -> bool:

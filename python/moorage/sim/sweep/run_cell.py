@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from moorage.errors import located
+from moorage.errors import InputError, located
 from moorage.objects import Pod
 from moorage.sim.measures import evaluate
 from moorage.sim.policies import policies
@@ -64,6 +64,8 @@ def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") ->
         if cell.change:
             one = one if timeline is None else copy.deepcopy(one)
             add_events(one, cell.change)
+        if not one.may_have_nodes:
+            raise InputError("There is no node in the timeline, so no pod can have one")
         found = _replayed(cell, one)
         if history:
             columns = {f"pod_{name}": column for name, column in found.pod_columns.items()}

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located
-from moorage.objects import Cluster, Object, Pod
+from moorage.objects import Cluster, Node, Object, Pod
 from moorage.objects.read.object_defaults import default_object, priority_classes
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.naming import Names
@@ -81,6 +81,12 @@ class Timeline(Tabular):
 
     def __len__(self) -> int:
         return len(self._times)
+
+    @property
+    def may_have_nodes(self) -> bool:
+        """Whether there are nodes at the start, or events, an autoscaler or operations may add some."""
+        makes_some = self.autoscaler is not None or self.workload is not None
+        return makes_some or bool(self.cluster.nodes) or any(isinstance(one, Node) for one in self.arguments)
 
     # ---- adding --------------------------------------------------------------------------------------------
 

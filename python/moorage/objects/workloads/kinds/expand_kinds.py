@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -42,12 +42,15 @@ class Expanded(NamedTuple):
     left_out : list of LeftOut
     notes : list of str
         Warnings about workloads that make no pods now.
+    told : Counter of str
+        Number of objects of unknown kinds, by kind, that these warnings are about.
     """
 
     objects: list[Object]
     sources: list[int]
     left_out: list[LeftOut]
     notes: list[str]
+    told: Counter[str]
 
 
 def expand_kinds(
@@ -132,7 +135,7 @@ class _Expansion:
     def __init__(self, owners: Owners, namespace_of: Callable[[Object], str]) -> None:
         self._namespace_of = namespace_of
         self._owners = owners
-        self._made = Expanded([], [], [], [])
+        self._made = Expanded([], [], [], [], Counter())
         self._notes: defaultdict[str, list[str]] = defaultdict(list)
 
     def keep(self, obj: Object, at: int) -> None:
@@ -177,6 +180,8 @@ class _Expansion:
         present = max(running, self._owners.replicas(name))
         if present >= obj.wanted:
             return
+        if not obj.document:
+            self._made.told[obj.full_kind] += 1
         if obj.ready >= obj.wanted:
             self._note(_READY, obj, f" ({obj.wanted})")
             return

@@ -19,10 +19,11 @@ from moorage.framework import Framework, FrameworkHandle, NominatingInfo, Status
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import AnyGroup, Pod
 from moorage.objects.model.meta import Condition, with_condition
+from moorage.objects.model.pod import disruption_condition
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectStore, patch_pod_status
 from moorage.store.clock import timestamp
 
-from .eligibility import BY_SCHEDULER, DISRUPTION_TARGET
+from .eligibility import BY_SCHEDULER
 from .eviction_units import priority_of
 from .pick import Candidate
 
@@ -275,7 +276,7 @@ def _disruption_target(scheduler_name: str, kind: str) -> Condition:
     """Return the condition DisruptionTarget of a victim, for the scheduler name and the kind of the
     preemptor."""
     message = f"{scheduler_name}: preempting to accommodate a higher priority {kind.lower()}"
-    return Condition(type=DISRUPTION_TARGET, status="True", reason=BY_SCHEDULER, message=message)
+    return disruption_condition(BY_SCHEDULER, message)
 
 
 def _remove_from_cache(handle: FrameworkHandle, pod: Pod) -> bool:

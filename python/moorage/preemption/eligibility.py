@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from moorage.framework import Code, FrameworkHandle, Status
 from moorage.objects import AnyGroup, Pod, group_of
+from moorage.objects.model.pod import DISRUPTION_TARGET
 
 from .eviction_units import Units, groups_of, priority_of
 
@@ -26,7 +27,6 @@ NO_GROUP = "pod group for pod not found"
 
 NO_VICTIM = 'expected at least one victim pod on node "{}"'
 
-DISRUPTION_TARGET = "DisruptionTarget"
 BY_SCHEDULER = "PreemptionByScheduler"
 
 

@@ -451,7 +451,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Returns
         -------
         list of RefusedPod
-            Each with the text of the API server; the pods have no spec. Empty where the controllers are not
+            Each with the text of the API server. Empty where the controllers are not
             simulated.
         """
         self.sync()

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from moorage.objects import Pod, PodDisruptionBudget
 from moorage.objects.model.meta import Condition, with_condition
+from moorage.objects.model.pod import disruption_condition
 from moorage.objects.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
 
 from .errors import InvalidObjectError, TooManyRequestsError
@@ -16,12 +17,7 @@ _REFUSED = (
     "Cannot evict pod as it would violate the pod's disruption budget. "
     "The disruption budget {} needs {} healthy pods and has {} currently"
 )
-_EVICTED = Condition(
-    type="DisruptionTarget",
-    status="True",
-    reason="EvictionByEvictionAPI",
-    message="Eviction API: evicting",
-)
+_EVICTED = disruption_condition("EvictionByEvictionAPI", "Eviction API: evicting")
 
 
 def evict_pod(client: ObjectClient, pod: Pod) -> None:
@@ -48,11 +44,29 @@ def evict_pod(client: ObjectClient, pod: Pod) -> None:
     current = client.get(Pod, pod.name, pod.namespace)
     if not ignores_budgets(current):
         _use_budget(client, current)
-    if current.metadata.finalizers and current.metadata.deletion_timestamp is None:  # else it goes at once
-        status = replace(current.status, conditions=with_condition(current.status.conditions, _EVICTED))
-        meta = replace(current.metadata, resource_version="")
-        client.update(replace(current, metadata=meta, status=status))
+    tell_why(client, current, _EVICTED)
     client.delete(Pod, pod.name, pod.namespace, uid=current.metadata.uid)
+
+
+def tell_why(client: ObjectClient, pod: Pod, why: Condition) -> None:
+    """Give a pod that is about to be deleted a condition that says why, unless it goes at once.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    pod : Pod
+        As it is stored.
+    why : Condition
+        See `disruption_condition`.
+
+    Raises
+    ------
+    NotFoundError
+        The pod does not exist.
+    """
+    if pod.metadata.finalizers and pod.metadata.deletion_timestamp is None:
+        status = replace(pod.status, conditions=with_condition(pod.status.conditions, why))
+        client.update(replace(pod, metadata=replace(pod.metadata, resource_version=""), status=status))
 
 
 def _use_budget(client: ObjectClient, pod: Pod) -> None:

@@ -110,3 +110,30 @@ def test_a_refused_daemon_set_goes_on_when_the_quota_is_raised() -> None:
     one.run()
     assert sorted(pods(one).values()) == sorted(nodes(one))
     assert one.refusals() == {}
+
+
+def parallel(n: int) -> Object:
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    spec = {"replicas": n, "podManagementPolicy": "Parallel", "template": template("web", "100m")}
+    return workload("StatefulSet", "web", spec | {"volumeClaimTemplates": [claim]})
+
+
+def test_each_refused_pod_of_a_parallel_stateful_set_has_a_text_of_its_own() -> None:
+    one = scheduler(*NODES, parallel(4), quota(2))
+    told = {refused.pod.name: refused.message for refused in one.refused_pods()}
+    assert list(told) == ["web-2", "web-3"]
+    assert all(f'pods "{name}" is forbidden: exceeded quota: q' in text for name, text in told.items())
+    assert one.awaited_pods() == []
+
+
+def test_a_pod_whose_claim_is_refused_names_its_own_claim() -> None:
+    limit = make("ResourceQuota", "q", {"hard": {"persistentvolumeclaims": "1"}})
+    one = scheduler(*NODES, parallel(3), limit)
+    told = {refused.pod.name: refused.message for refused in one.refused_pods()}
+    assert list(told) == ["web-1", "web-2"]
+    for name, text in told.items():
+        start = f'failed to create PVC data-{name}: persistentvolumeclaims "data-{name}" is forbidden'
+        assert text.startswith(start)

@@ -36,7 +36,12 @@ from moorage.objects.model.workload import (
 )
 from moorage.objects.workloads.missing_pods import create_missing, written_revision
 from moorage.objects.workloads.other_kinds import PARENTS, Parent, changed_template, is_child, next_children
-from moorage.objects.workloads.ownership import is_active, refers_to
+from moorage.objects.workloads.ownership import (
+    DELETE_DEPENDENTS,
+    ORPHAN_DEPENDENTS,
+    is_active,
+    refers_to,
+)
 from moorage.objects.workloads.readiness import is_starting, unready_templates
 from moorage.objects.workloads.revisions import is_updated, mark_of
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, ObjectStore
@@ -50,8 +55,8 @@ from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
 from .job_controller import JobController
 from .kubelets import BY_TAINT, SOON, Kubelets
-from .lacking_pods import lacking_pods
 from .owner_index import OWNER, by_owner, dependents, path
+from .refused_pods import refused_pods
 from .rollout import Rollout
 from .stateful_set_controller import StatefulSetController
 from .store_control import StoreControl
@@ -61,8 +66,6 @@ WORKLOADS: tuple[type[Object], ...] = (
     Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job, CloneSet, *PARENTS,
 )  # fmt: skip
 KINDS = {kind.__name__: kind for kind in WORKLOADS}
-FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
-"""Finalizers of objects whose dependents go before them, or stay."""
 _EVICTING = frozenset({"NoExecute"})
 
 
@@ -352,17 +355,18 @@ class ClusterControllers:
         to be gone first, or are orphaned (kubernetes v1.36, pkg/controller/garbagecollector)."""
         meta, client = owner.metadata, self._client
         found = [(copy, obj) for copy in self._dependents for obj in dependents(copy, owner)]
-        if FOREGROUND in meta.finalizers and found:
+        if DELETE_DEPENDENTS in meta.finalizers and found:
             for _, obj in found:
                 self._delete(obj)
-        elif {FOREGROUND, ORPHAN}.intersection(meta.finalizers):
+        elif {DELETE_DEPENDENTS, ORPHAN_DEPENDENTS}.intersection(meta.finalizers):
             for _, obj in found:
                 references = obj.metadata.owner_references
                 left = tuple(one for one in references if not refers_to(one, owner))
                 client.update(
                     replace(obj, metadata=replace(obj.metadata, owner_references=left, resource_version=""))
                 )
-            finalizers = tuple(one for one in meta.finalizers if one not in (FOREGROUND, ORPHAN))
+            own = DELETE_DEPENDENTS, ORPHAN_DEPENDENTS
+            finalizers = tuple(one for one in meta.finalizers if one not in own)
             client.update(replace(owner, metadata=replace(meta, finalizers=finalizers, resource_version="")))
 
     def _exists(self, obj: Object, reference: OwnerReference) -> bool:
@@ -488,15 +492,10 @@ class ClusterControllers:
         longer refused."""
         copy, refused = self._copies["StatefulSet"], set(self.control.refused())
         waiting = sorted(one for one in {*self.availability.waiting, *refused} if one[0] == "StatefulSet")
-        found = []
-        for one in waiting:
-            obj = copy.get(one[1])
-            pods = [] if obj is None else self.stateful_sets.awaited_pods(obj)
-            if obj is not None and one in refused:
-                told = {pod.name for pod in lacking_pods(self.control, obj, ())}
-                pods = [pod for pod in pods if pod.name not in told]
-            found += pods
-        return found
+        found = [copy.get(key) for _, key in waiting]
+        told = {one.pod.key for one in self.refused_pods()}
+        pods = [pod for obj in found if obj is not None for pod in self.stateful_sets.awaited_pods(obj)]
+        return [pod for pod in pods if pod.key not in told]
 
     def refused_pods(self) -> list[RefusedPod]:
         """Return the pods that workloads lack because the API server refuses them, by workload."""
@@ -505,9 +504,7 @@ class ClusterControllers:
             kind, _, key = name.partition(" ")
             obj = self._copies[kind].get(key)
             if obj is not None:
-                pods = lacking_pods(self.control, obj, self._node_copy.values())
-                first = f'"{pods[0].name}"'
-                found += [RefusedPod(pod, message.replace(first, f'"{pod.name}"')) for pod in pods]
+                found += refused_pods(self.control, obj, message, self._node_copy.values())
         return found
 
     def next_time(self) -> float:

@@ -20,8 +20,8 @@ from moorage.objects.workloads.jobs.job_state import (
     FAILURE,
     TRACKING,
     JobState,
+    awaits_count,
     has_failed,
-    is_counted,
     is_left_to_others,
     is_over,
     misplaced,
@@ -113,8 +113,8 @@ class JobController:
         pods = self._tracked([*pods, *self._control.adopt(job, job.spec.selector)])
         state = state_of(job, pods)
         self._note_failures(job, pods, state)
-        kept = _kept(job, pods, state)
-        self._count(job, pods, state, sum(is_counted(job, pod) for pod in kept.values()))
+        kept = _to_be_replaced(job, pods, state)
+        self._count(job, pods, state, sum(awaits_count(job, pod) for pod in kept.values()))
         extra = self._surplus(job, state)
         if state.verdict is not None:
             self._control.delete_all(state.active)
@@ -219,9 +219,12 @@ class JobController:
             self._control.client.update(replace(job, metadata=meta, status=status))
 
 
-def _kept(job: Job, pods: Sequence[Pod], state: JobState) -> dict[int, Pod]:
-    """Return the last failed pod of each index whose next pod is to come. That one tells how many have failed
-    before it, so the last one stays until it exists."""
+def _to_be_replaced(job: Job, pods: Sequence[Pod], state: JobState) -> dict[int, Pod]:
+    """Return by index the last failed pod of each index that gets another pod.
+
+    The controller keeps this pod until the next one exists: the annotation of the next one says how many pods
+    of the index have failed, and that number is only known from the last one.
+    """
     if job.spec.backoff_limit_per_index is None or state.verdict is not None or job.spec.suspend:
         return {}
     pending = set(pending_indexes(job, state, len(pods) + len(state.active)))

@@ -9,18 +9,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.objects.model.meta import Condition, with_condition
+from moorage.objects.model.meta import with_condition
 from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.workloads.ownership import FINISHED
+from moorage.objects.model.pod import Pod, disruption_condition
+from moorage.objects.workloads.ownership import DELETE_DEPENDENTS, FINISHED, ORPHAN_DEPENDENTS
 from moorage.objects.workloads.readiness import is_starting
 from moorage.store import Indexer, NotFoundError, ObjectStore
 
-TARGET = "DisruptionTarget"
 SOON = 1.0
 """Seconds after which a pod is started or ended that was about to when a cluster was read."""
 _READY = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"})
-_OF_COLLECTION = frozenset({"foregroundDeletion", "orphan"})
 UNREACHABLE = "node.kubernetes.io/unreachable"
 
 
@@ -66,13 +64,16 @@ class Kubelets:
         self.due = saved.copy()
 
     def note(self, pod: Pod, least: float = 0.0) -> None:
-        """End a pod in time that is being deleted, or start one that is to start.
+        """Remember a pod that is being deleted, or one that its kubelet is about to start, for `work`.
+
+        It ends when its grace period is over, or starts, after some seconds at the earliest. Other pods are
+        ignored.
 
         Parameters
         ----------
         pod : Pod
         least : float
-            Seconds that pass before.
+            The seconds.
         """
         is_going = pod.metadata.deletion_timestamp is not None and _is_delayed(pod)
         if (is_going or is_starting(pod)) and self._hears_of(pod):
@@ -89,7 +90,7 @@ class Kubelets:
         return min(self.due.values(), default=inf)
 
     def work(self) -> None:
-        """Start and end the pods whose time has come."""
+        """End the noted pods that are being deleted and start the others, those whose time has come."""
         now = self._now()
         ended = [key for key, when in self.due.items() if when <= now]
         for key in ended:
@@ -117,7 +118,8 @@ class Kubelets:
     def _end(self, pod: Pod) -> None:
         """Let a pod fail, and delete it at once; the garbage collector deletes what it owns later."""
         meta = pod.metadata
-        finalizers = tuple(one for one in meta.finalizers if one not in _OF_COLLECTION)
+        of_collector = DELETE_DEPENDENTS, ORPHAN_DEPENDENTS
+        finalizers = tuple(one for one in meta.finalizers if one not in of_collector)
         if (pod.status.phase not in FINISHED and meta.finalizers) or finalizers != meta.finalizers:
             status = pod.status
             if status.phase not in FINISHED:
@@ -140,15 +142,8 @@ class Kubelets:
         )
 
 
-BY_COLLECTOR = Condition(
-    type=TARGET, status="True", reason="DeletionByPodGC", message="PodGC: node no longer exists"
-)
-BY_TAINT = Condition(
-    type=TARGET,
-    status="True",
-    reason="DeletionByTaintManager",
-    message="Taint manager: deleting due to NoExecute taint",
-)
+BY_COLLECTOR = disruption_condition("DeletionByPodGC", "PodGC: node no longer exists")
+BY_TAINT = disruption_condition("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
 
 
 def _is_delayed(pod: Pod) -> bool:

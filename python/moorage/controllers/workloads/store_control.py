@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from moorage.objects import LabelSelectorMatcher
 from moorage.objects.admission.admission import Admission, RefusedError
 from moorage.objects.model.admission_policies import LimitRange, ResourceQuota, RuntimeClass
-from moorage.objects.model.meta import Condition, LabelSelector, Object, with_condition
+from moorage.objects.model.meta import Condition, LabelSelector, Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import ControllerRevision, DaemonSet, PriorityClass
@@ -19,6 +19,7 @@ from moorage.objects.workloads.ownership import FINISHED, controller_reference
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.objects.workloads.readiness import Mark, with_readiness
 from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore
+from moorage.store.eviction import tell_why
 from moorage.store.kinds import is_namespaced, structs
 
 from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, path, values_of
@@ -263,11 +264,11 @@ class StoreControl:
             self.client.get(PersistentVolumeClaim, claim.name, claim.namespace)
             return
         try:
-            self.admission.admit_object(claim)
-        except RefusedError as error:
+            admit_claim(self.admission, claim)
+        except RefusedError:
             if isinstance(owner, Pod):
                 return  # the pod waits for its claim
-            raise RefusedError(f"failed to create PVC {claim.name}: {error}") from None
+            raise
         meta = replace(claim.metadata, uid="", creation_timestamp=None)
         self.client.create(replace(claim, metadata=meta))
 
@@ -325,14 +326,10 @@ class StoreControl:
         ----------
         pod : Pod
         why : Condition
-            DisruptionTarget.
+            See `disruption_condition`.
         """
-        if pod.metadata.finalizers and pod.metadata.deletion_timestamp is None:
-            with suppress(NotFoundError):
-                current = self.client.get(Pod, pod.name, pod.namespace)
-                status = replace(current.status, conditions=with_condition(current.status.conditions, why))
-                meta = replace(current.metadata, resource_version="")
-                self.client.update(replace(current, metadata=meta, status=status))
+        with suppress(NotFoundError):
+            tell_why(self.client, self.client.get(Pod, pod.name, pod.namespace), why)
         self.delete(pod)
 
     def delete_all(self, pods: Iterable[Pod]) -> None:
@@ -344,6 +341,25 @@ class StoreControl:
         """
         for pod in pods:
             self.delete(pod)
+
+
+def admit_claim(admission: Admission, claim: PersistentVolumeClaim) -> None:
+    """Admit a claim that a StatefulSet creates.
+
+    Parameters
+    ----------
+    admission : Admission
+    claim : PersistentVolumeClaim
+
+    Raises
+    ------
+    RefusedError
+        The API server refuses it.
+    """
+    try:
+        admission.admit_object(claim)
+    except RefusedError as error:
+        raise RefusedError(f"failed to create PVC {claim.name}: {error}") from None
 
 
 def admission_of(client: ObjectClient) -> Admission:

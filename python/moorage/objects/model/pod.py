@@ -431,6 +431,24 @@ POD_GATED = PodStatus(
     ),
 )
 """Status of a new pod with scheduling gates, as the API server writes it."""
+DISRUPTION_TARGET = "DisruptionTarget"
+"""Type of the condition of a pod that is deleted because of a disruption; its reason says of which."""
+
+
+def disruption_condition(reason: str, message: str) -> Condition:
+    """Return the condition of a pod that is deleted because of a disruption.
+
+    Parameters
+    ----------
+    reason : str
+        ``EvictionByEvictionAPI``, ``PreemptionByScheduler``, ….
+    message : str
+
+    Returns
+    -------
+    Condition
+    """
+    return Condition(type=DISRUPTION_TARGET, status="True", reason=reason, message=message)
 
 
 class Pod(Object, frozen=True, dict=True, gc=True):

@@ -15,6 +15,8 @@ from .naming import stable_uid
 HASH_LABEL = "pod-template-hash"
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod no longer occupies resources."""
+DELETE_DEPENDENTS, ORPHAN_DEPENDENTS = "foregroundDeletion", "orphan"
+"""Finalizers by which the garbage collector first deletes the dependents of an object, or lets them stay."""
 
 
 def is_active(pod: Pod) -> bool:

@@ -123,8 +123,9 @@ def has_failed(job: Job, pod: Pod) -> bool:
     return pod.status.phase == "Failed" or (is_lost and not replaces_failed_only(job))
 
 
-def is_counted(job: Job, pod: Pod) -> bool:
-    """Whether a failed pod counts and the status does not have it yet.
+def awaits_count(job: Job, pod: Pod) -> bool:
+    """Whether the status of a Job has still to count a failed pod; pods whose failure its policy ignores are
+    never counted.
 
     Parameters
     ----------

@@ -1,0 +1,87 @@
+"""Which pods a workload lacks because the API server refuses them, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from moorage.objects.admission.admission import RefusedError
+from moorage.objects.model.cluster import RefusedPod
+from moorage.objects.model.meta import LabelSelector, Object
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects.model.workload import ControllerRevision, DaemonSet, PodTemplateSpec
+from moorage.objects.workloads.missing_pods import create_missing, new_pod
+from moorage.store import NotFoundError
+
+from .store_control import StoreControl, admission_of, admit_claim
+
+
+def refused_pods(control: StoreControl, obj: Object, message: str, nodes: Sequence[Node]) -> list[RefusedPod]:
+    """Return the pods that a workload would create now and that the API server refuses.
+
+    Parameters
+    ----------
+    control : StoreControl
+    obj : Object
+        The workload.
+    message : str
+        Why its next pod was refused.
+    nodes : sequence of Node
+        All nodes.
+
+    Returns
+    -------
+    list of RefusedPod
+        At least one: where the refusal is of no single pod, such as one of a changed template, a pod with the
+        name of the workload. Pods that wait for a refused one are not among them.
+    """
+    attempt = _Attempt(control)
+    create_missing(attempt, obj, nodes)
+    return attempt.refused or [RefusedPod(new_pod(obj, PodTemplateSpec(), name=obj.name), message)]
+
+
+class _Attempt:
+    """Asks the API server for each pod that a workload lacks, and writes nothing (`PodControl`)."""
+
+    def __init__(self, control: StoreControl) -> None:
+        self.refused: list[RefusedPod] = []
+        self._control = control
+        self._admission = admission_of(control.client)
+        self._claims: dict[str, str] = {}  # by name of a claim that is refused, the text
+        self.active, self.owned, self.count = control.active, control.owned, control.count
+        self.revisions = control.revisions
+
+    def adopt(self, _: Object, __: LabelSelector | None) -> list[Pod]:
+        return []  # the controllers have adopted what there is
+
+    def daemon_nodes(self, owner: DaemonSet) -> Container[str]:
+        return self._control.daemon_nodes(owner)
+
+    def create(self, owner: Object, pod: Pod) -> None:
+        claims = (one.persistent_volume_claim for one in pod.spec.volumes)
+        texts = [self._claims.get(one.claim_name) for one in claims if one is not None]
+        message = next(filter(None, texts), None)
+        if message is None:
+            try:
+                self._admission.admit(pod)
+                return
+            except RefusedError as error:
+                message = str(error)
+        named = pod if pod.name else replace(pod, metadata=replace(pod.metadata, name=owner.name))
+        self.refused.append(RefusedPod(named, message))
+
+    def create_claim(self, _: Object, claim: PersistentVolumeClaim) -> None:
+        with suppress(NotFoundError):
+            self._control.client.get(PersistentVolumeClaim, claim.name, claim.namespace)
+            return
+        try:
+            admit_claim(self._admission, claim)
+        except RefusedError as error:
+            self._claims[claim.name] = str(error)
+
+    def write_revision(self, _: Object, revision: ControllerRevision) -> ControllerRevision:
+        return revision

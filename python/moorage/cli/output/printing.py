@@ -231,7 +231,7 @@ def told(left_out: Iterable[LeftOut], warnings: Iterable[str]) -> dict[str, Any]
     """
     documents = [
         {"group": one.group, "kind": one.kind, "namespace": one.namespace, "name": one.name}
-        | {"replicas": one.replicas}
+        | {"replicas": one.replicas, "why": one.why}
         for one in left_out
     ]
     return {"leftOut": documents, "warnings": list(warnings)}

@@ -189,7 +189,7 @@ class Simulation:
             workload = Workload(one.namespace, one.kind, one.name, group)
             pod = Pod(metadata=ObjectMeta(name=one.name, namespace=one.namespace))
             replicas = "1 replica" if one.replicas == 1 else f"{one.replicas} replicas"
-            reason = f"{replicas} of {one.full_kind}, which is not simulated"
+            reason = f"{replicas} of {one.full_kind}, {one.why}"
             found += [Outcome(pod, workload, SKIPPED_KIND, "", reason)] * min(one.replicas, MAX_PODS)
         return found
 

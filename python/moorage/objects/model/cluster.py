@@ -37,6 +37,8 @@ class LeftOut(NamedTuple):
     group, kind, namespace, name : str
     replicas : int
         How many of them are no listed pod.
+    why : str
+        Why they are not made, as a clause.
     """
 
     group: str
@@ -44,6 +46,7 @@ class LeftOut(NamedTuple):
     namespace: str
     name: str
     replicas: int
+    why: str = "which is not simulated"
 
     @property
     def full_kind(self) -> str:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 import moorage as mo
+from moorage._core.base.resources import pod_requests
 from moorage.objects import Cluster, Container, Pod
 
 POD = "{containers: [{name: c, resources: {requests: {cpu: 2}}}]}"
@@ -33,6 +34,12 @@ def running(name: str, kind: str, version: str, owner: str = "x", phase: str = "
     metadata = f"{{name: {name}, uid: {name}, ownerReferences: [{reference}]}}"
     spec = "{nodeName: node, containers: [{name: c}]}"
     return f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {spec}\nstatus: {{phase: {phase}}}\n"
+
+
+def requests(pod: Pod) -> dict[str, int]:
+    """What a pod requests, of CPU in thousandths."""
+    found = pod_requests(pod)
+    return {name: one.milli_value() if name == "cpu" else one.value() for name, one in found.items()}
 
 
 def new_pods(cluster: Cluster) -> Counter[str]:
@@ -184,33 +191,57 @@ def test_other_kinds_make_no_pods(case: str, tmp_path: Path) -> None:
     assert (cluster.pods, cluster.left_out) == ([], [])
 
 
-LEFT_OUT: dict[str, tuple[str, tuple[str, str, str, str, int]]] = {
-    "replicas": (obj("x.io/v1", "Thing", "{replicas: 3}"), ("x.io", "Thing", "default", "x", 3)),
+WHY = "which is not simulated"
+LEFT_OUT: dict[str, tuple[str, tuple[str, str, str, str, int, str]]] = {
+    "replicas": (obj("x.io/v1", "Thing", "{replicas: 3}"), ("x.io", "Thing", "default", "x", 3, WHY)),
     "a template": (
         obj("x.io/v1", "Thing", f"{{server: {{podTemplate: {TEMPLATE}}}}}"),
-        ("x.io", "Thing", "default", "x", 1),
+        ("x.io", "Thing", "default", "x", 1, WHY),
     ),
     "a template times replicas": (
         obj(
             "x.io/v1", "Thing", f"{{parts: [{{replicas: 2, job: {{parallelism: 3, template: {TEMPLATE}}}}}]}}"
         ),
-        ("x.io", "Thing", "default", "x", 6),
+        ("x.io", "Thing", "default", "x", 6, WHY),
     ),
     "TrainJob": (
-        obj("trainer.kubeflow.org/v1alpha1", "TrainJob", "{trainer: {numNodes: 4}}"),
-        ("trainer.kubeflow.org", "TrainJob", "default", "x", 4),
+        obj(
+            "trainer.kubeflow.org/v1alpha1", "TrainJob", "{runtimeRef: {name: torch}, trainer: {numNodes: 4}}"
+        ),
+        (
+            *("trainer.kubeflow.org", "TrainJob", "default", "x", 4),
+            "whose ClusterTrainingRuntime torch is not in the input",
+        ),
     ),
     "Workflow": (
         obj("argoproj.io/v1alpha1", "Workflow", "{templates: [{container: {image: i}}]}"),
-        ("argoproj.io", "Workflow", "default", "x", 1),
+        ("argoproj.io", "Workflow", "default", "x", 1, "whose pods depend on its steps"),
     ),
     "a size that is elsewhere": (
         obj("kubevirt.io/v1", "VirtualMachine", "{running: true, instancetype: {name: big}}"),
-        ("kubevirt.io", "VirtualMachine", "default", "x", 1),
+        (
+            *("kubevirt.io", "VirtualMachine", "default", "x", 1),
+            "whose VirtualMachineClusterInstancetype big is not in the input",
+        ),
+    ),
+    "a sum": (
+        obj(
+            "pxc.percona.com/v1",
+            "PerconaXtraDBCluster",
+            "{pxc: {size: 3}, haproxy: {enabled: true, size: 2}, proxysql: {enabled: false, size: 2}}",
+        ),
+        ("pxc.percona.com", "PerconaXtraDBCluster", "default", "x", 5, WHY),
+    ),
+    "a number that is not given": (
+        obj("serving.kserve.io/v1beta1", "InferenceService", "{predictor: {model: {}}}"),
+        (
+            *("serving.kserve.io", "InferenceService", "default", "x", 1),
+            "whose template is that of a serving runtime",
+        ),
     ),
     "a kind without namespaces": (
         obj("x.io/v1", "Config", "{replicas: 2}", meta=", uid: u"),
-        ("x.io", "Config", "", "x", 2),
+        ("x.io", "Config", "", "x", 2, WHY),
     ),
 }
 
@@ -219,10 +250,10 @@ LEFT_OUT: dict[str, tuple[str, tuple[str, str, str, str, int]]] = {
 def test_what_is_not_simulated_is_left_out_and_told(case: str, tmp_path: Path) -> None:
     text, expected = LEFT_OUT[case]
     cluster = load(tmp_path, text)
-    group, kind, namespace, name, number = expected
+    group, kind, namespace, name, number, why = expected
     assert (cluster.pods, cluster.left_out) == ([], [expected])
     named = f"{kind}.{group} {namespace}{'/' * bool(namespace)}{name}"
-    replicas = f"({number} {'replica' if number == 1 else 'replicas'})"
+    replicas = f"({number} {'replica' if number == 1 else 'replicas'}{f', {why}' * (why != WHY)})"
     assert f"Not simulated, so their pods are left out: {named} {replicas}." in cluster.warnings
 
 

@@ -13,8 +13,9 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import MAX_PODS
 from moorage.objects.read.decode import decode
 
-from .groups import first
+from .groups import first, select
 from .kind_table import Rule, rule_of
+from .kind_values import Values
 
 _CONTAINERS = b'"containers"'
 _COUNTS = ("replicas", "parallelism")
@@ -71,10 +72,10 @@ def read_custom(
         metadata=meta,
         is_namespaced=bool(meta.namespace) or not (meta.uid or meta.resource_version),
     )
-    if rule is not None and rule.why_none == "":
+    if rule is not None and rule.why_none == "" and not rule.is_read:
         return made
     text = msgspec.json.encode(document) if isinstance(document, dict) else bytes(document)
-    wanted, is_exact = _wanted(found.spec, text) if rule is None else (_by_rule(rule, text), True)
+    wanted, is_exact = _wanted(found.spec, text) if rule is None else (_by_rule(rule, text), rule.is_exact)
     ready = _ready(text) if wanted else 0
     text = b"" if rule is None else text
     return msgspec.structs.replace(made, document=text, wanted=wanted, is_exact=is_exact, ready=ready)
@@ -95,10 +96,20 @@ def _by_rule(rule: Rule, text: bytes) -> int:
     value, wanted = msgspec.json.decode(text), 1
     if rule.unless[0] and first(value, rule.unless[0]) in rule.unless[1]:
         return 0
+    if rule.sums:
+        return min(sum(_enabled(value, path) for path in rule.sums) or 1, MAX_PODS)
     for path in rule.numbers:
         number = first(value, path)
         wanted *= number if isinstance(number, int) and number >= 0 else 1
     return min(wanted, MAX_PODS)
+
+
+def _enabled(value: Values, path: str) -> int:
+    """Return the sum of the numbers at a path; none is counted of a part that is not enabled."""
+    inside, _, field = path.rpartition(".")
+    parts = (part for _, _, part in select(value, inside) if isinstance(part, dict))
+    numbers = [part.get(field) for part in parts if part.get("enabled") is not False]
+    return sum(one for one in numbers if isinstance(one, int) and one >= 0)
 
 
 def _wanted(spec: _Spec, text: bytes) -> tuple[int, bool]:

@@ -20,8 +20,8 @@ from moorage.objects.workloads.ownership import controller_reference, is_active
 
 from .custom_objects import read_custom
 from .groups import first, groups_of, is_over, select
-from .kind_table import Rule, rule_of
-from .operators import Group, Values
+from .kind_table import NOT_SIMULATED, Rule, rule_of
+from .kind_values import Group, Values, map_of
 from .owners import Owners
 
 _EXAMPLES = 5
@@ -80,6 +80,7 @@ def expand_kinds(
     """
     objects = [_named(obj, at) if isinstance(obj, CustomObject) else obj for at, obj in enumerate(objects)]
     expansion = _Expansion(Owners(objects, namespace_of), namespace_of)
+    expansion.read(objects)
     for at, obj in enumerate(objects):
         if isinstance(obj, CustomObject):
             with located(source=source_of(at), obj=f"{obj.kind} {obj.key}"):
@@ -136,7 +137,15 @@ class _Expansion:
         self._namespace_of = namespace_of
         self._owners = owners
         self._made = Expanded([], [], [], [], Counter())
+        self._read: dict[tuple[str, str, str], bytes] = {}
         self._notes: defaultdict[str, list[str]] = defaultdict(list)
+
+    def read(self, objects: Iterable[Object]) -> None:
+        """Remember the objects that others refer to; one without a namespace is found by its name alone."""
+        for obj in objects:
+            if isinstance(obj, CustomObject) and obj.document and _makes_none(obj):
+                for namespace in {self._namespace_of(obj), ""}:
+                    self._read[obj.full_kind, namespace, obj.name] = obj.document
 
     def keep(self, obj: Object, at: int) -> None:
         """Take an object, which is or was made for the one at an index."""
@@ -172,7 +181,12 @@ class _Expansion:
             value["metadata"]["name"] = obj.name
             self._known(obj, value, rule, at)
 
-    def _leave_out(self, obj: CustomObject, running: int = 0) -> None:
+    def _find(self, kind: str, namespace: str, name: str) -> Values | None:
+        """Return a listed object of a kind that the table of kinds reads."""
+        document = self._read.get((kind, namespace, name))
+        return None if document is None else msgspec.json.decode(document)
+
+    def _leave_out(self, obj: CustomObject, running: int = 0, why: str = NOT_SIMULATED) -> None:
         """Note the pods that an object asks for and that are not listed."""
         name = self._owners.identity(obj)
         if not obj.is_exact and self._owners.nearest(name):  # its controller knows how many there are to be
@@ -186,7 +200,8 @@ class _Expansion:
             self._note(_READY, obj, f" ({obj.wanted})")
             return
         group, replicas = obj.api_version.rpartition("/")[0], obj.wanted - int(present)
-        self._made.left_out.append(LeftOut(group, obj.kind, self._namespace_of(obj), obj.name, replicas))
+        left_out = LeftOut(group, obj.kind, self._namespace_of(obj), obj.name, replicas, why)
+        self._made.left_out.append(left_out)
 
     def _known(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:
         name = self._owners.identity(obj)
@@ -199,12 +214,15 @@ class _Expansion:
             self._inner_objects(obj, value, rule.objects, at)
             return
         pods = [pod for pod in self._owners.pods(name) if rule.is_batch or is_active(pod)]
-        groups = groups_of(value, rule)
-        if groups is None:
-            self._leave_out(obj, len(pods))
+        value["metadata"]["namespace"] = self._namespace_of(obj)
+        groups = groups_of(value, rule, self._find)
+        if isinstance(groups, str):
+            self._leave_out(obj, len(pods), groups)
             return
         owner = replace(obj, metadata=replace(obj.metadata, namespace=self._namespace_of(obj)))
-        missing = _missing([group for group, _ in groups], pods)
+        # Those of workloads among its children that are not listed; they are left to the child.
+        of_children = max(self._owners.replicas(name) - sum(map(is_active, pods)), 0)
+        missing = _missing([group for group, _ in groups], pods, of_children)
         for (group, is_job), names in zip(groups, missing, strict=True):
             with located(path=group.path):
                 for one in _jobs(owner, group) if is_job else _pods(owner, group, names):
@@ -239,7 +257,15 @@ class _Expansion:
 
 def _left_out_text(one: LeftOut) -> str:
     name = f"{one.namespace}/{one.name}" if one.namespace else one.name
-    return f"{one.full_kind} {name} ({one.replicas} {'replica' if one.replicas == 1 else 'replicas'})"
+    replicas = "1 replica" if one.replicas == 1 else f"{one.replicas} replicas"
+    why = "" if one.why == NOT_SIMULATED else f", {one.why}"
+    return f"{one.full_kind} {name} ({replicas}{why})"
+
+
+def _makes_none(obj: Object) -> bool:
+    """Whether an object is of a known kind that makes no pods."""
+    rule = rule_of(obj.full_kind)
+    return rule is not None and rule.why_none == ""
 
 
 def _makes_pods(obj: Object) -> bool:
@@ -248,14 +274,14 @@ def _makes_pods(obj: Object) -> bool:
     return rule is not None and rule.why_none is None
 
 
-def _missing(groups: Sequence[Group], pods: Iterable[Pod]) -> list[list[str]]:
+def _missing(groups: Sequence[Group], pods: Iterable[Pod], others: float = 0) -> list[list[str]]:
     """Return the names of the pods that each group lacks.
 
     A listed pod counts for the group with the longest beginning of its name; one that fits none counts for
-    the first group that lacks a pod, so that no running pod is made again.
+    the first group that lacks a pod, so that no running pod is made again, and so do `others` without a name.
     """
     beginnings = [group.name.partition("{index}")[0] for group in groups]
-    present, taken, others = [0] * len(groups), set[str](), 0
+    present, taken = [0] * len(groups), set[str]()
     for pod in pods:
         taken.add(pod.name)
         fits = [(len(start), at) for at, start in enumerate(beginnings) if pod.name.startswith(start)]
@@ -267,7 +293,7 @@ def _missing(groups: Sequence[Group], pods: Iterable[Pod]) -> list[list[str]]:
     found = []
     for group, number in zip(groups, present, strict=True):
         lacking = max(group.number - number, 0)
-        spared = min(lacking, others)
+        spared = int(min(lacking, others))
         others -= spared
         found.append(list(_names(group, lacking - spared, taken)))
     return found
@@ -296,7 +322,11 @@ def _pods(owner: Object, group: Group, names: Sequence[str]) -> Iterator[Pod]:
 
 
 def _jobs(owner: Object, group: Group) -> Iterator[Object]:
-    job = _decoded("Job", owner, group.template)
+    spec = dict(map_of(group.template, "spec"))
+    pod = map_of(spec, "template", "spec")
+    if pod and "restartPolicy" not in pod:  # as the webhook of JobSet defaults it
+        spec["template"] = map_of(spec, "template") | {"spec": pod | {"restartPolicy": "OnFailure"}}
+    job = _decoded("Job", owner, group.template | {"spec": spec})
     for index in range(group.number):
         name = group.name.replace("{index}", str(index))
         yield replace(job, metadata=replace(job.metadata, name=name))

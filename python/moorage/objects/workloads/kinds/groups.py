@@ -9,7 +9,7 @@ from moorage.errors import InputError
 from moorage.objects.model.workload import MAX_PODS
 
 from .kind_table import Part, Rule
-from .operators import Group, Values
+from .kind_values import Find, Group, Values
 
 _OVER = frozenset(
     {"succeeded", "failed", "complete", "completed", "finished", "stopped", "aborted", "terminated"}
@@ -59,7 +59,7 @@ def first(value: Any, path: str) -> Any:
     return next((item for _, _, item in select(value, path)), None)
 
 
-def groups_of(obj: Values, rule: Rule) -> list[tuple[Group, bool]] | None:
+def groups_of(obj: Values, rule: Rule, find: Find) -> list[tuple[Group, bool]] | str:
     """Return the groups of pods that an object asks for, and whether each is one of Jobs.
 
     Parameters
@@ -68,25 +68,34 @@ def groups_of(obj: Values, rule: Rule) -> list[tuple[Group, bool]] | None:
         The object as a JSON value.
     rule : Rule
         That of its kind.
+    find : callable
+        Finds other listed objects.
 
     Returns
     -------
-    list of (Group, bool) or None
-        None where they do not follow from the object.
+    list of (Group, bool) or str
+        Why they do not follow from the object, where they do not: see `Rule.why_left_out`.
 
     Raises
     ------
     InputError
         A field has a wrong type, or there would be too many pods.
     """
+    if rule.complete is not None:
+        completed = rule.complete(obj, find)
+        if isinstance(completed, str):
+            return completed
+        obj = completed
     if rule.groups is not None:
         found = rule.groups(obj)
-        groups = None if found is None else [(group, False) for group in found]
+        if found is None:
+            return rule.why_left_out
+        groups = [(group, False) for group in found]
     elif rule.parts:
         groups = [(group, part.is_job) for part in rule.parts for group in _of_part(obj, part, rule)]
     else:
-        groups = None
-    for group, _ in groups or ():
+        return rule.why_left_out
+    for group, _ in groups:
         if group.number > MAX_PODS:
             raise InputError(f"{group.number} pods are more than {MAX_PODS}", path=group.path)
     return groups

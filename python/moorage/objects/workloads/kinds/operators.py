@@ -3,70 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from moorage._core.base.quantity import parse_value
 from moorage.errors import InputError
 
-Values = dict[str, Any]
-"""An object as a JSON value."""
-_MEBI = 1 << 20
-
-
-class Group(NamedTuple):
-    """Pods of one template that an object asks for.
-
-    Attributes
-    ----------
-    name : str
-        Name of the pods; one that ends in ``-`` is completed at random, and ``{index}`` counts the pods.
-    number : int
-    template : dict
-        Metadata and spec, as a JSON value.
-    path : str
-        Of the template in the object, for errors.
-    first : int
-        The first index.
-    """
-
-    name: str
-    number: int
-    template: Values
-    path: str = "spec"
-    first: int = 0
-
-
-Groups = Iterator[Group]
-
-
-def _map(value: Any, *names: str) -> Values:
-    """Return a map inside of a map; empty if there is none."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
-def _number(value: Any, default: int, path: str) -> int:
-    if value is None:
-        return default
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InputError("not a whole number", path=path)
-    return value
-
-
-def _picked(value: Values, *names: str) -> Values:
-    """Return those fields of a map that are set."""
-    return {name: value[name] for name in names if value.get(name) is not None}
-
-
-def _name(obj: Values) -> str:
-    return str(_map(obj, "metadata").get("name", ""))
-
-
-_PLACING = ("affinity", "nodeSelector", "tolerations", "topologySpreadConstraints", "priorityClassName")
-_CHOSEN = (*_PLACING, "schedulerName", "runtimeClassName", "hostNetwork")
-
+from .kind_values import CHOSEN, Group, Groups, Values, claimed, map_of, maps_of, name_of, number_of, picked
 
 # ---- Ray ---------------------------------------------------------------------------------------------------
 
@@ -91,36 +32,36 @@ def ray_pods(field: str) -> Any:
     """
 
     def groups(obj: Values) -> Groups:
-        spec, name = _map(obj, "spec"), _name(obj)
-        cluster, path = (_map(spec, field), f"spec.{field}") if field else (spec, "spec")
-        if head := _map(cluster, "headGroupSpec", "template"):
+        spec, name = map_of(obj, "spec"), name_of(obj)
+        cluster, path = (map_of(spec, field), f"spec.{field}") if field else (spec, "spec")
+        if head := map_of(cluster, "headGroupSpec", "template"):
             if cluster.get("enableInTreeAutoscaling"):
-                head = _with_autoscaler(head, _map(cluster, "autoscalerOptions"))
+                head = _with_autoscaler(head, map_of(cluster, "autoscalerOptions"))
             yield Group(f"{name}-head-", 1, head, f"{path}.headGroupSpec.template")
         for at, group in enumerate(cluster.get("workerGroupSpecs") or ()):
             where = f"{path}.workerGroupSpecs[{at}]"
             count = 0 if group.get("suspend") else _ray_workers(group, where)
             worker = f"{name}-{group.get('groupName')}-worker-"
-            yield Group(worker, count, _map(group, "template"), f"{where}.template")
+            yield Group(worker, count, map_of(group, "template"), f"{where}.template")
         if obj.get("kind") == "RayJob" and spec.get("submissionMode") in (None, "", "K8sJobMode"):
             container = {"name": "ray-job-submitter", "image": "ray", "resources": _SUBMITTER}
-            template = _map(spec, "submitterPodTemplate") or {"spec": {"containers": [container]}}
+            template = map_of(spec, "submitterPodTemplate") or {"spec": {"containers": [container]}}
             yield Group(f"{name}-", 1, template, "spec.submitterPodTemplate")
 
     return groups
 
 
 def _ray_workers(group: Values, path: str) -> int:
-    least = _number(group.get("minReplicas"), 0, f"{path}.minReplicas")
-    most = _number(group.get("maxReplicas"), 2**31 - 1, f"{path}.maxReplicas")
-    replicas = _number(group.get("replicas"), least, f"{path}.replicas")
-    return min(max(replicas, least), most) * _number(group.get("numOfHosts"), 1, f"{path}.numOfHosts")
+    least = number_of(group.get("minReplicas"), 0, f"{path}.minReplicas")
+    most = number_of(group.get("maxReplicas"), 2**31 - 1, f"{path}.maxReplicas")
+    replicas = number_of(group.get("replicas"), least, f"{path}.replicas")
+    return min(max(replicas, least), most) * number_of(group.get("numOfHosts"), 1, f"{path}.numOfHosts")
 
 
 def _with_autoscaler(template: Values, options: Values) -> Values:
-    resources = _map(options, "resources") or {"requests": _AUTOSCALER, "limits": _AUTOSCALER}
+    resources = map_of(options, "resources") or {"requests": _AUTOSCALER, "limits": _AUTOSCALER}
     container = {"name": "autoscaler", "image": "ray", "resources": resources}
-    spec = _map(template, "spec")
+    spec = map_of(template, "spec")
     return template | {"spec": spec | {"containers": [*(spec.get("containers") or ()), container]}}
 
 
@@ -142,21 +83,21 @@ def spark_pods(obj: Values) -> Groups:
     ----------
     obj : dict
     """
-    spec, name = _map(obj, "spec"), _name(obj)
+    spec, name = map_of(obj, "spec"), name_of(obj)
     if spec.get("mode", "cluster") == "cluster":
         yield Group(f"{name}-driver", 1, _spark_template(spec, "driver"), "spec.driver")
-    dynamic = _map(spec, "dynamicAllocation")
-    given = _map(spec, "executor").get("instances")
-    count = _number(given, 0 if dynamic.get("enabled") else _EXECUTORS, "spec.executor.instances")
+    dynamic = map_of(spec, "dynamicAllocation")
+    given = map_of(spec, "executor").get("instances")
+    count = number_of(given, 0 if dynamic.get("enabled") else _EXECUTORS, "spec.executor.instances")
     if dynamic.get("enabled"):
         limits = [dynamic.get(field) for field in ("initialExecutors", "minExecutors")]
-        count = max(count, *(_number(limit, 0, "spec.dynamicAllocation") for limit in limits))
+        count = max(count, *(number_of(limit, 0, "spec.dynamicAllocation") for limit in limits))
     yield Group(f"{name}-exec-{{index}}", count, _spark_template(spec, "executor"), "spec.executor", 1)
 
 
 def _spark_template(spec: Values, role: str) -> Values:
-    own, path = _map(spec, role), f"spec.{role}"
-    template = _map(own, "template")
+    own, path = map_of(spec, role), f"spec.{role}"
+    template = map_of(own, "template")
     memory = _mebibytes(own.get("memory") or "1g", f"{path}.memory")
     if own.get("memoryOverhead"):
         overhead = _mebibytes(own["memoryOverhead"], f"{path}.memoryOverhead")
@@ -168,21 +109,21 @@ def _spark_template(spec: Values, role: str) -> Values:
         "memory": f"{memory + overhead}Mi",
     }
     limits = {"memory": requests["memory"]} | ({"cpu": own["coreLimit"]} if own.get("coreLimit") else {})
-    if gpu := _map(own, "gpu"):
+    if gpu := map_of(own, "gpu"):
         limits[str(gpu.get("name"))] = str(gpu.get("quantity", 1))
     container = {
         "name": f"spark-kubernetes-{role}",
         "image": own.get("image") or spec.get("image") or "spark",
     }
     container |= {"resources": {"requests": requests, "limits": limits}}
-    others = [one for one in _map(template, "spec").get("containers") or () if isinstance(one, dict)]
+    others = [one for one in map_of(template, "spec").get("containers") or () if isinstance(one, dict)]
     scheduler = {"volcano": "volcano", "yunikorn": "yunikorn"}.get(str(spec.get("batchScheduler")))
-    made = _map(template, "spec") | _picked(spec, "nodeSelector") | _picked(own, *_CHOSEN)
+    made = map_of(template, "spec") | picked(spec, "nodeSelector") | picked(own, *CHOSEN)
     made |= {"schedulerName": scheduler} if scheduler else {}
     made["containers"] = [container, *others[1:], *(own.get("sidecars") or ())]
-    made |= _picked(own, "initContainers")
-    labels = _map(template, "metadata", "labels") | _map(own, "labels") | {"spark-role": role}
-    return {"metadata": {"labels": labels, "annotations": _map(own, "annotations")}, "spec": made}
+    made |= picked(own, "initContainers")
+    labels = map_of(template, "metadata", "labels") | map_of(own, "labels") | {"spark-role": role}
+    return {"metadata": {"labels": labels, "annotations": map_of(own, "annotations")}, "spec": made}
 
 
 def _mebibytes(text: Any, path: str) -> int:
@@ -191,93 +132,6 @@ def _mebibytes(text: Any, path: str) -> int:
     if found is None:
         raise InputError(f"{text!r} is no size of memory", path=path)
     return int(int(found[1]) * _UNITS[found[2]])
-
-
-# ---- KubeVirt ----------------------------------------------------------------------------------------------
-
-_RUNNING = ("Always", "RerunOnFailure", "Once")
-_LAUNCHER = 25 + 100 + 25 + 40 + 30 + 8
-"""Memory of the processes beside a guest and of a thread for I/O, in MiB (KubeVirt v1.6,
-GetMemoryOverhead)."""
-_VIDEO, _VCPU, _ARM, _VFIO = 32, 8, 128, 1024
-_CPU_RATIO = 10
-"""Virtual CPUs for one CPU that a pod requests (cpuAllocationRatio)."""
-
-
-def virtual_machine(obj: Values) -> Groups | None:
-    """Return the pod of a VirtualMachine or VirtualMachineInstance: virt-launcher.
-
-    It requests the memory of the guest with KubeVirt's overhead, a tenth of a CPU for each virtual one, and
-    the devices of a node with KVM. Where an instance type has the size of the guest, it is not known: None.
-
-    Parameters
-    ----------
-    obj : dict
-    """
-    is_instance = obj.get("kind") == "VirtualMachineInstance"
-    spec = _map(obj, "spec")
-    if not is_instance:
-        runs = spec.get("running") or spec.get("runStrategy") in _RUNNING
-        if "instancetype" in spec:
-            return None
-        template, path = _map(spec, "template"), "spec.template"
-    else:
-        runs, template, path = True, {"metadata": _map(obj, "metadata"), "spec": spec}, "spec"
-    return iter([Group(f"virt-launcher-{_name(obj)}-", int(bool(runs)), _launcher(template, path), path)])
-
-
-def _launcher(template: Values, path: str) -> Values:
-    spec = _map(template, "spec")
-    domain = _map(spec, "domain")
-    requests, limits = dict(_map(domain, "resources", "requests")), dict(_map(domain, "resources", "limits"))
-    guest = _map(domain, "memory").get("guest") or requests.get("memory") or limits.get("memory") or "0"
-    cpu, devices = _map(domain, "cpu"), _map(domain, "devices")
-    vcpus = 1
-    for field in ("sockets", "cores", "threads"):
-        vcpus *= _number(cpu.get(field), 1, f"{path}.spec.domain.cpu.{field}") or 1
-    memory = parse_value(requests.get("memory") or guest)
-    overhead = _launcher_overhead(parse_value(guest), vcpus, spec, devices)
-    page = _map(domain, "memory", "hugepages").get("pageSize")
-    if page:
-        requests[f"hugepages-{page}"] = limits[f"hugepages-{page}"] = str(memory)
-        memory = 0
-    requests["memory"] = str(memory + overhead)
-    if "memory" in limits:
-        limits["memory"] = str(parse_value(limits["memory"]) + overhead)
-    if cpu.get("dedicatedCpuPlacement"):
-        requests["cpu"] = limits["cpu"] = str(vcpus + bool(cpu.get("isolateEmulatorThread")))
-    elif "cpu" not in requests and "cpu" not in limits:
-        requests["cpu"] = f"{1000 * vcpus // _CPU_RATIO}m"
-    names = ["devices.kubevirt.io/kvm"]
-    if devices.get("autoattachPodInterface", True) or devices.get("interfaces"):
-        names += ["devices.kubevirt.io/tun", "devices.kubevirt.io/vhost-net"]
-    for one in (*(devices.get("gpus") or ()), *(devices.get("hostDevices") or ())):
-        names.append(str(_map(one).get("deviceName")))
-    for name in names:
-        limits[name] = str(names.count(name))
-    made = _picked(spec, *_CHOSEN)
-    made["nodeSelector"] = _map(spec, "nodeSelector") | {"kubevirt.io/schedulable": "true"}
-    made["containers"] = [
-        {"name": "compute", "image": "virt-launcher", "resources": {"requests": requests, "limits": limits}}
-    ]
-    claims = [_map(one, "persistentVolumeClaim").get("claimName") for one in spec.get("volumes") or ()]
-    made["volumes"] = [
-        {"name": f"disk{at}", "persistentVolumeClaim": {"claimName": claim}}
-        for at, claim in enumerate(claims)
-        if claim
-    ]
-    return {"metadata": _picked(_map(template, "metadata"), "labels", "annotations"), "spec": made}
-
-
-def _launcher_overhead(guest: int, vcpus: int, spec: Values, devices: Values) -> int:
-    """Return what a pod requests beside the memory of its guest, in bytes."""
-    if _map(spec, "domain", "resources").get("overcommitGuestOverhead"):
-        return 0
-    mebibytes = _LAUNCHER + _VCPU * vcpus
-    mebibytes += _VIDEO if devices.get("autoattachGraphicsDevice", True) else 0
-    mebibytes += _ARM if spec.get("architecture") == "arm64" else 0
-    mebibytes += _VFIO if devices.get("gpus") or devices.get("hostDevices") else 0
-    return mebibytes * _MEBI + guest // 512  # of page tables
 
 
 # ---- CloudNativePG -----------------------------------------------------------------------------------------
@@ -292,17 +146,17 @@ def postgres_instances(obj: Values) -> Groups:
     ----------
     obj : dict
     """
-    spec, name, annotations = _map(obj, "spec"), _name(obj), _map(obj, "metadata", "annotations")
-    count = _number(spec.get("instances"), 1, "spec.instances")
-    affinity = _map(spec, "affinity")
-    made = _picked(spec, "topologySpreadConstraints", "priorityClassName", "schedulerName")
-    made |= _picked(affinity, "nodeSelector", "tolerations")
+    spec, name, annotations = map_of(obj, "spec"), name_of(obj), map_of(obj, "metadata", "annotations")
+    count = number_of(spec.get("instances"), 1, "spec.instances")
+    affinity = map_of(spec, "affinity")
+    made = picked(spec, "topologySpreadConstraints", "priorityClassName", "schedulerName")
+    made |= picked(affinity, "nodeSelector", "tolerations")
     made["affinity"] = _postgres_affinity(affinity, name)
     image = spec.get("imageName") or "postgresql"
-    made["containers"] = [{"name": "postgres", "image": image, "resources": _map(spec, "resources")}]
-    storage = {"pgdata": _map(spec, "storage"), "pg-wal": _map(spec, "walStorage")}
+    made["containers"] = [{"name": "postgres", "image": image, "resources": map_of(spec, "resources")}]
+    storage = {"pgdata": map_of(spec, "storage"), "pg-wal": map_of(spec, "walStorage")}
     made["volumes"] = [
-        _claimed(volume, one.get("size"), one.get("storageClass")) for volume, one in storage.items() if one
+        claimed(volume, one.get("size"), one.get("storageClass")) for volume, one in storage.items() if one
     ]
     labels = {"cnpg.io/cluster": name, "cnpg.io/podRole": "instance"}
     count = 0 if annotations.get("cnpg.io/hibernation") == "on" else count
@@ -310,7 +164,7 @@ def postgres_instances(obj: Values) -> Groups:
 
 
 def _postgres_affinity(affinity: Values, name: str) -> Values:
-    anti = dict(_map(affinity, "additionalPodAntiAffinity"))
+    anti = dict(map_of(affinity, "additionalPodAntiAffinity"))
     if affinity.get("enablePodAntiAffinity", True):
         labels = {"cnpg.io/cluster": name, "cnpg.io/podRole": "instance"}
         selector = {"matchLabels": labels}
@@ -328,14 +182,31 @@ def _postgres_affinity(affinity: Values, name: str) -> Values:
     made |= (
         {"podAffinity": affinity["additionalPodAffinity"]} if affinity.get("additionalPodAffinity") else {}
     )
-    return made | _picked(affinity, "nodeAffinity")
+    return made | picked(affinity, "nodeAffinity")
 
 
-def _claimed(name: str, size: Any, storage_class: Any) -> Values:
-    """Return a volume with a claim of its own, as an operator makes one for each pod."""
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size or "1Gi"}}}
-    spec |= {"storageClassName": storage_class} if storage_class else {}
-    return {"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
+def pgbouncer_pods(obj: Values) -> Groups:
+    """Return the pods of a Pooler of CloudNativePG: PgBouncer, in the template that it may have.
+
+    Parameters
+    ----------
+    obj : dict
+    """
+    spec, name = map_of(obj, "spec"), name_of(obj)
+    count = number_of(spec.get("instances"), 1, "spec.instances")
+    template = map_of(spec, "template")
+    pod, labels = map_of(template, "spec"), {"cnpg.io/poolerName": name, "cnpg.io/podRole": "pooler"}
+    containers = maps_of(pod.get("containers"))
+    if not any(one.get("name") == "pgbouncer" for one in containers):
+        containers = [{"name": "pgbouncer", "image": "pgbouncer"}, *containers]
+    metadata = map_of(template, "metadata")
+    metadata = metadata | {"labels": map_of(metadata, "labels") | labels}
+    yield Group(
+        f"{name}-",
+        count,
+        {"metadata": metadata, "spec": pod | {"containers": containers}},
+        "spec.template",
+    )
 
 
 # ---- Strimzi -----------------------------------------------------------------------------------------------
@@ -348,8 +219,8 @@ def kafka_nodes(obj: Values) -> Groups:
     ----------
     obj : dict
     """
-    spec, name = _map(obj, "spec"), _name(obj)
-    cluster = str(_map(obj, "metadata", "labels").get("strimzi.io/cluster", ""))
+    spec, name = map_of(obj, "spec"), name_of(obj)
+    cluster = str(map_of(obj, "metadata", "labels").get("strimzi.io/cluster", ""))
     prefix = f"{cluster}-{name}" if cluster else name
     labels = {
         "strimzi.io/cluster": cluster,
@@ -366,19 +237,19 @@ def kafka_pods(obj: Values) -> Groups:
     ----------
     obj : dict
     """
-    spec, name = _map(obj, "spec"), _name(obj)
+    spec, name = map_of(obj, "spec"), name_of(obj)
     for part in ("kafka", "zookeeper"):
-        if _map(spec, part).get("replicas") and not _uses_pools(obj, part):
+        if map_of(spec, part).get("replicas") and not _uses_pools(obj, part):
             labels = {"strimzi.io/cluster": name, "strimzi.io/name": f"{name}-{part}"}
-            yield _kafka_group(_map(spec, part), f"{name}-{part}-{{index}}", labels, f"spec.{part}")
+            yield _kafka_group(map_of(spec, part), f"{name}-{part}-{{index}}", labels, f"spec.{part}")
     for field, suffix in (("kafkaExporter", "kafka-exporter"), ("cruiseControl", "cruise-control")):
         if field in spec:
-            one = _map(spec, field) | {"replicas": 1}
+            one = map_of(spec, field) | {"replicas": 1}
             yield _kafka_group(one, f"{name}-{suffix}-", {"strimzi.io/cluster": name}, f"spec.{field}")
-    if operator := _map(spec, "entityOperator"):
+    if operator := map_of(spec, "entityOperator"):
         path, parts = "spec.entityOperator", ("topicOperator", "userOperator")
         containers = [
-            {"name": part.lower(), "image": "strimzi", "resources": _map(operator, part, "resources")}
+            {"name": part.lower(), "image": "strimzi", "resources": map_of(operator, part, "resources")}
             for part in parts
             if part in operator
         ]
@@ -390,7 +261,7 @@ def kafka_pods(obj: Values) -> Groups:
 
 
 def _uses_pools(obj: Values, part: str) -> bool:
-    annotations = _map(obj, "metadata", "annotations")
+    annotations = map_of(obj, "metadata", "annotations")
     return part == "kafka" and annotations.get("strimzi.io/node-pools") == "enabled"
 
 
@@ -408,23 +279,23 @@ def kafka_clients(suffix: str) -> Any:
     """
 
     def groups(obj: Values) -> Groups:
-        spec, name = _map(obj, "spec"), _name(obj)
+        spec, name = map_of(obj, "spec"), name_of(obj)
         yield _kafka_group(spec, f"{name}-{suffix}-{{index}}", {"strimzi.io/cluster": name}, "spec")
 
     return groups
 
 
 def _kafka_group(spec: Values, name: str, labels: Values, path: str) -> Group:
-    pod = _map(spec, "template", "pod")
-    container = {"name": "kafka", "image": "strimzi", "resources": _map(spec, "resources")}
-    storage = _map(spec, "storage")
+    pod = map_of(spec, "template", "pod")
+    container = {"name": "kafka", "image": "strimzi", "resources": map_of(spec, "resources")}
+    storage = map_of(spec, "storage")
     disks = storage.get("volumes") or () if storage.get("type") == "jbod" else (storage,)
     volumes = [
-        _claimed(f"data-{at}", disk.get("size"), disk.get("class"))
+        claimed(f"data-{at}", disk.get("size"), disk.get("class"))
         for at, disk in enumerate(disks)
         if isinstance(disk, dict) and disk.get("type") == "persistent-claim"
     ]
-    made = _picked(pod, *_CHOSEN) | {"containers": [container], "volumes": volumes}
-    metadata = {"labels": labels | _map(pod, "metadata", "labels")}
-    count = _number(spec.get("replicas"), 1, f"{path}.replicas")
+    made = picked(pod, *CHOSEN) | {"containers": [container], "volumes": volumes}
+    metadata = {"labels": labels | map_of(pod, "metadata", "labels")}
+    count = number_of(spec.get("replicas"), 1, f"{path}.replicas")
     return Group(name, count, {"metadata": metadata, "spec": made}, path)

@@ -1,7 +1,7 @@
 """``python -m tests.package.wheels SDIST OUT PYTHON…``: a wheel of the sdist per interpreter, and its checks.
 
 Each wheel is built twice, in two folders, and must be the same byte for byte; auditwheel names the oldest
-glibc that it runs on; it has at most 5 MB; it is installed into a new virtual environment and asked. With
+glibc that it runs on; it has at most 6 MB; it is installed into a new virtual environment and asked. With
 ``--suite`` the tests run over the files of the wheel. Takes minutes per interpreter and the network:
 `make wheels`, `make wheels-test`.
 """

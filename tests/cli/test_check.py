@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from moorage.cli import main
+from moorage.objects import Node, Pod, load
+from moorage.objects.model.workload import Deployment, ReplicaSet
+from moorage.objects.plain import plain
+from moorage.scheduler import Scheduler
 from tests.cli.test_simulate import FULL, node, pod
 from tests.house.source import ROOT
 
@@ -305,3 +309,101 @@ def test_a_file_without_its_option_is_told(
     assert capsys.readouterr().err == f"error: Got unexpected extra argument (x.yaml); {hint}\n"
     assert main(["version", "x.yaml"]) == 2
     assert "-f" not in capsys.readouterr().err
+
+
+def web(image: str, cpu: str = "1", replicas: int = 4) -> dict[str, Any]:
+    container = {"name": "c", "image": image, "resources": {"requests": {"cpu": cpu, "memory": "1"}}}
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "uid": "web"},
+        "spec": spec,
+    }
+
+
+def running(*objects: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
+    """The objects of a cluster after a run, as an API server has them: pods are ready."""
+    path = folder / "start.json"
+    path.write_text(json.dumps({"kind": "List", "items": objects}))
+    scheduler = Scheduler(load(path))
+    scheduler.run()
+    found = []
+    for kind in (Node, Pod, Deployment, ReplicaSet):
+        for one in scheduler.client.list(kind)[0]:
+            document = {"apiVersion": one.api_version, "kind": one.kind} | plain(one)
+            if kind is Pod:
+                ready = {"type": "Ready", "status": "True"}
+                document["status"] = {"phase": "Running", "conditions": [ready]}
+            found.append(document)
+    return found
+
+
+def removed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[str], list[Any]]:
+    """The lines below the verdict, and what JSON has of them."""
+    capsys.readouterr()
+    check(*arguments)
+    lines = capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]
+    check(*arguments, "-o", "json")
+    return lines, json.loads(capsys.readouterr().out)["removed"]
+
+
+def test_a_rollout_is_told(file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dump = file(*running(*ROOM[:2], web("a:1"), folder=tmp_path))
+    whole = "deployment/web in namespace default: a rollout replaces 4 pods ("
+    lines, (made,) = removed(capsys, *dump, *file(web("a:2"), name="web"))
+    assert len(lines) == 1
+    assert lines[0].startswith(whole)
+    assert (made["workload"], len(made["names"]), made["rollout"], made["complete"]) == (
+        *("deployment/web", 4),
+        *(True, True),
+    )
+    lines, (made,) = removed(capsys, *dump, *file(web("a:2", "9"), name="web"))
+    assert lines[0].startswith("deployment/web in namespace default: a rollout replaces 1 pod (web-")
+    assert lines[0].endswith("; it is not complete: of 4 pods 2 updated, 3 available, 2 without a node")
+    assert (made["rollout"], made["complete"]) == (True, False)
+    assert main(["explain", "deploy/web", *dump, *file(web("a:3"), name="web")]) == 0
+    assert capsys.readouterr().out.startswith("deployment/web in namespace default: 4 pods; one of them is")
+
+
+def test_a_rollout_that_has_removed_no_pod_is_told(
+    file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = file(*running(*ROOM[:2], web("a:1", replicas=1), folder=tmp_path))
+    lines, _ = removed(capsys, *dump, *file(web("a:2", "9", replicas=1), name="web"))
+    numbers = "of 1 pods 1 updated, 1 available, 1 without a node"
+    told = f"a rollout replaces no pod; it is not complete: {numbers}"
+    assert lines == [f"deployment/web in namespace default: {told}"]
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_pods_that_a_change_removes_are_named(
+    scaled: bool, file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = running(*ROOM[:2], web("a:1"), folder=tmp_path)
+    names = {one["metadata"]["name"] for one in items if one["kind"] == "Pod"}
+    dump = file(*items)
+    change = ["--scale", "deploy/web=1"] if scaled else file(web("a:1", replicas=1), name="web")
+    (line,), (made,) = removed(capsys, *dump, *change)
+    assert line == f"deployment/web in namespace default: 3 pods removed ({', '.join(made['names'])})"
+    assert names > set(made["names"])
+    assert (made["rollout"], made["complete"]) == (False, True)
+
+
+def test_what_is_no_rollout_is_not_told(
+    file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = file(*running(*ROOM[:2], web("a:1"), folder=tmp_path))
+    for change in (["--drain", "a"], ["--scale", "deploy/web=9"], file(web("a:1", replicas=9), name="web")):
+        assert removed(capsys, *dump, *change) == ([], [])
+
+
+def test_wide_names_the_pods_that_have_found_a_node(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(*file(*ROOM, pod("p1")), "-o", "wide") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        *("PASS: 1 pod has found a node", ""),
+        "NAMESPACE  WORKLOAD  POD  NODE  REASON",
+        *("default    pod/p1    p1   b", ""),
+    ]

@@ -50,7 +50,7 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
     type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name"]),
     default="table",
     show_default=True,
-    help="wide names all pods; name prints pod/NAME of each pod that is a failure.",
+    help="wide names all pods, and their nodes; name prints pod/NAME of each pod that is a failure.",
 )
 @change_options
 @scheduler_options
@@ -69,6 +69,7 @@ def check(
     """
     from moorage.cli.output.check_output import write_verdict
     from moorage.cli.runs.gate import judge, waiting_pods
+    from moorage.cli.runs.removed_pods import removed_pods
     from moorage.cli.runs.simulation import Preparation
 
     settings = scheduler_settings(options)
@@ -85,5 +86,5 @@ def check(
         stage()
         verdict = judge(done, waiting_pods(before), allowed, new_only)
     print_warnings(done.warnings())
-    write_verdict(output, done, verdict)
+    write_verdict(output, done, verdict, removed_pods(done, before.pods))
     return 0 if verdict.passed else 1

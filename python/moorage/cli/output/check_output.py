@@ -2,41 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from moorage.cli.runs.gate import Finding, Verdict
+from moorage.cli.runs.removed_pods import Removed
 from moorage.cli.runs.simulation import KEPT, PLACED, Simulation
+from moorage.errors import examples
 from moorage.objects.workloads.top_controller import Workload
 
 from .printing import Table, ignore_broken_pipe, print_lines, told, write_tables, write_value
 from .run_output import by_workload, unplaced_document
 
 API_VERSION = "check.moorage.dev/v1"
+_EXAMPLES = 5
 
 
-def write_verdict(form: str, simulation: Simulation, verdict: Verdict) -> None:
+def write_verdict(form: str, simulation: Simulation, verdict: Verdict, removed: Sequence[Removed]) -> None:
     """Print the answer of the gate.
 
     Parameters
     ----------
     form : {"table", "wide", "json", "yaml", "csv", "markdown", "name"}
-        ``wide`` names all pods of a row; ``name`` prints ``pod/NAME`` of each pod that is a failure.
+        ``wide`` names all pods, with the nodes of those that have found one; ``name`` prints ``pod/NAME`` of
+        each pod that is a failure.
     simulation : Simulation
     verdict : Verdict
+    removed : sequence of Removed
     """
     with ignore_broken_pipe():
         if form == "name":
             failed = (finding.group.outcomes for finding in verdict.findings if finding.counts)
             print(*(f"pod/{one.pod.name}\n" for outcomes in failed for one in outcomes), sep="", end="")
         elif form in ("json", "yaml"):
-            write_value(form, _document(verdict) | told(simulation.cluster.left_out, simulation.warnings()))
+            about = told(simulation.cluster.left_out, simulation.warnings())
+            write_value(form, _document(verdict) | {"removed": list(map(_removed, removed))} | about)
         else:
             if form != "csv":
-                print_lines(_head(verdict))
+                print_lines(chain(_head(verdict), _changes(removed, form == "wide")))
                 print()
-            table = _table(simulation, verdict, form in ("wide", "csv"))
-            write_tables("table" if form == "wide" else form, [table])
+            tables = [_table(simulation, verdict, form in ("wide", "csv"))]
+            if form == "wide":
+                tables.append(_placed(simulation))
+            write_tables("table" if form == "wide" else form, tables)
 
 
 def _head(verdict: Verdict) -> Iterator[str]:
@@ -85,6 +94,37 @@ def _table(simulation: Simulation, verdict: Verdict, names_pods: bool) -> Table:
         rows.append((workload.namespace, workload.text, *numbers, *names, reason))
     columns = ("WITH NODE", "PODS", "PROBLEM", "COUNTS", *(["NAMES"] if names_pods else []), "REASON")
     return Table(("NAMESPACE", "WORKLOAD", *columns), rows)
+
+
+def _changes(removed: Iterable[Removed], names_all: bool) -> Iterator[str]:
+    """Yield a line about each workload that has removed pods."""
+    for one in removed:
+        names = [pod.name for pod in one.pods]
+        pods = {0: "no pod", 1: "1 pod"}.get(len(names), f"{len(names)} pods")
+        what = f"a rollout replaces {pods}" if one.is_rollout else f"{pods} removed"
+        shown = f" ({examples(names, len(names) if names_all else _EXAMPLES)})" if names else ""
+        left = "" if one.unfinished is None else f"; it is not complete: {one.unfinished.numbers()}"
+        yield f"{one.workload.text} in namespace {one.workload.namespace}: {what}{shown}{left}"
+
+
+def _removed(one: Removed) -> dict[str, Any]:
+    return {
+        "namespace": one.workload.namespace,
+        "workload": one.workload.text,
+        "names": [pod.name for pod in one.pods],
+        "rollout": one.is_rollout,
+        "complete": one.unfinished is None,
+    }
+
+
+def _placed(simulation: Simulation) -> Table:
+    """The pods that have found a node."""
+    rows = [
+        (one.pod.namespace, one.workload.text, one.pod.name, one.node, one.reason)
+        for one in simulation.outcomes
+        if one.status == PLACED
+    ]
+    return Table(("NAMESPACE", "WORKLOAD", "POD", "NODE", "REASON"), rows)
 
 
 def _document(verdict: Verdict) -> dict[str, Any]:

@@ -212,12 +212,17 @@ class Simulation:
             is_seen_to = replacements[workload] >= 0 or self._has_controller(pod)
             return Outcome(pod, workload, REPLACED if is_seen_to else EVICTED, "", why, victims=victims)
         skipped = result.skipped.get(key, "")
-        if not skipped and not self._exists(pod):
+        if not skipped and not self.exists(pod):
             return None
         return Outcome(pod, workload, SKIPPED.get(skipped, GATED), "", skip_reason(pod, skipped))
 
-    def _exists(self, pod: Pod) -> bool:
-        """Whether a pod is there after the run."""
+    def exists(self, pod: Pod) -> bool:
+        """Whether a pod is there after the run.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         with suppress(NotFoundError):
             current = self.scheduler.client.get(Pod, pod.name, pod.namespace)
             return current.metadata.uid == pod.metadata.uid

@@ -165,7 +165,8 @@ def has_pods(simulation: Simulation, kind: str, name: str, namespace: str | None
 def _pods_of(simulation: Simulation, kind: str, name: str, namespace: str | None) -> list[Pod]:
     pods = (*simulation.before.values(), *simulation.new)
     has_name = [pod for pod in pods if _is_of(simulation, pod, kind, name)]
-    return [pod for pod in has_name if namespace in (None, pod.namespace)]
+    found = [pod for pod in has_name if namespace in (None, pod.namespace)]
+    return [pod for pod in found if simulation.exists(pod)] or found  # a rollout has removed others
 
 
 def _kind(name: str) -> str:

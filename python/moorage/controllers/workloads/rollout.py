@@ -37,10 +37,12 @@ class Rollout(Struct, Tabular, frozen=True):
 
     def headline(self) -> str:
         """Return workload and numbers in one line."""
-        counts = (
-            f"{self.updated} updated, {self.available} available, {len(self.without_node)} without a node"
-        )
-        return f"{self.workload}: of {self.replicas} pods {counts}"
+        return f"{self.workload}: {self.numbers()}"
+
+    def numbers(self) -> str:
+        """Return the numbers of pods."""
+        counts = f"{self.updated} updated, {self.available} available"
+        return f"of {self.replicas} pods {counts}, {len(self.without_node)} without a node"
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each pod without a node.

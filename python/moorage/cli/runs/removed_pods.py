@@ -1,0 +1,74 @@
+"""The pods that workloads have removed after a change: rollouts, and workloads with fewer replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from moorage.controllers.workloads.rollout import Rollout
+from moorage.objects import Pod
+from moorage.objects.workloads.top_controller import Workload
+
+from .simulation import Simulation
+
+
+class Removed(NamedTuple):
+    """The pods of one workload that it has no more, or a rollout that has not removed any yet.
+
+    Attributes
+    ----------
+    workload : Workload
+    pods : list of Pod
+        They had nodes before the run.
+    is_rollout : bool
+        Whether there are pods with another template in their place.
+    unfinished : Rollout or None
+        How far the rollout has come, if it is not complete.
+    """
+
+    workload: Workload
+    pods: list[Pod]
+    is_rollout: bool
+    unfinished: Rollout | None
+
+
+def removed_pods(simulation: Simulation, listed: Iterable[Pod]) -> list[Removed]:
+    """Find the pods on nodes that controllers have removed, but for those that were evicted.
+
+    Parameters
+    ----------
+    simulation : Simulation
+    listed : iterable of Pod
+        Those of the cluster before the change.
+
+    Returns
+    -------
+    list of Removed
+        By workload, in the order of their first pods; rollouts that removed none last.
+    """
+    workloads = simulation.workloads
+    evicted = simulation.evicted.keys() | simulation.result.evicted.keys()
+    before = [pod for pod in listed if pod.spec.node_name]
+    gone: dict[Workload, list[Pod]] = {}
+    for pod in before:
+        if pod.key not in evicted and not simulation.exists(pod):
+            gone.setdefault(workloads.of(pod), []).append(pod)
+    rolling = {one.workload: one for one in simulation.scheduler.rollouts() if _has_old_pods(one)}
+    uids = {pod.metadata.uid for pod in before}
+    made = {
+        workloads.of(pod) for pod in simulation.scheduler.client.list(Pod)[0] if pod.metadata.uid not in uids
+    }
+    found = []
+    for workload, pods in gone.items():
+        unfinished = rolling.pop(f"{workload.kind} {workload.namespace}/{workload.name}", None)
+        found.append(Removed(workload, pods, workload in made or unfinished is not None, unfinished))
+    for name, one in rolling.items():
+        kind, _, key = name.partition(" ")
+        namespace, _, name = key.partition("/")
+        found.append(Removed(Workload(namespace, kind, name), [], True, one))
+    return found
+
+
+def _has_old_pods(rollout: Rollout) -> bool:
+    """Whether a workload has pods of another template; without them it only lacks pods."""
+    return rollout.available + len(rollout.without_node) > rollout.updated

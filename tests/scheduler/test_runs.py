@@ -15,9 +15,10 @@ from tests.scheduler.make import Clock, scheduler_with
 import moorage as mo
 from moorage.objects import Cluster, LabelSelector, ObjectMeta, Pod
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGate
+from moorage.preemption.actuation import evict_victims
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure, Scheduler, ScheduleResult, runs
-from moorage.scheduler.placing.placed_pods import PlacedPods
+from moorage.scheduler.runs import Run
 from moorage.store.pod_binding import Binding
 
 
@@ -244,62 +245,66 @@ def test_equal_pods_fail_alike_while_a_pod_is_nominated_to_a_node_that_is_gone()
 # ---- pods that are placed and not yet bound
 
 
-def placed(scheduler: Scheduler, *names: str) -> PlacedPods:
-    out = PlacedPods(scheduler.pods)
-    for name in names:
-        one = scheduler.pods.pending[f"default/{name}"]
-        out.add([QueuedPodInfo(one, 0.0)], ["a"])
-    return out
-
-
-def result(scheduler: Scheduler, *names: str) -> ScheduleResult:
-    """A result of a run that has placed pods."""
-    out = ScheduleResult(scheduler.cache.state, 0)
-    out.placements.update({f"default/{name}": "a" for name in names})
-    return out
-
-
-def four_pods() -> Scheduler:
-    return Scheduler(Cluster(nodes=[node("a")], pods=[pod(name) for name in "pqrs"]))
-
-
-def test_all_are_taken_while_no_pod_has_changed() -> None:
-    scheduler = four_pods()
-    one = placed(scheduler, *"pqr")
-    infos, nodes, ended = one.take(result(scheduler, *"pq"))
-    assert [info.key for info in infos] == ["default/p", "default/q", "default/r"]
-    assert (nodes, ended, len(one), one.infos) == (["a"] * 3, [], 0, [])
-
-
-def test_deleted_bound_and_evicted_pods_are_left_out() -> None:
-    scheduler = four_pods()
-    one = placed(scheduler, *"pqrs")
-    scheduler.client.delete("Pod", "p", "default")
-    scheduler.client.bind(one.infos[1].pod, "a")
+def placed(*names: str) -> tuple[Run, list[QueuedPodInfo]]:
+    """A run that has placed pods on node a, and their entries."""
+    scheduler = Scheduler(Cluster(nodes=[node("a")], pods=[pod(name) for name in names]))
     scheduler.sync()
-    infos, nodes, ended = one.take(result(scheduler, *"pqs"))
-    assert ([info.pod.name for info in infos], nodes) == (["s"], ["a"])
-    assert [info.pod.name for info in ended] == ["p", "q", "r"]
+    run = Run(scheduler)
+    infos = run.take()
+    for info in infos:
+        scheduler.context.assume(info.pod, "a")
+    run._assumed(infos, ["a"] * len(infos))
+    return run, infos
 
 
-def test_a_pod_that_was_placed_again_is_taken_once() -> None:
-    scheduler = four_pods()
-    one = placed(scheduler, *"pq")
+def bound(run: Run) -> list[str]:
+    """The pods that the run has placed in the end, which all are in the cache; no attempt goes on."""
+    run.bind()
+    scheduler = run.scheduler
+    assert scheduler.queue.in_flight() == []
+    stored = {one.name for one in scheduler.client.list(Pod)[0] if one.spec.node_name}
+    assert stored == {one.name for one in scheduler.cache.node_info("a").pods}
+    return [key.removeprefix("default/") for key in run.result.placements]
+
+
+def test_all_placed_pods_are_bound() -> None:
+    run, _ = placed(*"pqr")
+    assert bound(run) == ["p", "q", "r"]
+
+
+def test_deleted_bound_and_evicted_pods_are_not_bound_again() -> None:
+    run, infos = placed(*"pqrs")
+    client, handle = run.scheduler.client, run.scheduler.handle
+    client.delete("Pod", "p", "default")
+    client.bind(infos[1].pod, "a")
+    with run._recording_evictions():
+        evict_victims(handle, "a", pod("high"), [run.scheduler.cache.get_pod(infos[2].pod)], "P")
+        run.scheduler.sync()
+        assert bound(run) == ["s"]
+
+
+def test_a_pod_with_the_name_of_a_deleted_one_is_bound() -> None:
+    run, _ = placed(*"pq")
+    scheduler = run.scheduler
     scheduler.client.delete("Pod", "p", "default")
-    again = scheduler.client.create(Pod(metadata=ObjectMeta(name="p", namespace="default", uid="again")))
+    scheduler.client.create(Pod(metadata=ObjectMeta(name="p", namespace="default", uid="again")))
     scheduler.sync()
-    one.add([QueuedPodInfo(again, 0.0)], ["a"])
-    infos, _, ended = one.take(result(scheduler, *"pq"))
-    assert [info.key for info in infos] == ["default/p", "default/q"]
-    assert infos[0].pod is again
-    assert ended == []
+    again = run.take()
+    scheduler.context.assume(again[0].pod, "a")
+    run._assumed(again, ["a"])
+    assert bound(run) == ["p", "q"]
 
 
-def test_a_removed_pod_is_not_taken() -> None:
-    scheduler = four_pods()
-    one = placed(scheduler, *"pqp")
-    one.remove("default/p")
-    assert [info.key for info in one.take(result(scheduler))[0]] == ["default/q"]
+def test_a_pod_that_is_deleted_unnoticed_fails() -> None:
+    run, _ = placed(*"pq")
+    run.scheduler.client.delete("Pod", "p", "default")
+    assert bound(run) == ["q"]
+
+
+def test_a_pod_whose_claims_are_refused_is_not_bound() -> None:
+    run, _ = placed(*"pq")
+    assert [info.key for info in run._drop_placed({"default/p"})] == ["default/p"]
+    assert [info.key for info in run._take_placed()[0]] == ["default/q"]
 
 
 # ---- what a run has placed
@@ -320,7 +325,6 @@ def test_placed_pods_are_recorded_in_order(reads: tuple[str, ...]) -> None:
             _ = [getattr(out, name) for name in reads]
         out.note_placed(entries(*names), nodes)
         assert out.has_placed
-        assert out.are_placed(entries(*names))
     out.unschedulable["default/s"] = Failure(error="no")
     assert out.end_run(False) is out
     if reads == ("keys",):
@@ -349,6 +353,5 @@ def test_a_run_that_begins_again() -> None:
     assert out.placements == {}
     out.note_placed(entries("q", "r"), ["a", "a"])
     del out.placements["default/q"]
-    assert not out.are_placed(entries("q", "r"))
     out.clear_run()
     assert out.end_run().keys == []

@@ -7,7 +7,7 @@ next one is processed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
@@ -59,7 +59,7 @@ from moorage.objects.model.workload import (
     StatefulSet,
 )
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.queue import QueuedPodInfo, SchedulingQueue
+from moorage.queue import SchedulingQueue
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
 from moorage.store.informers.handler_functions import last_state
 
@@ -267,24 +267,6 @@ class PodHandler:
         if latest is None or latest.spec.node_name or latest.metadata.uid != pod.metadata.uid:
             return None
         return None if latest.status.phase in FINISHED else latest
-
-    def deleted_or_bound(self, infos: Mapping[str, QueuedPodInfo]) -> dict[str, QueuedPodInfo]:
-        """Select the pods that are deleted or have a node, as far as informers know.
-
-        Parameters
-        ----------
-        infos : mapping of str to QueuedPodInfo
-            By ``namespace/name``.
-
-        Returns
-        -------
-        dict of str to QueuedPodInfo
-        """
-        ended = {}
-        for (key, info), latest in zip(infos.items(), self.indexer.get_many(infos), strict=True):
-            if latest is None or latest.spec.node_name or latest.metadata.uid != info.pod.metadata.uid:
-                ended[key] = info
-        return ended
 
     # ---- events --------------------------------------------------------------------------------------------
 

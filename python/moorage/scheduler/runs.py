@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from moorage._core.decide.bulk_operations import terminating_or_known
+from moorage._core.decide.bulk_operations import not_assumed, terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage._core.queue.in_flight import keys_of, pods_of
 from moorage.framework import NominatingInfo
@@ -26,7 +26,7 @@ from moorage.store import ApiError, ObjectStore
 from moorage.store.clock import timestamp
 
 from .cycle.engine import Engine
-from .cycle.results import Decision, Eviction, Failure, ScheduleResult, evictions_of
+from .cycle.results import Decision, Eviction, Failure, ScheduleResult, evictions_of, in_one
 from .groups.composite_attempt import in_order
 from .groups.group_attempt import GroupResult, failures_with_group
 from .groups.group_batch import GroupBatch
@@ -34,7 +34,6 @@ from .groups.group_status import patch_groups, patch_outcomes
 from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
 from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
-from .placing.placed_pods import PlacedPods
 from .placing.single_cycle import report_failure, whole_cycle
 from .scheduling_context import SEGMENTS
 
@@ -73,7 +72,10 @@ class Run:
         self.scheduler = scheduler
         self.queue, self.metrics = scheduler.queue, scheduler.metrics
         self.result = ScheduleResult(scheduler.cache.state, 0)
-        self._placed = PlacedPods(scheduler.pods)
+        # Assumed pods that are to be bound together, with their nodes, in the order of the decisions.
+        self._placed: list[tuple[list[QueuedPodInfo], list[str]]] = []
+        # Whether pods were bound, and others placed afterwards, which may have the names of the former.
+        self._binds = self._may_repeat = False
         # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
         self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
         self._evicts = False
@@ -108,7 +110,7 @@ class Run:
         gated = [info.pod for info in queue.inactive() if info.gating_plugin]
         for pod in (*gated, *scheduler.pods.others.values()):
             self.result.skipped[pod.key] = scheduler.not_ours(pod)
-        return self.result.end_run(self._placed.may_repeat)
+        return self.result.end_run(self._may_repeat)
 
     def _drop_deleted(self) -> None:
         """Drop the pods from the result that controllers have deleted since they were tried: rollouts do."""
@@ -156,7 +158,7 @@ class Run:
         Pods in flight that are neither bound nor being bound return to the queue; the cache forgets them.
         """
         scheduler = self.scheduler
-        self._placed.clear()
+        self._placed = []
         self._deferred, self._claimed = [], []
         self._failed_groups.clear()
         scheduler.repair_queue()
@@ -347,7 +349,7 @@ class Run:
             for at, status in refused.items():
                 info = pods[at][1]
                 if self.result.placements.pop(info.key, None):
-                    self._placed.remove(info.key)
+                    self._drop_placed({info.key})
                     self.refuse(info, status.message())
         self.result.seconds += time.perf_counter() - began
 
@@ -617,6 +619,7 @@ class Run:
 
     def _note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         """Record the nodes of pods that are assumed or bound."""
+        self._may_repeat |= self._binds
         self.result.note_placed(infos, nodes)
         for key in keys_of(infos) if self.result.unschedulable else ():
             self.result.unschedulable.pop(key, None)
@@ -626,7 +629,17 @@ class Run:
         if self.metrics is not None:
             self._count_placed(self.metrics, infos)
         self._note_placements(infos, nodes)
-        self._placed.add(infos, nodes)
+        if infos:
+            self._placed.append((infos, nodes))
+
+    def _drop_placed(self, keys: Container[str]) -> list[QueuedPodInfo]:
+        """Remove pods that are no longer placed, by ``namespace/name``, from those to bind; return them."""
+        parts = [list(zip(infos, nodes, strict=True)) for infos, nodes in self._placed]
+        dropped = [info for part in parts for info, _ in part if info.key in keys]
+        if dropped:
+            kept = [one for part in parts for one in part if one[0].key not in keys]
+            self._placed = [([info for info, _ in kept], [node for _, node in kept])] if kept else []
+        return dropped
 
     def _count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
         """Count pods that were placed, and are to be bound together."""
@@ -639,7 +652,7 @@ class Run:
         if self.metrics is not None and info is not None:
             self.metrics.scheduled([info])
         self.queue.done(pod.metadata.uid)
-        self._has_bound = self._placed.may_repeat = True
+        self._has_bound = self._binds = True
 
     def _failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
         """Record the failures of pods, and return the pods to the queue."""
@@ -670,8 +683,12 @@ class Run:
         """Record the evictions of pods, by ``namespace/name``."""
         self._evictions += 1
         self.result.evicted.update(evicted)
-        for key in evicted if self.result.has_placed else ():
-            self.result.placements.pop(key, None)
+        placements = self.result.placements if self.result.has_placed else {}
+        gone = {key for key in evicted if placements.pop(key, None) is not None}
+        for info in self._drop_placed(gone) if gone else ():
+            self.queue.done(info.uid)
+            if self.metrics is not None:
+                self.metrics.forget(info.uid)
 
     # ---- binding -------------------------------------------------------------------------------------------
 
@@ -684,26 +701,34 @@ class Run:
         if not (self._placed or self._has_bound):
             return
         scheduler, client, self._has_bound = self.scheduler, self.scheduler.client, False
-        infos, nodes, _ = self._take_placed()
+        infos, nodes, ended = self._take_placed()
+        self.queue.finish(ended)
         if not (isinstance(client, ObjectStore) and self._bind_together(client, infos, nodes)):
             for info, node in zip(infos, nodes, strict=True):
                 try:
                     client.bind(info.pod, node)
                     self.queue.done(info.pod.metadata.uid)
                 except ApiError as error:
-                    del self.result.placements[info.key]
+                    self.result.placements.pop(info.key, None)
                     self.refuse(info, str(error))
         scheduler.sync()
         scheduler.context.volume_classes.follow()
         self._retry_groups()
 
     def _take_placed(self) -> tuple[list[QueuedPodInfo], list[str], list[QueuedPodInfo]]:
-        """Take the pods to bind; see `PlacedPods.take`. The attempts of those that were evicted, or that
-        others have deleted or bound, end."""
-        infos, nodes, ended = self._placed.take(self.result)
-        for info in ended:
-            self.result.placements.pop(info.key, None)
-            self.queue.done(info.uid)
+        """Take the pods to bind, with their nodes, and those that others have deleted or bound since, which
+        are not placed any more and whose attempts are to be ended."""
+        infos = in_one([infos for infos, _ in self._placed])
+        nodes = in_one([nodes for _, nodes in self._placed])
+        self._placed, self._binds = [], True
+        gone = set(not_assumed(self.scheduler.cache.state, pods_of(infos)))
+        if not gone:
+            return infos, nodes, []
+        ended = [info for at, info in enumerate(infos) if at in gone]
+        nodes = [node for at, node in enumerate(nodes) if at not in gone]
+        infos = [info for at, info in enumerate(infos) if at not in gone]
+        for key in {*keys_of(ended)}.difference(keys_of(infos)):
+            self.result.placements.pop(key, None)
         return infos, nodes, ended
 
     def _bind_together(self, store: ObjectStore, infos: list[QueuedPodInfo], nodes: list[str]) -> bool:

@@ -101,11 +101,12 @@ class LiveRun(Run):
         if self._claimed:
             self._write_claims()
         self._has_bound = False
-        infos, _, ended = self._take_placed()
+        infos, nodes, ended = self._take_placed()
+        self.queue.finish(ended)
         for info in ended:
             self.metrics.forget(info.uid)
-        for info in infos:
-            node = self.result.placements.pop(info.key)
+        for info, node in zip(infos, nodes, strict=True):
+            self.result.placements.pop(info.key, None)
             sent = self._pool.submit(self._send, info.pod, node, self._profile(info))
             self._sent[sent] = info, node
             sent.add_done_callback(lambda _: self._wake())

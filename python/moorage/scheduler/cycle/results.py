@@ -437,16 +437,6 @@ class ScheduleResult(Placements, Tabular):
         """Whether `placements` of a run has pods."""
         return bool(self._noted or self.__dict__.get("placements"))
 
-    def are_placed(self, infos: Sequence[QueuedPodInfo]) -> bool:
-        """Whether `placements` still has all of some pods that a run has placed.
-
-        Parameters
-        ----------
-        infos : sequence of QueuedPodInfo
-        """
-        placements = self.__dict__.get("placements")
-        return placements is None or all(map(placements.__contains__, keys_of_entries(infos)))
-
     def clear_run(self) -> None:
         """Drop what a run has recorded of pods, besides those that wait on Permit or are being bound."""
         self._noted = []

@@ -12,7 +12,7 @@ from moorage._core.base cimport (
 from moorage._core.base.watch_events cimport _identity
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, NewPod, PodRecord, PodState, Replicas,
-    prefetch, replicas_of,
+    Totals, prefetch, replicas_of,
 )
 from moorage._core.state.pod_spec import bound
 
@@ -128,6 +128,32 @@ def terminating_or_known(ClusterState state not None, pods):
         _prefetch_pod(state, pods, at)
         if DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None or state._known(pod) >= 0:
             out.add(at)
+    return out
+
+
+def not_assumed(ClusterState state not None, pods):
+    """Return the indexes of the pods that are not in the cache as assumed ones: others have bound or deleted
+    them since they were assumed.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : iterable of Pod
+        Mostly in the order in which they were assumed.
+
+    Returns
+    -------
+    list of int
+    """
+    cdef list out = []
+    cdef Py_ssize_t at
+    cdef int32_t number = -1
+    for at, pod in enumerate(pods):
+        number += 1
+        if number >= (<Totals*>state.ledger.totals.data).used or state.ledger.objects[number] is not pod:
+            number = state._known(pod)
+        if number < 0 or state.ledger.state_of(number) != ASSUMED:
+            out.append(at)
     return out
 
 

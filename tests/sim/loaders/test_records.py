@@ -222,6 +222,38 @@ def test_events_of_kubectl_with_dumps(tmp_path: Path) -> None:
         Timeline.read(events, format="kubectl-events")
 
 
+def test_nodes_of_kubectl_join_and_get_ready_when_they_did(tmp_path: Path) -> None:
+    """Their dumps tell when; until then a pod finds no room on them."""
+
+    def aged(item: dict[str, Any], second: int, ready: int | None = None) -> dict[str, Any]:
+        meta = item["metadata"] | {"creationTimestamp": f"2026-01-01T00:00:{second:02}Z"}
+        since = {
+            "type": "Ready",
+            "status": "True",
+            "lastTransitionTime": f"2026-01-01T00:00:{ready or 0:02}Z",
+        }
+        status = item.get("status", {}) | ({"conditions": [since]} if ready else {})
+        return item | {"metadata": meta, "status": status}
+
+    about = {"kind": "Pod", "namespace": "prod", "name": "web-1"}
+    assigned = {"reason": "Scheduled", "message": "Successfully assigned prod/web-1 to n1"}
+    event = {"kind": "Event", "involvedObject": about, "lastTimestamp": "2026-01-01T00:00:20Z"} | assigned
+    first = event | {"reason": "Created", "lastTimestamp": "2026-01-01T00:00:10Z"}
+    second = NODE | {"metadata": {"name": "n2"}, "status": NODE["status"] | {"images": []}}
+    dump = [aged(NODE, 5, 12), aged(second, 15, 25), aged(pod("mirror", "n2"), 16), pod("web-1", "n1")]
+    for name, items in (("events.json", [first, event]), ("dump.json", dump)):
+        (tmp_path / name).write_text(json.dumps({"kind": "List", "items": items}))
+    timeline = Timeline.read(tmp_path / "events.json", tmp_path / "dump.json", format="kubectl-events")
+    assert happened(timeline) == [
+        *((0, "create", "n1"), (2, "apply", "n1"), (5, "create", "n2"), (6, "create", "mirror")),
+        *((10, "create", "web-1"), (10, "bind", "web-1"), (15, "apply", "n2")),
+    ]
+    nodes = [one for one in timeline.arguments if isinstance(one, mo.Node)]
+    keys = [[taint.key for taint in one.spec.taints] for one in nodes]
+    assert keys == [["node.kubernetes.io/not-ready"], [], ["node.kubernetes.io/not-ready"], []]
+    assert mo.verify(timeline).agrees
+
+
 def test_simkube_on_a_real_trace(tmp_path: Path) -> None:
     timeline = Timeline.read(SIMKUBE, format="simkube")
     verbs = [verb for _, verb, _ in happened(timeline)]

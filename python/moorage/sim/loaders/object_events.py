@@ -59,10 +59,8 @@ class ObjectEvents:
         float or None
             None, and a note, where it is neither.
         """
-        try:
-            text = str(time)
-            now = float(time) if isinstance(time, int | float) else datetime.fromisoformat(text).timestamp()
-        except ValueError:
+        now = _number(time)
+        if now is None:
             self.note("records left out: no time")
             return None
         if self._first is None:
@@ -70,6 +68,21 @@ class ObjectEvents:
         if now < self._first:
             self.note("records before the first one: moved to its time")
         return max(now - self._first, 0.0)
+
+    def seconds_of_age(self, time: Any) -> float:
+        """Return when an object came to be, as seconds since the first record; 0 for an older one.
+
+        Parameters
+        ----------
+        time : object
+            A timestamp; 0 without one.
+
+        Returns
+        -------
+        float
+        """
+        now = _number(time)
+        return 0.0 if now is None or self._first is None else max(now - self._first, 0.0)
 
     def decode(self, document: Any) -> Object | None:
         """Decode an object.
@@ -195,3 +208,11 @@ def _stripped(obj: Object, name: str) -> Any:
     if isinstance(obj, Pod):
         changed = {"metadata": replace(meta, owner_references=()), "status": type(obj.status)()}
     return replace(obj, **changed)
+
+
+def _number(time: Any) -> float | None:
+    """Return a timestamp (RFC 3339), or seconds, as seconds; None for anything else."""
+    try:
+        return float(time) if isinstance(time, int | float) else datetime.fromisoformat(str(time)).timestamp()
+    except ValueError:
+        return None

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.objects import Pod
+from moorage.objects import Node, Pod, Taint
 from moorage.objects.read.decode import UNREADABLE
 from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.object_defaults import NOT_READY
 from moorage.objects.read.yaml_reader import read_yaml
 
 from .audit_rows import UnnamedPods, audit_rows
@@ -170,7 +172,8 @@ def read_kubectl_events(timeline: Timeline, paths: Sequence[str | Path]) -> None
 
     An event Scheduled is the creation of the pod and its recorded binding, Killing its deletion. What a pod
     requests is in the dumps, as events do not say it; a pod that is in none is left out. A pod of a dump that
-    is on a node without such an event is older than the events, and there from the start.
+    is on a node without such an event is there since its creation. So is a node, which is tainted as not
+    ready until the last transition of its condition Ready.
 
     Parameters
     ----------
@@ -208,9 +211,29 @@ def read_kubectl_events(timeline: Timeline, paths: Sequence[str | Path]) -> None
     ]
     for item in (*nodes, *older):
         if (obj := events.decode(item)) is not None:
-            events.put(0.0, obj)
+            created = events.seconds_of_age(obj.metadata.creation_timestamp)
+            if isinstance(obj, Node) and (ready := events.seconds_of_age(_ready_since(obj))) > created:
+                events.put(created, _not_ready(obj))
+                created = ready
+            events.put(created, obj)
     for time, item in happened:
         _happened(events, time, item, pods)
+
+
+def _ready_since(node: Node) -> str | None:
+    """Return since when a node is ready; None for one that is not."""
+    since = [
+        one.last_transition_time
+        for one in node.status.conditions
+        if (one.type, one.status) == ("Ready", "True")
+    ]
+    return since[0] if since else None
+
+
+def _not_ready(node: Node) -> Node:
+    """Return a node as the API server creates it: with the taint of a node that is not ready."""
+    taints = (*node.spec.taints, Taint(key=NOT_READY, effect="NoSchedule"))
+    return replace(node, spec=replace(node.spec, taints=taints))
 
 
 def _happened(events: ObjectEvents, time: str, item: dict[str, Any], pods: dict[str, dict[str, Any]]) -> None:

@@ -407,3 +407,67 @@ def test_wide_names_the_pods_that_have_found_a_node(file: Any, capsys: pytest.Ca
         "NAMESPACE  WORKLOAD  POD  NODE  REASON",
         *("default    pod/p1    p1   b", ""),
     ]
+
+
+OWNED = {
+    "ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    ]
+}
+
+
+def owned(name: str, on: str) -> dict[str, Any]:
+    made = pod(name, nodeName=on)
+    made["metadata"] |= OWNED
+    return made
+
+
+def test_a_loss_that_leaves_pods_out_fails_the_gate(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    room = [node("a", "z1"), node("b", "z2"), owned("p", "a")]
+    assert check(*file(*room), "--survive", "node") == 0
+    out = capsys.readouterr().out
+    assert out.endswith(
+        "PASS: every pod finds a place after the loss of any node\ntried: each of 2 alone\n\n"
+    )
+    full = [*room, *(owned(f"p{at}", "b") for at in range(2))]
+    assert check(*file(*full), "--survive", "zone") == 1
+    out = capsys.readouterr().out
+    assert "FAIL: 2 losses leave pods without a place\ntried: each of 2 alone\n" in out
+    assert (
+        "z2                           1      2     1         default    replicaset/web  1      0/1 nodes"
+        in out
+    )
+    assert check(*file(*full), "--survive", "node", "-o", "csv") == 1
+    first, *rows = capsys.readouterr().out.splitlines()
+    assert first == "node,nodes,pods,no_place,namespace,workload,of_it,reason"
+    assert len(rows) == 2
+    assert check(*file(*full), "--survive", "node", "-o", "json") == 1
+    made = json.loads(capsys.readouterr().out)
+    assert (made["passed"], made["failed"], made["survival"]["survived"]) == (True, 0, False)
+
+
+def test_pairs_are_lost_until_the_time_is_over(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    room = [node("a", "z1"), node("b", "z2"), node("c", "z3"), owned("p", "a"), owned("q", "b")]
+    assert check(*file(*room), "--survive", "node", "--at-once", "2") == 0
+    assert "tried: each of 3 alone, and 3 of 3 sets of 2\n" in capsys.readouterr().out
+    assert check(*file(*room), "--survive", "node", "--at-once", "2", "--time-limit", "0") == 0
+    assert "and 0 of 3 sets of 2: all among the 1 fullest\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--survive", "rack"], 'error: --survive: no node has the label "rack"\n'),
+        (
+            ["--survive", "node", "--at-once", "3"],
+            "error: --survive: at_once 3: 1 to 2, the number of domains\n",
+        ),
+        (["--survive", "node", "-o", "name"], "error: -o name is not for --survive\n"),
+        (["--at-once", "2"], "error: --at-once is for --survive\n"),
+    ],
+)
+def test_bad_options_of_losses_are_one_line(
+    file: Any, options: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(*file(*ROOM), *options) == 2
+    assert capsys.readouterr().err == text

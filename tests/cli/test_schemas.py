@@ -27,6 +27,7 @@ COMMANDS = [
     ["capacity", *GPU, "--pod", "examples/gpu/quarter.yaml"],
     ["check", *EXAMPLES],
     ["check", "--synthetic", "nodes=3,pods=9"],
+    ["check", *EXAMPLES, "--survive", "node", "--at-once", "2"],
     ["check", *EXAMPLES, "-f", "tests/data/left_out.yaml"],
     ["simulate", *EXAMPLES, "-f", "tests/data/left_out.yaml"],
     ["compare", "as-is", "drain worker-1", *EXAMPLES],

@@ -6,7 +6,7 @@ module is the one place that names a room above its own (ARCHITECTURE.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from moorage.planning.node_demand import NodesNeeded
     from moorage.planning.node_emptying import EmptyingPlan
     from moorage.planning.placement_bound import Bound
+    from moorage.planning.survival import Survival
     from moorage.planning.template_capacity import Capacity
 
     from .scheduler import Scheduler
@@ -215,3 +216,41 @@ class PlanningVerbs:
         from moorage.planning.node_demand import nodes_needed
 
         return nodes_needed(self._scheduler(), workload, like, max)
+
+    def survive(
+        self, by: str = "node", at_once: int = 1, go_on: Callable[[], bool] = lambda: True
+    ) -> Survival:
+        """Return which nodes, zones or pools can be lost with every pod that runs there finding a place.
+
+        Pending pods are placed first. Then each domain is lost as by `remove_nodes`: its pods are made again
+        by their controllers, simulated or not, and a run places them, with evictions. A pod without a
+        controller is lost with its node. Pods of DaemonSets and static pods go with their nodes. Pods that
+        have no place before any loss do not count.
+
+        Parameters
+        ----------
+        by : str, optional
+            "node" (the default), "zone", "region", or the key of a label: all nodes of one value are lost
+            together.
+        at_once : int, optional
+            How many of them are lost together at most. Sets of several are tried with the fullest domains
+            first.
+        go_on : callable, optional
+            Is asked before each set of several domains; False ends the search, and the answer says how far it
+            came. By default all sets are tried.
+
+        Returns
+        -------
+        Survival
+            True if every pod has found a place in all that was tried.
+
+        Raises
+        ------
+        InputError
+            No node has the label, or there are not so many domains.
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        """
+        from moorage.planning.survival import survive
+
+        return survive(self._scheduler(), by, at_once, go_on)

@@ -249,6 +249,15 @@ def test_new_nodes_of_a_template_get_daemons() -> None:
     assert sorted(pods(one, "log").values()) == ["a", "b", "big-1", "big-2", "c"]
 
 
+def test_nodes_with_finalizers_of_their_provisioner_can_be_removed() -> None:
+    one = world()
+    held = one.client.get(Node, "a")
+    meta = replace(held.metadata, finalizers=("karpenter.sh/termination",))
+    one.client.update(replace(held, metadata=meta))
+    assert one.remove_nodes("a").deleted[0] == "Node a"
+    assert [node.name for node in one.client.list(Node)[0]] == ["b", "c"]
+
+
 def test_removed_nodes_take_their_pods() -> None:
     one = world()
     on = [name for name, at in pods(one).items() if at == "a"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +17,11 @@ from moorage.cli.options.inputs import (
     scheduler_options,
     scheduler_settings,
 )
-from moorage.errors import InputError
+from moorage.errors import InputError, located
+
+if TYPE_CHECKING:
+    from moorage.planning.survival import Survival
+    from moorage.scheduler import Scheduler
 
 ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
 
@@ -52,6 +58,26 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
     show_default=True,
     help="wide names all pods, and their nodes; name prints pod/NAME of each pod that is a failure.",
 )
+@click.option(
+    "--survive",
+    metavar="node|zone|LABEL",
+    help="Also lose each node, zone, or value of a label in turn: its pods must find a place elsewhere.",
+)
+@click.option(
+    "--at-once",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="With --survive: lose so many of them together, too, the fullest ones first.",
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(0),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long --at-once searches; the answer says what was tried.",
+)
 @change_options
 @scheduler_options
 def check(
@@ -63,7 +89,7 @@ def check(
     """Check that every pod that should run has a node. The first -f is the cluster, later ones change it.
 
     A failure is each pod without a node: unschedulable, waiting for scheduling gates, of a scheduler that no
-    profile is named, or evicted without a new place.
+    profile is named, or evicted without a new place. With --survive also each pod that would find no place.
 
     Exit codes: 0 every pod that should run has a node; 1 a pod has none; 2 bad input.
     """
@@ -72,8 +98,12 @@ def check(
     from moorage.cli.runs.removed_pods import removed_pods
     from moorage.cli.runs.simulation import Preparation
 
+    if options["survive"] is None and options["at_once"] > 1:
+        raise click.UsageError("--at-once is for --survive")
+    if options["survive"] is not None and output == "name":
+        raise click.UsageError("-o name is not for --survive")
     settings = scheduler_settings(options)
-    with Stages("reading", "scheduling", "judging") as stage:
+    with Stages("reading", "scheduling", "judging", "losing nodes") as stage:
         before, after = load_before_and_after(options)
         if not after.nodes:
             hint = "so no pod can have one; kubectl get nodes -o json gives them"
@@ -85,6 +115,18 @@ def check(
         done = preparation.run(stage)
         stage()
         verdict = judge(done, waiting_pods(before), allowed, new_only)
-    print_warnings(done.warnings())
-    write_verdict(output, done, verdict, removed_pods(done, before.pods))
-    return 0 if verdict.passed else 1
+        warnings = list(done.warnings())
+        stage()
+        survival = _survival(done.scheduler, options)
+    print_warnings(warnings)
+    write_verdict(output, done, verdict, removed_pods(done, before.pods), survival)
+    return 0 if verdict.passed and (survival is None or survival) else 1
+
+
+def _survival(scheduler: Scheduler, options: Mapping[str, Any]) -> Survival | None:
+    """Return what can be lost; None without --survive."""
+    if options["survive"] is None:
+        return None
+    end = time.monotonic() + options["time_limit"]
+    with located(source="--survive"):
+        return scheduler.survive(options["survive"], options["at_once"], lambda: time.monotonic() < end)

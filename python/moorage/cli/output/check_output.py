@@ -11,15 +11,23 @@ from moorage.cli.runs.removed_pods import Removed
 from moorage.cli.runs.simulation import KEPT, PLACED, Simulation
 from moorage.errors import examples
 from moorage.objects.workloads.top_controller import Workload
+from moorage.planning.survival import Survival
 
 from .printing import Table, ignore_broken_pipe, print_lines, told, write_tables, write_value
 from .run_output import by_workload, unplaced_document
+from .survival_output import survival_document, survival_lines, survival_table
 
 API_VERSION = "check.moorage.dev/v1"
 _EXAMPLES = 5
 
 
-def write_verdict(form: str, simulation: Simulation, verdict: Verdict, removed: Sequence[Removed]) -> None:
+def write_verdict(
+    form: str,
+    simulation: Simulation,
+    verdict: Verdict,
+    removed: Sequence[Removed],
+    survival: Survival | None = None,
+) -> None:
     """Print the answer of the gate.
 
     Parameters
@@ -30,6 +38,8 @@ def write_verdict(form: str, simulation: Simulation, verdict: Verdict, removed: 
     simulation : Simulation
     verdict : Verdict
     removed : sequence of Removed
+    survival : Survival, optional
+        Has a table of its own; a CSV file has this one alone.
     """
     with ignore_broken_pipe():
         if form == "name":
@@ -37,7 +47,10 @@ def write_verdict(form: str, simulation: Simulation, verdict: Verdict, removed: 
             print(*(f"pod/{one.pod.name}\n" for outcomes in failed for one in outcomes), sep="", end="")
         elif form in ("json", "yaml"):
             about = told(simulation.cluster.left_out, simulation.warnings())
-            write_value(form, _document(verdict) | {"removed": list(map(_removed, removed))} | about)
+            document = _document(verdict) | {"removed": list(map(_removed, removed))} | about
+            write_value(form, document | survival_document(survival))
+        elif form == "csv" and survival is not None:
+            write_tables(form, [survival_table(survival)])
         else:
             if form != "csv":
                 print_lines(chain(_head(verdict), _changes(removed, form == "wide")))
@@ -45,7 +58,11 @@ def write_verdict(form: str, simulation: Simulation, verdict: Verdict, removed: 
             tables = [_table(simulation, verdict, form in ("wide", "csv"))]
             if form == "wide":
                 tables.append(_placed(simulation))
-            write_tables("table" if form == "wide" else form, tables)
+            tables_form = "table" if form == "wide" else form
+            write_tables(tables_form, tables)
+            if survival is not None:
+                print_lines([*survival_lines(survival), ""])
+                write_tables(tables_form, [survival_table(survival)])
 
 
 def _head(verdict: Verdict) -> Iterator[str]:

@@ -169,6 +169,8 @@ def remove_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod
     deleted: list[str] = []
     for node in nodes:
         parts = list(_parts_of(client, node.name))
+        if node.metadata.finalizers:  # of Karpenter or k3s, whose controllers take them off once it is gone
+            client.update(replace(node, metadata=replace(node.metadata, finalizers=())))
         deleted += [_delete(client, obj) for obj in (node, *parts)]
     for pod in pods:
         with suppress(NotFoundError):  # a replica without an object, or deleted with its node

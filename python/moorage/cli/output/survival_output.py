@@ -1,0 +1,55 @@
+"""Output of ``moorage check --survive``: which losses leave pods without a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from moorage.planning.survival import NODE, Survival, lost_by_workload
+
+from .printing import Table
+
+
+def survival_lines(survival: Survival) -> Iterator[str]:
+    """Yield the answer and what was tried.
+
+    Parameters
+    ----------
+    survival : Survival
+    """
+    if survival:
+        yield f"PASS: every pod finds a place after the loss of any {survival.by}"
+    else:
+        losses = "1 loss leaves" if len(survival.losses) == 1 else f"{len(survival.losses)} losses leave"
+        yield f"FAIL: {losses} pods without a place"
+    yield f"tried: {survival.searched}"
+    if survival.without_label:
+        nodes = "1 node has" if survival.without_label == 1 else f"{survival.without_label} nodes have"
+        yield f"not tried: {nodes} no label {survival.by}"
+
+
+def survival_table(survival: Survival) -> Table:
+    """Return a row for each loss, workload and reason, those that leave most pods out first.
+
+    Parameters
+    ----------
+    survival : Survival
+    """
+    rows = []
+    for loss in survival.losses:
+        for (namespace, workload, reason), count in lost_by_workload(loss).items():
+            numbers = str(loss.nodes), str(loss.pods), str(len(loss.lost))
+            rows.append((", ".join(loss.domains), *numbers, namespace, workload, str(count), reason))
+    first = "NODE" if survival.by == NODE else survival.by
+    headings = first, "NODES", "PODS", "NO PLACE", "NAMESPACE", "WORKLOAD", "OF IT", "REASON"
+    return Table(headings, rows)
+
+
+def survival_document(survival: Survival | None) -> dict[str, Any]:
+    """Return the field of a document about losses; none without an answer.
+
+    Parameters
+    ----------
+    survival : Survival or None
+    """
+    return {} if survival is None else {"survival": survival.to_dict()}

@@ -1,0 +1,159 @@
+"""Survival: every domain is lost in turn, and the answer is that of `remove_nodes` and a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moorage.errors import InputError
+from moorage.objects import Cluster, Node, Pod, decode_object
+from moorage.planning.survival import Survival
+from moorage.scheduler import Scheduler
+from tests.core.make import node, pod
+
+
+def scheduler(nodes: Iterable[Node], pods: Iterable[Pod], others: Iterable[Any] = ()) -> Scheduler:
+    return Scheduler(Cluster(nodes=list(nodes), pods=list(pods), others=list(others)))
+
+
+def lost(survival: Survival) -> dict[str, list[str]]:
+    return {"+".join(one.domains): [lost.pod for lost in one.lost] for one in survival.losses}
+
+
+def test_nodes_whose_pods_fit_elsewhere_can_be_lost() -> None:
+    pods = [
+        pod(name, on=on, requests={"cpu": cpu}, owner="web")
+        for name, on, cpu in (("p", "a", 3), ("q", "b", 2))
+    ]
+    one = scheduler([node("a"), node("b"), node("c", cpu="2")], pods)
+    found = one.survive()
+    assert lost(found) == {"a": ["default/p"]}
+    assert not found
+    (loss,) = found.losses
+    assert (loss.nodes, loss.pods, loss.lost[0].workload) == (1, 1, "replicaset/web")
+    assert loss.lost[0].reason == "0/2 nodes are available: 2 Insufficient cpu."
+    assert found.headline() == "1 losses leave pods out; tried each of 3 alone"
+    assert one.client.get(Pod, "p", "default").spec.node_name == "a"  # nothing has changed
+
+
+def test_a_domain_is_all_nodes_with_a_value_of_the_label() -> None:
+    nodes = [node("a1", "a"), node("a2", "a"), node("b", "b", cpu="5"), node("c")]
+    pods = [pod(f"p{at}", on=on, requests={"cpu": 4}, owner="web") for at, on in enumerate(("a1", "a2"))]
+    found = scheduler(nodes, pods).survive("zone")
+    assert (found.by, found.domains, found.without_label) == ("topology.kubernetes.io/zone", 2, 1)
+    assert found
+    found = scheduler(nodes[:3], pods).survive("topology.kubernetes.io/zone")
+    assert lost(found) == {"a": ["default/p1"]}
+    with pytest.raises(InputError, match='no node has the label "pool"'):
+        scheduler(nodes, pods).survive("pool")
+
+
+def test_pods_without_a_controller_are_lost_and_those_of_daemon_sets_go_with_their_node() -> None:
+    owner = {"kind": "DaemonSet", "name": "log", "uid": "u", "controller": True, "apiVersion": "apps/v1"}
+    daemon = decode_object(
+        {"kind": "Pod", "apiVersion": "v1"}
+        | {"metadata": {"name": "log", "namespace": "default", "ownerReferences": [owner]}}
+        | {"spec": {"nodeName": "a", "containers": [{"name": "c"}]}}
+    )
+    assert scheduler([node("a"), node("b")], [daemon]).survive()
+    found = scheduler([node("a"), node("b")], [daemon, pod("bare", on="b")]).survive()
+    assert lost(found) == {"b": ["default/bare"]}
+    assert found.losses[0].lost[0].reason == "no controller makes it again"
+
+
+def test_pods_that_are_evicted_for_lost_ones_are_placed_or_lost_too() -> None:
+    pods = [
+        pod("high", on="a", requests={"cpu": 4}, owner="db", priority=9),
+        pod("low", on="b", requests={"cpu": 4}, owner="batch", priority=0),
+    ]
+    found = scheduler([node("a"), node("b")], pods).survive()
+    assert lost(found) == {"a": ["default/low"], "b": ["default/low"]}
+    assert scheduler([node("a"), node("b"), node("c")], pods).survive()
+
+
+def test_simulated_controllers_make_their_pods_again_and_ordered_ones_wait() -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    template["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}  # type: ignore[index]
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "replicas": 2, "template": template}
+    db = {"kind": "StatefulSet", "apiVersion": "apps/v1", "metadata": {"name": "db", "namespace": "default"}}
+    one = scheduler([node("a"), node("b")], [], [decode_object(db | {"spec": spec | {"serviceName": "db"}})])
+    one.run()
+    found = one.survive()
+    assert sorted(pods[0] for pods in lost(found).values()) == ["default/db-0", "default/db-1"]
+    assert found.losses[0].lost[0].workload == "statefulset/db"
+
+
+def test_pods_without_a_place_before_any_loss_do_not_count() -> None:
+    big = pod("big", requests={"cpu": 9}, owner="web")
+    found = scheduler(
+        [node("a"), node("b")], [big, pod("p", on="a", requests={"cpu": 1}, owner="web")]
+    ).survive()
+    assert found
+
+
+def test_several_domains_are_lost_together_until_the_search_is_stopped() -> None:
+    nodes = [node("a"), node("b"), node("c"), node("d", cpu="1")]
+    pods = [pod(f"p-{name}", on=name, requests={"cpu": 3}, owner="web") for name in "bc"]
+    found = scheduler(nodes, pods).survive(at_once=2)
+    found_sets = {"+".join(sorted(key.split("+"))): gone for key, gone in lost(found).items()}
+    assert found_sets == {"a+b": ["default/p-b"], "a+c": ["default/p-c"], "b+c": ["default/p-c"]}
+    assert (found.sets, found.possible, found.worst) == (6, 6, 4)
+    assert found.searched == "each of 4 alone, and 6 of 6 sets of 2"
+    calls = iter([True, True, False])
+    found = scheduler(nodes, pods).survive(at_once=2, go_on=lambda: next(calls))
+    assert (found.sets, found.worst) == (2, 2)
+    assert found.searched == "each of 4 alone, and 2 of 6 sets of 2: all among the 2 fullest"
+    found = scheduler(nodes, pods).survive(at_once=3)
+    assert found.possible == 10
+    assert found.searched == "each of 4 alone, and 10 of 10 sets of 2 to 3"
+    for wrong in (0, 5):
+        with pytest.raises(InputError, match=f"at_once {wrong}: 1 to 4"):
+            scheduler(nodes, pods).survive(at_once=wrong)
+
+
+def test_sets_with_a_domain_that_fails_alone_are_not_tried() -> None:
+    nodes = [node("a", cpu="9"), node("b"), node("c")]
+    found = scheduler(nodes, [pod("p", on="a", requests={"cpu": 8}, owner="web")]).survive(at_once=2)
+    assert lost(found) == {"a": ["default/p"]}
+    assert (found.sets, found.possible) == (1, 1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 3)), max_size=7))
+def test_each_answer_is_that_of_remove_nodes_and_a_run(placed: list[tuple[str, int]]) -> None:
+    def make() -> Scheduler:
+        pods = [
+            pod(f"p{at}", on=on, requests={"cpu": cpu}, owner="web") for at, (on, cpu) in enumerate(placed)
+        ]
+        return scheduler([node(name, cpu="6") for name in "abc"], pods)
+
+    found = lost(make().survive())
+    for name in "abc":
+        one = make()
+        one.remove_nodes([name])
+        for at, (on, cpu) in enumerate(placed):
+            if on == name:
+                one.client.create(pod(f"p{at}", requests={"cpu": cpu}, owner="web"))
+        assert len(one.run().unschedulable) == len(found.get(name, ()))
+
+
+def test_the_table_and_the_document_have_the_losses() -> None:
+    found = scheduler([node("a")], [pod("p", on="a", owner="web")]).survive()
+    assert found.table().to_dict() == {"domains": ["a"], "nodes": [1], "pods": [1], "lost": [1]}
+    lost_pod = {
+        "pod": "default/p",
+        "workload": "replicaset/web",
+        "reason": "no nodes available to schedule pods",
+    }
+    assert found.to_dict() == {
+        "by": "node",
+        "domains": 1,
+        "withoutLabel": 0,
+        "survived": False,
+        "losses": [{"domains": ["a"], "nodes": 1, "pods": 1, "lost": [lost_pod]}],
+        "searched": {"atOnce": 1, "sets": 0, "possible": 0, "worst": 0},
+    }

@@ -437,11 +437,13 @@ def test_replicas_of_unknown_kinds_are_told(tmp_path: Path) -> None:
     items = [rollout("a", 5), rollout("b", 4), rollout("c", 0), owned, widget]
     (tmp_path / "f.json").write_text(json.dumps({"kind": "List", "items": items}))
     cluster = load(tmp_path / "f.json")
+    why = "whose template is that of another workload"
     assert cluster.left_out == [
-        ("argoproj.io", "Rollout", "shop", "a", 5),
-        ("argoproj.io", "Rollout", "shop", "b", 3),
+        ("argoproj.io", "Rollout", "shop", "a", 5, why),
+        ("argoproj.io", "Rollout", "shop", "b", 3, why),
     ]
-    told = "Rollout.argoproj.io shop/a (5 replicas), Rollout.argoproj.io shop/b (3 replicas)"
+    first, second = f"shop/a (5 replicas, {why})", f"shop/b (3 replicas, {why})"
+    told = f"Rollout.argoproj.io {first}, Rollout.argoproj.io {second}"
     assert f"Not simulated, so their pods are left out: {told}." in cluster.warnings
 
 
@@ -456,10 +458,11 @@ def test_what_an_unknown_workload_has_made_counts_for_it(tmp_path: Path) -> None
     first.write_text(json.dumps({"kind": "List", "items": [database, made]}))
     second.write_text(json.dumps(database | {"spec": {"replicas": 5}}))
     assert load(first).left_out == []
-    assert load(first, second).left_out == [("x", "Database", "shop", "d", 3)]
+    why = "which is not simulated"
+    assert load(first, second).left_out == [("x", "Database", "shop", "d", 3, why)]
     del database["metadata"]["namespace"]
     second.write_text(json.dumps(database | {"spec": {"replicas": 3}}))
-    assert load(first, second, namespace="shop").left_out == [("x", "Database", "shop", "d", 1)]
+    assert load(first, second, namespace="shop").left_out == [("x", "Database", "shop", "d", 1, why)]
 
 
 # ---- what is told or refused by name -----------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import cache
 from typing import Any, Generic, TypeGuard, TypeVar, cast
 
@@ -184,7 +185,7 @@ def decode_as(document: Document, struct: type[K]) -> K:
             text = msgspec.json.encode(managers).decode()
             obj = replace(obj, metadata=replace(meta, managed_fields=text))
     if isinstance(template := getattr(spec, "template", None), PodTemplateSpec):
-        unread = unread_text(decode(document, _templated()).spec.template.spec)
+        unread = unread_text(_unread_spec(document))
         obj = replace(obj, spec=replace(spec, template=replace(template, unread=unread))) if unread else obj
     return obj
 
@@ -214,14 +215,23 @@ def decode_template(value: dict[str, Any]) -> PodTemplateSpec:
     InputError
         A field has a wrong type.
     """
-    found = decode({"spec": {"template": value}}, _templated())
-    return replace(decode(value, PodTemplateSpec), unread=unread_text(found.spec.template.spec))
+    unread = unread_text(_unread_spec({"spec": {"template": value}}))
+    return replace(decode(value, PodTemplateSpec), unread=unread)
+
+
+def _unread_spec(document: Document) -> Any:
+    """Return the unread fields of the spec of the pod template of an object; of JSON text they stay text."""
+    if is_json(document):
+        with suppress(msgspec.ValidationError):
+            return msgspec.json.decode(document, type=_templated(msgspec.Raw)).spec.template.spec
+    return decode(document, _templated(Any)).spec.template.spec
 
 
 @cache
-def _templated() -> Any:
-    """Return the type to decode the unread fields of an object with a pod template into."""
-    template = msgspec.defstruct("Template", [("spec", unread_type(), unread_type()())], frozen=True)
+def _templated(value: Any) -> Any:
+    """Return the type to decode the unread fields of an object with a pod template into, each to a value."""
+    unread = unread_type(value)
+    template = msgspec.defstruct("Template", [("spec", unread, unread())], frozen=True)
     spec = msgspec.defstruct("Spec", [("template", template, template())], frozen=True)
     return msgspec.defstruct("Templated", [("spec", spec, spec())], frozen=True)
 

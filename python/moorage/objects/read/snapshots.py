@@ -72,8 +72,8 @@ def refuse_answers(document: Document, kind: str, api_version: str, source: str)
     if kind == "Status" and api_version in ("", "v1"):
         answer = decode(document, _Answer)
         raise InputError(f"an answer of the API server, not a dump: {answer.message or answer.status}")
-    is_file = PurePath(source.rpartition("!")[2]).stem.lower() == "kustomization"
-    if api_version.startswith("kustomize.config.k8s.io/") or (is_file and not api_version):
+    is_named = not api_version and PurePath(source.rpartition("!")[2]).stem.lower() == "kustomization"
+    if is_named or api_version.startswith("kustomize.config.k8s.io/"):
         folder = shorten(str(PurePath(source).parent))
         raise InputError(f"a kustomization; kubectl kustomize {folder} | moorage … -f - reads what it makes")
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache, partial
 from itertools import chain
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 from msgspec.structs import fields, force_setattr
@@ -26,6 +27,7 @@ _POD_SPEC, _CONTAINER, _IMAGE = "core.v1.PodSpec", "core.v1.Container", "core.v1
 _METADATA = "meta.v1.ObjectMeta"
 _IMAGES = {_CONTAINER: "image", _IMAGE: "reference"}
 """Structs with an image, on which the default of a field depends, and the field that names it."""
+_OF_IMAGES = frozenset({*_IMAGES.values(), "imagePullPolicy", "pullPolicy"})
 _MODE, _READ_ONLY = {"defaultMode": 0o644}, {"readOnly": False}
 _DEFAULTS: dict[str, dict[str, Any]] = {
     _POD_SPEC: {"dnsPolicy": "ClusterFirst", "hostPID": False, "hostIPC": False, "securityContext": {}},
@@ -89,9 +91,19 @@ _MAX_TEXTS = 1 << 14
 
 
 @cache
-def unread_type() -> Any:
-    """Return the type that the unread fields of the spec of a pod template are decoded to."""
-    return _unread_type(_POD_SPEC, PodSpec)
+def unread_type(value: Any) -> Any:
+    """Return the type that the unread fields of the spec of a pod template are decoded to.
+
+    Parameters
+    ----------
+    value : type
+        What each is decoded to: ``Any``, or ``msgspec.Raw`` of JSON text.
+
+    Returns
+    -------
+    type
+    """
+    return _unread_type(_POD_SPEC, PodSpec, value)
 
 
 def unread_text(spec: Any) -> str:
@@ -144,27 +156,48 @@ def _struct_in(type_: Any) -> type[Struct] | None:
     return next(filter(None, map(_struct_in, get_args(type_))), None)
 
 
-def _unread_type(name: str, struct: type[Struct]) -> Any:
+def _unread_type(name: str, struct: type[Struct], value: Any) -> Any:
     """Return the type of the fields that a struct lacks, None where it has all of them."""
     read, unread = _read_fields(struct), list[tuple[str, Any, None]]()
     for field, target in fields_of(name).items():
-        type_: Any = Any
+        type_: Any = Any if field in _OF_IMAGES else value
         if field in read and field != _IMAGES.get(name):
             inner, part = read[field], target.rstrip(LISTS + MAPS)
-            type_ = _unread_type(part, inner) if inner and part not in ("", _METADATA) else None
+            type_ = _unread_type(part, inner, value) if inner and part not in ("", _METADATA) else None
             type_ = list[type_] if type_ and target.endswith(LISTS) else type_
         if type_ is not None:
-            unread.append((field, type_ | None if type_ is not Any else Any, None))
+            unread.append((field, type_ if type_ in (Any, value) else type_ | None, None))
     return msgspec.defstruct("Unread", unread, omit_defaults=True, frozen=True) if unread else None
 
 
-def _without_defaults(value: Any, name: str, struct: type[Struct] | None) -> Any:
-    """Return the unread fields of a struct without those that have their default.
+class _Step(NamedTuple):
+    """What is done with a field.
+
+    Attributes
+    ----------
+    make : callable, optional
+        Makes the value that is compared.
+    default : object
+        A field with this value is dropped.
+    is_dropped_empty : bool
+        Whether a field with an empty map is dropped, too.
+    """
+
+    make: Callable[[Any], Any] | None
+    default: object
+    is_dropped_empty: bool
+
+
+_UNKNOWN = _Step(None, object(), True)
+"""Of a field that the table does not have."""
+
+
+@cache
+def _steps(name: str, struct: type[Struct] | None) -> dict[str, _Step]:
+    """Return the steps of the known fields of a struct.
 
     Parameters
     ----------
-    value : object
-        A JSON value.
     name : str
         The name of the struct in the table.
     struct : type or None
@@ -172,28 +205,58 @@ def _without_defaults(value: Any, name: str, struct: type[Struct] | None) -> Any
 
     Returns
     -------
-    object
+    dict of str to _Step
     """
+    read, defaults, steps = _read_fields(struct), _DEFAULTS.get(name, {}), dict[str, _Step]()
+    for field, target in fields_of(name).items():
+        part, inner = target.rstrip(LISTS + MAPS), read.get(field)
+        make: Callable[[Any], Any] | None = None
+        if part and target.endswith(LISTS):
+            make = partial(_each_without_defaults, name=part, struct=inner)
+        elif part and target == part:
+            make = partial(_without_defaults, name=part, struct=inner)
+        elif field in _CONTENTS.get(name, ()):
+            make = _digests
+        elif field in _QUANTITIES:
+            make = _quantity
+        steps[field] = _Step(make, defaults.get(field, _UNKNOWN.default), inner is not None or not part)
+    return steps
+
+
+def _without_defaults(value: Any, name: str, struct: type[Struct] | None) -> Any:
+    """Return the unread fields of a struct without those that have their default; see `_steps`."""
     if not isinstance(value, dict):
         return value
-    known, read = fields_of(name), _read_fields(struct)
-    kept, defaults = dict[str, Any](), _defaults(value, name)
+    steps, kept = _steps(name, struct), dict[str, Any]()
     for field, item in value.items():
-        target, inner = known.get(field, ""), read.get(field)
-        part = target.rstrip(LISTS + MAPS)
-        if part and target.endswith(LISTS) and isinstance(item, list):
-            item = [_without_defaults(one, part, inner) for one in item]
-            item = item if any(item) else []
-        elif part and target == part:
-            item = _without_defaults(item, part, inner)
-        elif field in _CONTENTS.get(name, ()):
-            item = [_digest(one) for one in item] if isinstance(item, list) else _digest(item)
-        elif field in _QUANTITIES and isinstance(item, str | int | float):
-            item = str(parse(item) * _ONE)  # a product is spelled in one way
-        is_empty = item in (None, "", []) or (item == {} and (inner is not None or not part))
-        if not is_empty and not (field in defaults and item == defaults[field]):
+        step = steps.get(field, _UNKNOWN)
+        if step.make is not None:
+            item = step.make(item)
+        if not item and (item in (None, "", []) or (item == {} and step.is_dropped_empty)):
+            continue
+        if item != step.default:
             kept[field] = item
+    if name == _POD_SPEC:  # the API server keeps both names of the account
+        account = value.get("serviceAccountName")
+        if account and kept.get("serviceAccount") == account:
+            del kept["serviceAccount"]
     return kept
+
+
+def _each_without_defaults(items: Any, name: str, struct: type[Struct] | None) -> Any:
+    if not isinstance(items, list):
+        return items
+    found = [_without_defaults(one, name, struct) for one in items]
+    return found if any(found) else []
+
+
+def _quantity(value: Any) -> Any:
+    """Return a quantity as it is always spelled: as a product."""
+    return str(parse(value) * _ONE) if isinstance(value, str | int | float) else value
+
+
+def _digests(value: Any) -> Any:
+    return list(map(_digest, value)) if isinstance(value, list) else _digest(value)
 
 
 def _digest(text: Any) -> Any:
@@ -201,15 +264,6 @@ def _digest(text: Any) -> Any:
     if not isinstance(text, str) or not text or _DIGEST.fullmatch(text):
         return text
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _defaults(value: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the defaults of a struct; another name of another field counts as such."""
-    defaults = _DEFAULTS.get(name, {})
-    if name == _POD_SPEC:  # the API server keeps both names of the account
-        account = value.get("serviceAccountName") or value.get("serviceAccount")
-        return defaults | {"serviceAccount": account} if value.get("serviceAccountName") else defaults
-    return defaults
 
 
 def _pull_policy(image: str) -> str:

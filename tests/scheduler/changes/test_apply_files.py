@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import moorage as mo
 from moorage.errors import InputError
@@ -126,3 +127,21 @@ def test_an_object_replaces_the_whole(tmp_path: Path) -> None:
     found: Deployment = one.client.get(Deployment, "web", "default")
     one.apply(mo.edit(found, {"spec.replicas": None}))
     assert replicas(one) == 1
+
+
+def test_tolerations_that_compare_numbers_need_their_gate(tmp_path: Path) -> None:
+    """As in an API server with the feature gates of the scheduler."""
+    manifest = deployment()
+    compares = {"key": "level", "operator": "Gt", "value": "5", "effect": "NoSchedule"}
+    manifest["spec"]["template"]["spec"]["tolerations"] = [compares]
+    refused = mo.Scheduler(mo.load(written(tmp_path, NODE, "dump.json")))
+    for what in (written(tmp_path, manifest), mo.load(written(tmp_path, manifest)).others[0]):
+        if not isinstance(what, Path):
+            what = replace(what, metadata=replace(what.metadata, uid=""))
+        with pytest.raises(
+            InputError, match=r"operator: Unsupported value: \"Gt\": .* needs the feature gate"
+        ):
+            refused.apply(what)
+    gates = {"TaintTolerationComparisonOperators": True}
+    allowed = mo.Scheduler(mo.load(written(tmp_path, NODE, "dump.json")), feature_gates=gates)
+    assert allowed.apply(written(tmp_path, manifest)).created

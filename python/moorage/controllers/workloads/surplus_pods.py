@@ -9,6 +9,7 @@ from functools import cmp_to_key
 from math import inf, log2
 from typing import NamedTuple
 
+from moorage.objects.model.field_rules import whole_number
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job, ReplicaSet, ReplicationController
@@ -133,9 +134,12 @@ class _Rank(NamedTuple):
 
 
 def _cost(pod: Pod) -> int:
-    cost = pod.metadata.annotations.get(_COST, "")
-    digits = cost.removeprefix("-")
-    return int(cost) if digits.isdecimal() and len(digits) < 11 else 0
+    """Return the cost of deleting a pod; 0 without a valid one (kubernetes v1.36, pkg/apis/core/helper)."""
+    text = pod.metadata.annotations.get(_COST, "")
+    cost = whole_number(text.removeprefix("-"))
+    if cost is None or (text[0] == "0" and text != "0"):
+        return 0
+    return -cost if text[0] == "-" else cost
 
 
 def _restarts(pod: Pod) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from moorage.errors import InputError, examples
+from moorage.objects.model.field_rules import whole_number
 from moorage.objects.model.meta import LAST_APPLIED, Object, ObjectMeta
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
@@ -81,8 +82,8 @@ def is_newer(obj: Object, other: Object) -> bool:
 
 def _version(meta: ObjectMeta) -> int:
     """The resource version; -1 without one that can be compared."""
-    text = meta.resource_version
-    return int(text) if text.isdecimal() and text.isascii() and len(text) < 20 else -1
+    version = whole_number(meta.resource_version, 64)
+    return -1 if version is None else version
 
 
 class Overlay:

@@ -18,6 +18,7 @@ from moorage.errors import InputError, shorten
 
 _EXCERPT = 80
 _LABEL_VALUE = "at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends"
+_MOST_DIGITS = len(str(2**63))
 _PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' "
     "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
@@ -186,6 +187,26 @@ def quantity(raw: str | int | float | None) -> None:
     negative = raw.startswith("-") if isinstance(raw, str) else raw < 0
     if negative and Quantity(raw).sign() < 0:
         raise InputError(f"must not be negative, not {raw}")
+
+
+def whole_number(text: str, bits: int = 32) -> int | None:
+    """Parse a number in a text of an object: a name, an annotation, a version.
+
+    Parameters
+    ----------
+    text : str
+    bits : int
+        Size of the signed number that Go reads it into (strconv.ParseInt).
+
+    Returns
+    -------
+    int or None
+        None for anything but ASCII digits, and for a number that is too large.
+    """
+    if not (text.isascii() and text.isdecimal()) or len(text.lstrip("0")) > _MOST_DIGITS:
+        return None
+    number = int(text.lstrip("0") or "0")
+    return number if number < 1 << (bits - 1) else None
 
 
 def percent(text: str) -> int:

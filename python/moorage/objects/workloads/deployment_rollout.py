@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage.objects.model.field_rules import percent
+from moorage.objects.model.field_rules import percent, whole_number
 from moorage.objects.model.meta import LabelSelector, ObjectMeta
 from moorage.objects.model.workload import (
     Deployment,
@@ -218,8 +218,7 @@ def _fraction(one: ReplicaSet, allowed: int) -> int:
     size = one.spec.replicas or 0
     if not allowed:
         return -size
-    before = one.metadata.annotations.get(_MAX, "")
-    most = int(before) if before.isdecimal() and len(before) < 11 and int(before) else allowed
+    most = whole_number(one.metadata.annotations.get(_MAX, "")) or allowed
     return (2 * size * allowed + most) // (2 * most) - size  # rounded to the nearest
 
 
@@ -343,8 +342,7 @@ def _with_quantities(value: Any) -> Any:
 
 def _revision(one: ReplicaSet) -> int:
     """Return the revision of a ReplicaSet; 0 if it has none."""
-    text = one.metadata.annotations.get(REVISION, "")
-    return int(text) if text.isdecimal() and len(text) < 20 else 0
+    return whole_number(one.metadata.annotations.get(REVISION, ""), 64) or 0
 
 
 def _by_age(one: ReplicaSet) -> tuple[str, int, str]:

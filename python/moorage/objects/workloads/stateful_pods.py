@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from moorage.objects.model.field_rules import percent
+from moorage.objects.model.field_rules import percent, whole_number
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import ControllerRevision, RollingUpdateStatefulSetStrategy, StatefulSet
 
@@ -68,8 +68,8 @@ def by_ordinal(obj: StatefulSet, pods: Iterable[Pod]) -> dict[int, Pod]:
     prefix, found = f"{obj.name}-", {}
     for pod in pods:
         text = pod.name.removeprefix(prefix) if pod.name.startswith(prefix) else ""
-        if text.isdecimal() and len(text) < 11:
-            found[int(text)] = pod
+        if (ordinal := whole_number(text)) is not None:
+            found[ordinal] = pod
     return found
 
 

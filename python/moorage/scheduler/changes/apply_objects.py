@@ -16,7 +16,7 @@ from moorage.objects.admission.new_pods import is_new
 from moorage.objects.apply.apply_manifest import with_last_applied
 from moorage.objects.apply.overlay import key_of
 from moorage.objects.model.workload import MAX_PODS, Job, PriorityClass
-from moorage.objects.read.cluster_builder import complete
+from moorage.objects.read.cluster_builder import Check, complete
 from moorage.objects.read.load import read_objects
 from moorage.objects.read.object_defaults import default_namespace
 from moorage.objects.read.origins import Origin
@@ -29,6 +29,7 @@ def apply(
     client: ObjectClient,
     controllers: ClusterControllers | None,
     what: Object | str | Path | Iterable[Object | str | Path],
+    check: Check | None = None,
 ) -> Change:
     """Create or change objects: see `ClusterChanges.apply`.
 
@@ -38,6 +39,8 @@ def apply(
     controllers : ClusterControllers or None
         Those of the store, which make the claims of new pods; None where others run them.
     what : Object, str, Path, or iterable of them
+    check : callable, optional
+        Raises an InputError about an object that is valid otherwise.
 
     Returns
     -------
@@ -49,7 +52,7 @@ def apply(
         An object is invalid.
     """
     created, changed, admission = list[Object](), [], None
-    completed = _completed(client, what)
+    completed = _completed(client, what, check)
     for given, obj in zip(completed, with_own_uids(client, completed), strict=True):
         _check_parallelism(obj)
         try:
@@ -81,7 +84,9 @@ def apply(
 
 
 def _completed(
-    client: ObjectClient, what: Object | str | Path | Iterable[Object | str | Path]
+    client: ObjectClient,
+    what: Object | str | Path | Iterable[Object | str | Path],
+    check: Check | None,
 ) -> Sequence[Object]:
     """Return valid objects with defaults, after the namespaces that they imply."""
     items = [what] if isinstance(what, Object | str | Path) else list(what)
@@ -96,7 +101,7 @@ def _completed(
         obj if key_of(obj) in known else with_last_applied(obj, read.texts[at])
         for at, obj in enumerate(read.objects)
     ]
-    found = complete([*stored, *objects, *given], origins, classes, texts=texts, admitted=True)
+    found = complete([*stored, *objects, *given], origins, classes, texts=texts, admitted=True, check=check)
     if found.left_out:
         one = found.left_out[0]
         raise InputError("is not simulated", obj=f"{one.kind} {one.namespace}/{one.name}")

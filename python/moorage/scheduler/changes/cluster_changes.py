@@ -26,6 +26,7 @@ from moorage.objects.model.workload import (
     ReplicationController,
     StatefulSet,
 )
+from moorage.objects.validate.gated_operators import GATE, refuse_comparisons
 from moorage.objects.workloads.other_kinds import PARENTS
 from moorage.store import ApiError, ObjectClient, ObjectStore, kind_named, parse_reference
 
@@ -93,8 +94,8 @@ class ClusterChanges:
 
         A manifest in a file is merged with the object of its kind, namespace and name: what neither it nor
         the last manifest names stays (see `apply_manifest`). An object replaces it whole, except for its
-        status, and the node of a bound pod. Objects are validated and get defaults; namespaces that they name
-        are created.
+        status, and the node of a bound pod. Objects are validated and get defaults, with the feature gates of
+        the scheduler; namespaces that they name are created.
 
         Parameters
         ----------
@@ -112,9 +113,10 @@ class ClusterChanges:
             An object is invalid, a file cannot be read, or a manifest changes what an API server does not
             let change; nothing is written.
         """
-        controllers = self._scheduler().controllers
+        scheduler = self._scheduler()
+        check = None if scheduler.handle.feature_gates[GATE] else refuse_comparisons
         with self._changing() as client:
-            return apply_objects.apply(client, controllers, what)
+            return apply_objects.apply(client, scheduler.controllers, what, check)
 
     def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:
         """Delete objects. What a workload owns goes with it; pods of a workload come back. A claim that a

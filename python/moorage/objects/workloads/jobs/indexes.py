@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from moorage.objects.model.field_rules import whole_number
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job
 
@@ -46,9 +47,8 @@ def failures_before(pod: Pod) -> int:
 
 
 def _number(pod: Pod, annotation: str) -> int | None:
-    """Return the number in an annotation; None without one of at most ten digits."""
-    text = pod.metadata.annotations.get(annotation, "")
-    return int(text) if text.isdecimal() and len(text) < 11 else None
+    """Return the number in an annotation; None without one."""
+    return whole_number(pod.metadata.annotations.get(annotation, ""), 64)
 
 
 def parse(text: str, end: int) -> Ranges:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from moorage.errors import InputError
+from moorage.objects.model.field_rules import whole_number
 from moorage.objects.model.meta import Int64, Object, ObjectMeta
 from moorage.objects.model.other_workloads import CustomObject, full_kind
 from moorage.objects.model.pod import Pod
@@ -152,5 +153,5 @@ def _ready(text: bytes) -> int:
     scale = status.get("scale")
     if isinstance(scale, dict):  # ready/all, as OpenTelemetryCollectors have it
         ready = str(scale.get("statusReplicas", "")).partition("/")[0]
-        numbers.append(int(ready) if ready.isdecimal() else 0)
+        numbers.append(whole_number(ready) or 0)
     return max([number for number in numbers if isinstance(number, int)], default=0)

@@ -183,11 +183,7 @@ class PodHandler:
         The finished pods on nodes, by ``namespace/name``.
     indexer : Indexer
         The informers' copy of the pods; empty before `watch`.
-    cache_is_ahead : bool
-        Whether the cache may have new bound pods before the store reports them.
     """
-
-    cache_is_ahead = False
 
     def __init__(
         self,
@@ -311,7 +307,7 @@ class PodHandler:
         if not pods:
             return 0
         try:
-            if self.cache_is_ahead:
+            if self.cache.state.has_pod(pods[0]):  # those of a replay, whose scheduler has placed them
                 self.cache.confirm_pods(pods)
             else:
                 self.cache.add_pods(pods)

@@ -330,12 +330,7 @@ class Replayer(VirtualRun):
         bind, pods = self._bind, self._unsettled.values()
         self._unsettled = {}
         self.store.create_many([bind(pod, "", node) for pod, node in pods])
-        handler = self.scheduler.pods
-        handler.cache_is_ahead = True
-        try:
-            self.scheduler.sync()
-        finally:
-            handler.cache_is_ahead = False
+        self.scheduler.sync()
 
     # ---- the long way --------------------------------------------------------------------------------------
 

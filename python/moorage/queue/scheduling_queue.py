@@ -240,7 +240,7 @@ class SchedulingQueue:
         """
         with self._lock:
             uid = new.metadata.uid
-            self.put_back(*self._in_flight.interrupt(uid))
+            self._interrupt((new,))
             if uid in self._in_flight:
                 for event in pod_update_events(old, new):
                     self._in_flight.observe(event, old, new)
@@ -277,7 +277,7 @@ class SchedulingQueue:
             for pod in pods if nominated else ():
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
-            self.put_back(*self._in_flight.interrupt(*[pod.metadata.uid for pod in pods]))
+            self._interrupt(pods)
             for info in entries_of(infos, pods):
                 self._places.leave(info)
 
@@ -294,7 +294,7 @@ class SchedulingQueue:
             moved = False
             for pod in pods:
                 uid = pod.metadata.uid
-                self.put_back(*self._in_flight.interrupt(uid))
+                self._interrupt((pod,))
                 info = self._places.infos.get(uid)
                 if info is None:
                     if uid in self._in_flight:
@@ -464,6 +464,11 @@ class SchedulingQueue:
             active = self._places.active
             was_suspended, following = self._in_flight.resume(), active.next
             return was_suspended and (following is None or active.rank(infos[-1]) < active.rank(following))
+
+    def _interrupt(self, pods: Sequence[Pod]) -> None:
+        """Put the suspended pods back if one of some pods, which are about to change, is among them."""
+        if self._in_flight.suspended and (infos := self._in_flight.interrupt([p.metadata.uid for p in pods])):
+            self.put_back(*infos)
 
     def done(self, *uids: str) -> None:
         """End the attempts of pods.

@@ -683,12 +683,12 @@ class Run:
         """Record the evictions of pods, by ``namespace/name``."""
         self._evictions += 1
         self.result.evicted.update(evicted)
-        placements = self.result.placements if self.result.has_placed else {}
-        gone = {key for key in evicted if placements.pop(key, None) is not None}
-        for info in self._drop_placed(gone) if gone else ():
-            self.queue.done(info.uid)
-            if self.metrics is not None:
-                self.metrics.forget(info.uid)
+        if self.result.has_placed:
+            gone = {key for key in evicted if self.result.placements.pop(key, None) is not None}
+            for info in self._drop_placed(gone) if gone else ():
+                self.queue.done(info.uid)
+                if self.metrics is not None:
+                    self.metrics.forget(info.uid)
 
     # ---- binding -------------------------------------------------------------------------------------------
 

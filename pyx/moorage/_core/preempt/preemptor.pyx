@@ -273,13 +273,6 @@ cdef class Preemptor(DryRuns):
         self._prepare()
         return self.outcomes.c.potentials
 
-    @property
-    def fits_nowhere(self):
-        """Whether no searched node accepts the pod of `begin`; False where only a search can tell."""
-        if self.outcomes is None or self.search.search.columns == NULL:
-            return False
-        return not self.outcomes.c.feasible
-
     cdef int _set_target(self, int32_t pod_class, tuple budgets, int32_t node_name, int32_t pinned,
                          object groups) except -1:
         """Set what the next pods have in common; see `place_run` for the errors."""

@@ -18,7 +18,7 @@ cdef class InFlight:
     cdef dict before        # number of an event: number of pods for which it is the first after the pop
     cdef Py_ssize_t turn    # seat of the first pod that was not tried when pods were last suspended
     cdef int64_t since      # number of the first event that the pods from this seat on need
-    cdef Py_ssize_t suspended   # number of pods for which no event is recorded
+    cdef readonly Py_ssize_t suspended
 
     cdef list listed(self)
     cdef dict by_uid(self)

@@ -42,6 +42,11 @@ cdef class InFlight:
     Most pods are popped and leave together, and are known by their entries. They are looked up by UID, once
     somebody asks for one. Pods that were popped together and not tried yet can be suspended, while events are
     received: they need none of these, as if they were popped after them.
+
+    Attributes
+    ----------
+    suspended : int
+        The number of pods that are suspended.
     """
 
     def __cinit__(self):
@@ -155,12 +160,12 @@ cdef class InFlight:
             self._drop()
         return n > 0
 
-    def interrupt(self, *uids):
+    def interrupt(self, list uids not None):
         """Return the suspended pods if one of some pods is among them; none is suspended any more.
 
         Parameters
         ----------
-        *uids : str
+        uids : list of str
             Of the pods that are about to change.
 
         Returns

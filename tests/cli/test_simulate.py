@@ -12,7 +12,7 @@ import pytest
 
 from moorage.cli import main
 from moorage.cli.output.run_output import amount
-from moorage.framework.configuration.feature_gates import DEFAULT_GATES
+from moorage.releases.feature_gates import DEFAULT_GATES
 
 
 def node(name: str, zone: str) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def test_settings_reach_the_scheduler(tie_break: str, monkeypatch: pytest.Monkey
     options = ["--tie-break", tie_break, "--seed", "7", "--percentage-of-nodes-to-score", "30"]
     assert simulate("--synthetic", "nodes=3,pods=1", *options) == 0
     given = {"tie_break": tie_break, "seed": 7, "percentage_of_nodes_to_score": 30}
-    of_release = {"feature_gates": dict(DEFAULT_GATES), "balanced_allocation": "1.36"}
+    of_release = {"feature_gates": DEFAULT_GATES}
     assert seen == given | of_release | {"config": None}
 
 

@@ -6,25 +6,30 @@ from collections.abc import Iterator
 from typing import Any
 
 from moorage.framework.configuration import ConfigurationError, effective, load_configuration
-from moorage.plugins.registry import IN_TREE
+from moorage.plugins.registry import in_tree
+from moorage.releases import DEFAULT, default_gates, release_named
 
 from .compare import differences, short
 from .vectors import MalformedError
 
 Json = dict[str, Any]
 
-REGISTRY = {plugin.name: plugin for plugin in IN_TREE}
-
 # Texts of the general YAML and JSON libraries about what they cannot parse at all: our parsers know less of
 # the place, so only stage and these words are compared. All other texts of stage load are compared whole.
 _SYNTAX = ("yaml: ", "couldn't get version/kind; json parse error: invalid character ")
 
 
-def outcome(text: str) -> Json:
+def outcome(text: str, version: str = DEFAULT) -> Json:
     """What becomes of a configuration, in the form of a line of the vectors, without name and text."""
+    release = release_named(version)
+    plugins = in_tree(release)
+    registry = {plugin.name: plugin for plugin in plugins}
     try:
-        configuration = load_configuration(text.encode(), IN_TREE)
-        return {"ok": True, "effective": effective(configuration, REGISTRY)}
+        configuration = load_configuration(text.encode(), plugins, feature_gates=default_gates(release))
+        return {
+            "ok": True,
+            "effective": effective(configuration, registry, release),
+        }
     except ConfigurationError as error:
         return {"ok": False, "stage": error.stage, "error": error.message}
 
@@ -33,8 +38,8 @@ def check(line: Json) -> Iterator[str]:
     """The differences between a line and what becomes of its configuration; every field counts."""
     if not isinstance(line.get("name"), str) or not isinstance(line.get("yaml"), str):
         raise MalformedError("name and yaml must be strings")
-    expected = {key: value for key, value in line.items() if key not in ("name", "yaml")}
-    got = outcome(line["yaml"])
+    expected = {key: value for key, value in line.items() if key not in ("name", "yaml", "release")}
+    got = outcome(line["yaml"], line.get("release", DEFAULT))
     if {expected.get("stage"), got.get("stage")} == {"load"}:
         expected, got = _without_syntax(expected), _without_syntax(got)
     yield from differences(expected, got)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from moorage.framework import NominatingInfo
 from moorage.queue import QueuedPodInfo
+from moorage.releases import DEFAULT
 from moorage.scheduler.cycle.diagnosis import Rejectors
 
 from .world import STEP_KEYS, World, check_keys
@@ -42,6 +43,7 @@ class QueueWorld(World):
             clock=lambda: self.milliseconds / 1000,
             config=config.get("configuration"),
             feature_gates=config.get("featureGates", {}),
+            release=scenario.get("release", DEFAULT),
         )
         self.starting = False
         self.queue = self.scheduler.queue

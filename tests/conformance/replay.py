@@ -13,6 +13,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.state.pod_spec import uses_volumes
 from moorage.framework import FilterPlugin, ScorePlugin
 from moorage.objects import Node
+from moorage.releases import DEFAULT, gates_of, release_named
 from moorage.scheduler import Scheduler
 
 from .dra_mode import DRA_STEPS, DraCycle, DraWorld
@@ -29,10 +30,11 @@ Json = dict[str, Any]
 
 TIE_BREAK = {"full": "first", "sampled": "go-heap", "order": "first", "preempt": "first", "dra": "first"}
 ONE_BY_ONE = Mode()
+BATCHING = "OpportunisticBatching"
 LARGE = Quantity("1T")
 SCENARIO_KEYS = {
     *("name", "family", "seed", "mode", "brief", "digest", "batching"),
-    *("config", "objects", "steps", "themes"),
+    *("config", "objects", "steps", "themes", "release"),
 }
 
 
@@ -58,8 +60,9 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
         yield from replay_gang(scenario, how)
         return
     gates = scenario.get("config", {}).get("featureGates", {})
-    if not scenario.get("batching"):  # upstream's pods were not signed then
-        gates = gates | {"OpportunisticBatching": False}
+    version = scenario.get("release", DEFAULT)
+    if not scenario.get("batching") and BATCHING in gates_of(release_named(version)):
+        gates = gates | {BATCHING: False}  # upstream's pods were not signed then
     world = (DraWorld if mode == "dra" else World)(
         scenario["objects"],
         from_the_top=mode == "full" and how.batch,
@@ -68,6 +71,7 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
         preempts=mode == "preempt",
         config=scenario.get("config", {}).get("configuration"),
         feature_gates=gates,
+        release=version,
     )
     how.set_up(world.scheduler)
     yield header(scenario, world.scheduler)
@@ -325,7 +329,7 @@ def prefilter(outcome: Any) -> Json | None:
         return None
     result = {"plugin": outcome.plugin, "code": int(outcome.code), "reasons": list(outcome.reasons)}
     if result["code"]:
-        return result
+        return result | given(plugins=list(outcome.plugins))
     return result | {"nodeNames": list(outcome.node_names), "plugins": list(outcome.plugins)}
 
 

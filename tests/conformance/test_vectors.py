@@ -192,7 +192,7 @@ def test_every_change_of_a_configuration_line_is_noticed(
 ) -> None:
     vector = json.loads(line)
     outcome = configurations.outcome(vector["yaml"])
-    monkeypatch.setattr(configurations, "outcome", lambda _: outcome)
+    monkeypatch.setattr(configurations, "outcome", lambda *_: outcome)
     text = vector.pop("yaml")
 
     def wrong() -> list[str]:

@@ -8,9 +8,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage.framework import FilterPlugin
-from moorage.framework.configuration import dependents_off
 from moorage.objects import Namespace, Node, ObjectMeta, Pod, decode_object
 from moorage.plugins.volume_binding import VolumeBinding, sources_of
+from moorage.releases import DEFAULT, dependents_off, release_named
+from moorage.releases import feature_gates as all_gates
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import Rotation
@@ -61,11 +62,13 @@ class World:
         from_the_top: bool = False,
         preempts: bool = False,
         feature_gates: Mapping[str, bool] | None = None,
+        release: str = DEFAULT,
         **settings: Any,
     ) -> None:
         decoded = [decode_object(one) for one in objects]
-        given = dict(feature_gates or {})
-        gates = dependents_off(given) | given  # where upstream's tests set gates, none lacks what it needs
+        given, of_release = dict(feature_gates or {}), release_named(release)
+        # Where upstream's tests set gates, none lacks what it needs.
+        gates = all_gates(dependents_off(given, of_release) | given, of_release)
         self.scheduler = Scheduler(controllers=False, feature_gates=gates, **settings)
         for engine in self.scheduler.engines.values():
             engine.runs_post_filter = preempts

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from moorage.framework.configuration.feature_gates import GATES, Effect, Gate
+from moorage.releases.feature_gates import GATES, Effect, Gate
 
 HEAD = """# Feature gates
 
 What `--feature-gates`, `Scheduler(feature_gates=…)` and the files of `moorage perf` may set: the gates of
-kube-scheduler v1.36.2. This page is made of `python/moorage/framework/configuration/feature_gates.py` by
+kube-scheduler v1.36. This page is made of `python/moorage/releases/` by
 `python -m tests.house.gates_page`.
 
 - **Built**: decisions follow the gate. Locked gates keep their default, as upstream.

@@ -17,8 +17,10 @@ from moorage.framework import (
     ScorePlugin,
 )
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.plugins.registry import IN_TREE, default_profile
+from moorage.plugins.registry import IN_TREE, default_profile, in_tree
 from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.releases import RELEASES, Release, default_gates
+from moorage.scheduler import Scheduler
 
 FILTERS = [
     *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"),
@@ -82,6 +84,17 @@ def test_weights_can_be_overridden_and_zero_counts_as_one() -> None:
     assert profile.weights == WEIGHTS | {"NodeAffinity": 7, "ImageLocality": 1}
 
 
-def test_an_unknown_formula_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^balanced_allocation '1.0': one of 1.36, 1.35$"):
-        Profile((), balanced_allocation="1.0")
+@pytest.mark.parametrize("release", RELEASES.values(), ids=lambda release: release.version)
+def test_the_plugins_of_a_release_are_those_that_its_record_names(release: Release) -> None:
+    assert [plugin.__name__ for plugin in in_tree(release)] == list(release.plugins)
+    enabled = [plugin.name for plugin in default_profile(default_gates(release)).plugins]
+    assert [name for name in enabled if name.startswith("Node")][:2] == (
+        ["NodeName", "NodeUnschedulable"]
+        if "NodeNamePreFilter" in release.plugins
+        else ["NodeUnschedulable", "NodeName"]
+    )
+
+
+def test_an_unknown_release_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^kubernetes_version '1.33': one of 1.34, 1.35, 1.36, 1.37$"):
+        Scheduler(kubernetes_version="1.33")

@@ -9,8 +9,7 @@ from tests.core.make import container, node, pod
 
 from moorage.objects import Cluster, Node, Pod, Taint, Toleration
 from moorage.objects.model.pod import ResourceRequirements
-from moorage.plugins.registry import default_profile
-from moorage.scheduler import Examination, Profile, Scheduler
+from moorage.scheduler import Examination, Scheduler
 
 BALANCED = "NodeResourcesBalancedAllocation"
 
@@ -34,10 +33,8 @@ def test_resource_scores(cpu: str, memory: str, least: int, balanced: int, until
     one_pod = pod("p", requests={"cpu": "100m", "memory": "500Mi"})
     raw = examine(one_pod, node("a", memory="32Gi"), pods=(used,)).raw
     assert (raw["NodeResourcesFit"].tolist(), raw[BALANCED].tolist()) == ([least], [balanced])
-    old = Profile(default_profile().plugins, balanced_allocation="1.35")
-    assert examine(one_pod, node("a", memory="32Gi"), pods=(used,), profile=old).raw[BALANCED].tolist() == [
-        until_1_35
-    ]
+    old = examine(one_pod, node("a", memory="32Gi"), pods=(used,), kubernetes_version="1.35")
+    assert old.raw[BALANCED].tolist() == [until_1_35]
 
 
 def test_a_pod_without_requests_counts_with_the_defaults_and_has_no_balance() -> None:

@@ -75,7 +75,7 @@ STATE = "DynamicResources"
 logger = logging.getLogger("moorage.devices")
 NO_CLAIMS = "no new claims to deallocate"
 NOT_FOUND = "not found"
-FREES_NOTHING = fwk.Status(fwk.Code.UNSCHEDULABLE, (NO_CLAIMS,), STATE)
+NOT_SCHEDULABLE = "still not schedulable"
 RULES_PANIC = (
     "device taint rules: kube-scheduler v1.36.2 panics with DRADeviceTaintRules and a DeviceTaintRule"
 )
@@ -122,6 +122,7 @@ class DynamicResources(
     """
 
     name = STATE
+    extension_points = ("podGroupPostFilter",)  # of v1.37; nothing runs it without pod groups
     needs_are_described = True
     default_weight = 2
     feature_gate = "DynamicResourceAllocation"
@@ -498,7 +499,7 @@ class DynamicResources(
     ) -> tuple[fwk.PostFilterResult | None, fwk.Status | None]:
         found = _read(state)
         if found is None or not self.may_free_claims(state):
-            return None, self.failure(state) or FREES_NOTHING
+            return None, self.failure(state) or self._unhelpful(NO_CLAIMS)
         try:
             return None, self._free_claim(found, pod)
         except (ApiError, ClaimWriteError) as error:
@@ -524,7 +525,7 @@ class DynamicResources(
         if extended is not None and not extended.is_in_memory:
             self._writer().delete(extended.claim)
             return _unschedulable("deletion of ResourceClaim completed")
-        return self._unreserve_group(pod) or _unschedulable("still not schedulable")
+        return self._unreserve_group(pod) or self._unhelpful(NOT_SCHEDULABLE)
 
     def _unreserve_group(self, pod: Pod) -> fwk.Status | None:
         """Take the reservation of a claim from the pod's group while no pod of it has a node, so that other
@@ -570,7 +571,12 @@ class DynamicResources(
         return not self.in_core and found is not None and bool(found.claims)
 
     def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
-        return NO_CLAIMS, False
+        return ", ".join(self._unhelpful(NO_CLAIMS).reasons), False
+
+    def _unhelpful(self, text: str) -> fwk.Status:
+        """The status of a PostFilter that frees no claim; since v1.37 it has no text."""
+        texts = (text,) if self.required_handle().release.claims_without_help_are_told else ()
+        return fwk.Status(fwk.Code.UNSCHEDULABLE, texts, STATE)
 
     # ---- Score ---------------------------------------------------------------------------------------------
 
@@ -752,3 +758,7 @@ def _read(state: fwk.CycleState) -> DeviceCycleState | None:
     """The plugin's state; None for a pod without claims, for which PreFilter was not called."""
     found: DeviceCycleState | None = state.find(STATE)
     return found
+
+
+class DynamicResourcesNoScore(DynamicResources, without="score"):
+    """DynamicResources up to v1.34, which did not score."""

@@ -22,3 +22,12 @@ class NodeName(InTreePlugin, fwk.FilterPlugin):
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(NODE, ActionType.ADD)]
+
+
+class NodeNamePreFilter(NodeName, fwk.PreFilterPlugin):
+    """NodeName since v1.37, which narrows the search to the named node."""
+
+    def pre_filter(
+        self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView
+    ) -> fwk.PreFilterResult | fwk.Status | None:
+        return fwk.PreFilterResult(frozenset({pod.spec.node_name})) if pod.spec.node_name else None

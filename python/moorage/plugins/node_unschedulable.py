@@ -79,3 +79,7 @@ class NodeUnschedulable(InTreePlugin, fwk.FilterPlugin):
         QueueingHint
         """
         return queue_if(is_same_pod(pod, new) and tolerates(new.spec.tolerations, UNSCHEDULABLE))
+
+
+class NodeUnschedulablePreFilter(NodeUnschedulable, fwk.PreFilterPlugin):
+    """NodeUnschedulable since v1.37, whose PreFilter accepts every pod."""

@@ -87,6 +87,10 @@ class TaintToleration(InTreePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.Sc
         return queue_if(is_same_pod(pod, new))
 
 
+class TaintTolerationPreFilter(TaintToleration, fwk.PreFilterPlugin):
+    """TaintToleration since v1.37, whose PreFilter accepts every pod."""
+
+
 def _is_tolerated(tolerations: tuple[Toleration, ...], node: Node) -> bool:
     """Whether a pod's tolerations cover a node's taints.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from msgspec import Struct
 
 from moorage.framework.configuration import KubeSchedulerConfiguration
 from moorage.framework.profiles.plugin_registry import Registry
+from moorage.releases import FeatureGates
 
 from .volume_controllers import Wait
 
@@ -19,13 +20,11 @@ class Options(Struct, frozen=True, kw_only=True):
     ----------
     configuration : KubeSchedulerConfiguration or None
     registry : Registry or None
-    gates : mapping of str to bool
-        All feature gates.
+    gates : FeatureGates
+        All feature gates, and their release.
     percentage : int or None
         percentageOfNodesToScore, in place of the configuration's.
     tie_break : str
-    balanced_allocation : str or None
-        Formula of NodeResourcesBalancedAllocation, in place of the profiles'.
     seed : int
     clock : callable or None
     wait : callable or None
@@ -40,10 +39,9 @@ class Options(Struct, frozen=True, kw_only=True):
 
     configuration: KubeSchedulerConfiguration | None
     registry: Registry | None
-    gates: Mapping[str, bool]
+    gates: FeatureGates
     percentage: int | None
     tie_break: str
-    balanced_allocation: str | None
     seed: int
     clock: Callable[[], float] | None
     wait: Wait | None

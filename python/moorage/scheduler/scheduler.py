@@ -15,8 +15,6 @@ from moorage._core.decide.decider import TieBreak
 from moorage._core.state.node_table import NodeTable
 from moorage.cache import SchedulerCache, Transaction
 from moorage.controllers.workloads import ClusterControllers, Rollout
-from moorage.framework.configuration import feature_gates as all_gates
-from moorage.framework.configuration import pod_gates
 from moorage.framework.plugin.events import ASSIGNED_POD_DELETE
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.nominator import PodNominator
@@ -28,6 +26,8 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import AnyGroup
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.releases import DEFAULT, pod_gates, release_named
+from moorage.releases import feature_gates as all_gates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .changes.cluster_changes import ClusterChanges
@@ -85,7 +85,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
     config : path, bytes, mapping or KubeSchedulerConfiguration, optional
         A ``kubescheduler.config.k8s.io/v1`` configuration instead of profiles; see `load_configuration`.
     feature_gates : mapping of str to bool, optional
-        Changes of the default gates of v1.36. Profiles that are passed here determine their plugins
+        Changes of the default gates of the release. Profiles that are passed here determine their plugins
         themselves, so only these gates have an effect on them: those for reading pods (PodLevelResources,
         InPlacePodLevelResourcesVerticalScaling, TaintTolerationComparisonOperators), OpportunisticBatching,
         GenericWorkload (the pods of a `PodGroup` are scheduled together), and WorkloadAwarePreemption (pods
@@ -100,8 +100,9 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         The choice among nodes of equal total. "go-heap": the node on top of Go's container/heap, as in
         kube-scheduler v1.35 and v1.36. "first": the first node found. "random": a random node, as up to
         v1.34.
-    balanced_allocation : {"1.36", "1.35"}, optional
-        The release whose formula of NodeResourcesBalancedAllocation counts, in place of the profiles'.
+    kubernetes_version : {"1.34", "1.35", "1.36", "1.37"}
+        The release of kube-scheduler that decides; `feature_gates` that were made for a release
+        (`moorage.releases.feature_gates`) have precedence. `tie_break` is not that of the release.
     seed : int
         Seed of the random tie-break.
     ttl : float, optional
@@ -166,7 +167,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         registry: Registry | None = None,
         percentage_of_nodes_to_score: int | None = None,
         tie_break: str = "go-heap",
-        balanced_allocation: str | None = None,
+        kubernetes_version: str = DEFAULT,
         seed: int = 0,
         ttl: float | None = None,
         clock: Callable[[], float] | None = None,
@@ -182,14 +183,14 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             raise TypeError(f"a scheduler takes a Cluster, as `load` returns it, or a client, not {kind}")
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
-        clock, gates = clock and checked(clock), all_gates(feature_gates)
+        clock = clock and checked(clock)
+        gates = all_gates(feature_gates, release_named(kubernetes_version))
         self._options = Options(
             configuration=None if config is None else read_configuration(config, gates),
             registry=registry,
             gates=gates,
             percentage=percentage_of_nodes_to_score,
             tie_break=tie_break,
-            balanced_allocation=balanced_allocation,
             seed=seed,
             clock=clock,
             wait=wait,
@@ -200,7 +201,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             group_cycle_bugs=group_cycle_bugs,
         )
         client = ObjectStore(newest_clock(cluster)) if isinstance(cluster, Cluster) else cluster
-        cache = SchedulerCache(ttl, clock or time.monotonic, pod_gates(gates))
+        cache = SchedulerCache(ttl, clock or time.monotonic, pod_gates(gates, gates.release))
         with self._assembled(cache, client, profiles or (profile or default_profile(gates),)):
             if measured:
                 self.measure()
@@ -223,7 +224,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         setting = configuration, options.tie_break, options.seed, self.volumes, gates
         self.handle = make_handle(cache, client, self.informers, nominator, *setting)
         self.handle.plugin_errors.fail_fast = options.fail_fast
-        self.handle.balanced_allocation = options.balanced_allocation
         self.metrics: SchedulerMetrics | None = None
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,7 +12,6 @@ from tests.core.made_up import decoded, make_node, make_pod, make_spec
 from tests.core.twins.cycle_twin import CycleTwin, Manifest, Outcome
 
 from moorage.objects import Cluster, Object, Pod, decode_object
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Decision, Scheduler
 
 CHECKED = settings(deadline=None, max_examples=100)
@@ -161,8 +159,8 @@ def test_batches_equal_single_cycles(seed: int, nodes: int, percentage: int, tie
 def test_both_balanced_formulas(difference: bool) -> None:
     random = Random(7)
     manifests, specs, twin = make_world(random, 40, difference=difference, tie_break="go-heap")
-    profile = replace(default_profile(), balanced_allocation="1.36" if difference else "1.35")
-    scheduler = Scheduler(Cluster(nodes=decoded(manifests), pods=decoded(bound(twin))), profile=profile)
+    cluster = Cluster(nodes=decoded(manifests), pods=decoded(bound(twin)))
+    scheduler = Scheduler(cluster, kubernetes_version="1.36" if difference else "1.35")
     for index, spec in enumerate(specs * 3):
         pod = make_pod(f"p{index}", spec)
         decision = scheduler.context.schedule_one(decode_object(pod))

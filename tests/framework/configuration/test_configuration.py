@@ -101,7 +101,7 @@ def test_defaults_of_args_and_plugins_are_those_of_the_plugins() -> None:
     """The table of in-tree plugins and the configuration tell the same of an unconfigured scheduler."""
     (found,) = come_to(configuration())["profiles"]
     on = default_profile()
-    assert set(BASES.values()) == set(POINTS)
+    assert set(BASES.values()) == set(POINTS) - {"podGroupPostFilter"}  # nothing runs it
     for base, point in BASES.items():
         listed = found["plugins"].get(point, [])
         names = [one["name"] if isinstance(one, dict) else one for one in listed]

@@ -14,6 +14,9 @@ class PodGates(NamedTuple):
     comparison_operators: bool = False
     match_label_keys: bool = True
     node_allocatable_claims: bool = False
+    resizes_by_sums: bool = False
+    image_volumes: str = "size"
+    namespaces_by_value: bool = True
 
 def is_counted(name: str) -> bool: ...
 def is_infeasible(pod: Pod) -> bool: ...
@@ -24,12 +27,14 @@ def pod_requests(
     resizes: bool = True,
     pod_resizes: bool = True,
     claims: bool = False,
+    by_sums: bool = False,
 ) -> dict[str, Quantity]: ...
-def pod_level_requests(pod: Pod, resizes: bool = False) -> dict[str, Quantity]: ...
+def pod_level_requests(pod: Pod, resizes: bool = False, by_sums: bool = False) -> dict[str, Quantity]: ...
 def nonzero_requests(
     pod: Pod,
     requests: dict[str, Quantity],
     pod_level: bool = True,
     pod_resizes: bool = True,
     claims: bool = False,
+    by_sums: bool = False,
 ) -> dict[str, Quantity]: ...

@@ -41,6 +41,8 @@ class Plan:
     @property
     def narrows(self) -> bool: ...
     @property
+    def narrows_to_named(self) -> bool: ...
+    @property
     def scored(self) -> frozenset[str]: ...
     @property
     def delegated(self) -> frozenset[str]: ...
@@ -59,6 +61,7 @@ class Plan:
         balanced_difference: bool = True,
         fit_unresolvable: bool = True,
         narrows: bool = True,
+        narrows_to_named: bool = False,
         strategy: str = "LeastAllocated",
         points: Sequence[tuple[int, int]] = (),
         ignored: Iterable[str] = (),

@@ -34,12 +34,14 @@ def config(file: str, show: bool, output: str, gates: str, version: str) -> None
     from moorage.cli import output as out
     from moorage.framework.configuration import ConfigurationError, effective, load_configuration
     from moorage.objects.read.files import source_name
-    from moorage.plugins.registry import IN_TREE
+    from moorage.plugins.registry import in_tree
 
     name = source_name(file)
     try:
-        configuration = load_configuration(file, IN_TREE, feature_gates=selected_gates(gates, version))
-        value = effective(configuration, {plugin.name: plugin for plugin in IN_TREE})
+        selected = selected_gates(gates, version)
+        plugins = in_tree(selected.release)
+        configuration = load_configuration(file, plugins, feature_gates=selected)
+        value = effective(configuration, {plugin.name: plugin for plugin in plugins}, selected.release)
     except ConfigurationError as error:
         raise InputError(shorten(error.message, SHOWN), source=name, path=error.path) from None
     with out.ignore_broken_pipe():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import InputError, located
+from moorage.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
 
 if TYPE_CHECKING:
     from moorage.devices.selector_validation import SelectorValidation
@@ -318,7 +319,6 @@ def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
     return cluster
 
 
-VERSIONS = ("1.34", "1.35", "1.36")
 GATE_OPTIONS = (
     click.option(
         "--feature-gates",
@@ -330,10 +330,10 @@ GATE_OPTIONS = (
     click.option(
         "--kubernetes-version",
         "version",
-        type=click.Choice(VERSIONS),
-        default=VERSIONS[-1],
+        type=click.Choice(tuple(RELEASES)),
+        default=DEFAULT,
         show_default=True,
-        help="The release whose defaults of feature gates, choice among ties, and scores are taken.",
+        help="The release of kube-scheduler that decides.",
     ),
 )
 """Options for `selected_gates`."""
@@ -398,23 +398,21 @@ def scheduler_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     -------
     dict of str to object
     """
-    from moorage.framework.configuration.releases import RELEASES
     from moorage.plugins.registry import read_configuration
 
     gates = selected_gates(options["gates"], options["version"])
-    config, release = options["config"], RELEASES[options["version"]]
+    config = options["config"]
     return {
         # Read once, because the file may be standard input.
         "config": None if config is None else read_configuration(config, gates),
         "feature_gates": gates,
         "seed": options["seed"],
         "percentage_of_nodes_to_score": options["percentage"],
-        "tie_break": options["tie_break"] or release.tie_break,
-        "balanced_allocation": release.balanced_allocation,
+        "tie_break": options["tie_break"] or gates.release.tie_break,
     }
 
 
-def selected_gates(text: str, version: str) -> dict[str, bool]:
+def selected_gates(text: str, version: str) -> FeatureGates:
     """Return all feature gates of a release, with ``A=true,B=false`` changed; an unknown gate is an error.
 
     Parameters
@@ -426,11 +424,9 @@ def selected_gates(text: str, version: str) -> dict[str, bool]:
 
     Returns
     -------
-    dict of str to bool
-        Value by gate.
+    FeatureGates
+        Value by gate, for a `Scheduler` of that release.
     """
-    from moorage.framework.configuration.releases import release_gates
-
     changes: dict[str, bool] = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.strip().partition("=")
@@ -438,7 +434,7 @@ def selected_gates(text: str, version: str) -> dict[str, bool]:
             raise InputError(f"neither true nor false: {value!r}", source="--feature-gates", path=name)
         changes[name] = value == "true"
     with located(ValueError, source="--feature-gates"):
-        return release_gates(version, changes)
+        return feature_gates(changes, RELEASES[version])
 
 
 def _sizes(text: str) -> dict[str, int]:

@@ -6,12 +6,12 @@ configuration as a JSON value. Errors have upstream's messages, and the stage in
 """
 
 from moorage.errors import ConfigurationError as ConfigurationError
+from moorage.releases import DEFAULT_GATES as DEFAULT_GATES
+from moorage.releases import dependents_off as dependents_off
+from moorage.releases import feature_gates as feature_gates
+from moorage.releases import groups_pods as groups_pods
+from moorage.releases import pod_gates as pod_gates
 
-from .feature_gates import DEFAULT_GATES as DEFAULT_GATES
-from .feature_gates import dependents_off as dependents_off
-from .feature_gates import feature_gates as feature_gates
-from .feature_gates import groups_pods as groups_pods
-from .feature_gates import pod_gates as pod_gates
 from .load_configuration import load_configuration as load_configuration
 from .profile_plugins import POINTS as POINTS
 from .profile_plugins import Registry as Registry

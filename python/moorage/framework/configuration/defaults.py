@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from moorage.framework.plugin.interface import Plugin
+from moorage.releases import FeatureGates
 
 from . import args as plugin_args
 from . import types
 from .durations import SECOND
 
-Gates = Mapping[str, bool]
+Gates = FeatureGates
 T = TypeVar("T")
 
 

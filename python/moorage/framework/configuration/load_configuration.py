@@ -12,13 +12,24 @@ from typing import Any, NamedTuple
 from moorage.errors import ConfigurationError, InputError, located
 from moorage.framework.plugin.interface import Plugin
 from moorage.objects.read.files import read_file, source_name
+from moorage.releases import FeatureGates, Release
+from moorage.releases import feature_gates as all_gates
 
 from .args import ARGS
 from .defaults import set_defaults
-from .feature_gates import feature_gates as all_gates
 from .field_errors import go_json
-from .go_structs import DecodeError, GoType, decode, decode_leniently, parse
-from .types import API_VERSION, GROUP, VERSION, KubeSchedulerConfiguration, PluginConfig, Typed
+from .go_structs import DecodeError, GoType, decode, decode_leniently, go_fields, parse
+from .profile_plugins import missing_points
+from .types import (
+    API_VERSION,
+    GROUP,
+    VERSION,
+    KubeSchedulerConfiguration,
+    PluginConfig,
+    Plugins,
+    PluginSet,
+    Typed,
+)
 from .validation import validate
 
 
@@ -39,7 +50,8 @@ def load_configuration(
     in_tree : sequence
         The in-tree plugins in the order of the default MultiPoint list (`moorage.plugins.registry.IN_TREE`).
     feature_gates : mapping, optional
-        Value by gate, on top of the defaults of v1.36.
+        Value by gate, on top of the defaults; those of another release are made by
+        `moorage.releases.feature_gates`.
     name : str, optional
         Name of the source in errors; its path by default.
 
@@ -74,7 +86,6 @@ def load_configuration(
     return configuration
 
 
-_SCHEME = "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29"
 _STRUCTS: tuple[type[Typed], ...] = KubeSchedulerConfiguration, *ARGS.values()
 _KINDS = {struct.__name__: struct for struct in _STRUCTS}
 
@@ -107,25 +118,30 @@ class _Kind(NamedTuple):
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
-def _read(source: str | Mapping[str, Any], gates: Mapping[str, bool]) -> KubeSchedulerConfiguration:
+def _read(source: str | Mapping[str, Any], gates: FeatureGates) -> KubeSchedulerConfiguration:
     """Decode YAML or JSON text, or a JSON value.
 
     The field percentageOfPlacementsToScore, which v1.36 does not have, is accepted if its feature gate is on.
     """
     value, strict = _parse(source) if isinstance(source, str) else (source, [])
     text = source if isinstance(source, str) else None
-    obj, kind, more = _decode(value, text, _Kind("", "", ""))
+    obj, kind, more = _decode(value, text, _Kind("", "", ""), gates.release)
     strict += more
     if not isinstance(obj, KubeSchedulerConfiguration):
         message = f"couldn't decode as KubeSchedulerConfiguration, got {kind.api_version}, Kind={kind.kind}: "
         raise DecodeError(_strict(strict) or message)
     if obj.percentage_of_placements_to_score is not None and not gates["TopologyAwareWorkloadScheduling"]:
         strict.append('unknown field "percentageOfPlacementsToScore"')
+    absent = {name: go_fields(Plugins)[name].attribute for name in missing_points(gates.release)}
     for i, profile in enumerate(obj.profiles or ()):
+        plugins = profile.plugins or Plugins()
+        for name, attribute in sorted(absent.items()):
+            if getattr(plugins, attribute) != PluginSet():
+                strict.append(f'unknown field "profiles[{i}].plugins.{name}"')
         for j, plugin_config in enumerate(profile.plugin_config or ()):
             where = f".profiles[{i}].pluginConfig[{j}]"
             try:
-                wrong = _decode_args(plugin_config)
+                wrong = _decode_args(plugin_config, gates.release)
             except DecodeError as error:
                 path = f"{where[1:]}.args.{error.path}" if error.path else ""
                 raise DecodeError(f"decoding {where}: {error}", path) from None
@@ -162,7 +178,7 @@ def _parse(text: str) -> tuple[Any, list[str]]:
     return value, [f"yaml: unmarshal errors:{lines}"]
 
 
-def _decode(value: Any, text: str | None, default: _Kind) -> tuple[Typed, _Kind, list[str]]:
+def _decode(value: Any, text: str | None, default: _Kind, release: Release) -> tuple[Typed, _Kind, list[str]]:
     """Decode an object by its kind; missing parts of the kind are taken from `default`."""
     kind = _with_defaults(_header(value), default)
     if not kind.kind or not kind.version:
@@ -170,7 +186,7 @@ def _decode(value: Any, text: str | None, default: _Kind) -> tuple[Typed, _Kind,
         raise DecodeError(f"Object '{what}' is missing in '{go_json(value) if text is None else text}'")
     struct = _KINDS.get(kind.kind) if (kind.group, kind.version) == (GROUP, VERSION) else None
     if struct is None:
-        version = f'version "{kind.api_version}" in scheme "{_SCHEME}"'
+        version = f'version "{kind.api_version}" in scheme "{release.scheme}"'
         raise DecodeError(f'no kind "{kind.kind}" is registered for {version}')
     obj, strict = decode(value, struct)
     obj.kind, obj.api_version = kind.kind, API_VERSION
@@ -202,14 +218,14 @@ def _group_version(text: str) -> tuple[str, str]:
     return group, version
 
 
-def _decode_args(plugin_config: PluginConfig) -> list[str]:
+def _decode_args(plugin_config: PluginConfig, release: Release) -> list[str]:
     """Decode the arguments of a plugin with an args struct, in place; returns the strict errors."""
     name = plugin_config.name
     if name not in ARGS:
         return []
     expected = _Kind(GROUP, VERSION, f"{name}Args")
     try:
-        args, kind, strict = _decode(plugin_config.args, None, expected)
+        args, kind, strict = _decode(plugin_config.args, None, expected, release)
     except DecodeError as error:
         raise DecodeError(f"decoding args for plugin {name}: {error}", error.path) from None
     if kind.group_kind != expected.group_kind:

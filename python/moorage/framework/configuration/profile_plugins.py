@@ -11,6 +11,7 @@ import msgspec
 from moorage._core.base.quantity import wrap_int64
 from moorage.errors import ConfigurationError, ExtenderError
 from moorage.framework.plugin.interface import Plugin
+from moorage.releases import DEFAULT, RELEASES, Release
 
 from . import types
 from .args import NodeResourcesFitArgs
@@ -34,6 +35,7 @@ POINTS = (
     "queueSort",
     "placementGenerate",
     "placementScore",
+    "podGroupPostFilter",
 )
 """The extension points, in the order in which upstream builds their lists."""
 
@@ -346,7 +348,11 @@ def queue_sort_error(profile: str, sorter: tuple[str, object], first: tuple[str,
     return "" if sorter == first else f"different queue sort plugin args for profile {quote(profile)}"
 
 
-def effective(configuration: types.KubeSchedulerConfiguration, registry: Registry) -> dict[str, Any]:
+def effective(
+    configuration: types.KubeSchedulerConfiguration,
+    registry: Registry,
+    release: Release = RELEASES[DEFAULT],
+) -> dict[str, Any]:
     """Return the effective configuration as a JSON value, in the form of the conformance vectors.
 
     Each profile lists the plugins of every extension point in order, for ``score`` and ``placementScore``
@@ -358,6 +364,8 @@ def effective(configuration: types.KubeSchedulerConfiguration, registry: Registr
         A result of `load_configuration`.
     registry : mapping
         Plugin or plugin class by name.
+    release : Release, optional
+        Whose extension points are listed.
 
     Returns
     -------
@@ -379,19 +387,35 @@ def effective(configuration: types.KubeSchedulerConfiguration, registry: Registr
         "delayCacheUntilActive": configuration.delay_cache_until_active,
         "leaderElect": configuration.leader_election.leader_elect,
         **({"extenders": extenders} if extenders else {}),
-        "profiles": [_profile(profile, args) for profile, args in profiles],
+        "profiles": [_profile(profile, args, release) for profile, args in profiles],
     }
 
 
-def _profile(profile: ProfilePlugins, args: dict[str, Any]) -> dict[str, Any]:
+def _profile(profile: ProfilePlugins, args: dict[str, Any], release: Release) -> dict[str, Any]:
     percentage = profile.percentage_of_nodes_to_score
     args = {name: write(value) for name, value in args.items() if isinstance(value, types.Typed)}
+    points = [point for point in sorted(POINTS) if point not in missing_points(release)]
     return {
         "schedulerName": profile.scheduler_name,
         **({} if percentage is None else {"percentageOfNodesToScore": percentage}),
-        "plugins": {point: _point(profile, point) for point in sorted(POINTS) if profile.plugins[point]},
+        "plugins": {point: _point(profile, point) for point in points if profile.plugins[point]},
         **({"args": args} if args else {}),
     }
+
+
+def missing_points(release: Release) -> set[str]:
+    """Return the extension points that a release does not have.
+
+    Parameters
+    ----------
+    release : Release
+
+    Returns
+    -------
+    set of str
+    """
+    every = {point for one in RELEASES.values() for point in one.extension_points}
+    return every.difference(release.extension_points)
 
 
 def _point(profile: ProfilePlugins, point: str) -> list[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from moorage._core.base.label_syntax import requirement_errors
+from moorage.releases import FeatureGates
 
 from . import args as plugin_args
 from . import types
@@ -13,7 +14,7 @@ from .durations import SECOND, format_nanoseconds
 from .field_errors import aggregate, duplicate, forbidden, go_json, invalid, quote, required, unsupported
 from .go_structs import go_fields, members, write
 
-Gates = Mapping[str, bool]
+Gates = FeatureGates
 Errors = Iterator[str]
 """Error messages, in upstream's order."""
 

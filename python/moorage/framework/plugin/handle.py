@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import MoorageError
-from moorage.framework.configuration.feature_gates import DEFAULT_GATES
 from moorage.objects import AnyGroup, Object, Pod
+from moorage.releases import DEFAULT_GATES, FeatureGates, Release
 
 from .extender import Extender
 from .nominator import PodNominator
@@ -256,15 +256,13 @@ class FrameworkHandle:
         Each is called with evicted pods, the node of those that do not name theirs, and the preemptor.
     groups_pods : bool
         Whether pods of a pod group are scheduled together (gate GenericWorkload).
-    feature_gates : mapping of str to bool
-        Value by gate.
+    feature_gates : FeatureGates
+        Value by gate, and the release that they are of.
     places_groups : bool
         Whether a group is tried in placements (gate TopologyAwareWorkloadScheduling).
     preempts_for_groups : bool
         Whether pods are evicted for a group as a whole, and not for its pods alone (gate
         WorkloadAwarePreemption).
-    balanced_allocation : str or None
-        See `Scheduler`.
     postponed : list of callable, optional
         In the transaction of a pod group cycle, the evictions and changes of nominations to perform after it.
     tried : sequence of Pod
@@ -292,10 +290,9 @@ class FrameworkHandle:
     make_preempt_handle: Callable[[FrameworkHandle], Any] | None = None
     on_eviction: list[Callable[[Sequence[Pod], str, Pod | AnyGroup], object]] = field(default_factory=list)
     groups_pods: bool = False
-    feature_gates: Mapping[str, bool] = field(default_factory=lambda: DEFAULT_GATES)
+    feature_gates: FeatureGates = field(default_factory=lambda: DEFAULT_GATES)
     places_groups: bool = False
     preempts_for_groups: bool = False
-    balanced_allocation: str | None = None
     postponed: list[Callable[[], object]] | None = None
     tried: Sequence[Pod] = ()
     observer: PluginObserver | None = None
@@ -305,6 +302,11 @@ class FrameworkHandle:
     _snapshot: Snapshot = field(default_factory=Snapshot)
     _shared: dict[object, Any] = field(default_factory=dict)  # shared by the copies of all profiles
     _derived: dict[object, Any] = field(default_factory=dict)  # those that are derived from the cache
+
+    @property
+    def release(self) -> Release:
+        """The release of kube-scheduler that decides."""
+        return self.feature_gates.release
 
     def shared(self, make: Callable[[FrameworkHandle], S]) -> S:
         """Return an object that all plugins of a scheduler share.

@@ -73,20 +73,26 @@ class Plugin:
         self.args = {**self.default_args, **(args or {})}
         self.handle = handle
 
-    def __init_subclass__(cls, point: str = "", **rest: Any) -> None:
+    def __init_subclass__(cls, point: str = "", without: str = "", **rest: Any) -> None:
         """Set `extension_points`.
 
         Parameters
         ----------
         point : str, optional
             Name in a configuration of the extension point whose base class this is.
+        without : str, optional
+            An extension point of a base class that this plugin does not take part in.
         """
         super().__init_subclass__(**rest)
         if point:
             BASES[cls] = point
         named = cls.extension_points
         cls.extension_points = (
-            *[point for base, point in BASES.items() if issubclass(cls, base) or point in named],
+            *[
+                point
+                for base, point in BASES.items()
+                if (issubclass(cls, base) or point in named) and point != without
+            ],
             *[point for point in named if point not in BASES.values()],
         )
 

@@ -82,8 +82,8 @@ def gates_by_group(pre_enqueue: Asked) -> Asked:
 class NativePlugin(Plugin):
     """A plugin whose verdicts and scores are computed by kernels of the compiled core.
 
-    Its PreFilter and PreScore read only `CycleState.shape`, `CycleState.terms` and the node to which the pod
-    is pinned, so that the framework can cache their results with the terms.
+    Its PreFilter and PreScore read only `CycleState.shape`, `CycleState.terms` and the nodes that the pod
+    names or is pinned to, so that the framework can cache their results with the terms.
 
     Attributes
     ----------

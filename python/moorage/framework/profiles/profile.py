@@ -14,6 +14,7 @@ from moorage.framework.configuration.profile_plugins import extension_error
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import BASES, FilterPlugin, Plugin, PreFilterPlugin, ScorePlugin
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
+from moorage.releases import DEFAULT, RELEASES, Release
 
 from .in_core import (
     ClaimsPlugin,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from moorage.framework.plugin.nodes_view import NodesView
     from moorage.objects import Pod
 
-BALANCED_ALLOCATIONS = ("1.36", "1.35")
 BESIDE_CYCLES = (
     interface.PreEnqueuePlugin,
     interface.QueueSortPlugin,
@@ -96,8 +96,6 @@ class Profile:
     InputError
         A plugin has no name, is unknown at a point, does not extend it, or is listed twice; or, without
         `points`, there is a weight of a plugin that the profile does not have, or that does not score.
-    ValueError
-        `balanced_allocation` is unknown.
 
     Attributes
     ----------
@@ -112,9 +110,8 @@ class Profile:
         Weight by PlacementScore plugin, where it differs from the plugin's default.
     percentage_of_nodes_to_score : int or None
         Percent; 0 is adaptive, None uses the setting of the scheduler.
-    balanced_allocation : {"1.36", "1.35"}
-        Formula of NodeResourcesBalancedAllocation: the change of the balance by the pod, or (up to v1.35) the
-        balance with the pod.
+    release : Release
+        The release of kube-scheduler that decides; a scheduler replaces it by its own.
     fit_unresolvable : bool
         Whether NodeResourcesFit returns UnschedulableAndUnresolvable where a request exceeds a node's
         allocatable (since v1.34).
@@ -129,14 +126,11 @@ class Profile:
     weight_overrides: dict[str, int] = field(default_factory=dict)
     placement_weights: dict[str, int] = field(default_factory=dict)
     percentage_of_nodes_to_score: int | None = None
-    balanced_allocation: str = "1.36"
+    release: Release = RELEASES[DEFAULT]
     fit_unresolvable: bool = True
     points: Mapping[str, Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
-        if self.balanced_allocation not in BALANCED_ALLOCATIONS:
-            known = ", ".join(BALANCED_ALLOCATIONS)
-            raise ValueError(f"balanced_allocation {self.balanced_allocation!r}: one of {known}")
         for plugin in self.plugins:
             if not plugin.name:
                 raise InputError(f"plugin class {type(plugin).__qualname__} has no name")
@@ -548,9 +542,7 @@ class Profile:
         for plugin in self.plugins:
             if isinstance(plugin, NativePlugin):
                 arguments |= plugin.plan_arguments(state)
-        narrows = False
-        for plugin in self._lists[BASES[PreFilterPlugin]]:
-            narrows = narrows or plugin.name == "NodeAffinity"
+        narrowing = {plugin.name for plugin in self._lists[BASES[PreFilterPlugin]]}
         return Plan(
             state.table,
             filters=[
@@ -558,9 +550,10 @@ class Profile:
                 for p in self.planned(FilterPlugin)
             ],
             scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(ScorePlugin)],
-            balanced_difference=self.balanced_allocation == "1.36",
+            balanced_difference=self.release.balance_by_change,
             fit_unresolvable=self.fit_unresolvable,
-            narrows=narrows,
+            narrows="NodeAffinity" in narrowing,
+            narrows_to_named="NodeName" in narrowing,
             **arguments,
         )
 

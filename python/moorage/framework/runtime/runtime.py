@@ -251,9 +251,9 @@ class Framework:
         self.complete(state, pod)
         if not (self.pre_filters_are_native and hasattr(state, "terms")):
             return self._pre_filter(state, pod, nodes)
-        # The results of native plugins depend on the shape, on these terms, and on whether the terms count
-        # any pods now.
-        key = "pre_filter", state.terms.affinity_filters
+        # The results of native plugins depend on the shape, on these terms, on whether the terms count any
+        # pods now, and on the node that the pod names.
+        key = "pre_filter", state.terms.affinity_filters, pod.spec.node_name
         ran: PreFilterRun | None = state.terms.answers.get(key)
         if ran is None:
             ran = state.terms.answers[key] = self._pre_filter(state, pod, nodes)
@@ -278,20 +278,22 @@ class Framework:
         state = self.state_of(target)
         return state, self.run_pre_filter_plugins(state, pod)
 
-    def may_narrow(self, shape: Shape) -> bool:
+    def may_narrow(self, target: Target) -> bool:
         """Whether PreFilter may name the only nodes to search for a pod that it does not reject. Native
-        plugins name those that required node affinity names.
+        plugins name those that required node affinity and, since v1.37, spec.nodeName name.
 
         Parameters
         ----------
-        shape : Shape
-            Of the pod.
+        target : (int, int, int)
+            Of the pod (`target_of`).
 
         Returns
         -------
         bool
         """
-        return not self.pre_filters_are_native or shape.is_pinned or shape.node_names is not None
+        shape, is_named = self.shape_of(target), target[1] > 0
+        names_nodes = shape.is_pinned or shape.node_names is not None or is_named
+        return not self.pre_filters_are_native or names_nodes
 
     def _pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView | None) -> PreFilterRun:
         nodes = self.all_nodes() if nodes is None else nodes

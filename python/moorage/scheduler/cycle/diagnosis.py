@@ -108,9 +108,8 @@ class Diagnosis(Struct, frozen=True):
         if not self.futile_plugins:
             return self.post_filter
         nodes, potential = self.nodes, self.potential
-        return ", ".join(
-            plugin.futile_message(self.shape, nodes, potential)[0] for plugin in self.futile_plugins
-        )
+        texts = [plugin.futile_message(self.shape, nodes, potential)[0] for plugin in self.futile_plugins]
+        return ", ".join(filter(None, texts))
 
     def statuses_of_nodes(self) -> Iterator[tuple[Status, int]]:
         """Return the statuses that rejected the pod, each with the number of nodes that have it.

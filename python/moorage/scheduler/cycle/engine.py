@@ -480,6 +480,6 @@ class Engine(NodeSearch):
         answers = [plugin.futile_message(diagnosis.shape, diagnosis.nodes, 0) for plugin in plugins]
         result = NominatingInfo() if any(ends for _, ends in answers) else None
         if any(plugin.reason_against for plugin in plugins):  # valid in this cycle only
-            message = ", ".join(text for text, _ in answers)
+            message = ", ".join(text for text, _ in answers if text)
             return replace(diagnosis, post_filter=message), result
         return replace(diagnosis, futile_plugins=plugins), result

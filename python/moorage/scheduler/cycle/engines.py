@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -22,8 +22,9 @@ from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.profiles.build_profiles import check_profiles, make_profiles
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
-from moorage.plugins.registry import IN_TREE, all_plugins
+from moorage.plugins.registry import IN_TREE_CLASSES, all_plugins
 from moorage.preemption.evaluator import set_up_preemption
+from moorage.releases import FeatureGates
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
@@ -43,7 +44,7 @@ def make_handle(  # noqa: PLR0913
     tie_break: str,
     seed: int,
     time: SimulatedController | ExternalController,
-    gates: Mapping[str, bool],
+    gates: FeatureGates,
 ) -> FrameworkHandle:
     """Make the handle that plugins use, with the extenders of a configuration.
 
@@ -61,8 +62,8 @@ def make_handle(  # noqa: PLR0913
     seed : int
     time : SimulatedController or ExternalController
         The clock, in seconds, and the wait of plugins.
-    gates : mapping of str to bool
-        The feature gates.
+    gates : FeatureGates
+        The feature gates, and their release.
 
     Returns
     -------
@@ -240,12 +241,13 @@ def make_engines(  # noqa: PLR0913
         handles = [replace(handle) for _ in profiles]
     else:
         handles = [replace(handle) for _ in configuration.profiles or ()]
-        profiles = make_profiles(configuration, all_plugins(registry), handles)
+        profiles = make_profiles(configuration, all_plugins(registry, handle.release), handles)
         parallelism = configuration.parallelism or 0
         if percentage is None:
             percentage = configuration.percentage_of_nodes_to_score
-    if handle.balanced_allocation is not None:
-        profiles = [replace(one, balanced_allocation=handle.balanced_allocation) for one in profiles]
+    profiles = [
+        one if one.release is handle.release else replace(one, release=handle.release) for one in profiles
+    ]
     owned: list[Profile] = []
     engines = []
     with disowned_on_error(owned):
@@ -313,7 +315,7 @@ def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
     returns."""
     if plugin.handle is None or plugin.handle is handle:
         return plugin
-    if type(plugin) in IN_TREE:
+    if type(plugin) in IN_TREE_CLASSES:
         return plugin.another()
     if plugin.handle.cache is handle.cache:
         return plugin

@@ -90,7 +90,8 @@ def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: E
 def _outcome(ran: PreFilterRun) -> PreFilterOutcome | None:
     """Return the effect of PreFilter on the search; None without one."""
     if ran.rejection is not None:
-        return PreFilterOutcome(ran.rejection.plugin, ran.rejection.code, ran.rejection.reasons)
+        status = ran.rejection
+        return PreFilterOutcome(status.plugin, status.code, status.reasons, plugins=list(ran.plugins))
     if ran.node_names is None:
         return None
     return PreFilterOutcome("", Code.SUCCESS, (), sorted(ran.node_names), list(ran.plugins))

@@ -229,7 +229,7 @@ class Placing(Struct):
             return known
         framework, pod = engine.framework, self.batch.pod(at)
         shape = framework.shape_of(target)
-        state, ran = framework.pre_filtered(target, pod) if framework.may_narrow(shape) else (None, WIDE)
+        state, ran = framework.pre_filtered(target, pod) if framework.may_narrow(target) else (None, WIDE)
         diagnosis, by_node = engine.diagnose(target, shape, ran)
         if target == engine.last_preemptor or not engine.preemption_is_futile(diagnosis):
             if state is None:

@@ -12,14 +12,21 @@ from moorage._core.base.quantity cimport parse
 
 PodGates = namedtuple(
     "PodGates",
-    "pod_level_resources pod_level_resizing comparison_operators match_label_keys node_allocatable_claims",
-    defaults=(True, True, False, True, False), module=__name__,
+    "pod_level_resources pod_level_resizing comparison_operators match_label_keys node_allocatable_claims "
+    "resizes_by_sums image_volumes namespaces_by_value",
+    defaults=(True, True, False, True, False, False, "size", True), module=__name__,
 )
 
 DEFAULT_MILLI_CPU = Quantity("100m")
 DEFAULT_MEMORY = Quantity("200Mi")
 ZERO = Quantity("0")
 NON_ZERO = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
+
+cdef enum:
+    DESIRED    # the requests of the spec
+    ALLOCATED  # those that the kubelet has admitted
+    ACTUATED   # those that the containers run with
+    MAXIMUM    # the maximum of the three, container by container
 
 
 def is_counted(str name not None):
@@ -88,18 +95,80 @@ cdef dict _resized(pod, dict requests, dict actuated, dict allocated):
     return held
 
 
-cdef dict _container_requests(pod, container, status, dict missing):
-    """Return the requests of a container; a status makes a resize in progress count at its maximum."""
-    requests = _parsed(container.resources.requests)
-    if status is not None and status.resources is not None:
-        requests = _resized(pod, requests, status.resources.requests, status.allocated_resources)
+cdef dict _container_requests(pod, container, status, int counted):
+    """Return the requests of a container. With MAXIMUM a resize in progress counts at its maximum."""
+    if status is None or counted == DESIRED:
+        return _parsed(container.resources.requests)
+    if counted == MAXIMUM:
+        requests = _parsed(container.resources.requests)
+        if status.resources is None:
+            return requests
+        return _resized(pod, requests, status.resources.requests, status.allocated_resources)
+    if counted == ACTUATED and status.resources is not None and status.resources.requests:
+        return _parsed(status.resources.requests)
+    if status.allocated_resources:
+        return _parsed(status.allocated_resources)
+    return {} if is_infeasible(pod) else _parsed(container.resources.requests)
+
+
+cdef dict _sum_of_containers(pod, dict missing, dict statuses, int counted, bint sidecars_alone):
+    """Return the maximum of the sum over containers and sidecars and of what each init container needs
+    together with the sidecars started before it. `sidecars_alone`: statuses of other init containers do not
+    count."""
+    total, sidecars, init = {}, {}, {}
+    for container in pod.spec.containers:
+        requests = _container_requests(pod, container, statuses.get(container.name), counted)
+        _default(requests, missing)
+        _add(total, requests)
+    for container in pod.spec.init_containers:
+        is_sidecar = container.restart_policy == "Always"
+        status = statuses.get(container.name) if is_sidecar or not sidecars_alone else None
+        requests = _container_requests(pod, container, status, counted)
+        _default(requests, missing)
+        if is_sidecar:
+            _add(total, requests)
+            _add(sidecars, requests)
+            requests = sidecars
+        else:
+            _add(requests, sidecars)
+        _maximum(init, requests)
+    _maximum(total, init)
+    return total
+
+
+cdef int _default(dict requests, dict missing) except -1:
+    """Add the requests that a container does not set, in place."""
     for name, quantity in missing.items():
         requests.setdefault(name, quantity)
-    return requests
+
+
+cdef dict _claims_of(pod):
+    """Return what devices take of the node, by the status."""
+    total = {}
+    for status in pod.status.node_allocatable_resource_claim_statuses:
+        _add(total, _parsed(status.resources))
+    return total
+
+
+cdef dict _by_sums(pod, dict missing, dict statuses, bint pod_resizes):
+    """Return the maximum of the sums of desired, allocated and actuated requests; desired ones do not count
+    if the resize is infeasible. Values of the pod's own status replace the sums."""
+    status = pod.status
+    if pod_resizes and status.allocated_resources and status.resources is not None \
+            and status.resources.requests:
+        total = _parsed(status.resources.requests)
+        _maximum(total, _parsed(status.allocated_resources))
+    else:
+        total = _sum_of_containers(pod, missing, statuses, ACTUATED, False)
+        _maximum(total, _sum_of_containers(pod, missing, statuses, ALLOCATED, False))
+    if not is_infeasible(pod):
+        _maximum(total, _sum_of_containers(pod, missing, statuses, DESIRED, False))
+    return total
 
 
 def pod_requests(
-    pod, dict missing=None, bint pod_level=True, bint resizes=True, bint pod_resizes=True, bint claims=False
+    pod, dict missing=None, bint pod_level=True, bint resizes=True, bint pod_resizes=True,
+    bint claims=False, bint by_sums=False
 ):
     """Return the effective requests of a pod.
 
@@ -123,6 +192,9 @@ def pod_requests(
     claims : bool, default False
         Whether what devices take of the node, by the status, is added to the containers' (the feature gate
         DRANodeAllocatableResources).
+    by_sums : bool, default False
+        Whether a resize in progress counts by the sums over the containers (component-helpers v0.37), and not
+        container by container (v0.36).
 
     Returns
     -------
@@ -132,33 +204,26 @@ def pod_requests(
     missing = missing or {}
     statuses = {}
     if resizes:
-        statuses = {s.name: s for s in pod.status.container_statuses}
-        statuses.update({s.name: s for s in pod.status.init_container_statuses})
-    total, sidecars, init = {}, {}, {}
-    for container in pod.spec.containers:
-        _add(total, _container_requests(pod, container, statuses.get(container.name), missing))
-    for container in pod.spec.init_containers:
-        is_sidecar = container.restart_policy == "Always"
-        status = statuses.get(container.name) if is_sidecar else None
-        requests = _container_requests(pod, container, status, missing)
-        if is_sidecar:
-            _add(total, requests)
-            _add(sidecars, requests)
-            requests = sidecars
-        else:
-            _add(requests, sidecars)
-        _maximum(init, requests)
-    _maximum(total, init)
+        statuses = {s.name: s for s in pod.status.init_container_statuses}
+        statuses.update({s.name: s for s in pod.status.container_statuses})
+    if by_sums and resizes:
+        total = _by_sums(pod, missing, statuses, pod_resizes)
+    else:
+        total = _sum_of_containers(pod, missing, statuses, MAXIMUM, True)
     if claims:
-        for status in pod.status.node_allocatable_resource_claim_statuses:
-            _add(total, _parsed(status.resources))
+        _add(total, _claims_of(pod))
     if pod_level:
-        total.update(pod_level_requests(pod, resizes and pod_resizes))
+        total.update(pod_level_requests(pod, resizes and pod_resizes, by_sums))
     _add(total, _parsed(pod.spec.overhead))
     return total
 
 
-def pod_level_requests(pod, bint resizes=False):
+cdef bint _is_pod_level(str name) noexcept:
+    """Whether spec.resources of a pod may have a resource."""
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
+
+
+def pod_level_requests(pod, bint resizes=False, bint by_sums=False):
     """Return the requests of spec.resources for cpu, memory and huge pages.
 
     Parameters
@@ -167,6 +232,8 @@ def pod_level_requests(pod, bint resizes=False):
     resizes : bool, default False
         Whether a resize in progress counts, at the maximum of desired, allocated and actuated requests. It
         does where status.resources is set, for the resources that spec.resources requests.
+    by_sums : bool, default False
+        Whether resources of the status count that spec.resources does not request, as since v1.37.
 
     Returns
     -------
@@ -177,17 +244,20 @@ def pod_level_requests(pod, bint resizes=False):
         return {}
     requests = {
         name: amount for name, amount in _parsed(pod.spec.resources.requests).items()
-        if name in ("cpu", "memory") or name.startswith("hugepages-")
+        if _is_pod_level(name)
     }
     resources = pod.status.resources
     if not resizes or resources is None:
         return requests
     held = _resized(pod, requests, resources.requests, pod.status.allocated_resources)
+    if by_sums:
+        return {name: held[name] for name in held if _is_pod_level(name)} if requests else {}
     return {name: held.get(name, ZERO) for name in requests}
 
 
 def nonzero_requests(
-    pod, dict requests not None, bint pod_level=True, bint pod_resizes=True, bint claims=False
+    pod, dict requests not None, bint pod_level=True, bint pod_resizes=True, bint claims=False,
+    bint by_sums=False
 ):
     """Return what a placed pod adds to NonZeroRequested of its node.
 
@@ -200,7 +270,7 @@ def nonzero_requests(
     pod : Pod
     requests : dict of str to Quantity
         The effective requests of the pod, from `pod_requests`.
-    pod_level, pod_resizes, claims : bool, optional
+    pod_level, pod_resizes, claims, by_sums : bool, optional
         As for `pod_requests`.
 
     Returns
@@ -211,4 +281,6 @@ def nonzero_requests(
     missing = NON_ZERO
     if pod_level and pod_level_requests(pod):
         missing = {name: quantity for name, quantity in NON_ZERO.items() if name not in requests}
-    return pod_requests(pod, missing, pod_level, True, pod_resizes, claims) if missing else requests
+    if not missing:
+        return requests
+    return pod_requests(pod, missing, pod_level, True, pod_resizes, claims, by_sums)

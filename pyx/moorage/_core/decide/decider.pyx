@@ -462,6 +462,7 @@ cdef class Decider:
         self.state.classes.check(pod_class)
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef bint is_narrow = self.search.plan.narrows_for(shape) or self.search.in_placement \
+            or (node_name and self.search.plan.narrows_to_named) \
             or self.search.node_names is not None
         cdef mr_changes changes
         cdef const mr_search* search = &self.search.search

@@ -10,7 +10,7 @@ cdef class Plan:
     cdef readonly list filters, scores, externals, begins, follows
     cdef readonly dict weights
     cdef readonly tuple default_constraints
-    cdef readonly bint needs_python, system_defaulted, ignore_preferred, narrows
+    cdef readonly bint needs_python, system_defaulted, ignore_preferred, narrows, narrows_to_named
     cdef readonly int hard_pod_affinity_weight
     cdef frozenset ignored, ignored_groups
     cdef dict masks  # by the id of a shape: its requests that are ignored, as bits

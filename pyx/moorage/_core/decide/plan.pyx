@@ -52,6 +52,8 @@ cdef class Plan:
         Whether a request above a node's allocatable is UnschedulableAndUnresolvable, as since v1.34.
     narrows : bool
         Whether NodeAffinity has PreFilter, which restricts the search to the nodes that matchFields name.
+    narrows_to_named : bool
+        Whether NodeName has PreFilter, which restricts it to the node of spec.nodeName, as since v1.37.
     strategy : str
         LeastAllocated, MostAllocated or RequestedToCapacityRatio.
     points : sequence of (int, int)
@@ -96,8 +98,8 @@ cdef class Plan:
 
     def __cinit__(self, NodeTable table not None, list filters not None, list scores not None,
                   list fit not None, list balanced not None, bint balanced_difference=True,
-                  bint fit_unresolvable=True, bint narrows=True, str strategy="LeastAllocated", points=(),
-                  ignored=(), ignored_groups=(), Shape added=None, tuple default_constraints=(),
+                  bint fit_unresolvable=True, bint narrows=True, bint narrows_to_named=False,
+                  str strategy="LeastAllocated", points=(), ignored=(), ignored_groups=(), Shape added=None, tuple default_constraints=(),
                   bint system_defaulted=True, int hard_pod_affinity_weight=1, bint ignore_preferred=False):
         if max(len(filters), len(scores)) > MR_MAX_PLUGINS or max(len(fit), len(balanced)) > MR_MAX_RESOURCES:
             raise ValueError("too many plugins or scored resources in one profile")
@@ -121,7 +123,7 @@ cdef class Plan:
         self.c.n_balanced = _weigh(table, balanced, &self.c.balanced[0])
         self.c.balanced_difference = balanced_difference
         self.c.fit_unresolvable = fit_unresolvable
-        self.narrows = narrows
+        self.narrows, self.narrows_to_named = narrows, narrows_to_named
         self.c.fit_strategy = STRATEGIES[strategy]
         self._keep_points(points)
         self.ignored = frozenset(ignored)

@@ -162,6 +162,8 @@ cdef class Search:
             _update_nominated_verdicts(self, pod_class)
         if self.node_names is not None:
             _restrict(self, self.node_names, 0)
+        elif node_name and self.plan.narrows_to_named:
+            _restrict(self, _named_of(self, shape, node_name, pinned), 0)
         elif self.plan.narrows_for(shape):
             _restrict(self, shape.node_names, pinned)
 
@@ -542,6 +544,15 @@ cdef int _set_fixed_ok(Search search, Shape shape) except -1:
         out.data[2 * at] = search.search.pod.taints[at] >= 0
         out.data[2 * at + 1] = search.search.pod.taints[at] >= 0 and tolerates
     search.search.fixed_ok = <const signed char*>out.data
+
+
+cdef list _named_of(Search search, Shape shape, int32_t node_name, int32_t pinned):
+    """The name of a pod's spec.nodeName, unless its required node affinity names other nodes."""
+    name = search.state.symbols.names[node_name]
+    if search.plan.narrows_for(shape):
+        if node_name != pinned and (shape.node_names is None or name not in shape.node_names):
+            return []
+    return [name]
 
 
 cdef int _restrict(Search search, object names, int32_t pinned) except -1:

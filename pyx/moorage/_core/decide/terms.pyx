@@ -167,13 +167,14 @@ cdef class Terms:
     def _resolved(self, term):
         """The namespaces of one of the pod's own terms, as they are selected now; None: all namespaces.
 
-        Up to v1.36 kube-scheduler adds the selected namespaces to the term's and keeps the selector, which is
+        Up to v1.36 (`PodGates.namespaces_by_value`) kube-scheduler adds the selected namespaces to the term's and keeps the selector, which is
         then matched against no labels (interpodaffinity/plugin.go, mergeAffinityTermNamespacesIfNotEmpty). So
         NotIn and DoesNotExist alone select every namespace, as an empty selector does.
         """
-        if term.namespace_selector.matches({}):
+        selector = term.namespace_selector
+        if selector.is_empty or (self.state.classes.gates.namespaces_by_value and selector.matches({})):
             return None
-        return term.namespaces | self.state.namespaces.selected(term.namespace_selector)
+        return term.namespaces | self.state.namespaces.selected(selector)
 
     def _namespaced(self, tuple terms):
         """The namespaces and the selector of each of the pod's own terms."""

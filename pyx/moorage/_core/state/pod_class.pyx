@@ -107,7 +107,7 @@ cdef class Shape:
         self.features = required_features(spec)
         self.c.flags |= feature_flags(self.features)
         _read_ports(self, spec, classes.symbols)
-        images = _read_images(self, spec, classes.images)
+        images = _read_images(self, spec, classes)
         preferred = self._read_node_affinity(spec, classes)
         rest = (
             self.tolerations, self.ports, images, self.c.image_containers,
@@ -236,13 +236,13 @@ cdef tuple _read_requests(Shape shape, pod, PodClasses classes):
     cdef int64_t amount
     pod_level, pod_resizes = classes.gates.pod_level_resources, classes.gates.pod_level_resizing
     needs = pod_requests(pod, None, pod_level, False)
-    claims = classes.gates.node_allocatable_claims
-    requests = pod_requests(pod, None, pod_level, True, pod_resizes, claims) if resized(pod) else needs
+    how = pod_resizes, classes.gates.node_allocatable_claims, classes.gates.resizes_by_sums
+    requests = pod_requests(pod, None, pod_level, True, *how) if resized(pod) else needs
     score = nonzero = _with_defaults(pod.spec, needs)
     if score is None:
         score = nonzero = pod_requests(pod, NON_ZERO, False, False)
     if pod.spec.resources is not None or requests is not needs:
-        nonzero = nonzero_requests(pod, requests, pod_level, pod_resizes, claims)
+        nonzero = nonzero_requests(pod, requests, pod_level, *how)
     cdef tuple needed = _cpu_and_memory(needs), scored = _cpu_and_memory(score)
     cdef tuple charged = needed if requests is needs else _cpu_and_memory(requests)
     cdef tuple defaulted = scored if nonzero is score else _cpu_and_memory(nonzero)
@@ -294,17 +294,21 @@ cdef int _read_ports(Shape shape, spec, Symbols symbols) except -1:
         out[at].ip, out[at].protocol, out[at].port = port
 
 
-cdef tuple _read_images(Shape shape, spec, Symbols images):
-    """Compile the images of containers and image volumes; return their ids."""
+cdef tuple _read_images(Shape shape, spec, PodClasses classes):
+    """Compile the images of containers and, if they count, of image volumes; return their ids."""
     cdef int32_t* out
     cdef Py_ssize_t at
     containers = (*spec.containers, *spec.init_containers)
     names = [c.image for c in containers]
-    names += [v.image.reference for v in spec.volumes if v.image is not None]
-    ids = tuple([images.intern(normalized_image_name(name)) for name in names if name])
+    n_counted, volumes = len(containers), classes.gates.image_volumes
+    if volumes:
+        names += [v.image.reference for v in spec.volumes if v.image is not None]
+    if volumes == "count":
+        n_counted = len(names)
+    ids = tuple([classes.images.intern(normalized_image_name(name)) for name in names if name])
     shape.c.images = out = <int32_t*>allocate(shape.memory, sizeof(int32_t), len(ids))
     shape.c.n_images = <int32_t>len(ids)
-    shape.c.image_containers = <int32_t>len(containers)
+    shape.c.image_containers = <int32_t>n_counted
     for at, image in enumerate(ids):
         out[at] = image
     return ids

@@ -39,8 +39,8 @@ cpdef tuple resized(object pod):
     Returns
     -------
     tuple
-        Empty for a pod without either; else (statuses of containers with resources, status.resources,
-        status.allocatedResources, whether a pending resize is infeasible,
+        Empty for a pod without either; else (statuses of containers with resources or allocatedResources,
+        status.resources, status.allocatedResources, whether a pending resize is infeasible,
         status.nodeAllocatableResourceClaimStatuses).
     """
     status = STATUS.of(pod)
@@ -50,7 +50,7 @@ cpdef tuple resized(object pod):
     if not (whole or containers or init_containers or claims):
         return ()
     statuses = (*containers, *init_containers)
-    held = [s for s in statuses if s.resources is not None]
+    held = [s for s in statuses if s.resources is not None or s.allocated_resources]
     if not held and not whole and not claims:
         return ()
     return held, status.resources, status.allocated_resources, is_infeasible(pod), claims

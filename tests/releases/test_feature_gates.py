@@ -6,8 +6,8 @@ import pytest
 from tests.house import gates_page
 from tests.house.source import ROOT, is_test
 
-from moorage.framework.configuration import DEFAULT_GATES, dependents_off, feature_gates
-from moorage.framework.configuration.feature_gates import GATES, Effect, Gate, Stage
+from moorage.releases import DEFAULT_GATES, dependents_off, feature_gates
+from moorage.releases.feature_gates import GATES, Effect, Gate, Stage
 
 BUILT = sorted(name for name, gate in GATES.items() if gate.effect is Effect.BUILT and not gate.is_locked)
 FEATURES, GROUPS = "devices/test_features.py::", "scheduler/groups/"

@@ -1,0 +1,259 @@
+"""The feature gates of the releases, and what becomes of `--feature-gates`.
+
+Included are all alpha and beta gates, which ``kube-scheduler --help`` lists, and the GA gates that the
+scheduler reads. ``gates/vX.Y.txt`` has them release by release: a gate per line, its stage, its default, and
+the gates that it needs. ``python -m tests.house.gate_tables`` makes them from upstream's
+``versioned_feature_list.yaml``, the gates of client-go, and the dependencies in ``kube_features.go``
+(Apache-2.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from pathlib import Path
+
+from moorage._core.base.resources import PodGates
+
+from .gate_effects import OF_OTHERS, OF_THE_SCHEDULER, Effect
+from .release import DEFAULT, RELEASES, Release
+
+
+class Stage(Enum):
+    """The maturity of a feature."""
+
+    ALPHA = "alpha"
+    BETA = "beta"
+    GA = "GA"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A feature gate of a release.
+
+    Attributes
+    ----------
+    default : bool
+        The default in the release.
+    effect : Effect
+        Built: decisions depend on the gate. No effect: the gate is accepted, because no decision depends on
+        it. Not built: any value but the default is refused.
+    reason : str
+        The effect of the gate, or why it has none.
+    is_locked : bool
+        Whether upstream refuses any value but the default.
+    needs : tuple of str
+        Gates that can be off, and must be on where this one is.
+    """
+
+    name: str
+    stage: Stage
+    default: bool
+    effect: Effect
+    reason: str
+    is_locked: bool = False
+    needs: tuple[str, ...] = ()
+
+
+_EFFECTS = OF_THE_SCHEDULER | {
+    name: (Effect.NONE, reason) for reason, names in OF_OTHERS.items() for name in names.split()
+}
+_STAGES = {"Alpha": Stage.ALPHA, "Beta": Stage.BETA, "GA": Stage.GA}
+_FOLDER = Path(__file__).parent / "gates"
+
+
+@lru_cache(len(RELEASES))
+def gates_of(release: Release) -> Mapping[str, Gate]:
+    """Return the feature gates of a release.
+
+    Parameters
+    ----------
+    release : Release
+
+    Returns
+    -------
+    mapping of str to Gate
+        By name, sorted by name.
+    """
+    gates = {}
+    for line in (_FOLDER / f"v{release.version}.txt").read_text(encoding="ascii").splitlines():
+        name, stage, default, *more = line.split()
+        effect, reason = _EFFECTS[name]
+        if name in release.refused_gates:
+            effect = Effect.NOT_BUILT
+        needs = tuple(word.removeprefix("needs:") for word in more if word != "locked")
+        gates[name] = Gate(name, _STAGES[stage], default == "on", effect, reason, "locked" in more, needs)
+    return gates
+
+
+GATES = gates_of(RELEASES[DEFAULT])
+"""Gates of the default release by name, sorted by name."""
+
+
+class FeatureGates(dict[str, bool]):
+    """The value of each feature gate in a release.
+
+    Parameters
+    ----------
+    values : mapping of str to bool
+        Value by gate.
+    release : Release
+        The release whose gates they are.
+    """
+
+    def __init__(self, values: Mapping[str, bool], release: Release) -> None:
+        super().__init__(values)
+        self.release = release
+
+
+@lru_cache(len(RELEASES))
+def default_gates(release: Release) -> FeatureGates:
+    """Return the default of each gate in a release.
+
+    Parameters
+    ----------
+    release : Release
+
+    Returns
+    -------
+    FeatureGates
+        Gates that the release does not have, and the scheduler reads in others, are off.
+    """
+    absent = dict.fromkeys(OF_THE_SCHEDULER, False)
+    return FeatureGates(absent | {name: gate.default for name, gate in gates_of(release).items()}, release)
+
+
+DEFAULT_GATES = default_gates(RELEASES[DEFAULT])
+"""Default in the default release by gate."""
+
+ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+"""Names that set all gates of a stage that are not set individually."""
+
+
+def feature_gates(
+    changes: Mapping[str, bool] | None = None, release: Release = RELEASES[DEFAULT]
+) -> FeatureGates:
+    """Return the values of all feature gates.
+
+    Parameters
+    ----------
+    changes : mapping of str to bool or FeatureGates, optional
+        Gates that differ from the defaults of the release; ``AllAlpha`` and ``AllBeta`` are accepted. All
+        gates of some release are returned as they are.
+    release : Release, optional
+        The release of the changes.
+
+    Returns
+    -------
+    FeatureGates
+        Value by gate, as `default_gates` has them.
+
+    Raises
+    ------
+    ValueError
+        A gate is unknown or locked, needs others that are off, or a value is not a boolean (with upstream's
+        message); or a value is not built.
+    """
+    if isinstance(changes, FeatureGates):
+        return changes
+    known, defaults = gates_of(release), default_gates(release)
+    gates = FeatureGates(defaults, release)
+    if not changes:
+        return gates
+    for name, value in changes.items():
+        if name not in known and name not in ALL:
+            raise ValueError(f"unrecognized feature gate: {name}")
+        if not isinstance(value, bool):
+            raise ValueError(f"invalid value of {name}={value}, err: not a boolean")
+    for every, stage in ALL.items():
+        if every in changes:
+            gates |= {name: changes[every] for name, gate in known.items() if gate.stage is stage}
+    gates |= {name: value for name, value in changes.items() if name in known}
+    for name, value in gates.items():
+        if value != defaults[name]:
+            _check(known[name], value, release)
+    wrong = [text for gate in known.values() if gates[gate.name] and (text := _lacks(gate, gates))]
+    if wrong:
+        raise ValueError(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
+    return gates
+
+
+def dependents_off(changes: Mapping[str, bool], release: Release = RELEASES[DEFAULT]) -> dict[str, bool]:
+    """Return, off, the gates that need another which changes switch off.
+
+    Parameters
+    ----------
+    changes : mapping of str to bool
+        Gates that differ from the defaults of the release.
+    release : Release, optional
+
+    Returns
+    -------
+    dict of str to bool
+        Only gates that are on by default and that the changes do not name.
+    """
+    gates = gates_of(release)
+
+    def is_off(name: str) -> bool:
+        return not changes[name] if name in changes else any(map(is_off, gates[name].needs))
+
+    on = [name for name, gate in gates.items() if gate.default and name not in changes]
+    return {name: False for name in on if is_off(name)}
+
+
+def _lacks(gate: Gate, gates: Mapping[str, bool]) -> str:
+    """Upstream's message about the gates that are off and that a gate needs; "" without such."""
+    off = " ".join(name for name in gate.needs if not gates[name])
+    return f"{gate.name} is enabled, but depends on features that are disabled: [{off}]" if off else ""
+
+
+def _check(gate: Gate, value: bool, release: Release) -> None:
+    default, text = str(gate.default).lower(), str(value).lower()
+    if gate.is_locked:
+        raise ValueError(f"cannot set feature gate {gate.name} to {text}, feature is locked to {default}")
+    if gate.effect is Effect.NOT_BUILT:
+        what = f"feature gate {gate.name}={text} is not built for Kubernetes {release.version}"
+        raise ValueError(f"{what}, only its default {default} is")
+
+
+def groups_pods(gates: Mapping[str, bool]) -> bool:
+    """Whether the gate for pod groups is on, which all others about them need; otherwise groups are ignored.
+
+    Parameters
+    ----------
+    gates : mapping of str to bool
+        Value by feature gate.
+
+    Returns
+    -------
+    bool
+    """
+    return gates["GenericWorkload"]
+
+
+def pod_gates(gates: Mapping[str, bool], release: Release = RELEASES[DEFAULT]) -> PodGates:
+    """Return what requests, tolerations, affinity and spread constraints of pods depend on.
+
+    Parameters
+    ----------
+    gates : mapping of str to bool
+        Value by feature gate.
+    release : Release, optional
+
+    Returns
+    -------
+    PodGates
+        Gates and behaviours in the form of the core.
+    """
+    return PodGates(
+        pod_level_resources=gates["PodLevelResources"],
+        pod_level_resizing=gates["InPlacePodLevelResourcesVerticalScaling"],
+        comparison_operators=gates["TaintTolerationComparisonOperators"],
+        match_label_keys=gates["MatchLabelKeysInPodTopologySpread"],
+        node_allocatable_claims=gates["DRANodeAllocatableResources"],
+        resizes_by_sums=release.resizes_by_sums,
+        image_volumes=release.image_volumes,
+        namespaces_by_value=release.namespaces_by_value,
+    )

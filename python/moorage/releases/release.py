@@ -1,0 +1,184 @@
+"""What a Kubernetes release is for decisions: a record of data and named behaviours.
+
+Code reads a behaviour where it matters; no other module compares versions. `RELEASES` has a whole record for
+each release, and docs/releases.md is made of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DEFAULT = "1.36"
+"""The release that decides where none is named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A release of kube-scheduler.
+
+    The docstring of each behaviour is its row in docs/releases.md.
+
+    Attributes
+    ----------
+    version : str
+        Minor version, for example "1.36".
+    patch : str
+        The patch release that is followed, for example "v1.36.3".
+    tie_break : str
+        Choice among nodes of equal score: by the seed, or as the heap of batching has it.
+    plugins : tuple of str
+        Classes of the in-tree plugins, in the default MultiPoint order.
+    extension_points : tuple of str
+        Extension points of a configuration that not all releases have.
+    refused_gates : frozenset of str
+        Gates that can only keep their default here.
+    scheme : str
+        Where upstream's errors say that kinds of configurations are registered.
+    balance_by_change : bool
+        NodeResourcesBalancedAllocation scores how the pod changes the balance of a node, not the balance with
+        the pod.
+    image_volumes : str
+        ImageLocality and image volumes: "" (not scored), "size" (their size counts), or "count" (they count
+        as containers do).
+    resizes_by_sums : bool
+        A resize in progress counts by the maximum of the sums of desired, allocated and actuated requests,
+        not by the sum of the maxima container by container.
+    claims_without_help_are_told : bool
+        PostFilter of DynamicResources tells every pod that fits nowhere "no new claims to deallocate" or
+        "still not schedulable".
+    namespaces_by_value : bool
+        A namespaceSelector of the pod's own affinity terms that no labels satisfy (NotIn, DoesNotExist alone)
+        selects every namespace.
+    """
+
+    version: str
+    patch: str
+    tie_break: str
+    plugins: tuple[str, ...]
+    extension_points: tuple[str, ...]
+    refused_gates: frozenset[str]
+    scheme: str
+    balance_by_change: bool
+    image_volumes: str
+    resizes_by_sums: bool
+    claims_without_help_are_told: bool
+    namespaces_by_value: bool
+
+
+_PLUGINS_136 = (
+    "SchedulingGates",
+    "PrioritySort",
+    "NodeUnschedulable",
+    "NodeName",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "DynamicResources",
+    "DefaultPreemption",
+    "NodeResourcesBalancedAllocation",
+    "ImageLocality",
+    "DefaultBinder",
+    "NodeDeclaredFeatures",
+    "GangScheduling",
+    "TopologyPlacementGenerator",
+    "PodGroupPodsCount",
+)
+_PLUGINS_134 = tuple("DynamicResourcesNoScore" if one == "DynamicResources" else one for one in _PLUGINS_136)
+_PLUGINS_137 = (
+    *_PLUGINS_136[:2],
+    "NodeNamePreFilter",
+    "NodeUnschedulablePreFilter",
+    "TaintTolerationPreFilter",
+    *_PLUGINS_136[5:],
+)
+_GROUPS = frozenset(
+    {"GangScheduling", "GenericWorkload", "TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption"}
+)
+_ALPHA_137 = frozenset({"DRAListTypeAttributes", "DRANodeAllocatableResources", "DRAWorkloadResourceClaims"})
+
+RELEASES = {
+    release.version: release
+    for release in (
+        Release(
+            version="1.34",
+            patch="v1.34.4",
+            tie_break="random",
+            plugins=_PLUGINS_134,
+            extension_points=(),
+            refused_gates=_GROUPS,
+            scheme="pkg/runtime/scheme.go:110",
+            balance_by_change=False,
+            image_volumes="",
+            resizes_by_sums=False,
+            claims_without_help_are_told=True,
+            namespaces_by_value=True,
+        ),
+        Release(
+            version="1.35",
+            patch="v1.35.4",
+            tie_break="go-heap",
+            plugins=_PLUGINS_136,
+            extension_points=(),
+            refused_gates=_GROUPS,
+            scheme="pkg/runtime/scheme.go:111",
+            balance_by_change=False,
+            image_volumes="",
+            resizes_by_sums=False,
+            claims_without_help_are_told=True,
+            namespaces_by_value=True,
+        ),
+        Release(
+            version="1.36",
+            patch="v1.36.3",
+            tie_break="go-heap",
+            plugins=_PLUGINS_136,
+            extension_points=("placementGenerate", "placementScore"),
+            refused_gates=frozenset(),
+            scheme="k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29",
+            balance_by_change=True,
+            image_volumes="size",
+            resizes_by_sums=False,
+            claims_without_help_are_told=True,
+            namespaces_by_value=True,
+        ),
+        Release(
+            version="1.37",
+            patch="v1.37.2",
+            tie_break="go-heap",
+            plugins=_PLUGINS_137,
+            extension_points=("placementGenerate", "placementScore", "podGroupPostFilter"),
+            refused_gates=_GROUPS | _ALPHA_137,
+            scheme="pkg/runtime/scheme.go:111",
+            balance_by_change=True,
+            image_volumes="count",
+            resizes_by_sums=True,
+            claims_without_help_are_told=False,
+            namespaces_by_value=False,
+        ),
+    )
+}
+"""Releases by their minor version, the earliest first."""
+
+
+def release_named(version: str) -> Release:
+    """Return the release of a minor version; ValueError if it is not one of `RELEASES`.
+
+    Parameters
+    ----------
+    version : str
+        For example "1.36".
+
+    Returns
+    -------
+    Release
+    """
+    if version not in RELEASES:
+        raise ValueError(f"kubernetes_version {version!r}: one of {', '.join(RELEASES)}")
+    return RELEASES[version]

@@ -1,0 +1,79 @@
+"""docs/releases.md, made of the records of the releases."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+from moorage.releases import RELEASES, Release, gates_of
+
+HEAD = """# Kubernetes releases
+
+`--kubernetes-version {versions}` and `Scheduler(kubernetes_version=…)` decide as the
+kube-scheduler of that release: {patches}. Each release is a record in
+`python/moorage/releases/release.py`; `python -m tests.house.releases_page` makes this page of the records.
+"""
+NOT_EXACT = """
+## What is not exact
+
+| release | |
+|---|---|
+| 1.34 | Devices: the allocator is that of v1.36, which tries devices and slices in another order. |
+| 1.35 | Devices: the allocator is that of v1.36, which tries devices and slices in another order. |
+| 1.37 | Pod groups: their gates are refused by name. |
+"""
+DATA = ("version", "patch", "plugins", "refused_gates")
+
+
+def page() -> str:
+    """The text of the page."""
+    patches = ", ".join(release.patch for release in RELEASES.values())
+    parts = [HEAD.format(versions="|".join(RELEASES), patches=patches), "\n## Behaviours\n\n", _head("")]
+    parts += [_row(name, text) for name, text in described().items() if name not in DATA]
+    parts += [NOT_EXACT, "\n## Feature gates that differ\n\n", _head("gate")]
+    names = sorted({name for release in RELEASES.values() for name in gates_of(release)})
+    for name in names:
+        cells = [_gate(release, name) for release in RELEASES.values()]
+        if len(set(cells)) > 1 and any("no effect" not in cell and cell != "-" for cell in cells):
+            parts.append(f"| {name} | {' | '.join(cells)} |\n")
+    parts.append("\nGates that are not listed are alike in all releases, or no decision depends on them.\n")
+    return "".join(parts)
+
+
+def described() -> dict[str, str]:
+    """What the docstring of `Release` says of each field."""
+    text = (Release.__doc__ or "").partition("----------\n")[2]
+    found = re.findall(r"^    (\w+) : \w[^\n]*\n((?:        [^\n]*\n)+)", text, re.MULTILINE)
+    return {name: " ".join(body.split()) for name, body in found}
+
+
+def _head(name: str) -> str:
+    return f"| {name} | {' | '.join(RELEASES)} |\n|---|{'---|' * len(RELEASES)}\n"
+
+
+def _row(name: str, text: str) -> str:
+    values = [getattr(release, name) for release in RELEASES.values()]
+    return f"| `{name}`: {text} | {' | '.join(map(_value, values))} |\n"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(value) or "-"
+    return str(value) or "-"
+
+
+def _gate(release: Release, name: str) -> str:
+    gate = gates_of(release).get(name)
+    if gate is None:
+        return "-"
+    locked = ", locked" if gate.is_locked else ""
+    built = "" if gate.effect.value == "built" else f", {gate.effect.value}"
+    return f"{'on' if gate.default else 'off'} {gate.stage.value}{locked}{built}"
+
+
+assert {one.name for one in fields(Release)} == described().keys()
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,91 @@
+"""The records of the releases, and their gates."""
+
+from __future__ import annotations
+
+import pytest
+from tests.house import releases_page
+from tests.house.source import ROOT
+
+from moorage.plugins.registry import IN_TREE_CLASSES
+from moorage.releases import DEFAULT_GATES, RELEASES, Release, default_gates, feature_gates, gates_of
+from moorage.releases.feature_gates import Effect
+from moorage.scheduler import Scheduler
+
+V134, V135, V136, V137 = RELEASES.values()
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), ids=lambda release: release.version)
+def test_a_record_names_what_exists(release: Release) -> None:
+    assert RELEASES[release.version] is release
+    assert release.patch.startswith(f"v{release.version}.")
+    assert set(release.plugins) <= {plugin.__name__ for plugin in IN_TREE_CLASSES}
+    known = {name for one in RELEASES.values() for name in gates_of(one)}
+    assert release.refused_gates <= known
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), ids=lambda release: release.version)
+def test_all_gates_of_a_release_have_what_they_need_by_default(release: Release) -> None:
+    gates = gates_of(release)
+    for gate in gates.values():
+        assert all(name in gates and not gates[name].is_locked for name in gate.needs), gate.name
+        assert not gate.default or all(gates[name].default for name in gate.needs), gate.name
+    assert feature_gates({}, release) == default_gates(release)
+    assert list(gates) == sorted(gates)
+
+
+def test_defaults_of_releases() -> None:
+    def of(name: str) -> list[bool]:
+        return [default_gates(release)[name] for release in RELEASES.values()]
+
+    assert of("NodeDeclaredFeatures") == [False, False, True, True]
+    assert of("OpportunisticBatching") == [False, True, True, True]
+    assert of("StorageCapacityScoring") == [False, False, False, True]
+    assert of("DRAFractionalCapacityRange") == [False, False, False, True]
+    assert [release.tie_break for release in RELEASES.values()] == ["random", "go-heap", "go-heap", "go-heap"]
+    assert default_gates(V136) is DEFAULT_GATES
+
+
+@pytest.mark.parametrize(
+    ("release", "gate"),
+    [(V134, "OpportunisticBatching"), (V135, "WorkloadAwarePreemption"), (V137, "GangScheduling")],
+    ids=lambda one: getattr(one, "version", one),
+)
+def test_a_gate_that_a_release_does_not_have(release: Release, gate: str) -> None:
+    with pytest.raises(ValueError, match=f"^unrecognized feature gate: {gate}$"):
+        feature_gates({gate: False}, release)
+    assert not default_gates(release)[gate]
+
+
+@pytest.mark.parametrize(
+    ("release", "gate"),
+    [
+        (V135, "GangScheduling"),
+        (V137, "GenericWorkload"),
+        (V137, "CompositePodGroup"),
+    ],
+    ids=lambda one: getattr(one, "version", one),
+)
+def test_a_gate_that_is_not_built_for_a_release_is_refused_by_name(release: Release, gate: str) -> None:
+    assert gates_of(release)[gate].effect is Effect.NOT_BUILT
+    text = f"^feature gate {gate}=true is not built for Kubernetes {release.version}, only its default"
+    with pytest.raises(ValueError, match=text):
+        feature_gates({gate: True}, release)
+    assert not feature_gates({gate: False}, release)[gate]
+
+
+def test_a_gate_is_locked_where_its_release_locks_it() -> None:
+    off = {"DRAExtendedResource": False}
+    assert not feature_gates(off, V136)["DRAExtendedResource"]
+    with pytest.raises(ValueError, match="DRAExtendedResource to false, feature is locked to true"):
+        feature_gates(off, V137)
+
+
+def test_gates_of_a_release_are_taken_as_they_are() -> None:
+    gates = feature_gates({"StorageCapacityScoring": False}, V137)
+    assert feature_gates(gates) is gates
+    assert Scheduler(feature_gates=gates).handle.release is V137
+    assert Scheduler(kubernetes_version="1.35").handle.release is V135
+
+
+def test_the_page_is_that_of_the_records() -> None:
+    assert (ROOT / "docs/releases.md").read_text() == releases_page.page()

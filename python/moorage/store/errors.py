@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from moorage.errors import MoorageError
 from moorage.objects import Object
+from moorage.objects.resource_names import plural, resource
 
-from .kinds import group_kind, plural, resource
+from .kinds import group_kind
 
 
 class ApiError(MoorageError):

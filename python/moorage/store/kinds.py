@@ -9,8 +9,6 @@ from typing import Any
 from moorage.objects import Object
 from moorage.objects.read.decode import CLUSTER_SCOPED
 from moorage.objects.resource_names import group_suffix
-from moorage.objects.resource_names import plural as plural
-from moorage.objects.resource_names import resource as resource
 
 
 def _structs(base: type[Object]) -> Iterator[type[Object]]:

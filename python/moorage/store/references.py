@@ -6,8 +6,9 @@ from functools import cache
 
 from moorage.errors import InputError, shorten
 from moorage.objects import Object
+from moorage.objects.resource_names import plural
 
-from .kinds import is_namespaced, plural, structs
+from .kinds import is_namespaced, structs
 
 _SHORT = {
     "clone": "CloneSet", "cm": "ConfigMap", "dc": "DeploymentConfig", "deploy": "Deployment",

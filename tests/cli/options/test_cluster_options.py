@@ -18,10 +18,10 @@ from tests.store.api.wire_server import WireServer
 from moorage.cli import main
 from moorage.objects import Node, Pod, decode_object, load
 from moorage.objects.model.workload import Deployment
+from moorage.objects.resource_names import resource
 from moorage.serve import LiveScheduler
 from moorage.store import ObjectStore
 from moorage.store.api.cluster_objects import kinds_of_clusters
-from moorage.store.kinds import resource
 
 KUBECONFIG = """apiVersion: v1
 kind: Config

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from moorage.objects import Object, Pod, decode_object
 from moorage.objects.read.write import to_value
+from moorage.objects.resource_names import plural
 from moorage.store import (
     AlreadyExistsError,
     ApiError,
@@ -21,7 +22,7 @@ from moorage.store import (
     ObjectStore,
     ResourceExpiredError,
 )
-from moorage.store.kinds import plural, structs
+from moorage.store.kinds import structs
 
 CODES = {
     NotFoundError: (404, "NotFound"),

@@ -162,8 +162,8 @@ class Admission:
                 if texts := list(violations_of_object(obj, limit_range)):
                     raise NotAdmittedError(_joined(texts))
             if obj.namespace in self._quotas:
-                matching = [one for one in self._usage(obj.namespace) if one.matches_object(obj)]
-                used = usage_of_object(obj) if matching else {}
+                used = usage_of_object(obj)
+                matching = [one for one in self._usage(obj.namespace) if one.counts_object(used)]
                 for quota in matching:
                     quota.check(used)
                 for quota in matching:

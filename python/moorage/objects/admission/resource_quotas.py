@@ -117,14 +117,15 @@ class QuotaUsage:
         """
         return bool(self._counted) and all(_is_in_scope(pod, scope) for scope in self._scopes)
 
-    def matches_object(self, obj: Object) -> bool:
+    def counts_object(self, used: Quantities) -> bool:
         """Whether the quota counts an object that is no pod; one with scopes counts none.
 
         Parameters
         ----------
-        obj : Object
+        used : mapping
+            See `usage_of_object`.
         """
-        return self._counts_objects and not self._hard.keys().isdisjoint(usage_of_object(obj))
+        return self._counts_objects and not self._hard.keys().isdisjoint(used)
 
     def check_constraints(self, spec: PodSpec) -> None:
         """Check that each container sets cpu and memory where the quota limits them, unless the pod sets any.

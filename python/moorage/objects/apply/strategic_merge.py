@@ -133,7 +133,7 @@ def strategic_merge(value: Json, patch: Json, struct: str = "", path: str = "") 
         rule = rule_of(struct, name)
         if rule.merges and isinstance(item, list):
             old = _items(value.get(name) if isinstance(value, dict) else None)
-            merged[name] = _merged_list(_items(merged.get(name)), (key, item), rule, at)
+            merged[name] = _merged_list(_items(merged.get(name)), key, item, rule, at)
             if isinstance(order := orders.get(name), list):
                 merged[name] = _in_order(merged[name], order, old, rule.key)
         elif item is None:
@@ -152,9 +152,8 @@ def _items(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def _merged_list(old: list[Json], field: tuple[str, list[Json]], rule: MergeRule, path: str) -> list[Json]:
+def _merged_list(old: list[Json], key: str, items: list[Json], rule: MergeRule, path: str) -> list[Json]:
     """Return a list after one field of a patch: its items, those to remove, or their order."""
-    key, items = field
     if key.startswith(ORDER):
         return old
     if key.startswith(REMOVE):

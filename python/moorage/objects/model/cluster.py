@@ -53,6 +53,11 @@ class LeftOut(NamedTuple):
         """Kind and API group, as kubectl names them."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the name of an object without a namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 @dataclass(slots=True, repr=False)
 class Cluster(Tabular):

@@ -104,7 +104,7 @@ def _completed(
     found = complete([*stored, *objects, *given], origins, classes, texts=texts, admitted=True, check=check)
     if found.left_out:
         one = found.left_out[0]
-        raise InputError("is not simulated", obj=f"{one.kind} {one.namespace}/{one.name}")
+        raise InputError("is not simulated", obj=f"{one.kind} {one.key}")
     completed = found.objects
     present = {one.name for one in (*client.list(Namespace)[0], *completed) if isinstance(one, Namespace)}
     implied = dict.fromkeys(obj.namespace for obj in completed if obj.namespace not in ("", *present))

@@ -15,8 +15,9 @@ from moorage.objects.plain import plain
 from moorage.objects.read.decode import UNREADABLE, decode_as, is_known
 from moorage.objects.read.object_defaults import decoded_revision
 from moorage.objects.read.write import to_value
+from moorage.objects.resource_names import resource
 from moorage.store.errors import ForbiddenError
-from moorage.store.kinds import resource, structs
+from moorage.store.kinds import structs
 
 from .api_client import ApiClient
 

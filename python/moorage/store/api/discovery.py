@@ -7,7 +7,8 @@ from threading import Lock
 import msgspec
 
 from moorage.objects import Object
-from moorage.store.kinds import is_namespaced, plural
+from moorage.objects.resource_names import plural
+from moorage.store.kinds import is_namespaced
 
 from .connection import Connection
 

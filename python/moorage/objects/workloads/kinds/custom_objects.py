@@ -76,9 +76,15 @@ def read_custom(
     if rule is not None and rule.why_none == "" and not rule.is_read:
         return made
     text = msgspec.json.encode(document) if isinstance(document, dict) else bytes(document)
-    wanted, is_exact = _wanted(found.spec, text) if rule is None else (_by_rule(rule, text), rule.is_exact)
-    ready = _ready(text) if wanted else 0
-    text = b"" if rule is None else text
+    if rule is None:
+        if not (found.spec.replicas or _CONTAINERS in text):
+            return made
+        value, text = msgspec.json.decode(text), b""
+        wanted, is_exact = _wanted(found.spec, value)
+    else:
+        value = msgspec.json.decode(text)
+        wanted, is_exact = _by_rule(rule, value), rule.is_exact
+    ready = _ready(value) if wanted else 0
     return msgspec.structs.replace(made, document=text, wanted=wanted, is_exact=is_exact, ready=ready)
 
 
@@ -92,9 +98,9 @@ def _metadata(document: Any) -> ObjectMeta | None:
         return None
 
 
-def _by_rule(rule: Rule, text: bytes) -> int:
+def _by_rule(rule: Rule, value: Values) -> int:
     """Return how many pods an object of a known kind asks for, if its pods do not follow from it."""
-    value, wanted = msgspec.json.decode(text), 1
+    wanted = 1
     if rule.unless[0] and first(value, rule.unless[0]) in rule.unless[1]:
         return 0
     if rule.sums:
@@ -113,9 +119,9 @@ def _enabled(value: Values, path: str) -> int:
     return sum(one for one in numbers if isinstance(one, int) and one >= 0)
 
 
-def _wanted(spec: _Spec, text: bytes) -> tuple[int, bool]:
+def _wanted(spec: _Spec, value: Values) -> tuple[int, bool]:
     """Return how many pods an object asks for, and whether it gives the number."""
-    if _CONTAINERS in text and (found := _in_templates(msgspec.json.decode(text).get("spec"))):
+    if found := _in_templates(value.get("spec")):
         return min(found, MAX_PODS), spec.replicas is not None
     return min(max(spec.replicas or 0, 0), MAX_PODS), True
 
@@ -145,9 +151,9 @@ def _is_template(value: Any) -> bool:
     return isinstance(containers, list) and bool(containers)
 
 
-def _ready(text: bytes) -> int:
+def _ready(value: Values) -> int:
     """Return the number of replicas that the status of an object calls ready."""
-    status = msgspec.json.decode(text).get("status")
+    status = value.get("status")
     status = status if isinstance(status, dict) else {}
     numbers = [status.get(field) for field in _READY]
     scale = status.get("scale")

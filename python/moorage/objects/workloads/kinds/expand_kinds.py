@@ -256,10 +256,9 @@ class _Expansion:
 
 
 def _left_out_text(one: LeftOut) -> str:
-    name = f"{one.namespace}/{one.name}" if one.namespace else one.name
     replicas = "1 replica" if one.replicas == 1 else f"{one.replicas} replicas"
     why = "" if one.why == NOT_SIMULATED else f", {one.why}"
-    return f"{one.full_kind} {name} ({replicas}{why})"
+    return f"{one.full_kind} {one.key} ({replicas}{why})"
 
 
 def _makes_none(obj: Object) -> bool:

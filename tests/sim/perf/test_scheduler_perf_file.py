@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.sim.perf import read_workloads
+from moorage.sim.perf import read_workloads, run_workload
 from moorage.sim.perf.ops import CreateNodes, CreatePods, CreatePodSets, Sleep
+from moorage.sim.timeline import Timeline
 from tests.sim.perf.make import DATA, nodes, pods, workload, write
 
 
@@ -31,7 +32,7 @@ def test_the_excerpt_is_read() -> None:
     assert basic.path(basic.pod_template).resolve() == DATA.parents[1] / "templates/pod-default.yaml"
     assert basic.feature_gates == {"OpportunisticBatching": False, "SchedulerAsyncAPICalls": False}
     assert basic.threshold is None
-    assert not any(one.unbuilt for one in workloads)
+    assert not any(one.failure for one in workloads)
 
 
 def test_a_case_or_a_workload_can_be_chosen() -> None:
@@ -139,11 +140,9 @@ def test_keys_may_differ_in_case_as_in_go(tmp_path: Path) -> None:
         ({}, "workloadTemplate[0].opcode: unknown: None"),
         (nodes(1, color="red"), "workloadTemplate[0]: object contains unknown field color"),
         (nodes(-1), "workloadTemplate[0].count: expected integer >= 0"),
-        ({"opcode": "createNodes", "countParam": "$m"}, "[0].countParam: the workload has no parameter m"),
         ({"opcode": "createNodes", "countParam": "n"}, "[0].countParam: 'n' is not the name of a parameter"),
         (pods(1, countMultiplierParam="$text"), "[0].countMultiplierParam: 'x' is not an integer"),
         ({"opcode": "createNodes", "countParam": "$text"}, "[0].count: expected integer, got string"),
-        (pods(1, templateParams={"a": "$m"}), "[0].templateParams: the workload has no parameter m"),
         (
             pods(1, collectMetrics=True, skipWaitToCompletion=True),
             "[0].collectMetrics: cannot be combined with skipWaitToCompletion",
@@ -164,10 +163,6 @@ def test_keys_may_differ_in_case_as_in_go(tmp_path: Path) -> None:
             nodes(1, uniqueNodeLabelStrategy={"labelKey": "a"}, nodeAllocatableStrategy={}),
             "[0].nodeAllocatableStrategy: at most one strategy",
         ),
-        (
-            {"opcode": "createPodSets", "namespacePrefix": "x", "createPodsOp": pods(1, countParam="$m")},
-            "[0].createPodsOp.countParam: the workload has no parameter m",
-        ),
     ],
 )
 def test_operations_that_are_wrong(tmp_path: Path, op: dict[str, Any], message: str) -> None:
@@ -177,13 +172,38 @@ def test_operations_that_are_wrong(tmp_path: Path, op: dict[str, Any], message: 
     assert message in text
 
 
+@pytest.mark.parametrize(
+    ("op", "where"),
+    [
+        ({"opcode": "createNodes", "countParam": "$m"}, "countParam"),
+        (pods(1, templateParams={"a": "$m"}), "templateParams"),
+        (
+            {"opcode": "createPodSets", "namespacePrefix": "x", "createPodsOp": pods(1, countParam="$m")},
+            "createPodsOp.countParam",
+        ),
+    ],
+)
+def test_a_workload_that_lacks_a_parameter_fails_and_others_run(
+    tmp_path: Path, op: dict[str, Any], where: str
+) -> None:
+    """As upstream, where parameters are filled in when the workload runs."""
+    workloads = [{"name": "lacks", "params": {"other": 1}}, {"name": "has", "params": {"m": 1}}]
+    file = write(tmp_path, op, case={"workloads": workloads})
+    lacks, has = read_workloads(file)
+    text = f"workloadTemplate[0].{where}: the workload has no parameter m"
+    assert (lacks.failure, lacks.warnings, has.failure) == (text, (), "")
+    assert run_workload(lacks).status == f"failed: {text}"
+    with pytest.raises(InputError, match="the workload has no parameter m"):
+        Timeline.read(file, case="Case/lacks")
+
+
 def test_parameters_that_no_operation_uses_are_told(tmp_path: Path) -> None:
     one = workload(tmp_path, nodes(1), params={"b": 1, "a": 2})
     assert one.warnings == tuple(f"Case/small: no operation uses params.{name}." for name in "ab")
     # What an operation that is not built names counts.
     unbuilt = {"opcode": "createResourceClaims", "a": [{"b": "$b"}], "c": "$a"}
     one = workload(tmp_path, nodes(1), unbuilt, params={"b": 1, "a": 2})
-    assert (one.unbuilt, one.warnings) == ("createResourceClaims", ())
+    assert (one.failure, one.warnings) == ("createResourceClaims not built yet", ())
 
 
 def test_parameters_may_be_lists_and_have_defaults(tmp_path: Path) -> None:
@@ -227,4 +247,7 @@ def test_gates_and_templates_are_looked_at_before_anything_runs(tmp_path: Path) 
     assert refusal(tmp_path, inner) == "g: no such file"
     # A workload that cannot run anyway is reported as failed instead.
     unbuilt = {"opcode": "startCollectingProfile"}
-    assert workload(tmp_path, unbuilt, featureGates={"Nope": True}).unbuilt == "startCollectingProfile"
+    assert (
+        workload(tmp_path, unbuilt, featureGates={"Nope": True}).failure
+        == "startCollectingProfile not built yet"
+    )

@@ -46,8 +46,8 @@ def read_scheduler_perf(
             f"{len(workloads)} workloads; the option case names one of {names or 'them'}", source=source
         )
     (workload,) = workloads
-    if workload.unbuilt:
-        raise InputError(f"{workload.unbuilt} not built yet", source=source, obj=workload.full_name)
+    if workload.failure:
+        raise InputError(workload.failure, source=source, obj=workload.full_name)
     if rate is not None:
         if not 0 < rate < float("inf"):
             raise InputError(f"must be a positive number, not {rate}", path="rate")

@@ -184,8 +184,8 @@ def run_workload(
     InputError
         An object or the scheduler configuration is invalid.
     """
-    if workload.unbuilt:
-        return make_report(workload, Meter(), _not_built(workload.unbuilt))
+    if workload.failure:
+        return make_report(workload, Meter(), f"{FAILURE}: {workload.failure}")
     rate = rate or workload.rate
     if tie_break is not None:
         return _run(workload, rate, timer, tie_break)

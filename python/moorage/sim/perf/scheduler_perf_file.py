@@ -85,8 +85,9 @@ class Workload:
         Path of the scheduler configuration.
     pod_template : str
         Path of the template of pods whose operation names none; "" for the default of scheduler_perf.
-    unbuilt : str
-        The first unsupported feature; "" if there is none.
+    failure : str
+        Why it cannot run: an operation that is not supported, or a parameter that it lacks, so that it fails
+        upstream too; "" if it can.
     attempts_per_second : Fraction or None
         See `rate`.
     warnings : tuple of str
@@ -101,7 +102,7 @@ class Workload:
     ops: tuple[Op, ...]
     scheduler_config: Path | None
     pod_template: str
-    unbuilt: str
+    failure: str
     attempts_per_second: Fraction | None = None
     warnings: tuple[str, ...] = ()
 
@@ -147,9 +148,8 @@ def read_workloads(file: str, only: str = "") -> list[Workload]:
     Raises
     ------
     InputError
-        The file is not YAML, has unknown or missing fields, unknown operations, missing parameters, unknown
-        feature gates or unreadable template files, or the case does not exist; names workload and
-        field.
+        The file is not YAML, has unknown or missing fields, unknown operations, unknown feature gates or
+        unreadable template files, or the case does not exist; names workload and field.
     """
     source = source_name(file)
     documents = list(read_yaml(read_text(file, source), source))
@@ -179,9 +179,14 @@ def _decode(document: Any, struct: type[Any]) -> Any:
 
 
 def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
-    with located(source=source, obj=f"{case.name}/{workload.name}"):
-        params = _Params(workload.params)
+    params, failure, ops = _Params(workload.params), "", tuple[Op, ...]()
+    try:
         ops = _operations(case.workload_template, params)
+    except InputError as error:
+        if not params.is_lacking:
+            raise error.located(source=source, obj=f"{case.name}/{workload.name}") from None
+        failure = str(error)
+    unbuilt = (f"{op.opcode} not built yet" for op in ops if isinstance(op, UnbuiltOp))
     threshold = workload.threshold
     selector = workload.threshold_metric_selector or case.default_threshold_metric_selector
     if isinstance(threshold, dict):
@@ -197,12 +202,13 @@ def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
         if case.scheduler_config_path
         else None,
         pod_template=case.default_pod_template_path,
-        unbuilt=next((op.opcode for op in ops if isinstance(op, UnbuiltOp)), ""),
+        failure=failure or next(unbuilt, ""),
         warnings=tuple(
-            f"{case.name}/{workload.name}: no operation uses params.{name}." for name in sorted(params.unused)
+            f"{case.name}/{workload.name}: no operation uses params.{name}."
+            for name in (() if failure else sorted(params.unused))
         ),
     )
-    if not ready.unbuilt:
+    if not ready.failure:
         _check_runnable(ready)
     return ready
 
@@ -249,6 +255,7 @@ class _Params:
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = values
         self.unused = set(values)
+        self.is_lacking = False
 
     def get(self, reference: Any) -> Any:
         """The value of ``$name``, or of ``$name|default``.
@@ -261,6 +268,7 @@ class _Params:
             raise InputError(f"{reference!r} is not the name of a parameter with $ before it")
         name, has_default, default = reference[1:].partition("|")
         if name not in self.values and not has_default:
+            self.is_lacking = True
             raise InputError(f"the workload has no parameter {name}")
         self.unused.discard(name)
         return self.values.get(name, default)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.serve.test_live_scheduler import Clock, events
 from tests.store.api.test_api_client import answers, cuts
@@ -90,6 +92,73 @@ def test_an_election_is_lost_to_another_holder(client: ApiClient, server: WireSe
     clock.now += 2.0
     with pytest.raises(LostLeaseError):
         election.step()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>busy</html>",
+        b"[]",
+        b'{"kind": "Status"}',
+        b'{"kind": "Lease", "metadata": {}, "spec": {"leaseTransitions": "many"}}',
+    ],
+)
+def test_an_answer_that_is_no_lease_is_an_attempt_that_failed(
+    client: ApiClient, server: WireServer, body: bytes
+) -> None:
+    clock = Clock()
+    election = Election(candidate(client, "one", clock), 10.0, 2.0, clock)
+
+    def odd(handler: Any) -> bool:
+        handler.send(200, body)
+        return True
+
+    server.faults.append(odd)
+    election.step()
+    assert not election.is_leader
+    clock.now += 2.0
+    election.step()
+    assert election.is_leader
+
+
+def test_one_request_that_hangs_is_tried_again_in_time(client: ApiClient, server: WireServer) -> None:
+    """A connection of the Lease's own repeats nothing: its second attempt comes before the deadline."""
+    clock = Clock()
+    election = Election(candidate(client, "one", clock), 10.0, 2.0, clock)
+    election.step()
+    client.connection.repeats = False
+
+    def times_out(handler: Any) -> bool:
+        clock.now += 5.0  # half the deadline, the timeout of the connection
+        handler.cut()
+        return True
+
+    clock.now += 2.0
+    server.faults += [times_out, answers(429, "TooManyRequests", "later", {"Retry-After": "60"})]
+    asked = len(server.requests)
+    election.step()
+    election.step()  # put off, and not repeated
+    assert len(server.requests) - asked == 2
+    assert election.holds()
+    clock.now += 2.0
+    election.step()
+    clock.now += 9.0
+    assert election.holds()
+
+
+def test_a_series_whose_event_is_gone_begins_anew(client: ApiClient, server: WireServer) -> None:
+    clock = Clock()
+    recorder = EventBroadcaster(client.connection, "s", clock)
+    for at in range(4):
+        if at == 2:
+            server.raw.clear()
+        recorder.event(make_pod("a", uid="u"), "Warning", "FailedScheduling", "Scheduling", "no")
+        recorder.flush()
+        clock.now += 1.0
+    recorder.close()
+    (written,) = events(server)
+    assert written["series"]["count"] == 2
+    assert recorder.failed == 0
 
 
 def test_equal_events_become_a_series(client: ApiClient, server: WireServer) -> None:

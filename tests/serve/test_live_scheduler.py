@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from threading import Event
 from typing import Any
 
+import httpx2
 import pytest
 from msgspec.structs import replace
 from tests.house.source import ROOT
@@ -20,7 +21,8 @@ from moorage.objects import Pod, PodGroup
 from moorage.serve import LeaderLease, LiveScheduler
 from moorage.serve.live_scheduler import Election, LostLeaseError
 from moorage.store import ObjectStore
-from moorage.store.api import ApiClient
+from moorage.store.api import ApiClient, Connection
+from moorage.store.api.rate_limit import RateLimit
 
 GROUPS = "scheduling.k8s.io/v1alpha2"
 SIZE = {"cpu": "4", "memory": "8Gi", "pods": "10"}
@@ -325,11 +327,16 @@ def test_pods_of_a_failed_group_get_conditions(
         live.recorder.close()
 
 
-def test_nothing_is_bound_without_the_lease(
+def of_its_own(server: WireServer) -> Connection:
+    """The connection of a Lease."""
+    return Connection(httpx2.Client(base_url=server.url, trust_env=False, timeout=10), sleep=lambda _: None)
+
+
+def test_nothing_is_written_without_the_lease(
     client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock
 ) -> None:
-    """The Lease runs out while the pods are tried: bindings that were not yet sent are not."""
-    lease = LeaderLease(client.connection, "one", clock=clock, now=clock)
+    """The Lease runs out while the pods are tried: bindings that were not yet sent are not, nor reports."""
+    lease = LeaderLease(of_its_own(server), "one", clock=clock, now=clock)
     election = Election(lease, 10.0, 2.0, clock)
     fill(store, [node("n0"), pod("a")])
     live = LiveScheduler(client, client.connection, election=election, clock=clock)
@@ -337,20 +344,98 @@ def test_nothing_is_bound_without_the_lease(
         election.step()
         clock.now += 10.0
         until(live, lambda: live.run.failed == 1)
+        live.recorder.flush()
         assert nodes_of(store) == {"a": ""}
-        assert not any(path.endswith("/binding") for _, path, _ in server.requests)
+        writes = [path for method, path, _ in server.requests if method != "GET"]
+        assert [path.rpartition("/")[2] for path in writes] == ["leases"]
         with pytest.raises(LostLeaseError):
             live.step(Event())
     finally:
         live.run.finish(LIMIT)
         live.recorder.close()
+        lease.connection.close()
+
+
+@pytest.mark.parametrize("wait", ["rate limit", "Retry-After"])
+def test_the_lease_is_asked_for_after_each_wait(
+    client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock, wait: str
+) -> None:
+    """A binding that has to wait is not sent once the Lease has run out meanwhile."""
+    lease = LeaderLease(of_its_own(server), "one", clock=clock, now=clock)
+    election = Election(lease, 10.0, 2.0, clock)
+    fill(store, [node("n0"), pod("a")])
+    live = LiveScheduler(client, client.connection, election=election, clock=clock)
+
+    def pass_by(seconds: float) -> None:
+        clock.now += seconds
+
+    client.connection.sleep = pass_by
+    election.step()
+    if wait == "rate limit":
+        client.connection.limit = RateLimit(0.01, 1, clock)
+        client.connection.limit.delay()
+    else:
+        later = answers(429, "TooManyRequests", "later", {"Retry-After": "12"})
+        server.faults.append(lambda handler: handler.path.endswith("/binding") and later(handler))
+    try:
+        until(live, lambda: live.run.failed == 1)
+        sent = [path for _, path, _ in server.requests if path.endswith("/binding")]
+        assert len(sent) == (1 if wait == "Retry-After" else 0)
+        assert nodes_of(store) == {"a": ""}
+    finally:
+        live.run.finish(LIMIT)
+        live.recorder.close()
+        lease.connection.close()
+
+
+def test_the_end_without_the_lease_waits_for_nothing(client: ApiClient, server: WireServer) -> None:
+    """The thread that renews tells at once, while the loop waits for something."""
+    now, lost = [0.0], Event()
+    lease = LeaderLease(of_its_own(server), "one", clock=lambda: now[0], now=lambda: now[0])
+    election = Election(lease, 10.0, 0.0, lambda: now[0])
+    live = LiveScheduler(client, client.connection, election=election, clock=lambda: now[0])
+    live.on_lost = lost.set
+    finished: list[bool] = []
+    live._finish = lambda: finished.append(True)  # type: ignore[method-assign,assignment]
+
+    def hang(_: Event) -> None:
+        now[0] = 10.0
+        assert lost.wait(LIMIT)
+        election.check()
+
+    live.step = hang  # type: ignore[method-assign,assignment]
+    election.step()
+    lease.try_to_hold = lambda: False  # type: ignore[method-assign]
+    with pytest.raises(LostLeaseError):
+        live.work(Event())
+    assert not finished
+    live.recorder.close()
+    lease.connection.close()
+
+
+def test_a_lease_whose_thread_fails_is_lost(client: ApiClient, server: WireServer) -> None:
+    lease = LeaderLease(of_its_own(server), "one", clock=lambda: 0.0, now=lambda: 0.0)
+    election = Election(lease, 10.0, 0.0, lambda: 0.0)
+    live = LiveScheduler(client, client.connection, election=election)
+
+    def fail() -> bool:
+        raise TypeError("a defect")
+
+    lease.try_to_hold = fail  # type: ignore[method-assign]
+    assert live.health["leaderElection"]()
+    with pytest.raises(LostLeaseError):
+        live.work(Event())
+    assert not live.health["leaderElection"]()
+    assert not election.holds()
+    live.recorder.close()
+    lease.connection.close()
 
 
 def test_the_lease_is_renewed_while_a_step_takes_long(
     client: ApiClient, store: ObjectStore, server: WireServer
 ) -> None:
     now = [0.0]
-    lease = LeaderLease(client.connection, "one", clock=lambda: now[0], now=lambda: now[0])
+    lease = LeaderLease(of_its_own(server), "one", clock=lambda: now[0], now=lambda: now[0])
     live = LiveScheduler(
         client, client.connection, election=Election(lease, 10.0, 0.0, lambda: now[0]), clock=lambda: now[0]
     )
@@ -375,3 +460,4 @@ def test_the_lease_is_renewed_while_a_step_takes_long(
         ]
         == ""
     )
+    lease.connection.close()

@@ -18,6 +18,7 @@ from tests.live.certificates import Authority
 from tests.store.api.wire_server import WireServer
 
 from moorage.serve import DelegatedAuthorization, LiveScheduler, SecureServer
+from moorage.serve.secure_server import TimedReader
 from moorage.store.api import Connection
 
 USERS = {"scraper-token": "scraper", "other-token": "other"}
@@ -85,6 +86,63 @@ def test_health_needs_no_token(folder: Path, secure: SecureServer, ready: dict[s
     verbose = "[+]ping ok\n[+]sched-handler-sync ok\nreadyz check passed\n"
     assert get(folder, secure.port, "/readyz?verbose") == (200, verbose)
     assert get(folder, secure.port, "/readyz?exclude=ping")[0] == 400
+
+
+def test_liveness_fails_with_its_checks(folder: Path) -> None:
+    authorization = DelegatedAuthorization(None, None)
+    files = str(folder / "server.crt"), str(folder / "server.key")
+    alive = {"watches": lambda: False}
+    secure = SecureServer(("127.0.0.1", 0), *files, authorization, lambda: b"", {}, alive)
+    try:
+        for path in ("/livez", "/healthz"):
+            status, text = get(folder, secure.port, path)
+            assert (status, "[-]watches failed" in text) == (500, True)
+        assert get(folder, secure.port, "/readyz") == (200, "ok")
+    finally:
+        secure.close()
+
+
+def test_the_head_of_an_answer_alone(folder: Path, secure: SecureServer) -> None:
+    context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    client = http.client.HTTPSConnection("127.0.0.1", secure.port, timeout=10, context=context)
+    for _ in range(2):  # the connection goes on
+        client.request("HEAD", "/healthz")
+        answer = client.getresponse()
+        assert (answer.status, answer.headers["Content-Length"], answer.read()) == (200, "2", b"")
+    client.close()
+
+
+def test_a_certificate_that_changes_is_served_at_once(folder: Path, secure: SecureServer) -> None:
+    assert get(folder, secure.port, "/healthz") == (200, "ok")
+    Authority(folder)  # the server still has a certificate of the old authority
+    with pytest.raises(ssl.SSLCertVerificationError):
+        get(folder, secure.port, "/healthz")
+    Authority(folder).issue("server", "localhost", serves=True)
+    assert get(folder, secure.port, "/healthz") == (200, "ok")
+
+
+def test_a_request_has_a_time_limit_however_small_its_parts_are() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        reader = TimedReader(ours)
+        theirs.sendall(b"GET")
+        assert reader.read(3) == b"GET"
+        reader.until = 0.0  # long ago
+        theirs.sendall(b" /")
+        with pytest.raises(TimeoutError):
+            reader.read(1)
+
+
+def test_one_connection_too_many_is_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moorage.serve.secure_server.MAX_CONNECTIONS", 1)
+    files = str(folder / "server.crt"), str(folder / "server.key")
+    secure = SecureServer(("127.0.0.1", 0), *files, DelegatedAuthorization(None, None), lambda: b"", {})
+    try:
+        address = "127.0.0.1", secure.port
+        with socket.create_connection(address), socket.create_connection(address, timeout=10) as second:
+            assert second.recv(1) == b""
+    finally:
+        secure.close()
 
 
 def test_metrics_need_a_user_who_may(folder: Path, secure: SecureServer) -> None:

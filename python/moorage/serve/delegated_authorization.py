@@ -8,7 +8,14 @@ import msgspec
 
 from moorage.store import ApiError
 from moorage.store.api import Connection
+from moorage.store.api.server_errors import read_answer
 
+
+class _Review(msgspec.Struct):
+    status: dict[str, Any] = {}
+
+
+_REVIEW = msgspec.json.Decoder(_Review)
 _ANONYMOUS = {"username": "system:anonymous", "groups": ["system:unauthenticated"]}
 
 
@@ -74,8 +81,5 @@ def _review(connection: Connection, group: str, kind: str, spec: dict[str, Any])
     """Create a review, and return its status."""
     value = {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec}
     path = f"/apis/{group}/v1/{kind.lower()}s"
-    answer: dict[str, Any] = msgspec.json.decode(
-        connection.request("POST", path, None, msgspec.json.encode(value))
-    )
-    status: dict[str, Any] = answer.get("status", {})
-    return status
+    answer = connection.request("POST", path, None, msgspec.json.encode(value))
+    return read_answer(_REVIEW, answer).status

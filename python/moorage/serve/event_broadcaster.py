@@ -21,7 +21,7 @@ import msgspec
 
 from moorage.framework.plugin.handle import Event, EventRecorder
 from moorage.objects import Object, Pod
-from moorage.store import ApiError
+from moorage.store import ApiError, NotFoundError
 from moorage.store.api import Connection
 
 logger = logging.getLogger("moorage.serve")
@@ -134,10 +134,10 @@ class EventBroadcaster(EventRecorder):
             self._write(event)
         except ApiError as error:
             self.failed += 1
-            logger.warning("Unable to write event: %s", error)
+            logger.warning("event not written: %s error=%s", _described(event), error)
         except Exception:
             self.failed += 1
-            logger.exception("Unable to write event")
+            logger.exception("event not written: %s", _described(event))
         finally:
             self._queue.task_done()
 
@@ -159,8 +159,9 @@ class EventBroadcaster(EventRecorder):
             self._remember(key, written, number + 1, now)
             series = {"series": {"count": number + 1, "lastObservedTime": stamp(now)}}
             body, type_ = msgspec.json.encode(series), "application/strategic-merge-patch+json"
-            self._connection.request("PATCH", f"{path}/{written}", None, body, type_)
-            return
+            with suppress(NotFoundError):  # events are deleted after an hour, or by a user
+                self._connection.request("PATCH", f"{path}/{written}", None, body, type_)
+                return
         written = f"{meta.name}.{int(now * 1e6) * 1000 + next(self._numbers) % 1000:x}"
         self._remember(key, written, 1, now)
         value = _value(event, written, namespace, name, stamp(now)) | {
@@ -174,6 +175,11 @@ class EventBroadcaster(EventRecorder):
             self._known.move_to_end(key)
             if len(self._known) > MAX_KNOWN:
                 self._known.popitem(last=False)
+
+
+def _described(event: Event) -> str:
+    meta = event.regarding.metadata
+    return f"object={meta.namespace}/{meta.name} reason={event.reason}"
 
 
 def stamp(seconds: float) -> str:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import logging
-import ssl
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
-from threading import Thread
+from io import BufferedReader
+from threading import Lock, Thread
 from urllib.parse import urlsplit
 
-from .secure_server import HttpServer
+from .secure_server import HttpServer, TimedReader, server_context
 
 logger = logging.getLogger("moorage.serve")
 
 MAX_BODY = 128 << 20
 """Bytes of a request at most: enough for thousands of whole nodes."""
+ALL_BODIES = 256 << 20
+"""Bytes of all requests at once at most, if one may not have more."""
 REQUEST_TIMEOUT = 30.0
-"""Seconds between two parts of a request at most."""
+"""Seconds that a request may take to arrive."""
 IDLE_TIMEOUT = 120.0
 """Seconds that a connection is kept between two requests: longer than Go's client keeps it, so that no
 request meets a connection that is being closed."""
@@ -44,7 +48,7 @@ class ExtenderServer:
     max_body : int, optional
         Bytes of a request at most.
     timeout : float, optional
-        Seconds between two parts of a request at most.
+        Seconds that a request may take to arrive.
 
     Attributes
     ----------
@@ -70,21 +74,17 @@ class ExtenderServer:
         timeout: float = REQUEST_TIMEOUT,
     ) -> None:
         context = None
-        if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate, key)
-            if client_authorities is not None:
-                context.load_verify_locations(client_authorities)
-                context.verify_mode = ssl.CERT_REQUIRED
+        if certificate is not None and key is not None:
+            context = server_context(certificate, key, client_authorities)
 
         class Bound(_Handler):
             answers = staticmethod(answer)
             path_prefix = "/" + prefix.strip("/") + "/" if prefix.strip("/") else "/"
             largest = max_body
             patience = timeout
+            room = BodyRoom(max(max_body, ALL_BODIES))
 
-        self._http = HttpServer(address, Bound)
-        self._http.context = context
+        self._http = HttpServer(address, Bound, context)
         self.port: int = self._http.server_port
         self._thread = Thread(target=self._http.serve_forever, args=(0.1,), name="extender", daemon=True)
         self._thread.start()
@@ -96,22 +96,80 @@ class ExtenderServer:
         self._thread.join()
 
 
+class BodyRoom:
+    """The memory that bodies of requests may take at once. Thread-safe.
+
+    Parameters
+    ----------
+    size : int
+        Bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._free, self._lock = size, Lock()
+
+    @contextmanager
+    def take(self, size: int) -> Iterator[bool]:
+        """Take some of it during the block.
+
+        Parameters
+        ----------
+        size : int
+            Bytes.
+
+        Yields
+        ------
+        bool
+            Whether there was enough.
+        """
+        with self._lock:
+            has_room = size <= self._free
+            self._free -= size if has_room else 0
+        try:
+            yield has_room
+        finally:
+            with self._lock:
+                self._free += size if has_room else 0
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1  # head and body of an answer are one write
-    timeout = IDLE_TIMEOUT
     answers: Answer
     path_prefix: str
     largest: int
     patience: float
+    room: BodyRoom
+
+    def setup(self) -> None:
+        """Read with a time limit for each request as a whole."""
+        super().setup()
+        self._reader = TimedReader(self.connection)
+        self.rfile = self._buffered = BufferedReader(self._reader)
+
+    def handle_one_request(self) -> None:
+        """Wait for a request, and serve it."""
+        self._reader.until = time.monotonic() + IDLE_TIMEOUT
+        with suppress(TimeoutError):
+            if self._buffered.peek(1):
+                self._reader.until = time.monotonic() + self.patience
+                super().handle_one_request()
+                return
+        self.close_connection = True
 
     def do_POST(self) -> None:
-        self.connection.settimeout(self.patience)
+        length = self._length()
+        if length is None:
+            return
+        with self.room.take(length) as has_room:
+            if has_room:
+                self._read_and_answer(length)
+            else:
+                self._refuse(503, "other requests take up the memory for bodies", ("Retry-After", "1"))
+
+    def _read_and_answer(self, length: int) -> None:
         try:
-            length = self._length()
-            if length is None:
-                return
             body = self.rfile.read(length)
         except TimeoutError:
             self._refuse(408, "the body of the request did not come in time")
@@ -119,6 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         if len(body) < length:
             self.close_connection = True
             return
+        self.connection.settimeout(self.patience)
         path = urlsplit(self.path).path
         if not path.startswith(self.path_prefix):
             self._send(404, f"no such path: the verbs are below {self.path_prefix}\n".encode(), _TEXT)
@@ -130,7 +189,6 @@ class _Handler(BaseHTTPRequestHandler):
             status, answer = 500, b"internal error\n"
         self._send(status, answer, _JSON if status == 200 else _TEXT)
         self.wfile.flush()
-        self.connection.settimeout(self.timeout)
 
     def _length(self) -> int | None:
         """Return the length of the body; None if the request was refused."""

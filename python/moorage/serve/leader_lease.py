@@ -5,15 +5,35 @@ A Lease is written by PUT: the role of kube-scheduler allows no PATCH.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from moorage.store import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from moorage.store.api import Connection
+from moorage.store.api.server_errors import read_answer
 
 from .event_broadcaster import stamp
+
+logger = logging.getLogger("moorage.serve")
+
+
+class _LeaseRecord(msgspec.Struct, rename="camel", frozen=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    lease_transitions: int | None = None
+    acquire_time: str | None = None
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    kind: Literal["Lease"]
+    metadata: dict[str, Any]
+    spec: _LeaseRecord = _LeaseRecord()
+
+
+_LEASE = msgspec.json.Decoder(_Lease)
 
 
 class LeaderLease:
@@ -25,6 +45,7 @@ class LeaderLease:
     Parameters
     ----------
     connection : Connection
+        Of its own, with a timeout that leaves time for a second attempt before the Lease runs out.
     identity : str
         The candidate's, unique among all.
     namespace, name : str
@@ -36,7 +57,9 @@ class LeaderLease:
 
     Attributes
     ----------
+    connection : Connection
     identity : str
+    duration : float
     holder : str
         The holder when the Lease was last read; "" for none.
     """
@@ -52,7 +75,7 @@ class LeaderLease:
         clock: Callable[[], float],
         now: Callable[[], float],
     ) -> None:
-        self._connection, self.identity, self._duration = connection, identity, duration
+        self.connection, self.identity, self.duration = connection, identity, duration
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._path = f"{self._collection}/{name}"
         self._meta = {"name": name, "namespace": namespace}
@@ -71,7 +94,8 @@ class LeaderLease:
         """
         try:
             return self._try()
-        except ApiError:
+        except ApiError as error:
+            logger.warning("lease request has failed: lease=%s error=%s", self._path, error)
             return False
 
     def release(self) -> None:
@@ -89,14 +113,14 @@ class LeaderLease:
 
     def _try(self) -> bool:
         now, lease = stamp(self._now()), self._read()
-        spec: dict[str, Any] = {"holderIdentity": self.identity, "leaseDurationSeconds": int(self._duration)}
+        spec: dict[str, Any] = {"holderIdentity": self.identity, "leaseDurationSeconds": int(self.duration)}
         spec["renewTime"] = now
         try:
             if lease is None:
                 spec |= {"acquireTime": now, "leaseTransitions": 0}
                 value = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self._meta}
                 body = msgspec.json.encode(value | {"spec": spec})
-                self._connection.request("POST", self._collection, None, body)
+                self.connection.request("POST", self._collection, None, body)
             else:
                 record = lease["spec"]
                 if record != self._seen:
@@ -106,7 +130,7 @@ class LeaderLease:
                 if self.holder and not is_ours and self._clock() < self._seen_at + self._lasts(record):
                     return False
                 spec["acquireTime"] = record.get("acquireTime", now) if is_ours else now
-                spec["leaseTransitions"] = record.get("leaseTransitions", 0) + (not is_ours)
+                spec["leaseTransitions"] = (record.get("leaseTransitions") or 0) + (not is_ours)
                 self._put(lease, spec)
         except (AlreadyExistsError, ConflictError):
             return False  # another candidate was faster
@@ -115,15 +139,17 @@ class LeaderLease:
 
     def _lasts(self, record: dict[str, Any]) -> float:
         """Return the seconds for which a record counts."""
-        return float(record.get("leaseDurationSeconds") or self._duration)
+        return float(record.get("leaseDurationSeconds") or self.duration)
 
     def _read(self) -> dict[str, Any] | None:
         try:
-            lease: dict[str, Any] = msgspec.json.decode(self._connection.request("GET", self._path))
+            body = self.connection.request("GET", self._path)
         except NotFoundError:
             return None
+        read_answer(_LEASE, body)  # what is read below has its type
+        lease: dict[str, Any] = msgspec.json.decode(body)
         lease.setdefault("spec", {})
         return lease
 
     def _put(self, lease: dict[str, Any], spec: dict[str, Any]) -> None:
-        self._connection.request("PUT", self._path, None, msgspec.json.encode(lease | {"spec": spec}))
+        self.connection.request("PUT", self._path, None, msgspec.json.encode(lease | {"spec": spec}))

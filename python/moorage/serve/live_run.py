@@ -12,7 +12,7 @@ from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.single_cycle import report_failure
 from moorage.scheduler.runs import Run
-from moorage.store import ApiError, UnreachableError
+from moorage.store import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,8 +42,6 @@ class LiveRun(Run):
         Over an `ApiClient`, with a clock.
     wake : callable
         Called by the threads after each binding.
-    may_bind : callable, optional
-        Asked by the threads before each binding: while it returns False, none is sent.
 
     Attributes
     ----------
@@ -56,13 +54,11 @@ class LiveRun(Run):
     defers_failed_groups = False
     reports_failures = True
 
-    def __init__(
-        self, scheduler: Scheduler, wake: Callable[[], object], may_bind: Callable[[], bool] | None = None
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, wake: Callable[[], object]) -> None:
         metrics = scheduler.measure()
         super().__init__(scheduler)
         self.metrics: SchedulerMetrics = metrics
-        self._wake, self._may_bind = wake, may_bind
+        self._wake = wake
         self._pool = ThreadPoolExecutor(THREADS, "bind")
         self._sent: dict[Future[None], tuple[QueuedPodInfo, str]] = {}
         self.bound = self.failed = 0
@@ -113,8 +109,6 @@ class LiveRun(Run):
 
     def _send(self, pod: Pod, node: str, profile: str) -> None:
         """Bind a pod; in a thread."""
-        if self._may_bind is not None and not self._may_bind():
-            raise UnreachableError("the Lease is not held")
         began, status = time.perf_counter(), str(Code.ERROR)
         try:
             self.scheduler.client.bind(pod, node)
@@ -147,6 +141,10 @@ class LiveRun(Run):
         self._pool.shutdown(wait=not left, cancel_futures=True)
         return not left
 
+    def give_up(self) -> None:
+        """Send no more bindings, and wait for none."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
     def break_off(self) -> None:
         """End a step after an exception; bindings that were sent are awaited first."""
         wait(list(self._sent))
@@ -176,6 +174,7 @@ class LiveRun(Run):
     def _has_been_bound(self, info: QueuedPodInfo, node: str) -> None:
         pod = info.pod
         self.bound += 1
+        logger.debug("pod bound: pod=%s node=%s", pod.key, node)
         self.metrics.scheduled([info])
         self.queue.done(info.uid)
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
@@ -190,11 +189,11 @@ class LiveRun(Run):
             self.queue.done(info.uid)
             self.metrics.forget(info.uid)
             return
-        logger.warning("pod %s was not bound: %s", info.pod.key, error)
+        logger.warning("pod not bound: pod=%s error=%s", info.pod.key, error)
         self.refuse(info, error)
         if scheduler.is_waiting(info.pod):
             engine = scheduler.context.engine_of(info.pod)
             failure = Failure(
-                error=f"running Bind plugin DefaultBinder: {error}", nominating=NominatingInfo()
+                error=f'running Bind plugin "DefaultBinder": {error}', nominating=NominatingInfo()
             )
             report_failure(scheduler.context, engine, info.pod, failure)

@@ -13,6 +13,7 @@ from moorage.store import ApiError
 from moorage.store.api import ApiClient, Connection
 
 from .event_broadcaster import EventBroadcaster
+from .health import liveness_checks
 from .leader_lease import LeaderLease
 from .live_run import LiveRun
 
@@ -55,6 +56,7 @@ class Election:
         self.lease, self._deadline, self.retry_period = lease, renew_deadline, retry_period
         self._clock = clock
         self._renewed = self._tried = -float("inf")
+        self._is_over = False
         self.is_leader = False
 
     def step(self) -> None:
@@ -74,6 +76,8 @@ class Election:
 
     def holds(self) -> bool:
         """Whether no other candidate can lead now."""
+        if self._is_over:
+            return False
         is_taken = self.lease.holder not in ("", self.lease.identity)
         return self.is_leader and not is_taken and self._clock() - self._renewed < self._deadline
 
@@ -85,8 +89,27 @@ class Election:
         LostLeaseError
             The Lease was not renewed in time, or another candidate has it.
         """
-        if self.is_leader and not self.holds():
+        if self._is_over or (self.is_leader and not self.holds()):
             raise LostLeaseError("leaderelection lost")
+
+    def is_overdue(self, tolerance: float) -> bool:
+        """Whether the Lease is not renewed any more, and this process should long have ended.
+
+        Parameters
+        ----------
+        tolerance : float
+            Seconds after the Lease has run out.
+
+        Returns
+        -------
+        bool
+        """
+        late = self._clock() - self._renewed - self.lease.duration
+        return self._is_over or (self.is_leader and late > tolerance)
+
+    def end(self) -> None:
+        """Count the Lease as lost from now on: nothing renews it any more."""
+        self._is_over = True
 
 
 class LiveScheduler:
@@ -96,7 +119,8 @@ class LiveScheduler:
     ----------
     client : ApiClient
     events : Connection
-        For events, so that they do not use up the requests of bindings.
+        For events, so that they do not use up the requests of bindings. With an election it and the client's
+        own send no writes while the Lease is not held, so the Lease needs another.
     election : Election, optional
         Without one the scheduler does not wait to lead.
     clock : callable, optional
@@ -108,8 +132,12 @@ class LiveScheduler:
     ----------
     scheduler : Scheduler
     run : LiveRun
+    health : mapping of str to callable
+        The checks of liveness; see `liveness_checks`.
     is_synced : bool
         Whether it has seen the cluster.
+    on_lost : callable
+        Called by the thread that renews the Lease when it is lost, whatever the others wait for.
     """
 
     def __init__(
@@ -122,14 +150,18 @@ class LiveScheduler:
         **options: Any,
     ) -> None:
         self.client, self._election, self._clock = client, election, clock
+        lease = [election.lease.connection] if election is not None else []
+        self.health = liveness_checks(client, [client.connection, events, *lease], election)
         self.scheduler = Scheduler(client, clock=clock, measured=True, **options)
         name = self.scheduler.profile.scheduler_name
         self.recorder = EventBroadcaster(events, name, client.now)
         for handle in (self.scheduler.handle, *(one.handle for one in self.scheduler.engines.values())):
             handle.recorder = self.recorder
-        may_bind = None if election is None else election.holds
-        self.run = LiveRun(self.scheduler, client.arrivals.wake, may_bind)
+        if election is not None:
+            client.connection.may_write = events.may_write = election.holds
+        self.run = LiveRun(self.scheduler, client.arrivals.wake)
         self.is_synced = False
+        self.on_lost: Callable[[], object] = client.arrivals.wake
         self._ended = Event()
 
     def work(self, stop: Event) -> None:
@@ -143,20 +175,27 @@ class LiveScheduler:
         Raises
         ------
         LostLeaseError
-            Another scheduler may lead now. Bindings in flight have ended, and the Lease is not given up.
+            Another scheduler may lead now. Nothing is waited for.
         """
         renewer = Thread(target=self._renew, name="lease", daemon=True)
         if self._election is not None:
             renewer.start()
+        is_lost = False
         try:
             while not stop.is_set():
                 self.step(stop)
+        except LostLeaseError:
+            is_lost = True
+            self.run.give_up()
+            raise
         finally:
-            self._finish()
+            if not is_lost:
+                self._finish()
             self._ended.set()
         if self._election is not None:
             renewer.join()
             self._election.lease.release()
+            logger.info("lease given up: holder=%s", self._election.lease.identity)
 
     def _renew(self) -> None:
         """Acquire and renew the Lease, whatever the other threads wait for."""
@@ -167,10 +206,16 @@ class LiveScheduler:
                 was_leader = election.is_leader
                 election.step()
                 if election.is_leader and not was_leader:
+                    logger.info("lease gained: holder=%s", election.lease.identity)
                     self.client.arrivals.wake()
                 self._ended.wait(election.retry_period)
+            return
         except LostLeaseError:
-            self.client.arrivals.wake()
+            logger.error("lease lost: holder=%s", election.lease.identity)
+        except Exception:
+            logger.exception("the thread that renews the Lease has failed")
+        election.end()
+        self.on_lost()
 
     def step(self, stop: Event) -> None:
         """Do what there is to do, or wait for it.
@@ -199,7 +244,7 @@ class LiveScheduler:
                 if not has_more:
                     self.client.arrivals.wait(seen, self._idle())
         except ApiError as error:
-            logger.warning("the API server: %s", error)
+            logger.warning("step has failed, and is repeated: seconds=%s error=%s", RETRY, error)
             stop.wait(RETRY)
 
     def _idle(self) -> float:
@@ -209,5 +254,5 @@ class LiveScheduler:
 
     def _finish(self) -> None:
         if not self.run.finish(FINISH):
-            logger.warning("some bindings have not ended in time")
+            logger.warning("some bindings have not ended in time: seconds=%s", FINISH)
         self.recorder.close()

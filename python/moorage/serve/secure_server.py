@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from io import BufferedReader, RawIOBase
+from threading import BoundedSemaphore, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from moorage.store.api.reloaded import Reloaded
 
 from .delegated_authorization import DelegatedAuthorization
 
 TIMEOUT = 10.0
-"""Seconds that a client has for the handshake, and for each part of a request."""
+"""Seconds that a client has for the handshake, and for a request."""
+MAX_CONNECTIONS = 256
+"""Connections at once; further ones are closed."""
 HEALTH = ("/healthz", "/livez", "/readyz")
 """Paths that everybody may get."""
 _TEXT = "text/plain; charset=utf-8"
@@ -36,6 +42,8 @@ class SecureServer:
         Returns the text of all metrics.
     ready : mapping of str to callable
         Checks of ``/readyz``, by name; each returns whether it passes.
+    alive : mapping of str to callable, optional
+        Those of ``/livez`` and ``/healthz``.
 
     Attributes
     ----------
@@ -43,7 +51,7 @@ class SecureServer:
         On which it listens.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         address: tuple[str, int],
         certificate: str,
@@ -51,17 +59,15 @@ class SecureServer:
         authorization: DelegatedAuthorization,
         metrics: Callable[[], bytes],
         ready: Mapping[str, Check],
+        alive: Mapping[str, Check] | None = None,
     ) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
 
         class Bound(_Handler):
             allow = staticmethod(authorization.status)
             render = staticmethod(metrics)
-            checks = dict(ready)
+            checks = {"/readyz": ready, "/livez": alive or {}, "/healthz": alive or {}}
 
-        self._http = HttpServer(address, Bound)
-        self._http.context = context
+        self._http = HttpServer(address, Bound, server_context(certificate, key))
         self.port: int = self._http.server_port
         self._thread = Thread(target=self._http.serve_forever, args=(0.1,), name="https", daemon=True)
         self._thread.start()
@@ -73,6 +79,41 @@ class SecureServer:
         self._thread.join()
 
 
+def server_context(
+    certificate: str, key: str, client_authorities: str | None = None
+) -> Reloaded[ssl.SSLContext]:
+    """Return the TLS of a server. Its files are read again when they change.
+
+    Parameters
+    ----------
+    certificate, key : str
+        Files in PEM.
+    client_authorities : str, optional
+        A file in PEM. Only clients with a certificate by one of these authorities are served.
+
+    Returns
+    -------
+    Reloaded of ssl.SSLContext
+
+    Raises
+    ------
+    OSError
+        A file cannot be read.
+    """
+
+    def make() -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        if client_authorities is not None:
+            context.load_verify_locations(client_authorities)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    context = Reloaded(make, [certificate, key, client_authorities or ""])
+    context.get()
+    return context
+
+
 class HttpServer(ThreadingHTTPServer):
     """A thread for each connection, over TLS with a context, else plain.
 
@@ -80,19 +121,36 @@ class HttpServer(ThreadingHTTPServer):
     ----------
     address : (str, int)
     handler : type
-
-    Attributes
-    ----------
-    context : SSLContext or None
+    context : Reloaded of ssl.SSLContext or None
     """
 
     daemon_threads = True
-    context: ssl.SSLContext | None
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        handler: type[BaseHTTPRequestHandler],
+        context: Reloaded[ssl.SSLContext] | None,
+    ) -> None:
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
+        self._context = context
+        self._free = BoundedSemaphore(MAX_CONNECTIONS)
         super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection by a thread; one too many is closed."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection; in its thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def server_bind(self) -> None:
         """Listen, without looking up a name of the host."""
@@ -104,14 +162,50 @@ class HttpServer(ThreadingHTTPServer):
         """Do the handshake in the thread of the connection, so that a slow client delays no other."""
         request.settimeout(TIMEOUT)
         handler: Any = self.RequestHandlerClass
-        if self.context is None:
+        if self._context is None:
             handler(request, client_address, self)
             return
-        with self.context.wrap_socket(request, server_side=True) as secure:
+        with self._context.get().wrap_socket(request, server_side=True) as secure:
             handler(secure, client_address, self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that breaks off, or speaks no TLS, is no error of the server."""
+
+
+class TimedReader(RawIOBase):
+    """Reads a connection up to a moment, however small the parts are that the client sends.
+
+    Parameters
+    ----------
+    connection : socket.socket
+
+    Attributes
+    ----------
+    until : float
+        By ``time.monotonic``.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.until = time.monotonic() + TIMEOUT
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what there is, into a buffer.
+
+        Raises
+        ------
+        TimeoutError
+            The moment has come.
+        """
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request did not come in time")
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -119,14 +213,28 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = TIMEOUT
     allow: Callable[[str, str, str], tuple[int, str]]
     render: Callable[[], bytes]
-    checks: Mapping[str, Check]
+    checks: Mapping[str, Mapping[str, Check]]
+
+    def setup(self) -> None:
+        """Read with a time limit for each request as a whole."""
+        super().setup()
+        self._reader = TimedReader(self.connection)
+        self.rfile = BufferedReader(self._reader)
+
+    def handle_one_request(self) -> None:
+        """Serve a request."""
+        self._reader.until = time.monotonic() + TIMEOUT
+        super().handle_one_request()
+
+    def do_HEAD(self) -> None:
+        """Answer as to GET, without the body."""
+        self.do_GET()
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
         query = parse_qs(url.query, keep_blank_values=True)
         if url.path in HEALTH:
-            checks = self.checks if url.path == "/readyz" else {}
-            self._send(*_health(url.path[1:], checks, query))
+            self._send(*_health(url.path[1:], self.checks[url.path], query))
             return
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         status, text = self.allow(url.path, "get", token.strip() if scheme.lower() == "bearer" else "")
@@ -147,7 +255,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
 
 def _health(name: str, checks: Mapping[str, Check], query: Mapping[str, Any]) -> tuple[int, str]:

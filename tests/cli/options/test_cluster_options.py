@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 from tests.cli.test_simulate import ITEMS, pod
 from tests.house.source import ROOT
+from tests.live.certificates import Authority
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
@@ -21,6 +23,7 @@ from moorage.objects.model.workload import Deployment
 from moorage.objects.resource_names import resource
 from moorage.serve import LiveScheduler
 from moorage.store import ObjectStore
+from moorage.store.api import kubeconfig
 from moorage.store.api.cluster_objects import kinds_of_clusters
 
 KUBECONFIG = """apiVersion: v1
@@ -178,8 +181,11 @@ def test_the_user_s_rights(server: WireServer, tmp_path: Path, capsys: pytest.Ca
     ("arguments", "error"),
     [
         (["--kubeconfig", "{}/none"], "{}/none: Configuration file {}/none not found"),
-        (["--kubeconfig", "{}/config", "--context", "x"], "{}/config: Context 'x' not found"),
-        (["--kubeconfig", "{}/config", "--context", "two"], "'none' is missing in it"),
+        (
+            ["--kubeconfig", "{}/config", "--context", "x"],
+            "{}/config: contexts: 'x' is not among the contexts",
+        ),
+        (["--kubeconfig", "{}/config", "--context", "two"], "clusters: 'none' is not among the clusters: c"),
         (["--kubeconfig", "{}/list"], "{}/list: no kubeconfig"),
         (["--context", "one"], "~/.kube/config: Configuration file ~/.kube/config not found"),
         (["--in-cluster"], "service account: not in a cluster: KUBERNETES_SERVICE_HOST is not set"),
@@ -229,7 +235,7 @@ def test_a_scheduler_connects_as_its_configuration_says(
     connection: str,
     arguments: list[str],
 ) -> None:
-    monkeypatch.setattr("moorage.store.api.kubeconfig.DEFAULT_KUBECONFIG", str(tmp_path / "config"))
+    monkeypatch.setattr("moorage.store.api.kubeconfig_file.DEFAULT_KUBECONFIG", str(tmp_path / "config"))
     monkeypatch.setattr(LiveScheduler, "work", lambda live, stop: live.scheduler.sync())
     config = tmp_path / "scheduler.yaml"
     config.write_text(CONFIGURATION.format(connection.replace("{}", str(tmp_path))))
@@ -274,24 +280,19 @@ def test_a_server_that_is_away(
 def test_the_service_account_of_a_pod(
     server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lightkube.config import kubeconfig
+    Authority(tmp_path)
+    (tmp_path / "token").write_text("t")
+    monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT", str(tmp_path))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    session = kubeconfig._session
 
-    for name, text in (("token", "t"), ("namespace", "default")):
-        (tmp_path / name).write_text(text)
-    make = kubeconfig.KubeConfig.from_service_account
-    config = make.__func__  # type: ignore[attr-defined]
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.http.server_port))
+    def from_account(config: Any, timeout: float) -> Any:
+        assert config.cluster.server == "https://[::1]:443"
+        there = replace(config.cluster, server=server.url)
+        return session(replace(config, cluster=there), timeout)
 
-    def from_account(cls: Any) -> Any:
-        found = config(cls, tmp_path)
-        url = found.clusters["default"].server
-        assert url == f"https://127.0.0.1:{server.http.server_port}"
-        found.clusters["default"].server = server.url
-        found.clusters["default"].certificate_auth = None
-        return found
-
-    monkeypatch.setattr(kubeconfig.KubeConfig, "from_service_account", classmethod(from_account))
+    monkeypatch.setattr(kubeconfig, "_session", from_account)
     assert run(capsys, "dump", "--in-cluster", tmp_path / "a.json.gz")[0] == 0
     assert b'"kind":"Node"' in gzip.decompress((tmp_path / "a.json.gz").read_bytes())
     assert len(server.store.list(Node)[0]) == 2

@@ -95,7 +95,7 @@ def test_bookmarks_move_the_version_forward(
     asked = requests(server)
     assert [query["resourceVersion"] for query in asked] == [first, last]
     assert all(query["allowWatchBookmarks"] == "true" for query in asked)
-    assert all(300 <= int(query["timeoutSeconds"]) <= 600 for query in asked)
+    assert all(20 <= int(query["timeoutSeconds"]) <= 30 for query in asked)
 
 
 def test_a_stream_that_ends_at_once_is_not_opened_at_once(

@@ -1,4 +1,4 @@
-"""What `connect` makes of a kubeconfig, where lightkube alone would do something else."""
+"""What `connect` makes of a kubeconfig: commands, protocol and timeouts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.store.api.wire_server import Handler, WireServer
 
 from moorage.objects import Pod
 from moorage.store.api import ApiClient, Connection, connect
+from moorage.store.api.api_watch import MAX_TIMEOUT
 from moorage.store.api.connection import READ_TIMEOUT, STREAM_TIMEOUT
 from moorage.store.api.kubeconfig import USER_AGENT
 
@@ -31,7 +32,7 @@ info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
 assert info["kind"] == "ExecCredential"
 words = [info["apiVersion"].rpartition("/")[2], info["spec"]["cluster"]["server"], os.environ["OWN"]]
 status = {{"token": "|".join(words)}}
-print(json.dumps({{"apiVersion": "{version}", "kind": "ExecCredential", "status": status}}))
+print(json.dumps({{"apiVersion": info["apiVersion"], "kind": "ExecCredential", "status": status}}))
 """
 
 
@@ -43,13 +44,14 @@ def client_of(tmp_path: Path, url: str, user: str = "{}", more: str = "") -> Api
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_commands_tell_credentials(tmp_path: Path, server: WireServer, version: str) -> None:
-    """Of version v1 as well, which lightkube refuses; the command learns of the cluster."""
+    """The command learns of the version and, where it asks to, of the cluster."""
     group = "client.authentication.k8s.io"
     script = tmp_path / "credentials.py"
-    script.write_text(COMMAND.format(version=f"{group}/v1beta1"))
+    script.write_text(COMMAND.format())
     own = "env: [{name: OWN, value: mine}]"
     command = f'command: "{sys.executable}", args: ["{script}"], {own}'
-    user = f"{{exec: {{apiVersion: {group}/{version}, interactiveMode: Never, {command}}}}}"
+    modes = "interactiveMode: Never, provideClusterInfo: true"
+    user = f"{{exec: {{apiVersion: {group}/{version}, {modes}, {command}}}}}"
     told: list[tuple[str, str]] = []
 
     def note(handler: Handler) -> bool:
@@ -87,15 +89,15 @@ def test_the_protocol_is_http_1(tmp_path: Path) -> None:
 
 
 def test_timeouts(tmp_path: Path) -> None:
-    """lightkube's 10 s would end requests of a busy server, and each watch without events."""
+    """A stream may be silent until the server ends it."""
     asked: list[tuple[str, float]] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         asked.append((request.url.path, request.extensions["timeout"]["read"]))
         return httpx2.Response(200, content=b"{}\n")
 
-    with client_of(tmp_path, "http://127.0.0.1:1") as client:
-        timeout = client.connection._http.timeout
+    with client_of(tmp_path, "http://127.0.0.1:1") as client, client.connection._sessions.use() as session:
+        timeout = session.client.timeout
     http = httpx2.Client(base_url="http://x", transport=httpx2.MockTransport(answer), timeout=timeout)
     connection = Connection(http)
     connection.request("GET", "/request")
@@ -103,5 +105,26 @@ def test_timeouts(tmp_path: Path) -> None:
         list(stream)
     connection.close()
     assert asked == [("/request", READ_TIMEOUT), ("/stream", STREAM_TIMEOUT)]
-    assert READ_TIMEOUT >= 60.0
-    assert STREAM_TIMEOUT > 60.0  # the time between two bookmarks
+    assert MAX_TIMEOUT + 1.0 < STREAM_TIMEOUT < 40.0  # a pod is bound 45 s after the network fell silent
+
+
+def test_a_peer_that_is_silent_is_given_up(tmp_path: Path) -> None:
+    """The kernel asks the peer of an idle connection, and does not wait for ever for an acknowledgement."""
+    found: list[int] = []
+
+    def answer(listener: socket.socket) -> None:
+        with listener.accept()[0] as one:
+            one.recv(1 << 16)
+            one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=answer, args=(listener,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with client_of(tmp_path, url) as client, client.connection.stream("/", {}) as stream:
+            raw = stream._response.extensions["network_stream"].get_extra_info("socket")
+            names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
+            found = [raw.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names]
+            assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        thread.join(10)
+    assert found == [15, 5, 3, 30_000]

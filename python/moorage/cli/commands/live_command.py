@@ -14,6 +14,7 @@ from moorage.cli.options.inputs import (
     scheduler_options,
     seed_option,
 )
+from moorage.cli.options.logs import end_at_once, log_to_stderr, verbosity_option
 from moorage.cli.options.serving import extender_options, serving_options
 
 
@@ -38,27 +39,30 @@ from moorage.cli.options.serving import extender_options, serving_options
     default=None,
     help="Whether to hold a Lease before the first pod is tried; default: what the configuration says.",
 )
+@verbosity_option
 @serving_options
-def scheduler(leader_elect: bool | None, **options: Any) -> int:
+def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
     """Schedule the pods of a cluster until SIGTERM or SIGINT, in place of kube-scheduler.
 
     --kubeconfig may be left out where the configuration has clientConnection.kubeconfig. The user needs the
     rights of system:kube-scheduler and of system:volume-scheduler. At the end bindings in flight are
     finished, events written, and the Lease is given up.
 
-    Exit codes: 0 it was stopped; 1 the Lease was lost; 2 bad input, or the server has refused at the start.
+    Exit codes: 0 it was stopped; 1 the Lease was lost; 2 bad input, or stopped before the server was read.
     """
     import signal
     from threading import Event
 
-    from moorage.cli.options.serving import live_scheduler, live_settings, serving, with_connection
+    from moorage.cli.options.serving import SECOND, live_scheduler, live_settings, serving, with_connection
     from moorage.serve.live_scheduler import LostLeaseError
 
     stop = Event()
     settings = live_settings(options)
-    server = with_connection(options, settings["config"].client_connection)
-    with connected(server) as client, connected(server) as events:
-        live = live_scheduler(client, events, settings, leader_elect)
+    config = settings["config"]
+    server = with_connection(options, config.client_connection)
+    half = config.leader_election.renew_deadline / SECOND / 2  # time for another attempt, as with client-go
+    log_to_stderr(verbose)
+    with connected(server) as client, connected(server) as events, connected(server, half) as lease:
 
         def end(*_: object) -> None:
             stop.set()
@@ -66,11 +70,12 @@ def scheduler(leader_elect: bool | None, **options: Any) -> int:
 
         before = {one: signal.signal(one, end) for one in (signal.SIGTERM, signal.SIGINT)}
         try:
+            live = live_scheduler((client, events, lease), settings, leader_elect, stop)
+            live.on_lost = end_at_once
             with serving(options, live):
                 live.work(stop)
-        except LostLeaseError as error:
-            click.echo(f"error: {error}", err=True)
-            return 1
+        except LostLeaseError:
+            end_at_once()
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
@@ -88,8 +93,9 @@ def serve() -> None:
 @serve.command()
 @input_options
 @scheduler_options
+@verbosity_option
 @extender_options
-def extender(**options: Any) -> int:
+def extender(verbose: int, **options: Any) -> int:
     """Serve filter, prioritize, preempt and bind to kube-scheduler until SIGTERM or SIGINT.
 
     The state is that of the cluster (--kubeconfig, --in-cluster), followed by watches, or that of files (-f).
@@ -103,6 +109,7 @@ def extender(**options: Any) -> int:
 
     from moorage.cli.options.serving import serving_extender
 
+    log_to_stderr(verbose)
     stop = Event()
     before = {one: signal.signal(one, lambda *_: stop.set()) for one in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -210,13 +210,15 @@ def without_server(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, "kubeconfig": None, "context": None, "in_cluster": False}
 
 
-def connected(options: Mapping[str, Any]) -> ApiClient:
+def connected(options: Mapping[str, Any], timeout: float | None = None) -> ApiClient:
     """Return a client of the API server that options name.
 
     Parameters
     ----------
     options : mapping of str to object
         The values of `input_options`.
+    timeout : float, optional
+        Seconds without a byte after which a request has failed, in place of the default.
 
     Returns
     -------
@@ -234,7 +236,8 @@ def connected(options: Mapping[str, Any]) -> ApiClient:
     except ImportError as error:
         message = f"{error.name} is missing, with which clusters are read: pip install 'moorage[kube]'"
         raise click.UsageError(message) from None
-    return connect(options["kubeconfig"], options["context"], in_cluster=options["in_cluster"])
+    limit = {} if timeout is None else {"timeout": timeout}
+    return connect(options["kubeconfig"], options["context"], in_cluster=options["in_cluster"], **limit)
 
 
 def listed_objects(options: Mapping[str, Any]) -> list[Object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 import uuid
@@ -16,9 +17,17 @@ from moorage.cli.options.plugin_file import configuration_with, read_plugin_file
 from moorage.errors import InputError, located
 
 if TYPE_CHECKING:
-    from moorage.framework.configuration.types import ClientConnectionConfiguration
+    from threading import Event
+
+    from moorage.framework.configuration.types import (
+        ClientConnectionConfiguration,
+        LeaderElectionConfiguration,
+    )
     from moorage.serve import LiveScheduler
-    from moorage.store.api import ApiClient
+    from moorage.serve.live_scheduler import Election
+    from moorage.store.api import ApiClient, Connection
+
+logger = logging.getLogger("moorage.serve")
 
 SECOND = 1e9
 """Nanoseconds."""
@@ -39,12 +48,13 @@ _SERVING_OPTIONS = (
     click.option(
         "--authentication-kubeconfig",
         metavar="FILE",
-        help="The server that knows the tokens of requests for /metrics; without it they are anonymous.",
+        help="The server that knows the tokens of requests for /metrics; default: that of --in-cluster, else "
+        "they are anonymous.",
     ),
     click.option(
         "--authorization-kubeconfig",
         metavar="FILE",
-        help="The server that knows who may get /metrics; without it nobody may.",
+        help="The server that knows who may get /metrics; default: that of --in-cluster, else nobody may.",
     ),
 )
 _EXTENDER_OPTIONS = (
@@ -76,7 +86,7 @@ _EXTENDER_OPTIONS = (
         type=click.FloatRange(0, min_open=True),
         default=30.0,
         show_default=True,
-        help="Seconds between two parts of a request at most.",
+        help="Seconds that a request may take to arrive.",
     ),
 )
 _OF_PORT = (
@@ -181,7 +191,7 @@ def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
     Parameters
     ----------
     options : mapping of str to object
-        The values of `serving_options`.
+        The values of `connection_options` and `serving_options`.
     live : LiveScheduler
 
     Raises
@@ -206,13 +216,22 @@ def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
     metrics = live.run.metrics
     metrics.text()
     with ExitStack() as stack:
-        paths = options["authentication_kubeconfig"], options["authorization_kubeconfig"]
-        who, may = [stack.enter_context(connect(path)).connection if path else None for path in paths]
+        in_cluster = options["in_cluster"]
+
+        def server_of(path: str | None) -> Connection | None:
+            if not path and not in_cluster:
+                return None
+            return stack.enter_context(connect(path, in_cluster=not path)).connection
+
+        who, may = (
+            server_of(options["authentication_kubeconfig"]),
+            server_of(options["authorization_kubeconfig"]),
+        )
         authorization = DelegatedAuthorization(who, may)
         address = options["bind_address"] or "0.0.0.0", port
         with located(OSError, source=f"--secure-port {port}, --tls-cert-file {files[0]}"):
-            checks = {"sched-handler-sync": lambda: live.is_synced}
-            server = SecureServer(address, *files, authorization, metrics.text, checks)
+            checks = {"sched-handler-sync": lambda: live.is_synced, **live.health}
+            server = SecureServer(address, *files, authorization, metrics.text, checks, live.health)
         stack.callback(server.close)
         yield
 
@@ -287,43 +306,70 @@ def with_connection(
 
 
 def live_scheduler(
-    client: ApiClient, events: ApiClient, settings: dict[str, Any], leader_elect: bool | None
+    clients: tuple[ApiClient, ApiClient, ApiClient],
+    settings: dict[str, Any],
+    leader_elect: bool | None,
+    stop: Event,
 ) -> LiveScheduler:
     """Return a scheduler with the leader election and the limits of requests of a configuration.
 
+    It is tried again while the server refuses or is away.
+
     Parameters
     ----------
-    client, events : ApiClient
-        For events one of its own.
+    clients : (ApiClient, ApiClient, ApiClient)
+        For objects, for events, and for the Lease.
     settings : dict of str to object
         See `live_settings`.
     leader_elect : bool or None
         In place of what the configuration says.
+    stop : threading.Event
+        Ends the attempts.
 
     Returns
     -------
     LiveScheduler
+
+    Raises
+    ------
+    ApiError
+        The server has refused, and the event is set.
     """
-    from moorage.serve import LeaderLease, LiveScheduler
-    from moorage.serve.live_scheduler import Election
+    from moorage.serve import LiveScheduler
+    from moorage.serve.live_scheduler import RETRY
+    from moorage.store import ApiError
     from moorage.store.api.rate_limit import RateLimit
 
     config = settings["config"]
     limits = config.client_connection
+    client, events, lease = clients
     for one in (client, events):
         one.connection.limit = RateLimit(limits.qps, limits.burst, one.connection.clock)
     leader = config.leader_election
-    election = None
-    if leader.leader_elect if leader_elect is None else leader_elect:
-        lease = LeaderLease(
-            events.connection,
-            f"{socket.gethostname()}_{uuid.uuid4()}",
-            namespace=leader.resource_namespace,
-            name=leader.resource_name,
-            duration=leader.lease_duration / SECOND,
-            clock=time.monotonic,
-            now=client.now,
-        )
-        periods = leader.renew_deadline / SECOND, leader.retry_period / SECOND
-        election = Election(lease, *periods, time.monotonic)
-    return LiveScheduler(client, events.connection, election=election, **settings)
+    is_elected = leader.leader_elect if leader_elect is None else leader_elect
+    election = _election(lease, leader) if is_elected else None
+    while True:
+        try:
+            return LiveScheduler(client, events.connection, election=election, **settings)
+        except ApiError as error:
+            client.close_watches()
+            logger.warning("start has failed, and is repeated: seconds=%s error=%s", RETRY, error)
+            if stop.wait(RETRY):
+                raise
+
+
+def _election(lease: ApiClient, leader: LeaderElectionConfiguration) -> Election:
+    from moorage.serve import LeaderLease
+    from moorage.serve.live_scheduler import Election
+
+    lease.connection.repeats = False  # the next attempt is one of `retryPeriod`
+    candidate = LeaderLease(
+        lease.connection,
+        f"{socket.gethostname()}_{uuid.uuid4()}",
+        namespace=leader.resource_namespace,
+        name=leader.resource_name,
+        duration=leader.lease_duration / SECOND,
+        clock=time.monotonic,
+        now=lease.now,
+    )
+    return Election(candidate, leader.renew_deadline / SECOND, leader.retry_period / SECOND, time.monotonic)

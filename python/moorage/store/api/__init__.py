@@ -2,8 +2,8 @@
 
 from importlib.util import find_spec
 
-if _missing := [name for name in ("httpx2", "lightkube") if find_spec(name) is None]:
-    raise ImportError(f"{_missing[0]} is missing: pip install 'moorage[kube]'", name=_missing[0])
+if find_spec("httpx2") is None:
+    raise ImportError("httpx2 is missing: pip install 'moorage[kube]'", name="httpx2")
 
 from .api_client import ApiClient as ApiClient
 from .connection import Connection as Connection

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterable
 from operator import attrgetter
@@ -29,7 +28,7 @@ from moorage.store.errors import (
 from moorage.store.kinds import struct_named
 from moorage.store.protocol import ListResult, Patch, PatchType, Selector, Watcher
 
-from .api_watch import MAX_TIMEOUT, MIN_TIMEOUT, ApiWatch, Arrivals, NoWatch
+from .api_watch import ApiWatch, Arrivals, NoWatch
 from .connection import RECONNECTS, Connection
 from .discovery import Discovery, Endpoint
 from .server_errors import error_of
@@ -46,6 +45,8 @@ T = TypeVar("T", bound=Object)
 
 PAGE = 500
 """Objects of a page of a list, as client-go asks for them."""
+LIST_TIMEOUT = "300"
+"""Seconds that a list may take as a stream."""
 CLOSE_TIMEOUT = 1.0
 """Seconds that the threads of all watches have to end."""
 PATCHES: dict[PatchType, str] = {
@@ -97,6 +98,23 @@ class ApiClient:
         kind : type or str
         """
         return self._discovery.endpoint(_struct(kind)) is not None
+
+    def silent_watches(self, limit: float) -> list[str]:
+        """Return the kinds whose watch has ended unseen, or has not heard from the server for too long.
+
+        Parameters
+        ----------
+        limit : float
+            In seconds.
+
+        Returns
+        -------
+        list of str
+        """
+        now = self.connection.clock()
+        with self._lock:
+            watches = [one for one in self._watches if not one.is_closed]
+        return [one.kind for one in watches if one.is_over or now - one.heard > limit]
 
     # ---- reading ----
 
@@ -201,7 +219,7 @@ class ApiClient:
         where = endpoint.path(namespace), _selectors(label_selector, field_selector), version, self.arrivals
         watch = ApiWatch(self.connection, struct, *where, endpoint.converts)
         with self._lock:
-            self._watches = [one for one in self._watches if not one.is_over] + [watch]
+            self._watches = [one for one in self._watches if not (one.is_over and one.is_closed)] + [watch]
         return watch
 
     # ---- writing ----
@@ -377,6 +395,11 @@ class ApiClient:
 
     def close(self) -> None:
         """Close all watches and connections. A thread that waits to connect again ends later by itself."""
+        self.close_watches()
+        self.connection.close()
+
+    def close_watches(self) -> None:
+        """Close all watches."""
         with self._lock:
             watches, self._watches = self._watches, []
         for watch in watches:
@@ -384,7 +407,6 @@ class ApiClient:
         until = self.connection.clock() + CLOSE_TIMEOUT
         for watch in watches:
             watch.join(max(0.0, until - self.connection.clock()))
-        self.connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -416,7 +438,7 @@ class ApiClient:
             "sendInitialEvents": "true",
             "resourceVersionMatch": "NotOlderThan",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(random.randint(MIN_TIMEOUT, MAX_TIMEOUT)),
+            "timeoutSeconds": LIST_TIMEOUT,
         }
         for attempt in range(RECONNECTS + 1):
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from moorage.store.errors import (
     ForbiddenError,
     NotFoundError,
     ResourceExpiredError,
+    ServerError,
     UnauthorizedError,
 )
 from moorage.store.protocol import WatchEvent
@@ -23,13 +25,17 @@ from .connection import Connection, Params, Stream
 from .server_errors import error_of
 from .wire_format import decode_bookmark, decode_event, decode_object_of, decode_status
 
+logger = logging.getLogger("moorage.serve")
+
 T = TypeVar("T", bound=Object)
 
 INITIAL_BACKOFF, MAX_BACKOFF, RESET = 0.8, 30.0, 120.0
 """Seconds before the first reconnect, at most, and of a stream after which backing off begins anew (client-go
 v0.36, tools/cache/reflector.go)."""
-MIN_TIMEOUT, MAX_TIMEOUT = 300, 600
-"""Seconds after which the server is asked to end a stream, between these at random."""
+MIN_TIMEOUT, MAX_TIMEOUT = 20, 30
+"""Seconds after which the server is asked to end a stream, between these at random. It sends a bookmark
+before, so the next stream goes on there. client-go's 300 to 600 need HTTP/2, whose pings find out that a
+connection is dead; here a stream that is silent for longer is."""
 SHORT = 1.0
 """Seconds up to which a stream without events counts as failed."""
 _TYPES: Any = frozenset({"ADDED", "MODIFIED", "DELETED"})
@@ -167,6 +173,9 @@ class ApiWatch(Generic[T]):
         The resource version of the last event or bookmark.
     reconnects : int
         The number of streams after the first.
+    kind : str
+    heard : float
+        When, by the connection's clock, the server last sent anything.
     """
 
     def __init__(  # noqa: PLR0913
@@ -188,7 +197,9 @@ class ApiWatch(Generic[T]):
         self._closed = False
         self.version = version
         self.reconnects = 0
-        self._thread = Thread(target=self._work, name=f"watch {struct.__name__}", daemon=True)
+        self.kind = struct.__name__
+        self.heard = connection.clock()
+        self._thread = Thread(target=self._work, name=f"watch {self.kind}", daemon=True)
         self._thread.start()
 
     def poll(self) -> list[WatchEvent[T]]:
@@ -257,6 +268,11 @@ class ApiWatch(Generic[T]):
         """Whether the thread has ended."""
         return not self._thread.is_alive()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the watch was closed, or has told its reader of an error, which ends it."""
+        return self._closed or self._error is not None
+
     def _is_ready(self) -> bool:
         return self._closed or bool(self._events) or self._error is not None
 
@@ -278,6 +294,12 @@ class ApiWatch(Generic[T]):
                     self._fail(error)
                     return
                 seconds = backoff.next()
+                if not self._closed:
+                    logger.info("watch has failed: kind=%s error=%s seconds=%.1f", self.kind, error, seconds)
+            except Exception as error:  # a defect; the reader lists again
+                logger.exception("watch has ended: kind=%s", self.kind)
+                self._fail(ServerError(f"the watch has failed: {error!r}"))
+                return
             if seconds and not self._closed:
                 self._connection.sleep(seconds)
             self.reconnects += 1
@@ -298,6 +320,7 @@ class ApiWatch(Generic[T]):
             with self._arrivals.condition:  # `close` interrupts the stream, or is seen here
                 self._stream = stream
                 is_closed = self._closed
+            self.heard = self._connection.clock()
             try:
                 for line in () if is_closed else stream:
                     if self._closed:
@@ -310,6 +333,7 @@ class ApiWatch(Generic[T]):
 
     def _take(self, line: bytes) -> None:
         """Take one event."""
+        self.heard = self._connection.clock()
         event = decode_event(line)
         if event.type == "BOOKMARK":
             self.version = decode_bookmark(event)[0] or self.version

@@ -5,13 +5,14 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Literal, TypeAlias
 
 import httpx2
 
-from moorage.store.errors import UnreachableError
+from moorage.store.errors import ApiError, UnreachableError
 
+from .http_sessions import HttpSessions, Session
 from .rate_limit import RateLimit
 from .server_errors import error_of, status_of
 
@@ -24,11 +25,12 @@ RETRIES = 10
 """How often a request is repeated that the server has put off (client-go v0.36, rest/request.go)."""
 RECONNECTS = 3
 """How often a read is repeated after its connection has broken."""
-READ_TIMEOUT = 60.0
+READ_TIMEOUT = 30.0
 """Seconds without a byte of an answer after which a request has failed."""
-STREAM_TIMEOUT = 180.0
-"""The same for a watch; the server sends a bookmark about every minute."""
+STREAM_TIMEOUT = 35.0
+"""The same for a watch, which the server is asked to end before (see `MAX_TIMEOUT`)."""
 _PUT_OFF = frozenset({429, 503})
+_UNAUTHORIZED = 401
 _JSON = "application/json"
 
 
@@ -50,8 +52,8 @@ class Stream:
             for piece in self._response.iter_bytes():
                 *lines, rest = (rest + piece).split(b"\n")
                 yield from filter(None, lines)
-        except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
-            raise UnreachableError(f"the stream broke off: {error or type(error).__name__}") from None
+        except Exception as error:
+            raise _unreachable("the stream broke off", error) from None
         if rest.strip():
             raise UnreachableError("the stream broke off in the middle of a line")
 
@@ -68,11 +70,11 @@ class Connection:
 
     A request that the server puts off (429, or 503 with ``Retry-After``) is repeated after the time that the
     server names. A read whose connection breaks is repeated; a write is not, because it may have taken
-    effect.
+    effect. Whatever else fails, such as a command that tells credentials, is an UnreachableError as well.
 
     Parameters
     ----------
-    http : httpx2.Client
+    http : HttpSessions or httpx2.Client
         With the server's address and the user's credentials.
     sleep : callable, optional
         Takes seconds, and lets them pass.
@@ -84,24 +86,56 @@ class Connection:
     sleep, clock : callable
     limit : RateLimit or None
         Of requests per second; None, the default, for none.
+    repeats : bool
+        Whether requests are repeated; True by default.
+    may_write : callable or None
+        Asked before each write, after all waits: while it returns False, none is sent.
     requests : int
         The number of requests that were sent.
+    refused_since : float or None
+        When, by `clock`, the credentials began to be refused or could not be had; None while they are good.
     """
 
     def __init__(
-        self, http: httpx2.Client, sleep: Sleep = time.sleep, clock: Callable[[], float] = time.monotonic
+        self,
+        http: HttpSessions | httpx2.Client,
+        sleep: Sleep = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._http = http
+        self._sessions = http if isinstance(http, HttpSessions) else HttpSessions(lambda: Session(http))
         self.sleep = sleep
         self.clock = clock
         self.limit: RateLimit | None = None
+        self.repeats = True
+        self.may_write: Callable[[], bool] | None = None
         self.requests = 0
+        self.refused_since: float | None = None
 
-    def _send_off(self) -> None:
+    def _send_off(self, method: Method) -> None:
         """Count a request, and wait until it may be sent."""
         self.requests += 1
         if self.limit is not None and (seconds := self.limit.delay()) > 0:
             self.sleep(seconds)
+        if method != "GET" and self.may_write is not None and not self.may_write():
+            raise UnreachableError("not sent: the Lease is not held")
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        """Keep a session open during the block; its credentials may fail to be had."""
+        with ExitStack() as stack:
+            try:
+                session = stack.enter_context(self._sessions.use())
+            except Exception as error:
+                self._judge(_UNAUTHORIZED)
+                raise _unreachable("no credentials", error) from None
+            yield session
+
+    def _judge(self, status: int) -> None:
+        """Note whether the credentials are good."""
+        if status != _UNAUTHORIZED:
+            self.refused_since = None
+        elif self.refused_since is None:
+            self.refused_since = self.clock()
 
     def request(
         self,
@@ -135,19 +169,31 @@ class Connection:
         """
         headers = {"Accept": _JSON} | ({"Content-Type": content_type} if body is not None else {})
         broken = put_off = 0
+        is_renewed = False
         while True:
-            self._send_off()
-            try:
-                response = self._http.request(method, path, params=params, content=body, headers=headers)
-            except httpx2.HTTPError as error:
-                broken += 1
-                if method != "GET" or broken > RECONNECTS:
-                    raise UnreachableError(f"{method} {path}: {error or type(error).__name__}") from None
+            self._send_off(method)
+            with self._session() as session:
+                response: httpx2.Response | None = None
+                try:
+                    response = session.client.request(
+                        method, path, params=params, content=body, headers=headers
+                    )
+                except Exception as error:
+                    broken += 1
+                    if method != "GET" or broken > RECONNECTS or not self.repeats:
+                        raise _unreachable(f"{method} {path}", error) from None
+                if response is not None:
+                    self._judge(response.status_code)
+                    is_refused = response.status_code == _UNAUTHORIZED
+                    if is_refused and self._sessions.renew(session) and not is_renewed:
+                        is_renewed = True
+                        continue
+            if response is None:
                 self.sleep(min(0.1 * 2**broken, 1.0))
                 continue
             if response.is_success:
                 return response.content
-            seconds = _retry_after(response)
+            seconds = _retry_after(response) if self.repeats else None
             if seconds is None or put_off == RETRIES:
                 raise error_of(status_of(response.content, response.status_code))
             put_off += 1
@@ -171,30 +217,49 @@ class Connection:
         ApiError
             See `request`. Nothing is repeated.
         """
-        self._send_off()
+        self._send_off("GET")
         timeout = httpx2.Timeout(READ_TIMEOUT, read=STREAM_TIMEOUT)
-        try:
-            request = self._http.build_request(
-                "GET", path, params=params, headers={"Accept": _JSON}, timeout=timeout
-            )
-            response = self._http.send(request, stream=True)
-        except httpx2.HTTPError as error:
-            raise UnreachableError(f"GET {path}: {error or type(error).__name__}") from None
-        try:
+        with self._session() as session, self._opened(session, path, params, timeout) as response:
+            self._judge(response.status_code)
             if not response.is_success:
+                if response.status_code == _UNAUTHORIZED:
+                    self._sessions.renew(session)
                 try:
                     body = response.read()
-                except httpx2.HTTPError as error:
-                    raise UnreachableError(f"GET {path}: {error or type(error).__name__}") from None
+                except Exception as error:
+                    raise _unreachable(f"GET {path}", error) from None
                 raise error_of(status_of(body, response.status_code))
             yield Stream(response)
+
+    @contextmanager
+    def _opened(
+        self, session: Session, path: str, params: Params, timeout: httpx2.Timeout
+    ) -> Iterator[httpx2.Response]:
+        """Keep an answer open during the block."""
+        http = session.client
+        try:
+            request = http.build_request(
+                "GET", path, params=params, headers={"Accept": _JSON}, timeout=timeout
+            )
+            response = http.send(request, stream=True)
+        except Exception as error:
+            raise _unreachable(f"GET {path}", error) from None
+        try:
+            yield response
         finally:
-            with suppress(httpx2.HTTPError, OSError):
+            with suppress(Exception):
                 response.close()
 
     def close(self) -> None:
         """Close all connections."""
-        self._http.close()
+        self._sessions.close()
+
+
+def _unreachable(what: str, error: Exception) -> ApiError:
+    """Return the error of a request that has failed without an answer, for whatever reason."""
+    if isinstance(error, ApiError):
+        return error
+    return UnreachableError(f"{what}: {str(error) or type(error).__name__}")
 
 
 def _retry_after(response: httpx2.Response) -> float | None:

@@ -11,6 +11,7 @@ from moorage.objects.resource_names import plural
 from moorage.store.kinds import is_namespaced
 
 from .connection import Connection
+from .server_errors import read_answer
 
 
 class _Versions(msgspec.Struct):
@@ -120,13 +121,13 @@ class Discovery:
         if not group:
             return Endpoint(wanted, resource, is_namespaced(struct))
         if self._groups is None:
-            answer = _GROUPS.decode(self._connection.request("GET", "/apis"))
+            answer = read_answer(_GROUPS, self._connection.request("GET", "/apis"))
             self._groups = {one.name: [each.version for each in one.versions] for one in answer.groups}
         versions = self._groups.get(group, [])
         for one in sorted(versions, key=lambda one: one != version):
             served = f"{group}/{one}"
             if served not in self._resources:
-                answered = _RESOURCES.decode(self._connection.request("GET", f"/apis/{served}"))
+                answered = read_answer(_RESOURCES, self._connection.request("GET", f"/apis/{served}"))
                 self._resources[served] = frozenset(each.name for each in answered.resources)
             if resource in self._resources[served]:
                 return Endpoint(served, resource, is_namespaced(struct), one != version)

@@ -1,48 +1,54 @@
-"""Connects to the API server of a kubeconfig, or to that of the cluster in which the process runs.
-
-lightkube reads the configuration and authenticates: certificates, tokens and their files, commands of cloud
-providers.
-"""
+"""Connects to the API server of a kubeconfig, or to that of the cluster in which the process runs."""
 
 from __future__ import annotations
 
 import os
+import socket
+from pathlib import Path
 from typing import Any
 
 import httpx2
-import msgspec
-import yaml
-from lightkube.config.client_adapter import ConnectionParams
-from lightkube.config.kubeconfig import DEFAULT_KUBECONFIG, KubeConfig, SingleConfig
-from lightkube.config.models import NameValue, User, UserExec
-from lightkube.core.exceptions import ConfigError
 
 from moorage import __version__
 from moorage.errors import InputError
 
 from .api_client import ApiClient
 from .connection import READ_TIMEOUT, Connection
+from .credentials import headers_of, run_command, tls_context
+from .http_sessions import HttpSessions, Session
+from .kubeconfig_file import Cluster, ServerConfig, User, read_kubeconfig
 
 CONNECTIONS = 64
 """Open connections at most: one for each watch, the rest for requests of threads."""
-_EXEC = "client.authentication.k8s.io/"
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 USER_AGENT = f"moorage/{__version__}"
 """The server derives the field manager of writes from it, up to the slash."""
+_KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
+"""A peer that does not answer for about 30 s (in s, and ms) is gone; systems other than Linux lack some."""
 
 
 def connect(
-    kubeconfig: str | None = None, context: str | None = None, *, in_cluster: bool = False
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    in_cluster: bool = False,
+    timeout: float = READ_TIMEOUT,
 ) -> ApiClient:
     """Return a client of an API server. Nothing is sent yet.
+
+    Files of certificates and tokens are read again when they change, and a command that tells credentials is
+    run again when these expire or are refused.
 
     Parameters
     ----------
     kubeconfig : str, optional
-        Path of a kubeconfig; by default ``$KUBECONFIG``, else ``~/.kube/config``.
+        Path of a kubeconfig; by default those of ``$KUBECONFIG``, else ``~/.kube/config``.
     context : str, optional
         Of the kubeconfig; by default its current one.
     in_cluster : bool, optional
         Whether the service account of the pod is used in which the process runs, instead of a kubeconfig.
+    timeout : float, optional
+        Seconds without a byte after which a request has failed.
 
     Returns
     -------
@@ -53,54 +59,68 @@ def connect(
     InputError
         The configuration cannot be read, or something in it is not supported.
     """
-    source = (
-        "service account" if in_cluster else kubeconfig or os.environ.get("KUBECONFIG") or DEFAULT_KUBECONFIG
-    )
-    try:
-        config = _in_cluster() if in_cluster else KubeConfig.from_file(source).get(context)
-        if config is None:  # impossible without a default
-            raise ConfigError("no context")
-        return ApiClient(Connection(_http(config)))
-    except (ConfigError, OSError, msgspec.ValidationError, yaml.YAMLError) as error:
-        raise InputError(str(error), source=source) from None
-    except (
-        KeyError,
-        TypeError,
-        AttributeError,
-    ) as error:  # of a file that is no kubeconfig, or names what it does not have
-        raise InputError(f"no kubeconfig, or {error} is missing in it", source=source) from None
+    config = _in_cluster() if in_cluster else read_kubeconfig(kubeconfig, context)
+    cluster, user = config.cluster, config.user
+    files = [cluster.certificate_authority, user.client_certificate, user.client_key, user.token_file]
+    sessions = HttpSessions(lambda: _session(config, timeout), files, user.exec is not None)
+    if user.exec is None:
+        try:
+            with sessions.use():
+                pass  # files that are missing now are an error of the input
+        except (OSError, ValueError) as error:
+            raise InputError(str(error), source=config.source) from None
+    return ApiClient(Connection(sessions))
 
 
-def _in_cluster() -> SingleConfig | None:
+def _in_cluster() -> ServerConfig:
     """Return the configuration of the pod's service account."""
-    missing = [
-        name for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT") if name not in os.environ
-    ]
-    if missing:
-        raise ConfigError(f"not in a cluster: {missing[0]} is not set")
-    return KubeConfig.from_service_account().get()
+    names = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+    if missing := [name for name in names if not os.environ.get(name)]:
+        raise InputError(f"not in a cluster: {missing[0]} is not set", source="service account")
+    host, port = (os.environ[name] for name in names)
+    server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+    folder = Path(SERVICE_ACCOUNT)
+    cluster = Cluster(server=server, certificate_authority=str(folder / "ca.crt"))
+    return ServerConfig(cluster, User(token_file=str(folder / "token")), "service account")
 
 
-def _http(config: SingleConfig) -> httpx2.Client:
+def _session(config: ServerConfig, timeout: float) -> Session:
     """Return a client of HTTP/1.1: several threads share it, for which HTTP/2 is not reliable."""
-    user = config.user or User()
-    if user.exec is not None:
-        user = msgspec.structs.replace(user, exec=_exec(config, user.exec))
-    parameters = ConnectionParams(timeout=httpx2.Timeout(READ_TIMEOUT), trust_env=False, http2=False)
-    options: dict[str, Any] = parameters.httpx_params(config._replace(user=user))
-    limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
-    headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
-    return httpx2.Client(**options, limits=limits, headers=headers)
+    cluster, user = config.cluster, config.user
+    told = run_command(user.exec, cluster) if user.exec is not None else None
+    proxy = httpx2.Proxy(cluster.proxy_url) if cluster.proxy_url else None
+    options: list[Any] = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):
+            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
+    transport = httpx2.HTTPTransport(
+        verify=tls_context(cluster, user, told),
+        limits=httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
+        proxy=proxy,
+        trust_env=False,
+        socket_options=options,
+    )
+    name = cluster.tls_server_name
+    client = httpx2.Client(
+        base_url=cluster.server,
+        transport=_Named(transport, name) if name else transport,
+        timeout=timeout,
+        trust_env=False,
+        headers=[("User-Agent", USER_AGENT), ("Accept-Encoding", "identity"), *headers_of(user, told)],
+    )
+    expiry = None if told is None else told.expiration_timestamp
+    return Session(client, float("inf") if expiry is None else expiry.timestamp())
 
 
-def _exec(config: SingleConfig, command: UserExec) -> UserExec:
-    """Return a command that lightkube runs: it knows the versions before v1, whose answer is the same, and
-    does not tell the command of the cluster, without which some refuse to work."""
-    version = f"{_EXEC}v1beta1" if command.apiVersion == f"{_EXEC}v1" else command.apiVersion
-    info = {
-        "kind": "ExecCredential",
-        "apiVersion": command.apiVersion,
-        "spec": {"cluster": {"server": config.cluster.server}, "interactive": False},
-    }
-    told = NameValue("KUBERNETES_EXEC_INFO", msgspec.json.encode(info).decode())
-    return msgspec.structs.replace(command, apiVersion=version, env=[*(command.env or ()), told])
+class _Named(httpx2.BaseTransport):
+    """Asks for another name than that of the URL: of the server's certificate."""
+
+    def __init__(self, transport: httpx2.HTTPTransport, name: str) -> None:
+        self._transport, self._name = transport, name
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.extensions = {**request.extensions, "sni_hostname": self._name}
+        return self._transport.handle_request(request)
+
+    def close(self) -> None:
+        self._transport.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from moorage.objects.read.decode import UNREADABLE
@@ -18,6 +20,8 @@ from moorage.store.errors import (
     TooManyRequestsError,
     UnauthorizedError,
 )
+
+T = TypeVar("T")
 
 _BY_CODE: dict[int, type[ApiError]] = {
     400: BadRequestError,
@@ -62,6 +66,30 @@ def status_of(body: bytes, code: int = 0) -> StatusAnswer:
         text = body[:200].decode(errors="replace").strip()
         return StatusAnswer(message=text or f"HTTP status {code}", code=code)
     return status if status.code else msgspec.structs.replace(status, code=code)
+
+
+def read_answer(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
+    """Decode an answer that is no object of a kind.
+
+    Parameters
+    ----------
+    decoder : msgspec.json.Decoder
+    body : bytes
+
+    Returns
+    -------
+    object
+        Of the decoder's type.
+
+    Raises
+    ------
+    ServerError
+        It is of another form, as of a proxy.
+    """
+    try:
+        return decoder.decode(body)
+    except UNREADABLE as error:
+        raise ServerError(f"an answer of the API server cannot be read: {error}") from None
 
 
 def error_of(status: StatusAnswer) -> ApiError:

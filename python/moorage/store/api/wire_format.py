@@ -17,7 +17,7 @@ from moorage.objects.read.decode import UNREADABLE, decode_kind
 from moorage.store.errors import ServerError
 from moorage.store.kinds import structs
 
-from .server_errors import StatusAnswer
+from .server_errors import StatusAnswer, read_answer
 
 T = TypeVar("T", bound=Object)
 
@@ -210,8 +210,13 @@ def decode_status(event: RawEvent) -> StatusAnswer:
     Returns
     -------
     StatusAnswer
+
+    Raises
+    ------
+    ServerError
+        It is none.
     """
-    return _STATUS.decode(event.object)
+    return read_answer(_STATUS, event.object)
 
 
 def is_status(body: bytes) -> bool:
@@ -224,5 +229,10 @@ def is_status(body: bytes) -> bool:
     Returns
     -------
     bool
+
+    Raises
+    ------
+    ServerError
+        It is no JSON.
     """
-    return _STATUS.decode(body).kind == "Status"
+    return read_answer(_STATUS, body).kind == "Status"

@@ -1,0 +1,52 @@
+"""The log of commands that do not end, on stderr."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s"
+"""Time in UTC, level, text; the text ends with what it is about, as ``key=value``."""
+LOST = 1
+"""The exit code after the Lease was lost."""
+
+
+def verbosity_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with ``-v``.
+
+    Parameters
+    ----------
+    command : callable
+
+    Returns
+    -------
+    callable
+    """
+    return click.option("-v", "verbose", count=True, help="Log each pod that was bound as well.")(command)
+
+
+def log_to_stderr(verbose: int) -> None:
+    """Write the log of a live scheduler to stderr.
+
+    Parameters
+    ----------
+    verbose : int
+        0 for start, end, Lease and failures; 1 for pods as well.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(FORMAT, "%Y-%m-%dT%H:%M:%S"))
+    handler.formatter.converter = time.gmtime  # type: ignore[union-attr]
+    logger = logging.getLogger("moorage")
+    logger.handlers = [handler]
+    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+
+
+def end_at_once() -> None:
+    """End the process: another scheduler may lead now, so nothing is sent or waited for any more."""
+    click.echo("error: leaderelection lost", err=True)
+    os._exit(LOST)

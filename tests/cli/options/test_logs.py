@@ -1,0 +1,77 @@
+"""The log of ``moorage scheduler``, its start while the server refuses, and its end without the Lease."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.options.test_cluster_options import CONFIGURATION, run
+from tests.cli.options.test_cluster_options import server as server
+from tests.store.api.test_api_client import answers
+from tests.store.api.wire_server import WireServer
+
+from moorage.serve import LiveScheduler
+from moorage.serve.live_scheduler import LostLeaseError
+
+
+@pytest.fixture(autouse=True)
+def quiet_logger() -> Iterator[None]:
+    logger = logging.getLogger("moorage")
+    before = logger.handlers, logger.level
+    yield
+    logger.handlers, logger.level = before
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    config = tmp_path / "scheduler.yaml"
+    config.write_text(CONFIGURATION.format(f"kubeconfig: {tmp_path}/config"))
+    return ["scheduler", "--config", str(config)]
+
+
+def test_the_start_survives_refusals(
+    server: WireServer,
+    command: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("moorage.serve.live_scheduler.RETRY", 0.0)
+    works: list[LiveScheduler] = []
+    monkeypatch.setattr(LiveScheduler, "work", lambda live, stop: works.append(live))
+    server.faults += [answers(403, "Forbidden", "not yet"), answers(410, "Expired", "too old")]
+    code, _, err = run(capsys, *command)
+    assert (code, len(works)) == (0, 1)
+    lines = err.splitlines()
+    assert [line.rpartition("error=")[2] for line in lines] == ["not yet", "too old"]
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+    assert re.fullmatch(
+        rf"{stamp} WARNING start has failed, and is repeated: seconds=0\.0 error=.*", lines[0]
+    )
+
+
+def test_the_process_ends_at_once_without_the_lease(
+    server: WireServer,
+    command: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Ended(BaseException):
+        pass
+
+    def exit_process(code: int) -> Any:
+        raise Ended(code)
+
+    def lose(live: LiveScheduler, stop: Any) -> None:
+        with pytest.raises(Ended):
+            live.on_lost()
+        raise LostLeaseError("leaderelection lost")
+
+    monkeypatch.setattr("os._exit", exit_process)
+    monkeypatch.setattr(LiveScheduler, "work", lose)
+    with pytest.raises(Ended, match="1"):
+        run(capsys, *command)
+    assert capsys.readouterr().err == "error: leaderelection lost\n" * 2

@@ -1,0 +1,99 @@
+"""A scheduler that is alive but schedules nothing fails its health checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import pytest
+from tests.serve.test_live_scheduler import Clock
+from tests.store.api.test_api_client import answers, pod
+from tests.store.api.test_api_watch import take
+from tests.store.api.wire_server import WireServer
+
+from moorage.objects import Pod
+from moorage.serve import LeaderLease
+from moorage.serve.health import LEASE_TOLERANCE, REFUSED_LIMIT, WATCH_LIMIT, liveness_checks
+from moorage.serve.live_scheduler import Election
+from moorage.store import ObjectStore, ServerError, UnauthorizedError
+from moorage.store.api import ApiClient, Connection
+from moorage.store.api.api_watch import ApiWatch
+
+LIMIT = 30.0
+
+
+@pytest.fixture
+def clock(client: ApiClient) -> Clock:
+    clock = Clock()
+    client.connection.clock = clock
+    return clock
+
+
+def passing(client: ApiClient, election: Election | None = None) -> set[str]:
+    checks = liveness_checks(client, [client.connection], election)
+    return {name for name, passes in checks.items() if passes()}
+
+
+def test_a_watch_that_hears_nothing(client: ApiClient, store: ObjectStore, clock: Clock) -> None:
+    watch = client.watch(Pod)
+    store.create(pod("a"))
+    take(watch, 1)
+    clock.now += WATCH_LIMIT
+    assert passing(client) == {"watches", "credentials"}
+    clock.now += 1.0
+    assert passing(client) == {"credentials"}
+    assert client.silent_watches(WATCH_LIMIT) == ["Pod"]
+    store.create(pod("b"))
+    take(watch, 1)
+    assert passing(client) == {"watches", "credentials"}
+    clock.now += 2 * WATCH_LIMIT
+    watch.close()
+    assert passing(client) == {"watches", "credentials"}
+
+
+def test_a_watch_whose_thread_has_ended(
+    client: ApiClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ApiWatch, "_work", lambda watch: None)
+    watch: Any = client.watch(Pod)
+    assert watch.join(LIMIT)
+    assert passing(client) == {"credentials"}
+    client.watch(Pod).close()  # it is not forgotten either
+    assert passing(client) == {"credentials"}
+
+
+def test_a_watch_with_a_defect_tells_its_reader(client: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(watch: Any) -> bool:
+        raise TypeError("a defect")
+
+    monkeypatch.setattr(ApiWatch, "_read", fail)
+    watch: Any = client.watch(Pod)
+    assert watch.wait(LIMIT)
+    with pytest.raises(ServerError, match="a defect"):
+        watch.poll()
+
+
+def test_credentials_that_are_refused(client: ApiClient, server: WireServer, clock: Clock) -> None:
+    server.faults.append(answers(401, "Unauthorized", "who are you?"))
+    with pytest.raises(UnauthorizedError):
+        client.get(Pod, "a", "default")
+    clock.now += REFUSED_LIMIT
+    assert passing(client) == {"watches", "credentials"}
+    clock.now += 1.0
+    assert passing(client) == {"watches"}
+    client.list(Pod)
+    assert passing(client) == {"watches", "credentials"}
+
+
+def test_a_leader_that_does_not_end(client: ApiClient, server: WireServer, clock: Clock) -> None:
+    http = httpx2.Client(base_url=server.url, trust_env=False, timeout=10)
+    lease = LeaderLease(Connection(http), "one", clock=clock, now=clock)
+    election = Election(lease, 10.0, 2.0, clock)
+    clock.now += 1000.0
+    assert "leaderElection" in passing(client, election)  # another leads
+    election.step()
+    clock.now += lease.duration + LEASE_TOLERANCE
+    assert "leaderElection" in passing(client, election)
+    clock.now += 1.0
+    assert "leaderElection" not in passing(client, election)
+    lease.connection.close()

@@ -167,3 +167,22 @@ def test_so_does_a_deletion_and_an_activation() -> None:
     queue.activate([infos[1].pod])
     assert not queue.resume(infos)
     assert places(queue) == {"active": ["b", "c"]}
+
+
+def test_they_stay_apart_from_those_tried_when_many_have_left() -> None:
+    """The seats of pods that have left are removed now and then."""
+    queue: SchedulingQueue = make_queue(rejecting("R", ADDED), clock=Clock())
+    for at in range(90):
+        queue.add(queued(f"p{at}", 1))
+    infos = queue.pop_batch(99)
+    for at in (1, 40, 80):
+        assert queue.suspend(infos, at)
+        queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
+        assert queue.resume(infos)
+        queue.finish(infos[at : min(at + 38, 88)])
+    for at, left in ((0, 2), (39, 1), (78, 1), (79, 0)):
+        reject(queue, infos[at], "R")
+        assert len(queue.in_flight_events()) == left, "those that pods after it have not seen"
+    for info in infos[88:]:
+        reject(queue, info, "R")
+    assert places(queue) == {"backoff": ["p0", "p39", "p78", "p79"], "unschedulable": ["p88", "p89"]}

@@ -54,6 +54,13 @@ def replay(*files: str, form: str, code: int = 0, why: str = "") -> Input:
 INPUTS = (
     Input(("dumps/must-gather-aws-cut.tar.gz",), why="all pods have nodes, as in the cluster"),
     Input(
+        ("dumps/must-gather-aws-cut.tar.gz",),
+        1,
+        "four pods of catalogs have no controller that is simulated, so the drain leaves them; all others "
+        "find a node, those of a priority class that the archive does not have, too",
+        ("check", "--drain", "ip-10-0-254-204.ec2.internal"),
+    ),
+    Input(
         ("dumps/insights-archive-sample.tar.gz",),
         why="the router waited in its cluster for a host port of a pod that the archive does not have, so "
         "it finds a node; the files of the sample are of several clusters",
@@ -86,6 +93,10 @@ INPUTS = (
          "dra_slices/dranet_oci_*slice-*.yaml", "dra_slices/dranet_oci_*-template.yaml"),
         1,
         "both pods want the GPU of one bus address, which the first one gets",
+    ),
+    Input(("traces/swf/NASA-iPSC-1993-3.1-cln.head1500.swf",), command=("replay",)),
+    Input(
+        ("traces/simkube/bare-pods.sktrace",), 2, "no node in the trace, and none is given", ("replay",)
     ),
     replay("traces/swf/NASA-iPSC-1993-3.1-cln.head1500.swf", form="swf"),
     replay("traces/swf/LCG-2005-1.head1500.swf", form="swf"),

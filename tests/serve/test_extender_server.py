@@ -28,6 +28,7 @@ from moorage.objects import Cluster, Node, Pod, Taint, encode_object
 from moorage.scheduler import Scheduler
 from moorage.scheduler.extenders.http_extender import HTTPExtender
 from moorage.serve import ExtenderServer, ExtenderService
+from moorage.serve.extender_server import BodyRoom
 
 VERBS = {f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt", "bind")} | {"weight": 1}
 TAINTED = "node(s) had untolerated taint(s)"
@@ -85,6 +86,14 @@ def ask(server: ExtenderServer, verb: str, body: Any, method: str = "POST") -> t
 
 def document(one: Pod) -> Any:
     return json.loads(encode_object(one))
+
+
+def test_bodies_have_a_limit_together() -> None:
+    room = BodyRoom(10)
+    with room.take(6) as first, room.take(6) as second, room.take(4) as third:
+        assert (first, second, third) == (True, False, True)
+    with room.take(10) as all_of_it:
+        assert all_of_it
 
 
 @pytest.mark.parametrize("names", [True, False])

@@ -53,6 +53,32 @@ def test_the_start_survives_refusals(
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [
+        (["--bind-address", "0.0.0.0"], True),
+        (["--bind-address", "127.0.0.1"], False),
+        (["--bind-address", "0.0.0.0", "--client-ca-file", "ca", "--tls-cert-file", "c"], False),
+    ],
+)
+def test_an_extender_that_everybody_may_ask_is_told(
+    server: WireServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    is_told: bool,
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("not today")
+
+    monkeypatch.setattr("moorage.serve.ExtenderServer", refuse)
+    key = ["--tls-private-key-file", "k"] if "--tls-cert-file" in options else []
+    code, _, err = run(capsys, "serve", "extender", "--kubeconfig", tmp_path / "config", *options, *key)
+    assert (code, "not today" in err) == (2, True)
+    assert ("--client-ca-file prevents it: address=0.0.0.0 port=8888" in err) == is_told
+
+
 def test_the_process_ends_at_once_without_the_lease(
     server: WireServer,
     command: list[str],

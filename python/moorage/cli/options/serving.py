@@ -31,6 +31,7 @@ logger = logging.getLogger("moorage.serve")
 
 SECOND = 1e9
 """Nanoseconds."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 JSON = "application/json"
 UPSTREAMS_DEFAULT = "application/vnd.kubernetes.protobuf"
 
@@ -153,6 +154,13 @@ def serving_extender(options: Mapping[str, Any]) -> Iterator[str]:
     if options["client_ca_file"] and not certificate:
         raise click.UsageError("--client-ca-file needs --tls-cert-file and --tls-private-key-file")
     is_live = names_server(options)
+    if is_live and not options["client_ca_file"] and options["bind_address"] not in LOOPBACK:
+        logger.warning(
+            "whoever reaches the port can read the cluster and bind pods; --client-ca-file prevents it: "
+            "address=%s port=%s",
+            options["bind_address"],
+            options["port"],
+        )
     if is_live and (options["files"] or options["synthetic"] or options["namespace"]):
         raise click.UsageError("-f, --synthetic and -n are not for a state that follows a cluster")
     settings = scheduler_settings(options)

@@ -1,0 +1,280 @@
+"""`deploy/` agrees with the code: options, ports, paths, names, rights and metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.house.source import ROOT
+from tests.serve.test_live_scheduler import Clock, node, pod, until
+from tests.store.api.conftest import client as client
+from tests.store.api.conftest import server as server
+from tests.store.api.conftest import slept as slept
+from tests.store.api.conftest import store as store
+from tests.store.api.test_engine_over_wire import LIMIT, fill
+from tests.store.api.wire_server import WireServer
+
+from moorage import __version__
+from moorage.cli.commands.live_command import extender, scheduler
+from moorage.plugins.registry import read_configuration
+from moorage.serve import LiveScheduler
+from moorage.serve.secure_server import HEALTH
+from moorage.store import ObjectStore
+from moorage.store.api import ApiClient
+
+DEPLOY = ROOT / "deploy"
+OVERLAYS = ("beside", "in-place")
+Rights = set[tuple[str, str, str]]
+"""Group, resource and verb."""
+
+REVIEWS: Rights = {
+    ("authentication.k8s.io", "tokenreviews", "create"),  # serve/delegated_authorization.py
+    ("authorization.k8s.io", "subjectaccessreviews", "create"),
+}
+VOLUMES: Rights = {  # volume/binding/volume_binder.py: `update` reads, and sends a patch
+    ("", resource, verb)
+    for resource in ("persistentvolumes", "persistentvolumeclaims")
+    for verb in ("get", "patch")
+}
+CLAIMS: Rights = {  # devices/claims/claim_writer.py
+    ("resource.k8s.io", resource, verb)
+    for resource, verbs in (
+        ("resourceclaims", ("get", "create", "patch", "delete")),
+        ("resourceclaims/status", ("patch",)),
+        ("resourceclaims/binding", ("patch",)),  # asked for by the server beside the status
+    )
+    for verb in verbs
+}
+GROUPS: Rights = {  # scheduler/groups/group_status.py
+    ("scheduling.k8s.io", name, verb)
+    for kind in ("podgroups", "compositepodgroups")
+    for name, verb in ((kind, "get"), (f"{kind}/status", "patch"))
+}
+EVENTS: Rights = {("events.k8s.io", "events", "patch")}  # a series: serve/event_broadcaster.py
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all(path.read_text()) if one]
+
+
+def find(path: Path, kind: str) -> dict[str, Any]:
+    (found,) = [one for one in documents(path) if one["kind"] == kind]
+    return found
+
+
+def rights(role: dict[str, Any]) -> Rights:
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def asked(server: WireServer) -> Rights:
+    """What requests have needed; reads of collections need both verbs, as streams are not served by all."""
+    verbs = {"POST": "create", "PATCH": "patch", "DELETE": "delete", "PUT": "update", "GET": "get"}
+    found = Rights()
+    for method, path, _ in server.requests:
+        parts = path.strip("/").split("/")
+        if parts == ["apis"] or (parts[0] == "apis" and len(parts) == 3):
+            continue  # discovery, which every user may
+        group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+        if rest[0] == "namespaces" and len(rest) > 2:
+            rest = rest[2:]
+        resource = "/".join([rest[0], *rest[2:3]])
+        is_collection = method == "GET" and len(rest) == 1
+        found |= {
+            (group, resource, verb) for verb in (("list", "watch") if is_collection else (verbs[method],))
+        }
+    return found
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def live(client: ApiClient, store: ObjectStore, clock: Clock) -> Iterator[LiveScheduler]:
+    fill(store, [node("n0")])
+    live = LiveScheduler(client, client.connection, clock=clock)
+    yield live
+    live.run.finish(LIMIT)
+    live.recorder.close()
+
+
+def test_the_scheduler_has_the_rights_that_it_needs_and_no_more(
+    live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
+) -> None:
+    fill(store, [pod("low", "4", nodeName="n0"), pod("high", "4", priority=10)])
+    until(live, lambda: "low" not in {one.name for one in store.list("Pod")[0]})
+    clock.now += 60.0
+    until(live, lambda: live.run.bound == 1)
+    live.recorder.flush()
+    used = asked(server)
+    assert ("", "pods/binding", "create") in used
+    role = rights(find(DEPLOY / "base/rbac.yaml", "ClusterRole"))
+    needed = used | REVIEWS | VOLUMES | CLAIMS | GROUPS | EVENTS
+    assert role - needed == set()
+    assert needed - role == set()
+
+
+def test_an_extender_reads_what_the_scheduler_reads_and_binds() -> None:
+    reads = {
+        one for one in rights(find(DEPLOY / "base/rbac.yaml", "ClusterRole")) if one[2] in ("list", "watch")
+    }
+    role = rights(find(DEPLOY / "overlays/extender/rbac.yaml", "ClusterRole"))
+    assert role == reads | {("", "pods/binding", "create")}
+
+
+def test_each_rule_has_its_reason() -> None:
+    """A comment stands above each rule; those that only read share one."""
+    for file in ("base/rbac.yaml", "overlays/extender/rbac.yaml"):
+        lines = (DEPLOY / file).read_text().splitlines()
+        rules = [at for at, line in enumerate(lines) if line.startswith("- apiGroups")]
+        assert len(rules) >= 7
+        for at in rules:
+            verbs = next(line for line in lines[at:] if line.startswith("  verbs: "))
+            assert lines[at - 1].startswith("# ") or verbs == "  verbs: [list, watch]", lines[at]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_lease_of_a_configuration_may_be_written(overlay: str) -> None:
+    folder = DEPLOY / "overlays" / overlay
+    config = read_configuration(folder / "scheduler.yaml")
+    assert (
+        config.leader_election.resource_namespace
+        == find(folder / "kustomization.yaml", "Kustomization")["namespace"]
+    )
+    role = find(DEPLOY / "base/rbac.yaml", "Role")
+    assert rights(role) == {("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "update")}
+    for rule in role["rules"]:
+        named = rule.get("resourceNames")
+        assert named is None if rule["verbs"] == ["create"] else config.leader_election.resource_name in named
+
+
+@pytest.mark.parametrize(
+    ("file", "command", "mounted"),
+    [
+        ("base/deployment.yaml", scheduler, "overlays/beside/scheduler.yaml"),
+        ("overlays/extender/deployment.yaml", extender, "overlays/extender/profiles.yaml"),
+    ],
+)
+def test_arguments_ports_and_files_are_those_of_the_command(file: str, command: Any, mounted: str) -> None:
+    spec = find(DEPLOY / file, "Deployment")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    arguments = container["args"]
+    options = dict(one.removeprefix("--").partition("=")[::2] for one in arguments if one.startswith("--"))
+    known = {name.removeprefix("--") for option in command.params for name in option.opts}
+    assert options.keys() <= known
+    assert [one for one in arguments if not one.startswith("--")][-1] == command.name
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert set(ports.values()) == {int(options.get("secure-port") or options["port"])}
+    folders = [one["mountPath"] for one in container["volumeMounts"]]
+    paths = [value for value in options.values() if value.startswith("/etc/")]
+    assert len(paths) >= 3
+    assert all(any(path.startswith(f"{folder}/") for folder in folders) for path in paths)
+    assert Path(options["config"]).name == Path(mounted).name
+    names = {one["name"] for one in spec["volumes"]}
+    assert {one["name"] for one in container["volumeMounts"]} == names
+    for name in ("startupProbe", "livenessProbe", "readinessProbe"):
+        probe = container.get(name, {})
+        if "httpGet" in probe:
+            assert probe["httpGet"]["path"] in HEALTH
+            assert probe["httpGet"]["scheme"] == "HTTPS"
+        for one in probe.values():
+            if isinstance(one, dict):
+                assert one["port"] in ports
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert spec["securityContext"]["runAsNonRoot"] is True
+
+
+def test_pods_are_selected_by_labels_that_they_have() -> None:
+    files = [*DEPLOY.rglob("*.yaml")]
+    labels: list[dict[str, str]] = []
+    selectors: list[tuple[str, dict[str, str]]] = []
+    for file in files:
+        for one in documents(file):
+            spec = one.get("spec", {})
+            if one["kind"] == "Deployment":
+                labels.append(spec["template"]["metadata"]["labels"])
+            selector = spec.get("selector")
+            if selector:
+                selectors.append((f"{file.name} {one['kind']}", selector.get("matchLabels", selector)))
+    assert Counter(name.split()[1] for name, _ in selectors) == {
+        "Deployment": 2,
+        "PodDisruptionBudget": 2,
+        "Service": 1,
+        "PodMonitor": 1,
+    }
+    for name, selector in selectors:
+        assert any(selector.items() <= one.items() for one in labels), name
+
+
+def test_kustomizations_name_files_that_exist() -> None:
+    found = list(DEPLOY.rglob("kustomization.yaml"))
+    assert len(found) == 5
+    for file in found:
+        value = find(file, "Kustomization")
+        generators = value.get("configMapGenerator", [])
+        named = [*value["resources"], *(one for each in generators for one in each["files"])]
+        for one in named:
+            path = file.parent / one
+            assert path.is_file() or (path / "kustomization.yaml").is_file(), f"{file}: {one}"
+        others = {one.name for one in file.parent.iterdir() if one.is_file()} - {file.name, *named}
+        assert not others, file
+        for image in value.get("images", []):
+            assert image["newTag"] == __version__
+
+
+def test_metrics_are_scraped_where_they_are_served() -> None:
+    (endpoint,) = find(DEPLOY / "monitoring/pod_monitor.yaml", "PodMonitor")["spec"]["podMetricsEndpoints"]
+    template = find(DEPLOY / "base/deployment.yaml", "Deployment")["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    assert endpoint["port"] in {one["name"] for one in container["ports"]}
+    assert (endpoint["scheme"], endpoint["path"]) == ("https", "/metrics")
+    (rule,) = find(DEPLOY / "monitoring/pod_monitor.yaml", "ClusterRole")["rules"]
+    assert rule == {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+
+
+def expressions() -> dict[str, list[str]]:
+    """The queries of the dashboard, and of each alert."""
+    dashboard = json.loads((DEPLOY / "monitoring/dashboard.json").read_text())
+    found = {panel["title"]: [target["expr"] for target in panel["targets"]] for panel in dashboard["panels"]}
+    (group,) = find(DEPLOY / "monitoring/alerts.yaml", "PrometheusRule")["spec"]["groups"]
+    return found | {one["alert"]: [one["expr"]] for one in group["rules"]}
+
+
+def test_dashboard_and_alerts_ask_for_metrics_that_exist(live: LiveScheduler) -> None:
+    shown = {
+        name: re.findall(r"scheduler_\w+", text) for name, texts in expressions().items() for text in texts
+    }
+    assert {name for name, metrics in shown.items() if not metrics} == {"MoorageSchedulerDown"}
+    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
+    known = {one.name + suffix for one in live.run.metrics.collect() for suffix in suffixes[one.type]}
+    assert {one for metrics in shown.values() for one in metrics} <= known
+
+
+def test_each_alert_is_explained() -> None:
+    text = (ROOT / "docs/incidents.md").read_text()
+    for name in expressions():
+        if name.startswith("Moorage"):
+            assert name in text
+
+
+def test_the_image_has_the_extras_and_no_rights() -> None:
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    assert lines[0] == f"# docker build -f deploy/Dockerfile -t moorage:{__version__} ."
+    extras = {one for line in lines for one in re.findall(r"\[([a-z,]+)\]", line)}
+    assert extras == {"cli,devices,kube,metrics"}
+    (user,) = [line for line in lines if line.startswith("USER ")]
+    assert int(user.split()[1].partition(":")[0]) > 0
+    assert lines[-1] == 'ENTRYPOINT ["moorage"]'

@@ -15,6 +15,7 @@ from msgspec import Struct
 from moorage.errors import InputError
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job, ReplicaSet
+from moorage.objects.workloads.kinds.replacements import replacement
 from moorage.objects.workloads.top_controller import Workloads
 from moorage.store import ObjectStore
 from moorage.tables import Table, Tabular
@@ -320,7 +321,9 @@ class _Trial:
     def _is_ours(self, pod: Pod) -> bool:
         """Whether a pod has a controller that is not simulated, so that it is made again here."""
         owner, controllers = pod.metadata.controller(), self.scheduler.controllers
-        return owner is not None and (controllers is None or not controllers.has(owner, pod.namespace))
+        if owner is None or controllers is None:
+            return owner is not None
+        return not controllers.has(owner, pod.namespace) and replacement(pod) is None
 
     def _make_again(self, gone: Sequence[Pod]) -> None:
         """Make pods again as their controllers would."""

@@ -8,6 +8,7 @@ passes in none of their steps, except for `minReadySeconds`.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import Any, cast
 
@@ -34,6 +35,7 @@ from moorage.objects.model.workload import (
     ReplicationController,
     StatefulSet,
 )
+from moorage.objects.workloads.kinds.replacements import replacement
 from moorage.objects.workloads.missing_pods import create_missing, written_revision
 from moorage.objects.workloads.other_kinds import PARENTS, Parent, changed_template, is_child, next_children
 from moorage.objects.workloads.ownership import (
@@ -44,7 +46,7 @@ from moorage.objects.workloads.ownership import (
 )
 from moorage.objects.workloads.readiness import is_starting, unready_templates
 from moorage.objects.workloads.revisions import is_updated, mark_of
-from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, ObjectStore
+from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, NotFoundError, ObjectStore
 from moorage.store.informers.handler_functions import HandlerFunctions, last_state
 from moorage.store.kinds import is_namespaced
 
@@ -101,6 +103,8 @@ class ClusterControllers:
         self._changed: dict[tuple[str, str], None] = {}  # kind and key of the workloads to look at
         self._nodes: dict[str, bool] = {}  # nodes that are new, changed or gone; whether pods may have to go
         self._deleted: list[Object] = []  # whose dependents are to be deleted
+        self._replacements: list[Pod] = []  # pods that operators make in place of those that are gone
+        self._going: set[str] = set()  # UIDs of pods whose replacements were made when the cluster was read
         self._copies: dict[str, Indexer[Any]] = {
             name: informers.informer(kind).indexer for name, kind in KINDS.items()
         }
@@ -147,6 +151,7 @@ class ClusterControllers:
         self.control.unready = unready_templates(pods)
         for pod in pods:
             if pod.metadata.deletion_timestamp is not None:
+                self._going.add(pod.metadata.uid)
                 self.kubelets.note(pod, SOON)
                 self.note_owner(pod)
             elif pod.spec.node_name and pod.status.phase == "Pending" and is_starting(pod):  # few are asked
@@ -158,7 +163,7 @@ class ClusterControllers:
     def save(self) -> object:
         """Return the state, for `undo`."""
         queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy(), self.claims.changed.copy()
-        control = self.control.refusals.copy(), self.control.has_new_claims
+        control = self.control.refusals.copy(), self.control.has_new_claims, self._replacements.copy()
         pods = self.jobs.save(), self.kubelets.save()
         return queues, self.availability.save(), self.budgets.save(), control, pods
 
@@ -170,7 +175,9 @@ class ClusterControllers:
         saved : object
             The result of `save`.
         """
-        queues, availability, budgets, (refusals, self.control.has_new_claims), (jobs, pods) = saved
+        queues, availability, budgets, control, (jobs, pods) = saved
+        refusals, self.control.has_new_claims, replacements = control
+        self._replacements = replacements.copy()
         self.jobs.undo(jobs)
         self.kubelets.undo(pods)
         changed, nodes, deleted, claims = queues
@@ -215,6 +222,18 @@ class ClusterControllers:
         """
         self.kubelets.note(pod)
         self.note_owner(pod)
+
+    def note_lost_pod(self, pod: Pod) -> None:
+        """Make the pod in the next round that an operator makes in place of one that is gone.
+
+        Parameters
+        ----------
+        pod : Pod
+            Its last state.
+        """
+        new = replacement(pod)
+        if new is not None and not (pod.metadata.uid in self._going and new.metadata.generate_name):
+            self._replacements.append(new)
 
     def note_waiting_owner(self, pod: Pod) -> None:
         """Look at the StatefulSet or DaemonSet of a pod in the next round, if it waits for its pods.
@@ -282,7 +301,7 @@ class ClusterControllers:
         """Whether the next round has nothing to do."""
         noted = (
             self._changed or self._nodes or self._deleted or self.availability.waiting or self.kubelets.due
-        )
+        ) or self._replacements
         refused = self.control.refusals and self.control.may_be_admitted()
         return not (noted or self.budgets.changed or self.claims.changed or refused)
 
@@ -302,7 +321,10 @@ class ClusterControllers:
         due = self._wake() if self.availability.waiting else []
         if self.control.refusals and self.control.may_be_admitted():
             self._changed.update((refused, None) for refused in self.control.refused())
-        queues = self._changed, self._nodes, self._deleted, self.budgets.changed, self.claims.changed
+        queues = (
+            *(self._changed, self._nodes, self._deleted, self.budgets.changed, self.claims.changed),
+            self._replacements,
+        )
         if not (any(queues) or (self.kubelets.due and self.kubelets.is_due)):
             return False
         before = self._client.changes
@@ -312,6 +334,7 @@ class ClusterControllers:
         deleted, self._deleted = self._deleted, []
         for obj in deleted:
             self._collect(obj)
+        self._replace_pods()
         nodes, self._nodes = self._nodes, {}
         changed, self._changed = self._changed, {}
         for name, may_lose_pods in nodes.items():
@@ -331,6 +354,14 @@ class ClusterControllers:
             return True
         self.availability.wait_for_events(due)
         return False
+
+    def _replace_pods(self) -> None:
+        """Create the pods that operators make in place of those that are gone, in namespaces that stay."""
+        pods, self._replacements = self._replacements, []
+        for pod in pods:
+            with suppress(NotFoundError, RefusedError):
+                if self._client.get(Namespace, pod.namespace).metadata.deletion_timestamp is None:
+                    self.control.create(pod, pod)
 
     def _collect(self, owner: Object) -> None:
         """Delete what is in a namespace that is gone, or the dependents of another object, unless they have
@@ -650,6 +681,7 @@ class PodEvents:
         """Look at the owner and the claims of a deleted pod, and delete those that it owns."""
         pod = last_state(obj)
         self._controllers.note_owner(pod)
+        self._controllers.note_lost_pod(pod)
         self._controllers.daemon_sets.note_pod(pod)
         self._controllers.budgets.note(pod)
         self._controllers.note_pods()

@@ -99,8 +99,9 @@ cdef class Plan:
     def __cinit__(self, NodeTable table not None, list filters not None, list scores not None,
                   list fit not None, list balanced not None, bint balanced_difference=True,
                   bint fit_unresolvable=True, bint narrows=True, bint narrows_to_named=False,
-                  str strategy="LeastAllocated", points=(), ignored=(), ignored_groups=(), Shape added=None, tuple default_constraints=(),
-                  bint system_defaulted=True, int hard_pod_affinity_weight=1, bint ignore_preferred=False):
+                  str strategy="LeastAllocated", points=(), ignored=(), ignored_groups=(),
+                  Shape added=None, tuple default_constraints=(), bint system_defaulted=True,
+                  int hard_pod_affinity_weight=1, bint ignore_preferred=False):
         if max(len(filters), len(scores)) > MR_MAX_PLUGINS or max(len(fit), len(balanced)) > MR_MAX_RESOURCES:
             raise ValueError("too many plugins or scored resources in one profile")
         memset(&self.c, 0, sizeof(mr_plan))

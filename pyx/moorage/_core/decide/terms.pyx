@@ -167,9 +167,10 @@ cdef class Terms:
     def _resolved(self, term):
         """The namespaces of one of the pod's own terms, as they are selected now; None: all namespaces.
 
-        Up to v1.36 (`PodGates.namespaces_by_value`) kube-scheduler adds the selected namespaces to the term's and keeps the selector, which is
-        then matched against no labels (interpodaffinity/plugin.go, mergeAffinityTermNamespacesIfNotEmpty). So
-        NotIn and DoesNotExist alone select every namespace, as an empty selector does.
+        Up to v1.36 (`PodGates.namespaces_by_value`) kube-scheduler adds the selected namespaces to the term's
+        and keeps the selector, which is then matched against no labels (interpodaffinity/plugin.go,
+        mergeAffinityTermNamespacesIfNotEmpty). So NotIn and DoesNotExist alone select every namespace, as an
+        empty selector does.
         """
         selector = term.namespace_selector
         if selector.is_empty or (self.state.classes.gates.namespaces_by_value and selector.matches({})):

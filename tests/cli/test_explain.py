@@ -110,6 +110,7 @@ def test_naming_the_pod(text: str, dump: str, capsys: pytest.CaptureFixture[str]
         ("default/fits -n other", "TARGET: default/fits: not in namespace other"),
         ("done", "TARGET: done: has finished: it is not scheduled any more"),
         ("fits --node c", "--node: c: there is no such node"),
+        ("fits --node ab", "--node: ab: there is no such node; nearest: b, a"),
         ("fits --nodes -1", "Invalid value for '--nodes': '-1' is neither a number nor all"),
         ("fits --synthetic nodes=1", "give either -f or --synthetic, or --kubeconfig"),
     ],

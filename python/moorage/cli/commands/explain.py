@@ -84,6 +84,7 @@ def explain(
     """
     from moorage.cli.output.explain_output import write_explanations
     from moorage.cli.output.printing import told
+    from moorage.scheduler.changes.selection import nearest
     from moorage.scheduler.explain.situations import SITUATIONS
 
     if (target is None) != all_pending:
@@ -92,7 +93,7 @@ def explain(
     known = {node.name for node in preparation.cluster.nodes}
     for name in names:
         if name not in known:
-            raise InputError("there is no such node", source="--node", obj=name)
+            raise InputError(f"there is no such node{nearest(name, known)}", source="--node", obj=name)
     targets, unmade, is_list = _targets(preparation, target, options["namespace"])
     keys = [one.key for one in targets]
     explanations = SITUATIONS[situation or "in-turn"](preparation.make, keys)

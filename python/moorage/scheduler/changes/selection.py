@@ -68,7 +68,7 @@ def get(client: ObjectClient, kind: type[T], name: str, namespace: str = "") -> 
         return client.get(kind, name, namespace)
     except NotFoundError:
         key = f"{namespace}/{name}" if namespace else name
-        near = _nearest(name, [obj.name for obj in client.list(kind, namespace)[0]])
+        near = nearest(name, [obj.name for obj in client.list(kind, namespace)[0]])
         raise InputError(f'there is no {kind.__name__} "{shorten(key, 80)}"{near}') from None
 
 
@@ -113,17 +113,27 @@ def _selected(nodes: Iterable[Node], text: str) -> list[Node]:
         if matcher.matches(aliases | labels):
             selected.append(node)
     if not selected:
-        near = _nearest(text, [node.name for node in nodes]) if _OPERATOR.search(text) is None else ""
+        near = nearest(text, [node.name for node in nodes]) if _OPERATOR.search(text) is None else ""
         raise InputError(
             f'no Node has the {"labels" if not near else "label or the name"} "{shorten(text, 80)}"{near}'
         )
     return selected
 
 
-def _nearest(text: str, names: Iterable[str]) -> str:
+def nearest(text: str, names: Iterable[str]) -> str:
     """Return what an error adds about the names that are most like one that does not exist.
 
     Of many names, those with the most equal characters from either end are compared by their difference.
+
+    Parameters
+    ----------
+    text : str
+    names : iterable of str
+
+    Returns
+    -------
+    str
+        "" if none is like it.
     """
 
     def alike(name: str) -> int:

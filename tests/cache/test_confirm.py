@@ -16,6 +16,7 @@ from moorage.errors import CacheError
 from moorage.objects import Cluster, OwnerReference, Pod
 from moorage.objects.model.pod import PodStatus
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ObjectStore
 
 
@@ -127,7 +128,7 @@ def test_what_happens_to_a_bound_pod_before_the_next_sync(caplog: pytest.LogCapt
     store = scheduler.client
     pods = list(scheduler.pods.pending.values())
     for one in pods:
-        scheduler.context.schedule_one(one)
+        schedule_one(scheduler.context, one)
         store.bind(one, "a")
     bound = store.get("Pod", "p", "default")
     store.update(pod("p", on="a", requests={"cpu": 2}))
@@ -144,7 +145,7 @@ def test_what_happens_to_a_bound_pod_before_the_next_sync(caplog: pytest.LogCapt
 def test_bindings_are_confirmed_in_whatever_order_they_are_reported(order: tuple[int, ...]) -> None:
     pods = [pod(f"p{at}", requests={"cpu": 1}) for at in range(4)]
     scheduler = Scheduler(Cluster(nodes=[node(name) for name in "abcd"], pods=pods))
-    nodes = [scheduler.context.schedule_one(one).node for one in pods]
+    nodes = [schedule_one(scheduler.context, one).node for one in pods]
     scheduler.cache.forget_pod(scheduler.cache.get_pod(pods[3]))  # its report finds no assumed pod
     store = scheduler.client
     assert isinstance(store, ObjectStore)

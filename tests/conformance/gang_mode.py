@@ -12,6 +12,7 @@ from moorage.framework import FilterPlugin
 from moorage.objects import Pod, PodGroup, decode_object
 from moorage.objects.model.meta import Condition
 from moorage.scheduler.groups.group_status import POD_GROUP_SCHEDULED
+from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.scheduler.runs import Run
 from tests.scheduler.placing.alone import place_alone
 
@@ -129,7 +130,7 @@ class GangWorld(World):
         """A cycle of a single pod, without PostFilter."""
         engine = self.scheduler.context.engine_of(pod)
         engine.runs_post_filter = False
-        decision = self.scheduler.context.schedule_one(pod)
+        decision = schedule_one(self.scheduler.context, pod)
         engine.runs_post_filter = True
         found: Json = {"start": decision.start, "next": decision.next}
         order = list(decision.order())

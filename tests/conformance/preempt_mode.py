@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 from .world import World
 
@@ -47,7 +48,7 @@ def preempt(world: World, pod: Any, applies: bool) -> Json:
 
 def whole_message(world: World, pod: Any) -> Json:
     """What a real cycle says about a pod for which nobody can be evicted."""
-    decision = world.scheduler.context.schedule_one(pod)
+    decision = schedule_one(world.scheduler.context, pod)
     assert decision.node is None
     assert not decision.evicts
     assert decision.diagnosis is not None

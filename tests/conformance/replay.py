@@ -15,6 +15,7 @@ from moorage.framework import FilterPlugin, ScorePlugin
 from moorage.objects import Node
 from moorage.releases import DEFAULT, gates_of, release_named
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 from .dra_mode import DRA_STEPS, DraCycle, DraWorld
 from .dra_mode import OPTIONAL as DRA_OPTIONAL
@@ -279,7 +280,7 @@ class Recorder:
         """One pod in mode sampled: the real search, from where the last one ended."""
         self.world.announce([pod])
         with totals_of_plugins() as of_plugins:
-            d = self.world.scheduler.context.schedule_one(pod)
+            d = schedule_one(self.world.scheduler.context, pod)
         order = list(d.order())
         result = self.order(order) | {"start": int(d.start), "next": int(d.next)}
         self.world.settle(pod, d.node)

@@ -23,6 +23,7 @@ from moorage.objects import (
     parse_selector,
 )
 from moorage.objects.model.pod import PodStatus
+from moorage.scheduler.placing import single_cycle
 from tests.core import placing
 from tests.leaks.world import node, place, plain, pod, scheduler, terms
 
@@ -136,7 +137,7 @@ def schedule_one() -> Operation:
     pending, bound = plain("p"), {name: plain("p", node_name=name) for name in ("n0", "n1", "n2")}
 
     def run() -> None:
-        found = sched.context.schedule_one(pending).node
+        found = single_cycle.schedule_one(sched.context, pending).node
         sched.cache.forget_pod(bound[found or ""])
 
     return run
@@ -145,7 +146,7 @@ def schedule_one() -> Operation:
 def schedule_one_that_fits_nowhere() -> Operation:
     sched = scheduler()
     huge = plain("p", "1000")
-    return lambda: sched.context.schedule_one(huge).fit_error
+    return lambda: single_cycle.schedule_one(sched.context, huge).fit_error
 
 
 def place_run() -> Operation:

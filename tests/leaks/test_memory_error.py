@@ -14,6 +14,7 @@ from moorage._core.decide.bulk_operations import finish_bindings, finish_templat
 from moorage.objects import Cluster, Node
 from moorage.objects.model.node import ContainerImage
 from moorage.plugins.registry import default_profile
+from moorage.scheduler.placing.single_cycle import schedule_one
 from tests.core.child import limited, outcome_of
 from tests.core.placing import place_run
 from tests.leaks.world import node, place, plain, pod, scheduler
@@ -87,7 +88,7 @@ def dump(made: Scheduler) -> dict[str, Any]:
 
 def future(made: Scheduler) -> list[Any]:
     """Decisions of all kinds, and the state after them."""
-    decisions = [made.context.schedule_one(plain(f"later-{at}", "2")) for at in range(3)]
+    decisions = [schedule_one(made.context, plain(f"later-{at}", "2")) for at in range(3)]
     last = made.examine(pod("last"))
     chosen = [(d.node, d.start, d.evaluated, d.feasible.tolist()) for d in decisions]
     return [made.context.view_order(), chosen, last.feasible, last.total.tolist(), dump(made)]
@@ -137,11 +138,11 @@ OPERATIONS: dict[str, tuple[list[Operation], Operation]] = {
     ),
     "schedule one": (
         [lambda made: made.cache.add_node(many_images("new"))],
-        lambda made: made.context.schedule_one(pod("p")).node,
+        lambda made: schedule_one(made.context, pod("p")).node,
     ),
     "schedule one that fits nowhere": (
         [],
-        lambda made: made.context.schedule_one(plain("p", "100")).fit_error,
+        lambda made: schedule_one(made.context, plain("p", "100")).fit_error,
     ),
     "examine": (
         [lambda made: made.cache.add_node(many_images("new"))],

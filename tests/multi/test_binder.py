@@ -19,6 +19,7 @@ from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, Po
 from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy, PodGroupSpec
 from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ConflictError, ForbiddenError
 
 
@@ -348,8 +349,8 @@ def test_plugins_see_what_was_bound_before() -> None:
 def test_schedulers_bind_through_their_clients() -> None:
     world = World(*(asking(f"p{at}", "3") for at in range(2)))
     first, second = (Scheduler(world.binder.client_for(name)) for name in ("one", "two"))
-    assert first.context.schedule_one(world.get("p0")).node == "a"
-    assert second.context.schedule_one(world.get("p1")).node == "a"
+    assert schedule_one(first.context, world.get("p0")).node == "a"
+    assert schedule_one(second.context, world.get("p1")).node == "a"
     world.binder.client_for().bind(world.get("p0"), "a")
     with pytest.raises(ConflictError, match="Insufficient cpu"):
         world.binder.client_for().bind(world.get("p1"), "a")

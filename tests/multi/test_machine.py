@@ -19,6 +19,7 @@ from moorage.cache.binder.cache_handler import POD_ASSUMED_TTL
 from moorage.multi import Binder, Outcome, Placement
 from moorage.objects import Node, Pod
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import NotFoundError, ObjectStore
 
 NODES = ("a", "b", "c")
@@ -83,7 +84,7 @@ class BinderMachine(RuleBasedStateMachine):
         pod = self.random.choice(waiting)
         engine = next(iter(scheduler.engines.values()))
         engine.runs_post_filter = False
-        decision = scheduler.context.schedule_one(pod)
+        decision = schedule_one(scheduler.context, pod)
         if decision.node is not None:
             self.proposed[which].append(Placement(pod, decision.node, scheduler=str(which)))
 

@@ -11,6 +11,7 @@ from moorage.multi import assign_owners
 from moorage.multi.partition import mark_partition, tolerate_partitions
 from moorage.objects import Cluster
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 NODES = [node(f"n{at}", zone=f"z{at % 5}") for at in range(23)]
 
@@ -46,9 +47,9 @@ def test_another_kind_of_partition_is_an_error() -> None:
 def test_a_scheduler_looks_at_its_own_nodes_first_and_anywhere_then() -> None:
     nodes = [mark_partition(1, one, owner) for one, owner in zip((node("a"), node("b")), (0, 1), strict=True)]
     scheduler = Scheduler(Cluster(nodes=nodes))
-    assert [scheduler.context.schedule_one(pod(f"p{at}", requests={"cpu": 2})).node for at in range(3)] == [
+    assert [schedule_one(scheduler.context, pod(f"p{at}", requests={"cpu": 2})).node for at in range(3)] == [
         "b",
         "b",
         None,
     ]
-    assert scheduler.context.schedule_one(tolerate_partitions(pod("q", requests={"cpu": 2}))).node == "a"
+    assert schedule_one(scheduler.context, tolerate_partitions(pod("q", requests={"cpu": 2}))).node == "a"

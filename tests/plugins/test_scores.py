@@ -10,6 +10,7 @@ from tests.core.make import container, node, pod
 from moorage.objects import Cluster, Node, Pod, Taint, Toleration
 from moorage.objects.model.pod import ResourceRequirements
 from moorage.scheduler import Examination, Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 BALANCED = "NodeResourcesBalancedAllocation"
 
@@ -132,12 +133,12 @@ def test_a_score_out_of_range_ends_the_cycle() -> None:
     nodes = node("a"), wide, node("c", cpu="1")
     seen = fresh(*nodes).examine(one_pod)
     assert (seen.feasible, seen.error) == (["a", "b", "c"], OVERFLOW)
-    decision = fresh(*nodes).context.schedule_one(one_pod)
+    decision = schedule_one(fresh(*nodes).context, one_pod)
     assert (decision.node, decision.error) == (None, OVERFLOW)
     for cycles in ([one_pod], [one_pod, other]):
         scheduler = fresh(*nodes)
         result = scheduler.schedule_pods(cycles)
         assert result.rows.tolist() == [-1] * len(cycles)
         assert [failure.error for failure in result.failures.values()] == [OVERFLOW] * len(cycles)
-    assert fresh(wide).context.schedule_one(one_pod).node == "b"
+    assert schedule_one(fresh(wide).context, one_pod).node == "b"
     assert fresh(wide).schedule_pods([one_pod]).rows.tolist() == [0]

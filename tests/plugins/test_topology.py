@@ -22,6 +22,7 @@ from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 HOST = "kubernetes.io/hostname"
 APP = LabelSelector(match_labels={"app": "x"})
@@ -74,7 +75,7 @@ def test_a_malformed_constraint_fails_the_cycle(action: str, text: str) -> None:
     one = scheduler()
     error = f'{text}"Within" is not a valid label selector operator'
     assert one.examine(broken).error == error
-    assert one.context.schedule_one(broken).error == error
+    assert schedule_one(one.context, broken).error == error
     assert one.cache.state.pods() == []
 
 

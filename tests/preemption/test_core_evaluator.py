@@ -24,6 +24,7 @@ from moorage.plugins.registry import default_profile
 from moorage.preemption import default_preemption, dry_run
 from moorage.preemption.evaluator import Evaluator
 from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 
 @dataclass
@@ -90,7 +91,7 @@ def demanding(pod: Pod, priority: int, name: str) -> Pod:
 
 def outcome(one: Scheduler, asked: Pod) -> list[Any]:
     """What comes of a cycle about a pod, and of the pods around it."""
-    decision = one.context.schedule_one(asked)
+    decision = schedule_one(one.context, asked)
     left = {pod.key: pod.status.nominated_node_name for pod in one.client.list(Pod)[0]}
     nominator = one.handle.nominator
     nominated = {name: nominator.nominated_pods_for_node(name) for name in one.context.view_order()}
@@ -123,7 +124,7 @@ def test_the_core_preempts_as_the_evaluator_does(case: Case) -> None:
 def test_the_core_is_asked() -> None:
     one = full(victim("v", cpu=4), nodes=[node("a")])
     with patch.object(Evaluator, "find_candidates", side_effect=AssertionError):
-        assert one.context.schedule_one(preemptor()).evicts
+        assert schedule_one(one.context, preemptor()).evicts
 
 
 @pytest.mark.parametrize("offset", [-6, -1, 0, 2, 7])
@@ -137,6 +138,6 @@ def test_an_offset_counts_modulo_the_potential_nodes(offset: int) -> None:
     nodes = [node(name) for name in "abcde"]
     one = full(*(victim(f"v{name}", on=name, cpu=4) for name in "abcde"), nodes=nodes, profile=profile)
     handles(one)[0].preemption_offset = lambda pod, potential: offset
-    decision = one.context.schedule_one(preemptor())
+    decision = schedule_one(one.context, preemptor())
     assert decision.nominating is not None
     assert decision.nominating.nominated_node_name == "abcde"[offset % 5]

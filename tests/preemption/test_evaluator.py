@@ -30,6 +30,7 @@ from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.preemption.evaluator import Evaluator, call_extenders, random_offset
 from moorage.preemption.pick import Candidate
 from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 NODES = [node("a"), node("b"), node("c", cpu=1)]
 
@@ -104,15 +105,15 @@ def test_the_arguments_bound_the_candidates() -> None:
     given = DefaultPreemption({"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1})
     plugins = [given if one.name == given.name else one for one in default_profile().plugins]
     one = full(*pods, nodes=NODES, profile=Profile(tuple(plugins)))
-    assert one.context.schedule_one(preemptor()).nominating == NominatingInfo("a")
-    assert full(*pods, nodes=NODES).context.schedule_one(preemptor()).nominating == NominatingInfo("b")
+    assert schedule_one(one.context, preemptor()).nominating == NominatingInfo("a")
+    assert schedule_one(full(*pods, nodes=NODES).context, preemptor()).nominating == NominatingInfo("b")
 
 
 def test_the_offset_is_the_handles() -> None:
     pods = [victim("v", cpu=4), victim("w", on="b", cpu=4)]
     one = full(*pods, nodes=NODES)
     one.engines["default-scheduler"].handle.preemption_offset = lambda asked, nodes: nodes - 1
-    assert one.context.schedule_one(preemptor()).nominating == NominatingInfo("b")
+    assert schedule_one(one.context, preemptor()).nominating == NominatingInfo("b")
 
 
 def test_a_random_offset_is_always_the_same() -> None:
@@ -267,7 +268,7 @@ def test_it_is_kept_back_from_within_only() -> None:
         return evict(*arguments)
 
     one.client.evict = spy  # type: ignore[method-assign]
-    one.context.schedule_one(preemptor())
+    schedule_one(one.context, preemptor())
     assert [str(status) for status in seen] == ["waiting for the preemption for this pod to be finished"]
     assert plugin.pre_enqueue(preemptor()) is None
 
@@ -276,7 +277,7 @@ def test_the_text_without_asking_is_that_of_asking() -> None:
     """Where nobody could be evicted, PostFilter is not run, and what it would have said is made later."""
     for asked in (preemptor(), preemptor(9), preemptor(preemption_policy="Never")):
         one = full(victim("v", cpu=3, priority=20), victim("w", on="b", cpu=4, priority=20), nodes=NODES)
-        decision = one.context.schedule_one(asked)
+        decision = schedule_one(one.context, asked)
         assert decision.diagnosis is not None
         assert decision.diagnosis.futile_plugins
         handle, state, statuses = cycle(one, asked)

@@ -18,6 +18,7 @@ from moorage.framework.runtime.preempt_handle import NodeScore, PluginToStatus
 from moorage.objects import Pod, Taint
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 NODES = [node("a"), node("b", cpu=8)]
 
@@ -190,7 +191,7 @@ def test_the_list_of_a_node_is_a_copy() -> None:
 
 def test_when_a_pod_has_preempted_it_is_nominated_and_when_it_goes_no_more() -> None:
     one = full(victim("v", cpu=4), preemptor())
-    one.context.schedule_one(one.pods.pending["default/p"])
+    schedule_one(one.context, one.pods.pending["default/p"])
     its = of(one)
     assert names(its, "a") == ["p"]
     one.client.delete("Pod", "p", "default")

@@ -25,6 +25,7 @@ from moorage.plugins.registry import default_profile
 from moorage.preemption.eviction_units import Unit, violations
 from moorage.preemption.pick import Candidate, pick_one_node
 from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 NODES = [node("a"), node("b")]
 
@@ -38,7 +39,7 @@ def through(change: dict[str, Any], *pods: Pod, **settings: Any) -> Scheduler:
     there = (victim("v", cpu=4, priority=5), victim("w", on="b", cpu=4, priority=1, labels={"app": "x"}))
     one = full(*there, *pods, nodes=NODES, **settings)
     handle(one).make_preempt_handle = type("Other", (built.PreemptHandle,), change)
-    one.context.schedule_one(preemptor())
+    schedule_one(one.context, preemptor())
     return one
 
 
@@ -238,7 +239,7 @@ def outcome(twin: Twin, budgets: Sequence[Any], profile: Profile) -> tuple[Any, 
         for one in pods
     ]
     one = full(*there, *waiting, twin.asked, nodes=twin.nodes, others=budgets, profile=profile)
-    decision = one.context.schedule_one(one.pods.pending["default/p"])
+    decision = schedule_one(one.context, one.pods.pending["default/p"])
     nominating = decision.nominating
     return (decision.node, (nominating and nominating.nominated_node_name) or ""), left(one)
 

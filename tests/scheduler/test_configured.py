@@ -16,6 +16,7 @@ from moorage.objects import Cluster, Pod, Taint, Toleration
 from moorage.objects.model.pod import ResourceRequirements
 from moorage.plugins.registry import read_configuration
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 NODES = [node("small", cpu=2, labels={"disk": "ssd"}), node("large", cpu=8)]
@@ -107,7 +108,7 @@ def test_named_nodes_restrict_the_search_by_pre_filter_alone(without: str, feasi
     made = scheduler(config({"plugins": WITHOUT[without]}))
     seen = made.examine(pod("p", affinity=pinned("large")))
     assert (seen.feasible, seen.pre_filter) == (feasible, None)
-    away = made.context.schedule_one(pod("q", affinity=pinned("other")))
+    away = schedule_one(made.context, pod("q", affinity=pinned("other")))
     if without == "plugin":
         assert away.node is not None
     else:
@@ -248,7 +249,7 @@ def test_a_filter_without_its_pre_filter_fails_where_it_is_asked(plugin: str, wo
     one = scheduler(config({"plugins": enabled}))
     error = f'running "{plugin}" filter plugin: {words} "PreFilter{plugin}" from cycleState: not found'
     assert one.examine(pod("p")).error == error
-    assert one.context.schedule_one(pod("p")).error == error
+    assert schedule_one(one.context, pod("p")).error == error
     assert one.examine(pod("p", node_name="nowhere")).fit_error != ""
 
 
@@ -257,7 +258,7 @@ def test_dynamic_resources_cannot_score_without_its_pre_filter() -> None:
     enabled = {"multiPoint": {"disabled": named}, "score": {"enabled": named}}
     one = scheduler(config({"plugins": enabled}), pod("q", requests={"cpu": 3}))
     error = 'running Score plugins: plugin "DynamicResources" failed with: not found'
-    assert one.context.schedule_one(pod("p")).error == error
+    assert schedule_one(one.context, pod("p")).error == error
     assert one.run().placements == {"default/q": "large"}, "one feasible node is not scored"
 
 

@@ -23,6 +23,7 @@ from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.event_handlers import NodeHandler
+from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import DeletedFinalStateUnknown, store
 
 SEEN: list[tuple[str, str, str, bool]] = []
@@ -452,7 +453,7 @@ def test_a_deletion_of_unknown_state_is_one_of_an_assigned_pod_too(one: Schedule
 def test_an_assumed_pod_is_not_queued_again(one: Scheduler) -> None:
     write(one, node("n"))
     held = write(one, pod("p"))
-    one.context.schedule_one(held)
+    schedule_one(one.context, held)
     seen()
     info = one.queue.pop(0)
     assert info is not None
@@ -468,7 +469,7 @@ def test_an_assumed_pod_is_not_queued_again(one: Scheduler) -> None:
 def test_an_assumed_pod_that_begins_to_terminate_is_forgotten(one: Scheduler) -> None:
     write(one, node("n"))
     held = write(one, pod("p"))
-    one.context.schedule_one(held)
+    schedule_one(one.context, held)
     seen()
     going = replace(held.metadata, resource_version="x", deletion_timestamp="2026-01-01T00:00:00Z")
     one.pods.on_update(held, replace(held, metadata=going))

@@ -26,6 +26,7 @@ from moorage.framework.profiles.native_library import load_native_plugin
 from moorage.objects import Pod
 from moorage.objects.model.pod import PodStatus
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 GPU = "example.com/gpu"
 EXAMPLE = ROOT / "examples" / "native_plugin"
@@ -54,7 +55,7 @@ def test_rejections(load: Load) -> None:
     one = scheduler_with(
         load(FILTER="by_pool", REASON='"wrong pool"'), nodes=pools(a="bad", b="worse", c="bad")
     )
-    assert searched(one.context.schedule_one(pod("p")).fit_error) == "0/3 nodes are available: 3 wrong pool."
+    assert searched(schedule_one(one.context, pod("p")).fit_error) == "0/3 nodes are available: 3 wrong pool."
     rejected = one.examine(pod("p")).rejected
     assert {name: (int(said.code), said.reasons, said.plugin) for name, said in rejected.items()} == {
         "a": (2, ("wrong pool",), "Probe"),
@@ -77,7 +78,7 @@ def test_scores_are_normalized_and_weighted(load: Load) -> None:
     assert found.raw["Probe"].tolist() == [3, 9]
     assert found.normalized["Probe"].tolist() == [6, 18]
     assert (found.total - without.total).tolist() == [42, 126]
-    assert one.context.schedule_one(pod("p")).node == "b"
+    assert schedule_one(one.context, pod("p")).node == "b"
 
 
 def test_a_plugin_is_asked_about_one_node(load: Load) -> None:
@@ -127,7 +128,7 @@ def test_a_failure_is_the_error_of_the_pod_s_cycle(load: Load, macros: dict[str,
     one = scheduler_with(load(**macros), pods=pods)
     assert one.profile.is_in_core
     assert one.examine(breaking("z")).error == text
-    decision = one.context.schedule_one(breaking("z"))
+    decision = schedule_one(one.context, breaking("z"))
     assert (decision.node, decision.error) == (None, text)
     one.placer.decider.start = 0
     result = one.run()
@@ -142,7 +143,7 @@ def test_a_run_that_fails_half_way_is_the_same_as_one_by_one(load: Load) -> None
     pods = [pod(f"p{number}", requests={GPU: "1"}) for number in range(6)]
     one = scheduler_with(load(SCORE="by_taken"), nodes=nodes, pods=pods)
     other = scheduler_with(load(SCORE="by_taken"), nodes=nodes)
-    result, decisions = one.run(), [other.context.schedule_one(each) for each in pods]
+    result, decisions = one.run(), [schedule_one(other.context, each) for each in pods]
     text = INVALID.format(120) + " (node a)"
     assert result.placements == {"default/p0": "a", "default/p1": "a", "default/p2": "a"}
     assert [decision.node for decision in decisions] == ["a", "a", "a", None, None, None]
@@ -227,7 +228,7 @@ def test_two_schedulers_and_a_fork_have_views_of_their_own(load: Load) -> None:
     placer = one.placer.clone(fork.state)
     target = one.context.target_of(pod("p"))
     assert fork.state.table.row_name(placer.decider.decide(*target)[0]) == "a"
-    assert one.context.schedule_one(pod("p")).node == "b"
+    assert schedule_one(one.context, pod("p")).node == "b"
 
 
 # ---- nominated pods ----------------------------------------------------------------------------------------
@@ -242,7 +243,11 @@ def test_nominated_pods_are_told_and_taken_back(tmp_path: Path) -> None:
     before = replace(pod("m", requests={"cpu": "1"}, priority=5), status=PodStatus(nominated_node_name="a"))
     one.client.create(before)
     one.sync()
-    assert [one.context.schedule_one(pod(f"p{number}")).node for number in range(3)] == ["b", "c", "b"]
+    assert [schedule_one(one.context, pod(f"p{number}")).node for number in range(3)] == [
+        "b",
+        "c",
+        "b",
+    ]
     assert (list(counts), told.value) == ([0] * 64, 6)
 
 

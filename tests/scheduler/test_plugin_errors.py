@@ -17,6 +17,7 @@ from moorage.errors import InputError
 from moorage.framework import ActionType, ClusterEvent, ClusterEventWithHint, Plugin
 from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 ERROR = ValueError("no such shelf")
 POINTS: list[Callable[[], Plugin]] = [
@@ -74,7 +75,7 @@ def test_an_answer_without_form_fails_its_pod_alone(base: type[Plugin], method: 
 
 def test_a_search_that_ends_with_an_error_has_evaluated_no_node() -> None:
     one = scheduler_with(make(mo.FilterPlugin, "Bad", filter=ERROR), pods=pods(1))
-    decision = one.context.schedule_one(one.pods.pending["default/p0"])
+    decision = schedule_one(one.context, one.pods.pending["default/p0"])
     assert (decision.node, decision.evaluated) == (None, 0)
     assert "no such shelf" in decision.error
 

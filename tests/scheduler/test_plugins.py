@@ -17,6 +17,7 @@ from moorage.objects import Pod
 from moorage.objects.model.pod import PodSchedulingGate, PodStatus
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 UNSCHEDULABLE, UNRESOLVABLE, SKIPPED = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.SKIP
 GPU = "nvidia.com/gpu"
@@ -200,7 +201,7 @@ def test_a_filter_error_on_one_node_fails_the_cycle() -> None:
     text = 'running "Bad" filter plugin: plugin "Bad" raised ValueError: boom'
     assert message(one) == text
     assert one.examine(pod("q")).error == text
-    assert one.context.schedule_one(pod("q")).error == text
+    assert schedule_one(one.context, pod("q")).error == text
     assert not one.cache.state.has_pod(pod("p"))
 
 
@@ -238,7 +239,7 @@ def test_post_filter_nominates_and_adds_to_the_message() -> None:
         ]
     )  # fmt: skip
     one_pod = one.pods.pending["default/p"]
-    decision = one.context.schedule_one(one_pod)
+    decision = schedule_one(one.context, one_pod)
     vain = "0/2 nodes are available: 2 No preemption victims found for incoming pod."
     others = f"no new claims to deallocate, preemption: {vain}"
     text = f"0/2 nodes are available: 1 not a, 1 not b. {others}, made room on b"
@@ -306,10 +307,10 @@ def test_pre_score_and_normalize() -> None:
         [0, 1000, 2000],
         [0, 50, 100],
     )
-    assert one.context.schedule_one(one.pods.pending["default/p"]).node == "c"
+    assert schedule_one(one.context, one.pods.pending["default/p"]).node == "c"
     plugin.skips = True
     assert "Scaled" in one.examine(pod("x")).skipped_score
-    assert one.context.schedule_one(one.pods.pending["default/q"]).node == "a"
+    assert schedule_one(one.context, one.pods.pending["default/q"]).node == "a"
 
 
 def test_score_errors_fail_the_cycle_where_two_nodes_are_feasible() -> None:
@@ -345,7 +346,7 @@ def test_the_search_stops_when_enough_nodes_are_feasible() -> None:
 
     nodes = [node(f"n{at}", zone=f"z{at % 3}") for at in range(1000)]
     one = scheduler_with(make(mo.FilterPlugin, "Any", filter=filter), nodes=nodes, pods=[pod("p")])
-    decision = one.context.schedule_one(one.pods.pending["default/p"])
+    decision = schedule_one(one.context, one.pods.pending["default/p"])
     assert (len(decision.feasible), decision.evaluated) == (420, 420)
     assert len(asked) < 1000
 
@@ -389,7 +390,7 @@ def test_nominated_pods_count_for_plugins_too() -> None:
     urgent = pod("urgent", priority=9)
     one.client.create(replace(urgent, status=PodStatus(nominated_node_name="a")))
     one.sync()
-    assert one.context.schedule_one(pod("low", on="", priority=1)).node != "a"
+    assert schedule_one(one.context, pod("low", on="", priority=1)).node != "a"
     assert {n: s.reasons for n, s in one.examine(pod("x")).rejected.items()} == {"a": ("1 there",)}
     assert one.examine(pod("higher", priority=10)).rejected == {}
 

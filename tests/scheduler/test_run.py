@@ -32,6 +32,7 @@ from moorage.objects.model.pod import (
 )
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 GPU = "example.com/gpu"
 
@@ -157,7 +158,7 @@ def test_runs_of_equal_pods_come_to_what_single_cycles_come_to() -> None:
     for tie_break in ("first", "random", "go-heap"):
         batch = scheduler(nodes, pods, tie_break=tie_break, seed=7).run()
         single = scheduler(nodes, [], tie_break=tie_break, seed=7)
-        decisions = {one.key: single.context.schedule_one(one).node for one in pods}
+        decisions = {one.key: schedule_one(single.context, one).node for one in pods}
         assert {key: node for key, node in decisions.items() if node} == batch.placements
         assert [key for key, node in decisions.items() if not node] == list(batch.unschedulable)
         assert batch.unschedulable
@@ -342,11 +343,11 @@ def test_the_random_tie_break_follows_its_seed() -> None:
 def test_the_search_is_sampled_and_rotates() -> None:
     nodes = [node(f"n{at:03}", memory=f"{at + 1}Gi") for at in range(200)]
     one = scheduler(nodes, [], percentage_of_nodes_to_score=50)
-    decision = one.context.schedule_one(pod("p", requests={"cpu": 1}))
+    decision = schedule_one(one.context, pod("p", requests={"cpu": 1}))
     assert (decision.start, decision.next, decision.evaluated, len(decision.feasible)) == (0, 100, 100, 100)
-    again = one.context.schedule_one(pod("q", requests={"cpu": 1}))
+    again = schedule_one(one.context, pod("q", requests={"cpu": 1}))
     assert (again.start, again.next, again.feasible[0]) == (100, 0, 100)
-    everywhere = scheduler(nodes, [], percentage_of_nodes_to_score=100).context.schedule_one(pod("p"))
+    everywhere = schedule_one(scheduler(nodes, [], percentage_of_nodes_to_score=100).context, pod("p"))
     assert everywhere.evaluated == 200
 
 
@@ -388,6 +389,6 @@ def test_a_cycle_runs_under_the_lock_of_the_cache() -> None:
     one.cache.lock = lock  # type: ignore[assignment]
     one.run()
     one.examine(pod("q"))
-    one.context.schedule_one(pod("q"))
+    schedule_one(one.context, pod("q"))
     assert watcher.seen == [True, True, True]
     assert lock.depth == 0

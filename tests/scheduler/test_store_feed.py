@@ -16,6 +16,7 @@ from tests.core.twins.state_check import requests
 
 from moorage.objects import Cluster, Node, Pod
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ObjectStore
 
 NODE_NAMES = st.sampled_from(["a", "b", "c"])
@@ -157,7 +158,7 @@ class FeedMachine(Writes):
         waiting = self.scheduler.pods.pending.get(f"default/{name}")
         if waiting is None or waiting.metadata.deletion_timestamp:
             return  # who terminates cannot be bound
-        if self.scheduler.context.schedule_one(waiting).node is None:
+        if schedule_one(self.scheduler.context, waiting).node is None:
             return
         assert self.scheduler.cache.is_assumed_pod(waiting)
         self.end_of_assumed(name)
@@ -191,7 +192,7 @@ def assumed() -> tuple[Scheduler, ObjectStore, Pod]:
     store.create_many([node("a"), node("b")])
     waiting = store.create(pod("p", requests={"cpu": 1}))
     scheduler = Scheduler(store)
-    assert scheduler.context.schedule_one(waiting).node == "a"
+    assert schedule_one(scheduler.context, waiting).node == "a"
     return scheduler, store, waiting
 
 

@@ -21,9 +21,9 @@ from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.groups.place_group import place_group
-from moorage.scheduler.placing.place import WHOLE_CYCLE, Placing
+from moorage.scheduler.placing.place import Placing
 from moorage.scheduler.placing.preempt_pods import why_not_at_once
-from moorage.scheduler.scheduling_context import SEGMENTS
+from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE
 
 from .partition import mark_partition, tolerate_partitions
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, structs
 
 from moorage.tables import Table, Tabular
 
-if TYPE_CHECKING:
-    from .scheduler import Scheduler
+from .scheduler_parts import SchedulerParts
 
 
 class Difference(Struct, Tabular, frozen=True):
@@ -83,12 +82,12 @@ def _text(value: str | int | None) -> str | None:
     return None if value is None else str(value)
 
 
-def difference(one: Scheduler, other: Scheduler) -> Difference:
+def difference(one: SchedulerParts, other: SchedulerParts) -> Difference:
     """Return the difference of two schedulers; see `Scheduler.diff`.
 
     Parameters
     ----------
-    one, other : Scheduler
+    one, other : SchedulerParts
         The events of their stores have been processed.
 
     Returns
@@ -115,7 +114,7 @@ def difference(one: Scheduler, other: Scheduler) -> Difference:
     )
 
 
-def _nodes_of_pods(one: Scheduler) -> dict[str, str]:
+def _nodes_of_pods(one: SchedulerParts) -> dict[str, str]:
     """Return the node of each pod of the cache by the key of the pod."""
     with one.cache.lock:
         return {pod.key: pod.spec.node_name for pod in one.cache.state.pods()}

@@ -7,7 +7,7 @@ module is the one place that names a room above its own (ARCHITECTURE.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from moorage.objects.model.node import Node
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from moorage.planning.survival import Survival
     from moorage.planning.template_capacity import Capacity
 
-    from .scheduler import Scheduler
-
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -28,9 +26,10 @@ class PlanningVerbs:
 
     __slots__ = ()
 
-    def _scheduler(self) -> Scheduler:
-        """Return this scheduler by its type: only `Scheduler` is derived from this class."""
-        return cast("Scheduler", self)
+    def _scheduler(self) -> Any:
+        """Return this scheduler, a `Scheduler`: only that class is derived from this one, so this module does
+        not import it."""
+        return self
 
     def capacity(
         self, template: Pod | Sequence[Pod | tuple[Pod, int]], max: int | None = None, by: str = ZONE

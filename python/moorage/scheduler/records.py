@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from moorage.cache.cluster_cache import end_each
 from moorage.errors import MoorageError
@@ -10,8 +10,7 @@ from moorage.framework import FrameworkHandle
 from moorage.store import ObjectStore
 from moorage.volume.binding.assume_cache import AssumeCache
 
-if TYPE_CHECKING:
-    from .scheduler import Scheduler
+from .scheduler_parts import SchedulerParts
 
 FOREIGN = "a transaction cannot take back what is written to {}: only to an ObjectStore of this process"
 RUNNING = "a transaction cannot begin while pods are being bound"
@@ -42,10 +41,10 @@ class Shared:
 
     Parameters
     ----------
-    scheduler : Scheduler
+    scheduler : SchedulerParts
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: SchedulerParts) -> None:
         self._scheduler = scheduler
 
     def save(self) -> object:
@@ -100,10 +99,10 @@ class Records:
 
     Parameters
     ----------
-    scheduler : Scheduler
+    scheduler : SchedulerParts
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: SchedulerParts) -> None:
         self._scheduler = scheduler
         self._shared = Shared(scheduler)
 

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from moorage._core.decide.bulk_operations import not_assumed, terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch, Route
@@ -33,15 +33,12 @@ from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_groups, patch_outcomes
 from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
-from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
+from .placing.place import CLAIMS, Placing
+from .placing.routes import SEGMENTS, WHOLE_CYCLE
 from .placing.single_cycle import report_failure, whole_cycle
-from .scheduling_context import SEGMENTS
+from .scheduler_metrics import SchedulerMetrics
+from .scheduler_parts import TERMINATING, SchedulerParts
 
-if TYPE_CHECKING:
-    from .scheduler import Scheduler
-    from .scheduler_metrics import SchedulerMetrics
-
-TERMINATING = "terminating"
 READS_VOLUMES = CLAIMS | int(Route.VOLUMES)
 """Route bits of pods whose batch is made anew after events about claims and volumes."""
 ALL = 1 << 62
@@ -54,7 +51,7 @@ class Run:
 
     Parameters
     ----------
-    scheduler : Scheduler
+    scheduler : SchedulerParts
 
     Attributes
     ----------
@@ -68,7 +65,7 @@ class Run:
     reports_failures = False
     """Whether events and conditions of all failed pods are written, not only of cycles run by plugins."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: SchedulerParts) -> None:
         self.scheduler = scheduler
         self.queue, self.metrics = scheduler.queue, scheduler.metrics
         self.result = ScheduleResult(scheduler.cache.state, 0)

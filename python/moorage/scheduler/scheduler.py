@@ -3,7 +3,6 @@ order."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,20 +11,15 @@ from typing import Self
 from msgspec.structs import replace
 
 from moorage._core.decide.decider import TieBreak
-from moorage._core.state.node_table import NodeTable
 from moorage.cache import SchedulerCache, Transaction
 from moorage.controllers.workloads import ClusterControllers, Rollout
-from moorage.framework.plugin.events import ASSIGNED_POD_DELETE
-from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.cluster import Cluster, RefusedPod
-from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import AnyGroup
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
-from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.releases import DEFAULT, pod_gates, release_named
 from moorage.releases import feature_gates as all_gates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
@@ -60,7 +54,7 @@ from .placing.schedule_pods import schedule_by_template, schedule_pods
 from .planning_verbs import PlanningVerbs
 from .queueing import make_queue, newest_clock
 from .records import Records
-from .runs import TERMINATING, Run
+from .runs import Run
 from .scheduler_metrics import SchedulerMetrics
 from .scheduling_context import SchedulingContext
 from .volume_controllers import Wait, volume_controller
@@ -224,7 +218,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         setting = configuration, options.tie_break, options.seed, self.volumes, gates
         self.handle = make_handle(cache, client, self.informers, nominator, *setting)
         self.handle.plugin_errors.fail_fast = options.fail_fast
-        self.metrics: SchedulerMetrics | None = None
+        self.metrics = None
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
         tie_break = TIE_BREAKS[options.tie_break]
@@ -239,14 +233,15 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             self.bindings = BindingCycles(client, cache.clock, self.volumes, options.threads, nominates)
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
-            shared = cache, self.handle, rotation, self.engines, self.bindings, Records(self)
+            self._records = Records(self)
+            shared = cache, self.handle, rotation, self.engines, self.bindings, self._records
             self.context = SchedulingContext(*shared, self.sync, self.pods.current, self.finish_binding)
             self.context.group_cycle_bugs = options.group_cycle_bugs
             self.context.percentage_of_placements = placements_percentage(configuration)
             self.context.prepare()
             groups = self.groups if self.queue.groups_pods else None
             watch(self.informers, cache, self.queue, self.pods, self._forget_failures, groups)
-            self.controllers: ClusterControllers | None = None
+            self.controllers = None
             if options.owns_store and options.controllers and isinstance(client, ObjectStore):
                 now = clock if clock is not None and options.wait is None else self.volumes.now
                 gate = gates["MaxUnavailableStatefulSet"]
@@ -313,7 +308,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             configuration are made anew; one with the methods `save()` and `undo(saved)` receives the state of
             the other.
         """
-        records = self.context.records
+        records = self._records
         store = records.copyable_store()
         profiles = [engine.profile for engine in self.engines.values()]
         out = type(self).__new__(type(self))
@@ -322,7 +317,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             cache.clock = checked(clock)
             out._options = replace(out._options, clock=cache.clock)
         with out._assembled(cache, store.clone(), profiles):
-            out.context.records.copy_from(records)
+            out._records.copy_from(records)
         return out
 
     def diff(self, other: Scheduler) -> Difference:
@@ -352,7 +347,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             The same one at each call.
         """
         if self.metrics is None:
-            self.metrics = SchedulerMetrics(self)
+            self.metrics = SchedulerMetrics(self.context, self.queue)
         return self.metrics
 
     def _forget_failures(self, group: AnyGroup) -> None:
@@ -361,67 +356,9 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         for engine in self.engines.values():
             engine.search.states.open_scope()
 
-    def is_waiting(self, pod: Pod) -> bool:
-        """Whether a pod exists without a node, according to the informers.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
-        return self.pods.unbound(pod) is not None
-
     def _is_ours(self, pod: Pod) -> bool:
         """Whether a profile has the scheduler name of a pod."""
         return not pod.spec.scheduler_name or pod.spec.scheduler_name in self.engines
-
-    def sync(self, *, with_controllers: bool = True) -> bool:
-        """Process all new events of the store.
-
-        Parameters
-        ----------
-        with_controllers : bool, optional
-            Whether the simulated controllers do what follows from them. By default they do.
-
-        Returns
-        -------
-        bool
-            Whether there were any. Inside a transaction that cannot undo writes, events are left for later.
-
-        Raises
-        ------
-        InputError
-            A node, or a pod on a node, has something else where a quantity belongs.
-        """
-        has_events = False
-        if self.cache.transactions:
-            if not self.context.records.can_undo:
-                return False  # events are received after the transaction
-            self.context.enlist()
-        try:
-            if self.bindings.freed:
-                self.announce_freed()
-            controllers = self.controllers if with_controllers else None
-            while self.informers.run_once() or (controllers is not None and controllers.work()):
-                has_events = True
-        except BaseException as error:
-            self.repair_queue()
-            if isinstance(error, ValueError):  # perhaps by a quantity that nobody has checked
-                for kind in (Node, Pod):
-                    check_readable(self.informers.informer(kind).indexer.values())
-            raise
-        return has_events
-
-    def repair_queue(self) -> None:
-        """Put every waiting pod that is missing back into the queue, after an exception interrupted an
-        operation."""
-        self.pods.repair()
-
-    def announce_freed(self) -> None:
-        """Move pods in the queue that profit from the end of a failed binding cycle, as after the deletion of
-        its pod (kube-scheduler v1.36, schedule_one.go handleBindingCycleError)."""
-        freed = self.bindings.freed
-        while freed:
-            self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, freed.pop(0), None)
 
     def rollouts(self) -> list[Rollout]:
         """Return the rollouts that are not complete, with their pods that have no node.
@@ -469,41 +406,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         """
         self.sync()
         return {} if self.controllers is None else dict(sorted(self.controllers.control.refusals.items()))
-
-    def let_controllers_proceed(self) -> bool:
-        """Have the claims of new pods bound; or let time pass until a pod of a rollout becomes available, the
-        back-off of a Job or the grace period of a pod ends, as far as the scheduler can let time pass.
-
-        Returns
-        -------
-        bool
-            False if there are no such claims, and nothing waits for a time.
-        """
-        options, controllers = self._options, self.controllers
-        if controllers is None:
-            return False
-        self.context.enlist()
-        if controllers.control.has_new_claims:
-            controllers.control.has_new_claims = False
-            self.volumes.settle()
-            return True
-        if options.clock is not None and options.wait is None:
-            return False
-        if (when := controllers.next_time()) == math.inf:
-            return False
-        self.volumes.wait(max(0.0, when - self.volumes.now()))
-        self.sync()
-        return True
-
-    @property
-    def plugin_errors(self) -> Mapping[tuple[str, str], int]:
-        """Number of exceptions by (plugin name, exception type name)."""
-        return dict(self.handle.plugin_errors.counts)
-
-    @property
-    def table(self) -> NodeTable:
-        """The node table: ``table.allocatable["cpu"]``, ``table.requested[...]``, ``table.names`` by row."""
-        return self.cache.state.table
 
     # ---- one pod -------------------------------------------------------------------------------------------
 
@@ -572,11 +474,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         check_pod(pod)
         check_readable((pod,))
         return explain(self.context.engine_of(pod), pod, self.not_ours(pod))
-
-    @property
-    def groups(self) -> PodGroups:
-        """The index of pod groups and their members."""
-        return self.handle.shared(PodGroups)
 
     def finish_binding(self, pods: Sequence[Pod]) -> dict[str, Failure]:
         """Let time pass until none of some pods is being bound, as far as the scheduler can let time pass.
@@ -735,24 +632,3 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         run.result.binding = {started.pod.key: started.node for started in running}
         self.sync()
         return run.result.end_run()
-
-    def not_ours(self, pod: Pod) -> str:
-        """Return why this scheduler does not schedule a pod now.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        str
-            "" where it does.
-        """
-        if pod.metadata.deletion_timestamp:
-            return TERMINATING
-        if pod.spec.scheduler_name and pod.spec.scheduler_name not in self.engines:
-            return "other scheduler"
-        status = self.context.engine_of(pod).framework.run_pre_enqueue_plugins(pod)
-        if status is None:
-            return ""
-        return "gated" if status.plugin == SchedulingGates.name else f"{status.plugin}: {status.message()}"

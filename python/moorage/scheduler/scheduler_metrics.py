@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from moorage._core.queue.in_flight import attempts_of
 from moorage.framework.plugin.interface import PostFilterPlugin
 from moorage.framework.runtime.observer import Observer
-from moorage.queue import QueuedPodInfo
+from moorage.queue import PendingPods, QueuedPodInfo, SchedulingQueue
 from moorage.volume.binding.metrics import (
     VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
     VOLUME_SCHEDULING_STAGE_FAILED,
@@ -22,11 +22,7 @@ from moorage.volume.binding.metrics import (
 )
 
 from .cycle.results import Failure
-
-if TYPE_CHECKING:
-    from moorage.queue import PendingPods
-
-    from .scheduler import Scheduler
+from .scheduling_context import SchedulingContext
 
 MOST_ATTEMPTS = 15
 """More have the label ``15+``."""
@@ -60,8 +56,9 @@ class SchedulerMetrics(Observer):
 
     Parameters
     ----------
-    scheduler : Scheduler
-        Its queue, frameworks and plugins report here from now on.
+    context : SchedulingContext
+        Its engines and plugins report here from now on.
+    queue : SchedulingQueue
 
     Attributes
     ----------
@@ -69,15 +66,14 @@ class SchedulerMetrics(Observer):
         By result (scheduled, unschedulable, error) and profile.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, context: SchedulingContext, queue: SchedulingQueue) -> None:
         super().__init__()
-        self._scheduler = scheduler
-        self._queue, self._cache = scheduler.queue, scheduler.cache
+        self._context, self._queue, self._cache = context, queue, context.cache
         self._incoming = self._queue.count_incoming()
         self._began: dict[str, float] = {}  # by UID, of attempts that are not yet counted
         self._share = 0.0  # seconds of each pod of the run before
-        engines = scheduler.engines.values()
-        self._only = scheduler.profile.scheduler_name if len(engines) == 1 else ""
+        engines = context.rotation.engines
+        self._only = engines[0].profile.scheduler_name if len(engines) == 1 else ""
         self._preempting = {
             engine.profile.scheduler_name
             for engine in engines
@@ -85,7 +81,7 @@ class SchedulerMetrics(Observer):
         }
         self._make_attempt_metrics()
         self._make_framework_metrics()
-        scheduler.handle.observer = self
+        context.handle.observer = self
         for engine in engines:
             engine.handle.observer = self
             self.follow(engine.framework)
@@ -276,7 +272,7 @@ class SchedulerMetrics(Observer):
         return {self._only: len(infos)} if self._only else Counter(map(self._profile, infos))
 
     def _profile(self, info: QueuedPodInfo) -> str:
-        return self._only or self._scheduler.context.engine_of(info.pod).profile.scheduler_name
+        return self._only or self._context.engine_of(info.pod).profile.scheduler_name
 
     # ---- what the framework reports; see `Observer` --------------------------------------------------------
 

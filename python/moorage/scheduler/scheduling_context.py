@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from moorage._core.decide.pod_batch import AlikeRoutes, PodBatch, Route, Routes
 from moorage._core.state.pod_spec import bound
 from moorage.cache import SchedulerCache
+from moorage.cache.cluster_cache import Enlisted
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.lazy_attribute import compute_attributes, lazy_attribute
@@ -25,21 +27,24 @@ from moorage.objects.model.resource_claims import DeviceClass
 from moorage.store import Lister
 from moorage.store.quantities import why_unreadable
 
-from .check_arguments import check_pod, check_readable
 from .cycle.engine import Engine
 from .cycle.engines import Rotation
-from .cycle.results import Decision, Failure
+from .cycle.results import Failure
 from .placing.binding_cycle import BindingCycles
-from .placing.place import APART
-from .placing.single_cycle import schedule_one
 from .placing.volume_classes import VolumeClasses
-from .records import Records
 
 VOLUMES, PROFILE = int(Route.VOLUMES), int(Route.PROFILE)
 EXTENDERS, WAITS = int(Route.EXTENDERS), int(Route.WAITS)
 SIGNED, SIGNATURE = int(Route.SIGNED), int(Route.SIGNATURE)
-SEGMENTS = APART | VOLUMES | ~(PROFILE - 1)
-"""Route bits that select the engine and the kind of cycle; a batch is cut where one of them changes."""
+
+
+class WritesOfScheduler(Enlisted, Protocol):
+    """Store, informers and queue as a participant of transactions (`records.Records`)."""
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether writes to the store can be undone."""
+        ...
 
 
 @dataclass
@@ -57,7 +62,7 @@ class SchedulingContext:
         Scheduler name to the engine of its profile.
     bindings : BindingCycles
         The pods that wait on Permit or are being bound.
-    records : Records
+    records : WritesOfScheduler
         Store, informers and queue as a participant of transactions.
     sync : callable
         Has the scheduler process the new events of the store; returns whether there were any.
@@ -78,7 +83,7 @@ class SchedulingContext:
     rotation: Rotation
     by_name: dict[str, Engine]
     bindings: BindingCycles
-    records: Records
+    records: WritesOfScheduler
     sync: Callable[[], bool]
     current: Callable[[Pod], Pod | None]
     finish_binding: Callable[[Sequence[Pod]], dict[str, Failure]]
@@ -373,24 +378,4 @@ class SchedulingContext:
             yield
         except BaseException:
             self.take_back(pods)
-            raise
-
-    # ---- one pod -------------------------------------------------------------------------------------------
-
-    def schedule_one(self, pod: Pod) -> Decision:
-        """Schedule one pod in a cycle of its own; see `placing.single_cycle.schedule_one`.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Decision
-        """
-        check_pod(pod)
-        try:
-            return schedule_one(self, pod)
-        except ValueError:
-            check_readable((pod,))
             raise

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from moorage.errors import InputError
 from moorage.framework.profiles.native_library import from_address
+from moorage.scheduler.placing.single_cycle import schedule_one
 from tests.core.make import node, pod
 from tests.framework.runtime.compiled import compiled
 from tests.scheduler.make import scheduler_with
@@ -136,7 +137,7 @@ def native_plugin(data: bytes) -> None:
         one = scheduler_with(plugin, nodes=[node(name, **memory) for name in NODES])
         nodes, failure = expected(flags, script)
         for name in ("p", "q"):
-            found = one.context.schedule_one(pod(name, labels={"l": "1"}))
+            found = schedule_one(one.context, pod(name, labels={"l": "1"}))
             assert bool(found.error) == bool(failure), (found.error, nodes, failure)
             # The first pod's node has less room for the second: then any feasible node can be chosen.
             assert (found.node in nodes or name == "q") if nodes else found.node is None, (found.node, nodes)

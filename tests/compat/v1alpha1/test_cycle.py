@@ -34,6 +34,7 @@ from moorage.framework.plugin import interface as today
 from moorage.objects import Cluster, Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ObjectStore
 
 KEY = "default/p"
@@ -146,7 +147,7 @@ def test_a_pod_that_is_rejected_later_is_not_bound_and_its_plugins_clean_up(
         Unreserve=lambda pc, p, node_name: held.remove(p.name),
     )
     one = scheduler(keeper, plugin("bad", log, **{point: answer}), plugin("late", log, Prebind=None))
-    one.context.schedule_one(one.pods.pending[KEY])
+    schedule_one(one.context, one.pods.pending[KEY])
     assert (node_of(one), one.cache.state.has_pod(pod("p")), held) == ("", False, set())
     assert points(log) == ["Reserve", point, "Unreserve"]
     assert condition(one) == (reason, message)
@@ -163,7 +164,7 @@ def test_unreserve_plugins_run_in_order_after_todays_and_need_not_reserve() -> N
 
     plugins = [plugin(name, log, Unreserve=None) for name in "ca"]
     one = scheduler(todays("T"), *plugins, todays("U"), plugin("bad", Prebind=NewStatus(Error, "no")))
-    one.context.schedule_one(one.pods.pending[KEY])
+    schedule_one(one.context, one.pods.pending[KEY])
     assert [name for name, *_ in log] == ["U", "T", "c", "a"]
 
 
@@ -236,7 +237,7 @@ def test_no_plugin_can_have_a_pod_wait_longer_than_15_minutes() -> None:
 def test_a_plugin_that_rejects_goes_before_one_that_waits() -> None:
     bad = plugin("bad", Permit=(NewStatus(Unschedulable, "no room"), 0.0))
     one = scheduler(plugin("x", Permit=wait(10)), bad)
-    assert one.context.schedule_one(one.pods.pending[KEY]).waiting is False
+    assert schedule_one(one.context, one.pods.pending[KEY]).waiting is False
     assert condition(one)[1] == "0/1 nodes are available: 1 no room."
 
 
@@ -342,7 +343,7 @@ def test_each_cycle_has_a_context_of_its_own_from_reserve_to_unreserve() -> None
         fail_fast=True,
     )
     for name in ("p", "q"):
-        one.context.schedule_one(one.pods.pending[f"default/{name}"])
+        schedule_one(one.context, one.pods.pending[f"default/{name}"])
     assert seen == [["p", "permitted"], ["q", "permitted"]]
 
 

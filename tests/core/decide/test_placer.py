@@ -28,6 +28,7 @@ from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.state.pod_spec import bound
 from moorage.objects import LabelSelector, Pod, Taint, Toleration, decode_object
 from moorage.objects.model.pod import TopologySpreadConstraint
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 
 def decoded(manifests: list[Manifest]) -> list[Any]:
@@ -490,4 +491,4 @@ def test_rejections_follow_what_changes(seed: int) -> None:
             placing.scheduler.sync()
         elif change < 3:
             one = decode_object(make_pod(f"p{at}", make_spec(random, 40)))
-            placing.scheduler.context.schedule_one(one)
+            schedule_one(placing.scheduler.context, one)

@@ -13,6 +13,7 @@ from tests.core.twins.cycle_twin import CycleTwin, Manifest, Outcome
 
 from moorage.objects import Cluster, Object, Pod, decode_object
 from moorage.scheduler import Decision, Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 CHECKED = settings(deadline=None, max_examples=100)
 SIZES = st.sampled_from([1, 2, 3, 10, 30, 99, 100, 101, 130, 200, 250])
@@ -77,7 +78,7 @@ def test_pods_scheduled_one_by_one_go_where_the_twin_puts_them(
     placed: list[tuple[Manifest, Object]] = []
     for index in range(15):
         pod = make_pod(f"p{index}", random.choice(specs))
-        decision = scheduler.context.schedule_one(decode_object(pod))
+        decision = schedule_one(scheduler.context, decode_object(pod))
         check(decision, twin.cycle(pod), tie_break)
         if decision.node is not None:
             twin.place(pod, decision.node)
@@ -148,7 +149,7 @@ def test_batches_equal_single_cycles(seed: int, nodes: int, percentage: int, tie
 
     batch, scanned, single = scheduler(pending), scheduler(pending), scheduler([])
     scanned.placer.decider.keeps_candidates = False
-    decisions = {pod.key: single.context.schedule_one(pod).node for pod in decoded(pending)}
+    decisions = {pod.key: schedule_one(single.context, pod).node for pod in decoded(pending)}
     result = batch.run()
     assert result.placements == {key: node for key, node in decisions.items() if node}
     assert scanned.run().placements == result.placements
@@ -163,7 +164,7 @@ def test_both_balanced_formulas(difference: bool) -> None:
     scheduler = Scheduler(cluster, kubernetes_version="1.36" if difference else "1.35")
     for index, spec in enumerate(specs * 3):
         pod = make_pod(f"p{index}", spec)
-        decision = scheduler.context.schedule_one(decode_object(pod))
+        decision = schedule_one(scheduler.context, decode_object(pod))
         check(decision, twin.cycle(pod), "go-heap")
         if decision.node is not None:
             twin.place(pod, decision.node)
@@ -187,7 +188,7 @@ def plain_spec(**rest: Any) -> Manifest:
 def test_a_tolerated_unschedulable_node_scores_as_its_equal() -> None:
     nodes = decoded([plain_node("a"), plain_node("b", unschedulable=True)])
     pod = make_pod("p", plain_spec(tolerations=[{"operator": "Exists"}]))
-    decision = Scheduler(Cluster(nodes=nodes)).context.schedule_one(decode_object(pod))
+    decision = schedule_one(Scheduler(Cluster(nodes=nodes)).context, decode_object(pod))
     assert decision.totals is not None
     assert decision.totals.tolist() == [452, 452]
 
@@ -214,6 +215,6 @@ def test_positions_among_named_nodes_are_those_of_the_whole_list() -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     pod = decode_object(make_pod("p", plain_spec(affinity={"nodeAffinity": required})))
     nodes = [plain_node(name) for name in ("a", "b", "c", "d")]
-    decision = Scheduler(Cluster(nodes=decoded(nodes))).context.schedule_one(pod)
+    decision = schedule_one(Scheduler(Cluster(nodes=decoded(nodes))).context, pod)
     assert decision.feasible.tolist() == [1, 3]
     assert (decision.start, decision.next, decision.evaluated) == (0, 2, 2)

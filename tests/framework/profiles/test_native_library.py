@@ -24,6 +24,7 @@ from moorage.framework.profiles.native_library import (
     load_native_plugin,
 )
 from moorage.scheduler import Profile
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 GPU, FPGA = "example.com/gpu", "example.com/fpga"
 Make = Callable[..., Path]
@@ -227,7 +228,7 @@ def test_the_header_stands_alone(tmp_path: Path, compiler: list[str]) -> None:
 def told(library: Path, nodes: list[Any], pods: list[Any]) -> str:
     """The text that a filter fails with for the last of the pods; the others are bound."""
     one = scheduler_with(load_native_plugin(library), nodes=nodes, pods=pods[:-1])
-    return one.context.schedule_one(pods[-1]).error.removeprefix('running "Probe" filter plugin: ')
+    return schedule_one(one.context, pods[-1]).error.removeprefix('running "Probe" filter plugin: ')
 
 
 def test_a_plugin_reads_the_amounts_and_labels_of_rows(make: Make) -> None:
@@ -271,9 +272,9 @@ def test_nodes_that_come_and_labels_that_change_are_seen(make: Make) -> None:
     one = scheduler_with(
         load_native_plugin(make(FILTER="by_pool")), nodes=[node("a", labels={"pool": "bad"})]
     )
-    assert one.context.schedule_one(pod("p")).node is None
+    assert schedule_one(one.context, pod("p")).node is None
     for number in range(100):  # more than fit the memory of the start
         one.cache.add_node(node(f"n{number}", labels={"pool": "worse"}))
-    assert one.context.schedule_one(pod("p")).node is None
+    assert schedule_one(one.context, pod("p")).node is None
     one.cache.update_node(node("a", labels={"pool": "bad"}), node("a", labels={"pool": "good"}))
-    assert one.context.schedule_one(pod("p")).node == "a"
+    assert schedule_one(one.context, pod("p")).node == "a"

@@ -14,6 +14,7 @@ from moorage.framework import Code
 from moorage.objects import Cluster, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint
 from moorage.objects.model.pod import Affinity, NodeAffinity, PreferredSchedulingTerm
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
@@ -112,7 +113,7 @@ def test_no_nodes() -> None:
     one = scheduler()
     seen = one.examine(pod("p"))
     assert (seen.order, seen.error, seen.fit_error) == ([], "no nodes available to schedule pods", "")
-    decision = one.context.schedule_one(pod("p"))
+    decision = schedule_one(one.context, pod("p"))
     assert (decision.node, decision.error, decision.fit_error) == (
         None,
         "no nodes available to schedule pods",
@@ -138,14 +139,14 @@ def test_narrowed_searches_keep_list_order() -> None:
     seen = one.examine(pod("p", affinity=named(("c",), ("a",), ("none",))))
     assert seen.pre_filter is not None
     assert (seen.pre_filter.node_names, seen.feasible) == (["a", "c", "none"], ["a", "c"])
-    assert one.context.schedule_one(pod("p", affinity=named(("c",), ("b",)))).node == "b"
+    assert schedule_one(one.context, pod("p", affinity=named(("c",), ("b",)))).node == "b"
 
 
 def test_a_search_narrowed_to_nothing() -> None:
     one = scheduler(node("a"), node("b"))
     gone = pod("p", affinity=pinned("none"))
     assert one.examine(gone).fit_error == f"0/2 nodes are available: 2 {LEFT_OUT}."
-    decision = one.context.schedule_one(gone)
+    decision = schedule_one(one.context, gone)
     assert (decision.node, decision.evaluated) == (None, 0)
     assert searched(decision.fit_error) == f"0/2 nodes are available: 2 {LEFT_OUT}."
 
@@ -160,7 +161,7 @@ def test_names_that_conflict_reject_at_once() -> None:
         Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
     )
     assert seen.fit_error == "0/2 nodes are available: pod affinity terms conflict."
-    decision = one.context.schedule_one(torn)
+    decision = schedule_one(one.context, torn)
     assert (decision.fit_error, decision.evaluated) == (f"{seen.fit_error} not found", 0)
     assert decision.diagnosis is not None
     assert decision.diagnosis.reasons() == {"pod affinity terms conflict": 2}
@@ -176,7 +177,7 @@ def test_a_malformed_preferred_term_fails_the_cycle_where_two_nodes_are_feasible
     def fresh(*pods: Pod) -> Scheduler:
         return Scheduler(Cluster(nodes=[node(f"n{at}") for at in range(nodes)], pods=list(pods)))
 
-    seen, decision = fresh().examine(MALFORMED), fresh().context.schedule_one(MALFORMED)
+    seen, decision = fresh().examine(MALFORMED), schedule_one(fresh().context, MALFORMED)
     result = fresh(MALFORMED).run()
     if nodes == 1:
         assert (seen.error, seen.feasible, decision.node, decision.error) == ("", ["n0"], "n0", "")
@@ -193,28 +194,28 @@ def test_a_malformed_preferred_term_fails_the_cycle_where_two_nodes_are_feasible
 
 def test_a_cycle_assumes_the_pod() -> None:
     one = scheduler(node("a"), node("b"))
-    decision = one.context.schedule_one(pod("p", requests={"cpu": 1}))
+    decision = schedule_one(one.context, pod("p", requests={"cpu": 1}))
     assert (decision.node, decision.feasible.tolist(), len(decision.totals)) == ("a", [0, 1], 2)
     assert one.cache.get_pod(pod("p")).spec.node_name == "a"
     with pytest.raises(CacheError, match="is in the cache, so can't be assumed"):
-        one.context.schedule_one(pod("p", requests={"cpu": 1}))
+        schedule_one(one.context, pod("p", requests={"cpu": 1}))
 
 
 def test_a_single_feasible_node_is_not_scored() -> None:
-    decision = scheduler(node("a"), node("b", cpu=1)).context.schedule_one(pod("p", requests={"cpu": 2}))
+    decision = schedule_one(scheduler(node("a"), node("b", cpu=1)).context, pod("p", requests={"cpu": 2}))
     assert (decision.node, decision.evaluated, decision.totals) == ("a", 2, None)
 
 
 def test_a_failed_cycle_says_why() -> None:
     one = scheduler(node("a"), node("b"))
-    decision = one.context.schedule_one(pod("p", requests={"cpu": 5}))
+    decision = schedule_one(one.context, pod("p", requests={"cpu": 5}))
     assert (decision.node, decision.evaluated, decision.feasible.tolist()) == (None, 2, [])
     assert searched(decision.fit_error) == "0/2 nodes are available: 2 Insufficient cpu."
 
 
 def test_the_list_of_a_decision() -> None:
     one = scheduler(node("a", zone="z1"), node("b", zone="z1"), node("c", zone="z2"))
-    assert one.context.schedule_one(pod("p")).order() == ["a", "c", "b"] == one.context.view_order()
+    assert schedule_one(one.context, pod("p")).order() == ["a", "c", "b"] == one.context.view_order()
     assert [one.table.names[row] for row in one.context.view_rows()] == ["a", "c", "b"]
 
 

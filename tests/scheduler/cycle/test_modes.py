@@ -20,6 +20,7 @@ from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, We
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 HOSTNAME = "kubernetes.io/hostname"
 Outcome = list[tuple[str | None, int | None, int | None]]
@@ -156,7 +157,7 @@ def profile(spread: bool) -> Profile:
 
 
 def one_by_one(scheduler: Scheduler, pods: list[Pod]) -> Outcome:
-    decisions = [scheduler.context.schedule_one(pod) for pod in pods]
+    decisions = [schedule_one(scheduler.context, pod) for pod in pods]
     return [(d.node, d.start, d.next) for d in decisions]
 
 
@@ -246,5 +247,5 @@ def test_a_search_among_no_nodes_brings_the_start_into_the_list() -> None:
     """kube-scheduler v1.36 takes it modulo the number of nodes after every search (findNodesThatFitPod)."""
     one = Scheduler(Cluster(nodes=NODES))
     one.placer.decider.start = 7
-    decision = one.context.schedule_one(pod("p", affinity=pinned("gone")))
+    decision = schedule_one(one.context, pod("p", affinity=pinned("gone")))
     assert (decision.start, decision.next) == (7, 1)

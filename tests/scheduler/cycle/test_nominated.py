@@ -27,6 +27,7 @@ from moorage.objects.model.pod import (
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.placing.place import Placing
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 HOST = "kubernetes.io/hostname"
 NODES = [node(name, zone="z", labels={HOST: name}, cpu=4) for name in ("a", "b")]
@@ -125,7 +126,7 @@ def test_looking_changes_nothing() -> None:
 
 def test_the_message_counts_nodes_that_nominated_pods_fill() -> None:
     one = scheduler(nominated("n", "a", requests={"cpu": 4}), nominated("m", "b", requests={"cpu": 4}))
-    decision = one.context.schedule_one(pod("p", priority=0, requests={"cpu": 1}))
+    decision = schedule_one(one.context, pod("p", priority=0, requests={"cpu": 1}))
     assert searched(decision.fit_error) == "0/2 nodes are available: 2 Insufficient cpu."
 
 
@@ -147,7 +148,7 @@ def test_a_run_places_nominated_pods_where_they_are_nominated() -> None:
 def test_a_pod_that_is_in_the_cache_by_now_counts_once() -> None:
     one = scheduler()
     waiting = nominated("n", "a", requests={"cpu": 2})
-    one.context.schedule_one(waiting)
+    schedule_one(one.context, waiting)
     one.handle.nominator.is_current = lambda pod: True
     one.handle.nominator.add_nominated_pod(waiting)
     assert fits(one, requests={"cpu": 2}) == ["a", "b"]
@@ -165,7 +166,7 @@ def test_an_explanation_names_the_filter_that_nominated_pods_fail() -> None:
 
 
 def test_its_node_is_tried_first_and_the_rotation_stays() -> None:
-    decision = scheduler().context.schedule_one(nominated("n", "b"))
+    decision = schedule_one(scheduler().context, nominated("n", "b"))
     assert (decision.node, decision.start, decision.next, decision.evaluated) == ("b", 0, 0, 1)
     assert (decision.feasible.tolist(), decision.totals) == ([1], None)
 
@@ -174,7 +175,7 @@ def test_a_nominated_node_that_does_not_fit_counts_as_looked_at() -> None:
     """Here the search does not come to it by itself: it is out of the nodes that PreFilter names."""
     one = scheduler(pod("t", on="b", requests={"cpu": 4}), pod("u", on="a", requests={"cpu": 4}))
     waiting = nominated("n", "b", requests={"cpu": 2}, affinity=pinned("a"))
-    decision = one.context.schedule_one(waiting)
+    decision = schedule_one(one.context, waiting)
     assert (decision.node, decision.start, decision.next, decision.evaluated) == (None, 0, 0, 2)
     affinity = "1 node(s) didn't match Pod's node affinity/selector"
     assert decision.fit_error == f"0/2 nodes are available: 1 Insufficient cpu, {affinity}."
@@ -186,19 +187,19 @@ def test_nodes_out_of_reach_name_the_plugin_that_rejected_the_nominated_node_too
     one = scheduler(full, node("c", unschedulable=True), node("d"))
     waiting = nominated("n", "c", requests={"cpu": 2}, affinity=pinned("a"))
     left_out = "2 node(s) didn't satisfy plugin(s) [NodeAffinity NodeUnschedulable]"
-    assert one.context.schedule_one(waiting).fit_error == (
+    assert schedule_one(one.context, waiting).fit_error == (
         f"0/4 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable, {left_out}."
     )
 
 
 def test_a_nominated_node_that_does_not_fit_is_not_counted_twice() -> None:
     one = scheduler(pod("t", on="b", requests={"cpu": 4}))
-    decision = one.context.schedule_one(nominated("n", "b", requests={"cpu": 2}))
+    decision = schedule_one(one.context, nominated("n", "b", requests={"cpu": 2}))
     assert (decision.node, decision.next, decision.evaluated) == ("a", 0, 2)
 
 
 def test_an_unknown_nominated_node_is_passed_over() -> None:
-    decision = scheduler().context.schedule_one(nominated("n", "gone"))
+    decision = schedule_one(scheduler().context, nominated("n", "gone"))
     assert (decision.node, decision.evaluated) == ("a", 2)
 
 

@@ -22,6 +22,7 @@ from moorage.plugins.registry import default_profile
 from moorage.scheduler import Decision, Profile, Scheduler, ScheduleResult
 from moorage.scheduler.placing.listed_nodes import place_listed
 from moorage.scheduler.placing.place import Placing
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 LARGE = {"cpu": 3}  # one of them fills a node
 LISTED = {"defaultingType": "List"}
@@ -53,7 +54,7 @@ def nominated(name: str, to: str, **spec: Any) -> Pod:
 
 
 def outcomes(one: Scheduler, *pods: Pod) -> list[tuple[str | None, bool]]:
-    decisions = [one.context.schedule_one(each) for each in pods]
+    decisions = [schedule_one(one.context, each) for each in pods]
     return [(d.node, d.hinted) for d in decisions]
 
 
@@ -70,7 +71,10 @@ def test_equal_pods_that_follow_get_the_next_best_nodes() -> None:
 
 def test_a_hint_that_fits_is_all_that_is_looked_at() -> None:
     one = scheduler()
-    first, second = one.context.schedule_one(large("p")), one.context.schedule_one(large("q"))
+    first, second = (
+        schedule_one(one.context, large("p")),
+        schedule_one(one.context, large("q")),
+    )
     assert (first.evaluated, first.hinted, len(first.feasible)) == (4, False, 4)
     assert (second.evaluated, second.hinted, second.feasible.tolist(), second.totals) == (1, True, [2], None)
     assert (second.start, second.next) == (first.next, first.next)
@@ -109,11 +113,11 @@ def test_a_run_in_the_core_drops_the_list() -> None:
 def test_a_list_is_good_for_half_a_second_after_its_search(seconds: float, hinted: bool) -> None:
     clock = Clock(7.0)
     one = scheduler(clock=clock)
-    one.context.schedule_one(large("p"))
+    schedule_one(one.context, large("p"))
     clock.now += seconds
     assert outcomes(one, large("q")) == [("c", hinted)]
     clock.now += 0.4  # what counts is when the list was made, not when it was last used
-    assert one.context.schedule_one(large("r")).hinted == (seconds == 0.0 or not hinted)
+    assert schedule_one(one.context, large("r")).hinted == (seconds == 0.0 or not hinted)
 
 
 def test_without_a_clock_no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,17 +127,17 @@ def test_without_a_clock_no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_hint_that_does_not_fit_leads_to_a_search_that_counts_it() -> None:
     one = scheduler()
-    one.context.schedule_one(large("p"))
+    schedule_one(one.context, large("p"))
     one.client.create(large("other", on="c"))
     one.sync()
-    decision = one.context.schedule_one(large("q"))
+    decision = schedule_one(one.context, large("q"))
     assert (decision.node, decision.hinted, decision.evaluated) == ("b", False, 4)
     assert outcomes(one, large("r")) == [("a", True)], "that search left a list of its own"
 
 
 def test_a_hint_that_is_gone_leads_to_a_search() -> None:
     one = scheduler()
-    one.context.schedule_one(large("p"))
+    schedule_one(one.context, large("p"))
     one.client.delete("Node", "c")
     one.client.delete("Pod", "on-c", "default")
     one.client.create(node("new", cpu=1))  # may get the row of the other
@@ -143,7 +147,7 @@ def test_a_hint_that_is_gone_leads_to_a_search() -> None:
 
 def test_the_last_node_that_is_gone_drops_the_list() -> None:
     one = scheduler()
-    one.context.schedule_one(large("p"))
+    schedule_one(one.context, large("p"))
     one.client.delete("Node", "d")
     one.sync()
     assert outcomes(one, large("q")) == [("c", False)]
@@ -172,22 +176,22 @@ def test_nodes_are_known_by_name_not_by_place() -> None:
 
 def test_a_nominated_node_is_tried_in_place_of_the_hint() -> None:
     one = scheduler()
-    one.context.schedule_one(large("p"))
-    decision = one.context.schedule_one(nominated("q", "a", requests=LARGE))
+    schedule_one(one.context, large("p"))
+    decision = schedule_one(one.context, nominated("q", "a", requests=LARGE))
     assert (decision.node, decision.hinted, decision.evaluated) == ("a", False, 1)
     assert outcomes(one, large("r")) == [("c", False)], "nothing was scored: no list"
 
 
 def test_a_nominated_node_that_was_proposed_uses_the_hint() -> None:
     one = scheduler()
-    one.context.schedule_one(large("p"))
+    schedule_one(one.context, large("p"))
     assert outcomes(one, nominated("q", "c", requests=LARGE), large("r")) == [("c", True), ("b", True)]
 
 
 def test_a_search_that_comes_to_the_proposed_node_keeps_the_list() -> None:
     one = scheduler()
-    one.context.schedule_one(large("p"))
-    decision = one.context.schedule_one(nominated("q", "d", requests=LARGE))
+    schedule_one(one.context, large("p"))
+    decision = schedule_one(one.context, nominated("q", "d", requests=LARGE))
     assert (decision.node, decision.hinted, decision.evaluated) == ("c", True, 4)
     assert outcomes(one, large("r")) == [("b", True)]
 
@@ -291,7 +295,7 @@ def test_routes_tell_where_signatures_differ(plugin: Any) -> None:
 def test_a_plugin_that_fails_on_the_last_node_does_not_make_it_full() -> None:
     plugin = Broken()
     one, pods = with_plugin(plugin)
-    one.context.schedule_one(pods[0])
+    schedule_one(one.context, pods[0])
     plugin.failing = "d"
     assert outcomes(one, pods[1]) == [("c", False)]
 
@@ -299,9 +303,9 @@ def test_a_plugin_that_fails_on_the_last_node_does_not_make_it_full() -> None:
 def test_a_plugin_that_fails_on_the_hint_is_asked_again_by_the_search() -> None:
     plugin = Broken()
     one, pods = with_plugin(plugin)
-    one.context.schedule_one(pods[0])
+    schedule_one(one.context, pods[0])
     plugin.failing = "c"
-    decision = one.context.schedule_one(pods[1])
+    decision = schedule_one(one.context, pods[1])
     assert (decision.node, decision.error) == (None, 'running "Broken" filter plugin: broken')
     plugin.failing = ""
     assert outcomes(one, pods[1]) == [("c", False)], "no list was left"
@@ -327,14 +331,14 @@ def test_a_pod_that_is_taken_back_leaves_its_node_free() -> None:
 
 def test_a_rollback_takes_the_list_back() -> None:
     one = scheduler(tie_break="go-heap")
-    one.context.schedule_one(large("p"))
+    schedule_one(one.context, large("p"))
     for _ in range(2):
         with one.cache.transaction():
             assert outcomes(one, large("q"), large("r")) == [("c", True), ("b", True)]
     with one.cache.transaction() as kept:
         assert outcomes(one, large("q")) == [("c", True)]
         with one.cache.transaction():
-            one.context.schedule_one(pod("other"))
+            schedule_one(one.context, pod("other"))
         kept.commit()
     assert outcomes(one, large("r")) == [("b", True)]
 
@@ -477,7 +481,7 @@ def test_batches_of_any_pods_decide_as_single_cycles_do(
 @pytest.mark.parametrize(("gate", "second"), [(True, "c"), (False, "a")])
 def test_a_list_does_not_know_what_has_changed_since(gate: bool, second: str) -> None:
     one = scheduler(feature_gates={"OpportunisticBatching": gate})
-    one.context.schedule_one(large("p"))
+    schedule_one(one.context, large("p"))
     one.client.delete("Pod", "on-a", "default")
     one.sync()
     assert outcomes(one, large("q")) == [(second, gate)]

@@ -14,6 +14,7 @@ from moorage.framework import Code
 from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 
 def profiles() -> list[Profile]:
@@ -49,10 +50,13 @@ def test_the_rotation_is_shared_and_a_transaction_takes_it_back() -> None:
     two = [default_profile(), Profile(default_profile().plugins, scheduler_name="two")]
     one = Scheduler(mo.Cluster(nodes=nodes), profiles=two)
     first, second = pod("p"), pod("q", scheduler_name="two")
-    assert (one.context.schedule_one(first).start, one.context.schedule_one(second).start) == (0, 144)
+    assert (
+        schedule_one(one.context, first).start,
+        schedule_one(one.context, second).start,
+    ) == (0, 144)
     with one.cache.transaction():
-        assert one.context.schedule_one(pod("r")).start == 288
-    assert one.context.schedule_one(pod("t")).start == 288
+        assert schedule_one(one.context, pod("r")).start == 288
+    assert schedule_one(one.context, pod("t")).start == 288
 
 
 def test_profiles_must_agree_on_the_queue() -> None:

@@ -34,6 +34,7 @@ from moorage.objects.model.pod import (
 from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.constraints import finer_constraints, term_constraints
 from moorage.scheduler.explain.shortfalls import Shortfall, shortfall_text
+from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ApiError, NotFoundError
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -190,7 +191,7 @@ def test_a_bound_pod_is_explained_without_what_it_uses() -> None:
 
 def test_an_assumed_pod_too() -> None:
     one = scheduler(node("a"))
-    assert one.context.schedule_one(pod("p", requests={"cpu": 4})).node == "a"
+    assert schedule_one(one.context, pod("p", requests={"cpu": 4})).node == "a"
     seen = one.explain(pod("p", requests={"cpu": 4}))
     assert (seen.bound_to, seen.feasible) == ("a", ["a"])
     assert one.cache.is_assumed_pod(pod("p"))

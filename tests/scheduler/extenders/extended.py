@@ -9,6 +9,7 @@ from tests.core.make import node
 
 from moorage.objects import Cluster, Node, Pod
 from moorage.scheduler import Decision, Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ABC = [node("a", cpu=4), node("b", cpu=8), node("c", cpu=16)]
@@ -50,7 +51,7 @@ def decide(one: Scheduler, waiting: Pod) -> Decision:
     """A cycle for a pod that has come to the store."""
     one.client.create(waiting)
     one.sync()
-    return one.context.schedule_one(waiting)
+    return schedule_one(one.context, waiting)
 
 
 def why(decision: Decision) -> str:

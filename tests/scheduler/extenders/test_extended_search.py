@@ -24,6 +24,7 @@ from moorage.framework.plugin.extender import Victims
 from moorage.objects import Node, Pod, Taint, decode_object
 from moorage.objects.model.pod import PodStatus
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 # ---- Filter
 
@@ -167,7 +168,7 @@ def test_without_score_plugins_one_node_is_not_enough(verb: str, looked_at: int)
     one = scheduler(
         nodes=many(200), config=configured(one_extender, profile=unscored, percentageOfNodesToScore=5)
     )
-    decision = one.context.schedule_one(pod("p"))
+    decision = schedule_one(one.context, pod("p"))
     assert (len(decision.feasible), decision.next) == (looked_at, looked_at)
 
 

@@ -24,6 +24,7 @@ from moorage.objects.model.pod_group import (
 )
 from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.groups.place_group import place_group
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 RACK = "rack"
 TOPOLOGY = dict.fromkeys(("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling"), True)
@@ -87,7 +88,7 @@ def twin(
         engine.runs_post_filter = False
     rows = []
     for one in pods:
-        found = scheduler.context.schedule_one(one)
+        found = schedule_one(scheduler.context, one)
         row = -1 if found.node is None else scheduler.table.find_row(found.node)
         assert row is not None
         rows.append(row)

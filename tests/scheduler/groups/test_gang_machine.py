@@ -19,6 +19,7 @@ from moorage.objects import Node, Pod, PodGroup, group_of
 from moorage.objects.model.pod import PodSchedulingGate
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing import single_cycle
 from moorage.store import ObjectStore
 
 GROUPS = {"g": 3, "h": 2, "b": 0}
@@ -112,7 +113,7 @@ class GangMachine(RuleBasedStateMachine):
         there = [one for one in self.store.list(Pod)[0] if not self.is_away(one)]
         if there:
             one = there[pick % len(there)]
-            decision = self.scheduler.context.schedule_one(one)
+            decision = single_cycle.schedule_one(self.scheduler.context, one)
             if (
                 decision.node is not None
                 and not decision.waiting

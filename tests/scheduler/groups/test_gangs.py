@@ -32,6 +32,7 @@ from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler, explain_in_turn
 from moorage.scheduler.event_handlers import PodHandler
 from moorage.scheduler.groups.group_attempt import WAITS_FOR_MEMBERS
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 PYTHON = make(mo.ReservePlugin, "R", reserve=None, unreserve=None)
 
@@ -290,20 +291,20 @@ def test_pods_that_come_alone_wait_for_one_another() -> None:
     clock = Clock()
     one = world(nodes(9), gang("g", 2), members("g", 3), clock=clock)
     first, second, third = (store_of(one).get(Pod, f"g-{number}", "default") for number in range(3))
-    decision = one.context.schedule_one(first)
+    decision = schedule_one(one.context, first)
     assert (decision.node, decision.waiting) == ("a", True)
     assert not on_nodes(one)
-    decision = one.context.schedule_one(second)
+    decision = schedule_one(one.context, second)
     assert (decision.node, decision.waiting) == ("a", False)
     one.advance()
     assert on_nodes(one).keys() == {"g-0", "g-1"}
-    assert not one.context.schedule_one(third).waiting
+    assert not schedule_one(one.context, third).waiting
 
 
 @WAYS
 def test_one_that_waits_goes_on_when_the_others_come_together(python: bool) -> None:
     one = made(python, nodes(9), gang("g", 3), members("g", 3))
-    assert one.context.schedule_one(store_of(one).get(Pod, "g-1", "default")).waiting
+    assert schedule_one(one.context, store_of(one).get(Pod, "g-1", "default")).waiting
     result = one.run()
     assert sorted(placed(result)) == ["g-0", "g-1", "g-2"]
     assert on_nodes(one).keys() == {"g-0", "g-1", "g-2"}
@@ -312,7 +313,7 @@ def test_one_that_waits_goes_on_when_the_others_come_together(python: bool) -> N
 def test_waiting_ends_after_five_minutes() -> None:
     clock = Clock()
     one = world(nodes(9), gang("g", 2), members("g", 2), clock=clock)
-    assert one.context.schedule_one(store_of(one).get(Pod, "g-0", "default")).waiting
+    assert schedule_one(one.context, store_of(one).get(Pod, "g-0", "default")).waiting
     clock.now = 299.0
     assert one.advance().waiting
     clock.now = 300.0

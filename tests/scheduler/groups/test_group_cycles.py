@@ -23,6 +23,7 @@ from moorage.objects import Container, LabelSelector, Pod, PodGroup
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler.groups.group_attempt import WAITS_FOR_MEMBERS, WAITS_FOR_VICTIMS
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 APPS = "xyz"
@@ -261,7 +262,7 @@ def test_groups_are_tried_again_when_a_nomination_ends() -> None:
     )
     one.client.create(member("waiting", "h", 3))
     one.sync()
-    assert one.context.schedule_one(one.client.get(Pod, "waiting", "default")).waiting
+    assert schedule_one(one.context, one.client.get(Pod, "waiting", "default")).waiting
     one.client.create(member("alone", "", 2))
     assert one.run().placements == {"default/alone": "a"}
     one.client.create(member("second", "h", 3, priority=5))

@@ -18,6 +18,7 @@ from moorage.framework import Assignments, Placement, PlacementScorePlugin
 from moorage.framework.runtime.placements import placements_to_find
 from moorage.objects import PodGroup
 from moorage.plugins.registry import default_profile
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 
 def bound_to_racks(*cpus: str, size: int = 2, **settings: Any) -> Scheduler:
@@ -217,7 +218,10 @@ def test_a_search_in_a_placement_is_one_over_a_cluster_without_the_other_nodes(
     whole.placer.decider.start, alone.placer.decider.start = start % nodes, start % nodes
     whole.placer.search.search_in(rows)
     for one in pods[:10]:
-        there, here = whole.context.schedule_one(one), alone.context.schedule_one(one)
+        there, here = (
+            schedule_one(whole.context, one),
+            schedule_one(alone.context, one),
+        )
         assert there.node == here.node
         assert there.evaluated == here.evaluated
         assert there.next == here.next

@@ -26,6 +26,7 @@ from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 from moorage.scheduler.placing.binding_cycle import THREADS, threads_for
+from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import InformerFactory, ObjectStore
 
 P, Q, R = "default/p", "default/q", "default/r"
@@ -190,7 +191,7 @@ def test_a_pod_that_is_evicted_while_it_is_bound_waits_no_longer() -> None:
 def test_other_ways_to_schedule_wait_for_the_end() -> None:
     world = two()
     pending = world.scheduler.pods.pending
-    decision = world.scheduler.context.schedule_one(pending[P])
+    decision = schedule_one(world.scheduler.context, pending[P])
     assert (decision.node is not None, decision.binding, world.clock.now) == (True, False, 3.0)
     assert world.bound() == ["p"]
     world = two()
@@ -204,14 +205,14 @@ def test_other_ways_to_schedule_tell_of_failures_at_the_end() -> None:
     pending = world.scheduler.pods.pending
     done = world.scheduler.schedule_pods([pending[R], pending[Q]])
     assert (done.rows.tolist()[1], list(done.failures), world.clock.now) == (-1, [1], 600.0)
-    decision = world.scheduler.context.schedule_one(pending[P])
+    decision = schedule_one(world.scheduler.context, pending[P])
     assert (decision.node, decision.binding) == (None, False)
     assert decision.error.endswith("context deadline exceeded")
 
 
 def test_with_a_clock_alone_a_single_pod_is_being_bound() -> None:
     world = two(can_wait=False)
-    decision = world.scheduler.context.schedule_one(world.scheduler.pods.pending[P])
+    decision = schedule_one(world.scheduler.context, world.scheduler.pods.pending[P])
     assert decision.binding
     world.controller.settle()
     assert world.scheduler.advance(now=1.0).placements == {P: decision.node}

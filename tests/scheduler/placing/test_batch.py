@@ -21,6 +21,7 @@ from moorage.objects import (
 )
 from moorage.objects.model.pod import Affinity, NodeAffinity, PodStatus, TopologySpreadConstraint
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 APP = LabelSelector(match_labels={"app": "x"})
 NAMES = TopologySpreadConstraint(1, "name", "DoNotSchedule", APP)
@@ -39,7 +40,7 @@ def compared(pods: list[Pod], *there: Pod, **settings: Any) -> Scheduler:
     """Schedule pods at once; what comes of it is that of single cycles."""
     batch, alone = scheduler(*there, **settings), scheduler(*there, **settings)
     result = batch.schedule_pods(pods)
-    decisions = [alone.context.schedule_one(each) for each in pods]
+    decisions = [schedule_one(alone.context, each) for each in pods]
     rows = [-1 if d.node is None else alone.table.find_row(d.node) for d in decisions]
     assert result.rows.tolist() == rows
     messages = {at: d.error or d.fit_error for at, d in enumerate(decisions) if d.node is None}
@@ -59,7 +60,7 @@ def test_each_search_in_vain_among_named_nodes_moves_the_rotation() -> None:
     in_calls, alone = scheduler(), scheduler()
     for pods in (coming[:1], coming[1:2], coming[2:4], coming[4:]):
         in_calls.schedule_pods(pods)
-        assert in_calls.placer.decider.start == [alone.context.schedule_one(one).next for one in pods][-1]
+        assert in_calls.placer.decider.start == [schedule_one(alone.context, one).next for one in pods][-1]
 
 
 def test_runs_and_single_pods() -> None:
@@ -163,7 +164,7 @@ def test_the_last_node_of_a_run_shows_its_images_as_the_next_cycle_finds_them() 
         if in_batch:
             assert one.schedule_pods(pods).rows.tolist() == [0, 0, 0]
         else:
-            assert [one.context.schedule_one(each).node for each in pods] == ["a"] * 3
+            assert [schedule_one(one.context, each).node for each in pods] == ["a"] * 3
         one.client.update(node("b", cpu=1, images=[image]))
         one.sync()
         asking = pod("p", containers=(container(image=image[0][0]),))

@@ -16,6 +16,7 @@ from moorage.framework import Code, NominatingInfo
 from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 ONE_NODE = "0/1 nodes are available: 1 no."
 
@@ -47,7 +48,7 @@ def test_the_whole_way() -> None:
 def test_schedule_one_goes_the_whole_way_too() -> None:
     steps = Steps()
     one = scheduler_with(steps, pods=[pod("p")])
-    decision = one.context.schedule_one(one.pods.pending[KEY])
+    decision = schedule_one(one.context, one.pods.pending[KEY])
     assert (decision.node, decision.waiting, decision.error) == ("a", False, "")
     assert one.client.get(Pod, "p", "default").spec.node_name == "a"
     assert steps.log[-1] == "post_bind p a"
@@ -109,7 +110,7 @@ def test_an_assumption_that_fails_undoes_nothing() -> None:
     steps = Steps()
     one = scheduler_with(steps)
     one.cache.assume_pod(pod("p", on="b"))
-    decision = one.context.schedule_one(pod("p"))
+    decision = schedule_one(one.context, pod("p"))
     assert decision.node is None
     assert "assume" in decision.error
     assert steps.log == []
@@ -185,7 +186,7 @@ def test_nobody_binds_is_a_failure_without_an_event() -> None:
 def test_a_store_that_refuses_the_binding() -> None:
     steps = Steps()
     one = scheduler_with(steps)
-    decision = one.context.schedule_one(pod("p"))  # the store does not know it
+    decision = schedule_one(one.context, pod("p"))  # the store does not know it
     assert decision.error == 'running Bind plugin "DefaultBinder": pods "p" not found'
     assert steps.log[-1] == "unreserve p a"
     assert not one.cache.state.has_pod(pod("p"))

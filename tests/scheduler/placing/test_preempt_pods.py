@@ -24,6 +24,7 @@ from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
 from moorage.scheduler.placing.preempt_pods import Preemption
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 
 def scheduler(*pods: Pod, others: Any = (), **settings: Any) -> Scheduler:
@@ -54,7 +55,7 @@ def test_where_it_fits_or_where_it_costs_least() -> None:
 
 def test_all_of_it_is_taken_back() -> None:
     one = scheduler(*LOW)
-    one.context.schedule_one(pod("first", requests={"cpu": 1}))
+    schedule_one(one.context, pod("first", requests={"cpu": 1}))
     with one.transaction():  # the view reads pending rows before it
         pass
     before, start = dump(one.cache.state), one.placer.decider.start

@@ -20,6 +20,7 @@ from moorage.plugins.registry import default_profile
 from moorage.scheduler import Eviction, Profile, Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 VAIN = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 "
 
@@ -43,20 +44,20 @@ def stored(one: Scheduler) -> dict[str, str]:
 def test_a_pod_that_fits_nowhere_preempts_and_is_placed_when_it_comes_again() -> None:
     one = small(low(), high())
     asked = one.pods.pending["default/p"]
-    decision = one.context.schedule_one(asked)
+    decision = schedule_one(one.context, asked)
     assert (decision.node, decision.nominating, decision.evicts) == (None, NominatingInfo("a"), True)
     assert decision.fit_error == "0/1 nodes are available: 1 Insufficient cpu."
     assert stored(one) == {"p": ""}, "the victim is gone, and the pod is not there yet"
     assert not one.cache.state.has_pod(low())
     assert one.client.get(Pod, "p", "default").status.nominated_node_name == "a"
-    again = one.context.schedule_one(one.pods.pending["default/p"])
+    again = schedule_one(one.context, one.pods.pending["default/p"])
     assert (again.node, again.evaluated) == ("a", 1), "it tries the node that it is nominated to"
     assert not one.handle.nominator
 
 
 def test_the_place_is_kept_from_others() -> None:
     one = small(low(), high())
-    one.context.schedule_one(one.pods.pending["default/p"])
+    schedule_one(one.context, one.pods.pending["default/p"])
     assert one.examine(high("q", cpu=3)).feasible == []
     assert one.examine(high("q", cpu=3, priority=11)).feasible == ["a"]
 
@@ -64,7 +65,7 @@ def test_the_place_is_kept_from_others() -> None:
 def test_without_the_plugin_nobody_is_evicted() -> None:
     plugins = [p for p in default_profile().plugins if p.name != "DefaultPreemption"]
     one = small(low(), high(), profile=Profile(tuple(plugins)))
-    decision = one.context.schedule_one(one.pods.pending["default/p"])
+    decision = schedule_one(one.context, one.pods.pending["default/p"])
     assert decision.fit_error == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
     assert set(stored(one)) == {"v", "p"}
 
@@ -76,7 +77,7 @@ def test_an_engine_that_runs_no_post_filter_evicts_nobody(outside: bool) -> None
     one = scheduler_with(*plugins, nodes=[node("a")], pods=[low(), expected])
     for engine in one.engines.values():
         engine.runs_post_filter = False
-    decision = one.context.schedule_one(one.pods.pending["default/p"])
+    decision = schedule_one(one.context, one.pods.pending["default/p"])
     assert decision.fit_error == "0/1 nodes are available: 1 Insufficient cpu."
     assert set(stored(one)) == {"v", "p"}
 
@@ -84,26 +85,26 @@ def test_an_engine_that_runs_no_post_filter_evicts_nobody(outside: bool) -> None
 def test_pods_without_a_store_leave_the_cache() -> None:
     """Nobody would end the nomination of a pod that the store does not know: it is not nominated."""
     one = small()
-    assert one.context.schedule_one(low("v", on="")).node == "a"
-    decision = one.context.schedule_one(high())
+    assert schedule_one(one.context, low("v", on="")).node == "a"
+    decision = schedule_one(one.context, high())
     assert (decision.node, decision.evicts) == (None, True)
     assert one.cache.state.pods() == []
     assert not one.handle.nominator
-    assert one.context.schedule_one(high()).node == "a"
+    assert schedule_one(one.context, high()).node == "a"
 
 
 def test_a_victim_that_is_assumed_and_not_bound_is_deleted() -> None:
     one = small(low("v", on=""))
-    assert one.context.schedule_one(one.pods.pending["default/v"]).node == "a"
+    assert schedule_one(one.context, one.pods.pending["default/v"]).node == "a"
     one.client.create(high())
     one.sync()
-    assert one.context.schedule_one(one.pods.pending["default/p"]).evicts
+    assert schedule_one(one.context, one.pods.pending["default/p"]).evicts
     assert (stored(one), one.cache.state.pods()) == ({"p": ""}, [])
 
 
 def test_a_plain_failure_ends_an_old_nomination() -> None:
     one = small(replace(high(cpu=9), status=PodStatus(nominated_node_name="a")))
-    decision = one.context.schedule_one(one.pods.pending["default/p"])
+    decision = schedule_one(one.context, one.pods.pending["default/p"])
     assert decision.nominating == NominatingInfo("")
     assert not one.handle.nominator
     assert one.client.get(Pod, "p", "default").status.nominated_node_name == ""
@@ -113,12 +114,12 @@ def test_all_plugins_of_a_profile_take_part() -> None:
     steps: list[str] = []
     reserve = make(mo.ReservePlugin, "R", reserve=lambda self, state, pod, name: steps.append(name))
     one = scheduler_with(reserve, nodes=[node("a")], pods=[low(), high()])
-    decision = one.context.schedule_one(one.pods.pending["default/p"])
+    decision = schedule_one(one.context, one.pods.pending["default/p"])
     assert decision.evicts
     assert events(one)[0][:4] == ("v", "Normal", "Preempted", "Preempting")
     condition = one.client.get(Pod, "p", "default").status.conditions[0]
     assert (condition.reason, condition.message) == ("Unschedulable", decision.fit_error)
-    assert one.context.schedule_one(one.pods.pending["default/p"]).node == "a"
+    assert schedule_one(one.context, one.pods.pending["default/p"]).node == "a"
     assert (steps, stored(one)) == (["a"], {"p": "a"})
 
 
@@ -131,7 +132,7 @@ def test_a_filter_in_python_has_a_say_in_who_leaves() -> None:
         nodes=[node("a")],
         pods=[low(cpu=1), low("loud", cpu=1), high()],
     )
-    assert one.context.schedule_one(one.pods.pending["default/p"]).evicts
+    assert schedule_one(one.context, one.pods.pending["default/p"]).evicts
     assert set(stored(one)) == {"v", "p"}
 
 
@@ -297,7 +298,7 @@ def test_a_batch_decides_like_single_cycles(
     batch, single = world(), world()
     result = batch.schedule_pods(coming)
     for at, each in enumerate(coming):
-        decision = single.context.schedule_one(each)
+        decision = schedule_one(single.context, each)
         row = result.rows[at]
         assert (None if row < 0 else batch.table.row_name(row)) == decision.node
         if decision.node is None:

@@ -32,6 +32,7 @@ from moorage.objects.model.pod import (
 )
 from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.placing.schedule_pods import replica
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 SELECTED = LabelSelector(match_labels={"app": "a"})
 SPREAD = TopologySpreadConstraint(
@@ -59,7 +60,7 @@ def single(one: Scheduler, pod: Pod, n: int, first: int = 0) -> tuple[list[str],
     """Nodes of the first pods that fit, one by one, and why the next one does not."""
     placed: list[str] = []
     for index in range(first, first + n):
-        decision = one.context.schedule_one(replica(pod, index))
+        decision = schedule_one(one.context, replica(pod, index))
         if decision.node is None:
             return placed, decision.fit_error
         placed.append(decision.node)

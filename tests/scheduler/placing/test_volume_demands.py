@@ -25,6 +25,7 @@ from moorage.plugins.volume_zone import VolumeZone
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Decision, Scheduler
 from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduling_context import SchedulingContext
 from moorage.volume.usage.in_use import VolumesInUse
@@ -396,7 +397,7 @@ def test_what_fails_alike_ends_with_a_release() -> None:
     one.sync()
     classes = one.context.volume_classes
     one.context.batch_of([asking], True)
-    decision = one.context.schedule_one(asking)
+    decision = schedule_one(one.context, asking)
     assert classes.fails_alike(decision)
     assert not classes.fails_alike(replace(decision, diagnosis=None))
     one.client.delete(Pod, holder.key)

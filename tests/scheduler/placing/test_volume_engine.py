@@ -46,6 +46,7 @@ from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
+from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.volume.constants import BIND_COMPLETED, YES
 
 DISK = Volume(name="d", csi=DiskVolumeSource(driver="d"))
@@ -136,7 +137,7 @@ def test_all_ways_of_asking_agree() -> None:
     assert one.examine(pod("p")).feasible == ["a", "b", "c"]
     one.client.create(asked)
     one.sync()
-    assert one.context.schedule_one(asked).node == "c"
+    assert schedule_one(one.context, asked).node == "c"
     assert one.schedule_pods([pod("p"), pod("q")]).failures == {}
 
 
@@ -151,7 +152,7 @@ def test_the_rotation_is_one() -> None:
         asked = with_disk(f"v{at}") if at % 2 else pod(f"p{at}")
         one.client.create(asked)
         one.sync()
-        starts.append(one.context.schedule_one(asked).start)
+        starts.append(schedule_one(one.context, asked).start)
     assert starts[:3] == [0, 100, 0]
     with one.cache.transaction():
         before = one.context.rotation.holder.placer.decider.start
@@ -321,7 +322,7 @@ def placed_in_turn(
     one = Scheduler(cluster, profile=mo.Profile(plugins), tie_break=tie_break)
     out = []
     for asking in coming:
-        decision = one.context.schedule_one(asking)
+        decision = schedule_one(one.context, asking)
         left: list[Any] = sorted(each.name for each in one.client.list(Pod)[0])
         left += [one.client.list(PersistentVolumeClaim)[0], one.handle.recorder.events[-3:]]
         rejectors = decision.diagnosis and decision.diagnosis.rejectors()
@@ -387,7 +388,7 @@ def test_where_volumes_fit_everywhere_no_plugin_filters_nodes() -> None:
         patch.object(NodeVolumeLimits, "pre_filter", side_effect=AssertionError),
         patch.object(NodeVolumeLimits, "filter_all", side_effect=AssertionError),
     ):
-        assert one.context.schedule_one(asked).node == "a"
+        assert schedule_one(one.context, asked).node == "a"
 
 
 def test_claims_and_volumes_count_as_they_are_assumed() -> None:
@@ -397,11 +398,11 @@ def test_claims_and_volumes_count_as_they_are_assumed() -> None:
     there = sources.pv_cache.get("v")
     spec = replace(there.spec, node_affinity=local("elsewhere").spec.node_affinity)
     sources.pv_cache.assume(replace(there, spec=spec))
-    assert "didn't match PersistentVolume's node affinity" in one.context.schedule_one(asked).fit_error
+    assert "didn't match PersistentVolume's node affinity" in schedule_one(one.context, asked).fit_error
     sources.pv_cache.restore("v")
     bound = sources.pvc_cache.get("default/c")
     sources.pvc_cache.assume(replace(bound, metadata=replace(bound.metadata, annotations={})))
-    assert "unbound immediate PersistentVolumeClaims" in one.context.schedule_one(asked).fit_error
+    assert "unbound immediate PersistentVolumeClaims" in schedule_one(one.context, asked).fit_error
 
 
 @pytest.mark.parametrize("more", [[], [csi_node("b", d1=1)]], ids=["no-csi-nodes", "without-it"])

@@ -13,6 +13,7 @@ import moorage as mo
 from moorage.framework import Code
 from moorage.objects import Pod
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 
 def gang(clock: Clock, seconds: float = 10, pods: int = 2, **answers: Any) -> tuple[Scheduler, Steps]:
@@ -131,7 +132,7 @@ def test_a_deleted_waiting_pod_is_taken_back() -> None:
 
 def test_schedule_one_of_a_pod_that_waits() -> None:
     one, _ = gang(Clock(), pods=1)
-    decision = one.context.schedule_one(one.pods.pending[KEY])
+    decision = schedule_one(one.context, one.pods.pending[KEY])
     assert (decision.node, decision.waiting) == ("a", True)
 
 

@@ -17,6 +17,7 @@ import moorage as mo
 from moorage.framework import Code, Status
 from moorage.objects import Pod
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing import single_cycle
 
 World = Callable[[], Scheduler]
 
@@ -66,7 +67,7 @@ def schedule(one: Scheduler) -> None:
 
 
 def schedule_one(one: Scheduler) -> None:
-    one.context.schedule_one(pod("q", requests={"cpu": "1"}))
+    single_cycle.schedule_one(one.context, pod("q", requests={"cpu": "1"}))
 
 
 def advance(one: Scheduler) -> None:

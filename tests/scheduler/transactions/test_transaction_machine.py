@@ -30,6 +30,7 @@ from moorage.objects import (
 )
 from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing import single_cycle
 from moorage.store import ApiError
 
 Step = Callable[[Scheduler], object]
@@ -106,7 +107,7 @@ def schedule_and_forget(one: Scheduler) -> None:
 def schedule_one(one: Scheduler, at: int) -> None:
     pods = pending(one)
     if pods:
-        one.context.schedule_one(pods[at % len(pods)])
+        single_cycle.schedule_one(one.context, pods[at % len(pods)])
         forget_assumed(one)
 
 

@@ -17,6 +17,7 @@ from moorage.framework import Code, NominatingInfo, Status
 from moorage.objects import Node, Pod
 from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing import single_cycle
 from moorage.store import ObjectStore
 
 
@@ -84,7 +85,7 @@ def schedule(one: Scheduler) -> None:
 def schedule_one(one: Scheduler) -> None:
     for each in one.client.list(Pod)[0]:
         if not each.spec.node_name:
-            one.context.schedule_one(each)
+            single_cycle.schedule_one(one.context, each)
 
 
 def nominate(one: Scheduler) -> None:

@@ -24,6 +24,7 @@ from tests.scheduler.make import profile_with
 import moorage as mo
 from moorage.objects import Pod, PodGroup
 from moorage.scheduler import Eviction, Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)
 WAYS = pytest.mark.parametrize("python", [False, True], ids=["core", "python"])
@@ -172,7 +173,7 @@ def test_a_batch_decides_like_single_cycles_and_like_a_plugin_in_python(
         one = world(objects, there, asking, feature_gates=GATES, **plugins)
         if len(outcomes) == 1:
             for each in asking:
-                one.context.schedule_one(each)
+                schedule_one(one.context, each)
         else:
             one.schedule_pods(asking)
         left = sorted(each.name for each in store_of(one).list(Pod)[0])

@@ -37,6 +37,7 @@ from moorage.objects import LabelSelector, Node, ObjectMeta, Pod, PodDisruptionB
 from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure
+from moorage.scheduler.placing import single_cycle
 from moorage.scheduler.runs import Run
 from moorage.store import ApiError, ObjectStore
 
@@ -268,7 +269,7 @@ class WholeMachine(RuleBasedStateMachine):
         """A cycle for one pod, and what the plain filter says of it."""
         nodes, on = dict(self.twin.nodes), self.twin.on()
         is_free = not self.scheduler.handle.nominator
-        decision = self.scheduler.context.schedule_one(one)
+        decision = single_cycle.schedule_one(self.scheduler.context, one)
         if decision.node is not None:
             assert refusal(one, nodes[decision.node], on, nodes) == ""
             if self.binds:

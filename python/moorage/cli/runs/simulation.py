@@ -22,8 +22,8 @@ from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.changes.change import Change
 from moorage.scheduler.changes.drain import LASTING
 from moorage.scheduler.cycle.results import Failure
-from moorage.scheduler.runs import TERMINATING as TERMINATING
 from moorage.scheduler.runs import Run
+from moorage.scheduler.scheduler_parts import TERMINATING as TERMINATING
 from moorage.sim.optimistic import Optimistic
 from moorage.sim.summary import Summary, summarize
 from moorage.store.errors import NotFoundError

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -28,21 +28,19 @@ from moorage.objects.model.workload import (
 )
 from moorage.objects.validate.gated_operators import GATE, refuse_comparisons
 from moorage.objects.workloads.other_kinds import PARENTS
+from moorage.scheduler.scheduler_parts import SchedulerParts
 from moorage.store import ApiError, ObjectClient, ObjectStore, kind_named, parse_reference
 
 from . import apply_objects, drain, node_changes
 from .change import Change, full_name
 from .selection import get, select_nodes, select_objects
 
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
-
 _SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet, CloneSet, *PARENTS)
 _PERMANENT = ("default", "kube-system", "kube-public")
 """Namespaces that the API server does not delete."""
 
 
-class ClusterChanges:
+class ClusterChanges(SchedulerParts):
     """Changes of the cluster of a scheduler.
 
     Each change is made whole or not at all, and can be undone in a transaction or tried on a fork. In a store
@@ -54,19 +52,12 @@ class ClusterChanges:
     ``deploy/web`` in the namespace ``default``, or ``deploy/prod/web``.
     """
 
-    __slots__ = ()
-
-    def _scheduler(self) -> Scheduler:
-        """Return this scheduler by its type: only `Scheduler` is derived from this class."""
-        return cast("Scheduler", self)
-
     @contextmanager
     def _changing(self) -> Iterator[ObjectClient]:
         """Make the writes of the block whole or not at all, with all events processed before and after."""
-        scheduler = self._scheduler()
-        scheduler.context.enlist()
-        scheduler.sync()
-        client = scheduler.client
+        self.context.enlist()
+        self.sync()
+        client = self.client
         try:
             if isinstance(client, ObjectStore):
                 with client.all_or_nothing():
@@ -75,14 +66,13 @@ class ClusterChanges:
                 yield client
         except (ApiError, RefusedError) as error:
             raise InputError(str(error)) from error
-        scheduler.sync()
+        self.sync()
 
     def _pods_on(self, nodes: Iterable[Node]) -> dict[str, list[Pod]]:
         """Return the pods on nodes, by node, with the finished ones, which the cache does not have."""
-        scheduler = self._scheduler()
-        infos = {node.name: scheduler.cache.node_info(node.name) for node in nodes}
+        infos = {node.name: self.cache.node_info(node.name) for node in nodes}
         pods = {name: [] if info is None else info.pods for name, info in infos.items()}
-        for pod in scheduler.pods.finished.values():
+        for pod in self.pods.finished.values():
             if pod.spec.node_name in pods:
                 pods[pod.spec.node_name].append(pod)
         return pods
@@ -113,10 +103,9 @@ class ClusterChanges:
             An object is invalid, a file cannot be read, or a manifest changes what an API server does not
             let change; nothing is written.
         """
-        scheduler = self._scheduler()
-        check = None if scheduler.handle.feature_gates[GATE] else refuse_comparisons
+        check = None if self.handle.feature_gates[GATE] else refuse_comparisons
         with self._changing() as client:
-            return apply_objects.apply(client, scheduler.controllers, what, check)
+            return apply_objects.apply(client, self.controllers, what, check)
 
     def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:
         """Delete objects. What a workload owns goes with it; pods of a workload come back. A claim that a
@@ -145,7 +134,7 @@ class ClusterChanges:
         """
         if (selector or namespace) and not kind:
             raise InputError("a selector or a namespace needs a kind")
-        controllers = self._scheduler().controllers
+        controllers = self.controllers
         with self._changing() as client:
             objects = [
                 get(client, struct, name, space) for struct, space, name in map(parse_reference, references)
@@ -285,7 +274,7 @@ class ClusterChanges:
         InputError
             No node is in the zone.
         """
-        client = self._scheduler().client
+        client = self.client
         nodes: list[Node] = client.list(Node)[0]
         names = [node.name for node in nodes if node.metadata.labels.get(node_changes.ZONE) == zone]
         if not names:

@@ -43,6 +43,8 @@ class CountingRun(Run):
         For each attempted pod, the number of the last attempt before which no pod had been evicted for it.
     """
 
+    scheduler: Scheduler
+
     def __init__(self, scheduler: Scheduler, keys: Iterable[str]) -> None:
         super().__init__(scheduler)
         self.keys = frozenset(keys)

@@ -29,8 +29,9 @@ from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started, assumed_on
-from moorage.scheduler.placing.place import LEDGER, WHOLE_CYCLE, Placing
-from moorage.scheduler.scheduling_context import SEGMENTS, SchedulingContext
+from moorage.scheduler.placing.place import LEDGER, Placing
+from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE
+from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .choose_placement import CANNOT_BE_SATISFIED, decide_among
 from .placement_memory import PlacementMemory

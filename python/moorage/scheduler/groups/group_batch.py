@@ -18,8 +18,9 @@ from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
-from moorage.scheduler.placing.place import LEDGER, WHOLE_CYCLE
-from moorage.scheduler.scheduling_context import SEGMENTS, SchedulingContext
+from moorage.scheduler.placing.place import LEDGER
+from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE
+from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .composite_attempt import leaf_of, succeeds_whole
 from .group_attempt import counts_members

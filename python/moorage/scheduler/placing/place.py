@@ -3,8 +3,6 @@ cycles."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct
 
 from moorage._core.decide.batch_rows import LedgerSink, Sink
@@ -14,17 +12,9 @@ from moorage.framework.runtime.runtime import Target
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine, FailedSearch
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult
+from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .listed_nodes import place_listed
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduling_context import SchedulingContext
-
-WHOLE_CYCLE = int(Route.PYTHON | Route.EXTENDERS)
-"""Route bits of pods that out-of-tree plugins or extenders take part in: each has a cycle of its own."""
-
-APART = WHOLE_CYCLE | int(Route.WAITS)
-"""`WHOLE_CYCLE` and the route bit of single pods of a group, which wait on Permit for the other members."""
 
 NOT_TOGETHER = int(Route.ALONE | Route.CLAIMS | Route.VOLUMES)
 """Of the pods that need a cycle of their own, nominated and signed ones without these other bits may do

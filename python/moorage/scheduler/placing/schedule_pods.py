@@ -14,10 +14,10 @@ from moorage.objects.model.pod import Pod
 from moorage.scheduler.check_arguments import check_pod, check_pods, check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
-from moorage.scheduler.scheduling_context import SEGMENTS
 from moorage.store import ObjectClient
 
-from .place import APART, WHOLE_CYCLE, Placing
+from .place import Placing
+from .routes import APART, SEGMENTS, WHOLE_CYCLE
 from .single_cycle import schedule_one, whole_cycle
 
 if TYPE_CHECKING:

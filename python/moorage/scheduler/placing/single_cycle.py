@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult, after_binding
+from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .binding_cycle import Started
-from .place import APART, Placing
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduling_context import SchedulingContext
+from .place import Placing
+from .routes import APART
 
 
 def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from moorage._core.decide.batch_rows import BoundSink
 from moorage.scheduler import ScheduleResult
-from moorage.scheduler.placing.place import APART, LEDGER
+from moorage.scheduler.placing.place import LEDGER
+from moorage.scheduler.placing.routes import APART
 from moorage.scheduler.scheduling_context import VOLUMES
 
 if TYPE_CHECKING:

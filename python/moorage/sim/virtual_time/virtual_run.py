@@ -79,6 +79,7 @@ class VirtualRun(Run):
     """
 
     defers_failed_groups = False  # backoff limits the attempts, because virtual time passes
+    scheduler: Scheduler
     cursor: Cursor
     condition: StopCondition | None = None
     autoscaler: Autoscaler | None = None

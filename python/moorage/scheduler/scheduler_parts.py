@@ -1,0 +1,191 @@
+"""The parts of a scheduler, and how the events of its store reach them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from moorage._core.state.node_table import NodeTable
+from moorage.cache import SchedulerCache
+from moorage.controllers.workloads import ClusterControllers
+from moorage.framework.plugin.events import ASSIGNED_POD_DELETE
+from moorage.framework.plugin.group_index import PodGroups
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.queue import SchedulingQueue
+from moorage.store import InformerFactory, ObjectClient
+
+from .check_arguments import check_readable
+from .cycle.engine import Engine
+from .event_handlers import PodHandler
+from .options import Options
+from .placing.binding_cycle import BindingCycles
+from .scheduler_metrics import SchedulerMetrics
+from .scheduling_context import SchedulingContext
+from .volume_controllers import ExternalController, SimulatedController
+
+TERMINATING = "terminating"
+
+
+class SchedulerParts:
+    """The parts of a scheduler. `Scheduler` makes them; runs and changes of the cluster work on them.
+
+    Attributes
+    ----------
+    client : ObjectClient
+        The store.
+    informers : InformerFactory
+    cache : SchedulerCache
+    queue : SchedulingQueue
+    pods : PodHandler
+        Enters the events of pods into cache and queue.
+    handle : FrameworkHandle
+        The handle of the plugins.
+    engines : dict of str to Engine
+        Scheduler name to the engine of its profile.
+    bindings : BindingCycles
+        The pods that wait on Permit or are being bound.
+    context : SchedulingContext
+        The state that scheduling cycles share.
+    volumes : SimulatedController or ExternalController
+        Binds claims, and lets time pass.
+    controllers : ClusterControllers or None
+        The simulated controllers of workloads, if there are any.
+    metrics : SchedulerMetrics or None
+        None unless runs are measured.
+    """
+
+    client: ObjectClient
+    informers: InformerFactory
+    cache: SchedulerCache
+    queue: SchedulingQueue
+    pods: PodHandler
+    handle: FrameworkHandle
+    engines: dict[str, Engine]
+    bindings: BindingCycles
+    context: SchedulingContext
+    volumes: SimulatedController | ExternalController
+    controllers: ClusterControllers | None
+    metrics: SchedulerMetrics | None
+    _options: Options
+
+    def is_waiting(self, pod: Pod) -> bool:
+        """Whether a pod exists without a node, according to the informers.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        return self.pods.unbound(pod) is not None
+
+    def not_ours(self, pod: Pod) -> str:
+        """Return why this scheduler does not schedule a pod now.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        str
+            "" where it does.
+        """
+        if pod.metadata.deletion_timestamp:
+            return TERMINATING
+        if pod.spec.scheduler_name and pod.spec.scheduler_name not in self.engines:
+            return "other scheduler"
+        status = self.context.engine_of(pod).framework.run_pre_enqueue_plugins(pod)
+        if status is None:
+            return ""
+        return "gated" if status.plugin == SchedulingGates.name else f"{status.plugin}: {status.message()}"
+
+    def sync(self, *, with_controllers: bool = True) -> bool:
+        """Process all new events of the store.
+
+        Parameters
+        ----------
+        with_controllers : bool, optional
+            Whether the simulated controllers do what follows from them. By default they do.
+
+        Returns
+        -------
+        bool
+            Whether there were any. Inside a transaction that cannot undo writes, events are left for later.
+
+        Raises
+        ------
+        InputError
+            A node, or a pod on a node, has something else where a quantity belongs.
+        """
+        has_events = False
+        if self.cache.transactions:
+            if not self.context.records.can_undo:
+                return False  # events are received after the transaction
+            self.context.enlist()
+        try:
+            if self.bindings.freed:
+                self.announce_freed()
+            controllers = self.controllers if with_controllers else None
+            while self.informers.run_once() or (controllers is not None and controllers.work()):
+                has_events = True
+        except BaseException as error:
+            self.repair_queue()
+            if isinstance(error, ValueError):  # perhaps by a quantity that nobody has checked
+                for kind in (Node, Pod):
+                    check_readable(self.informers.informer(kind).indexer.values())
+            raise
+        return has_events
+
+    def repair_queue(self) -> None:
+        """Put every waiting pod that is missing back into the queue, after an exception interrupted an
+        operation."""
+        self.pods.repair()
+
+    def announce_freed(self) -> None:
+        """Move pods in the queue that profit from the end of a failed binding cycle, as after the deletion of
+        its pod (kube-scheduler v1.36, schedule_one.go handleBindingCycleError)."""
+        freed = self.bindings.freed
+        while freed:
+            self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, freed.pop(0), None)
+
+    def let_controllers_proceed(self) -> bool:
+        """Have the claims of new pods bound; or let time pass until a pod of a rollout becomes available, the
+        back-off of a Job or the grace period of a pod ends, as far as the scheduler can let time pass.
+
+        Returns
+        -------
+        bool
+            False if there are no such claims, and nothing waits for a time.
+        """
+        options, controllers = self._options, self.controllers
+        if controllers is None:
+            return False
+        self.context.enlist()
+        if controllers.control.has_new_claims:
+            controllers.control.has_new_claims = False
+            self.volumes.settle()
+            return True
+        if options.clock is not None and options.wait is None:
+            return False
+        if (when := controllers.next_time()) == math.inf:
+            return False
+        self.volumes.wait(max(0.0, when - self.volumes.now()))
+        self.sync()
+        return True
+
+    @property
+    def plugin_errors(self) -> Mapping[tuple[str, str], int]:
+        """Number of exceptions by (plugin name, exception type name)."""
+        return dict(self.handle.plugin_errors.counts)
+
+    @property
+    def table(self) -> NodeTable:
+        """The node table: ``table.allocatable["cpu"]``, ``table.requested[...]``, ``table.names`` by row."""
+        return self.cache.state.table
+
+    @property
+    def groups(self) -> PodGroups:
+        """The index of pod groups and their members."""
+        return self.handle.shared(PodGroups)

@@ -106,6 +106,20 @@ class BuildCore(build_ext):
             # Modules are linked with the library, so it comes first.
             for chosen in ([one for one in self.extensions if one.name == LIBRARY], modules):
                 list(pool.map(self._link, chosen))
+        self._remove_stale()
+
+    def copy_extensions_to_source(self) -> None:
+        super().copy_extensions_to_source()
+        inplace, self.inplace = self.inplace, True
+        self._remove_stale()
+        self.inplace = inplace
+
+    def _remove_stale(self) -> None:
+        """Remove libraries of the core whose source is gone, so that no import finds them."""
+        made = {Path(self.get_ext_fullpath(one.name)).resolve() for one in self.extensions}
+        for library in Path(self.get_ext_fullpath(SHARED)).resolve().parent.rglob("*.so"):
+            if library not in made:
+                library.unlink()
 
     def _translate(self, modules: list[Extension]) -> None:
         """Cython to C. Where one module has an error, the others are translated all the same."""

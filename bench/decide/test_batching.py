@@ -38,6 +38,6 @@ def test_signed_pods(benchmark: Any, report: Any, by: str) -> None:
         if by == "list":
             assert scheduler.schedule_pods(pods).failure is None
         else:
-            assert all(scheduler.context.schedule_one(one).node for one in pods)
+            assert all(scheduler.schedule_one(one).node for one in pods)
 
     benchmark.pedantic(place, setup=lambda: ((world(),), {}), rounds=3)

@@ -83,7 +83,7 @@ def test_schedule_one(benchmark: Any, report: Any, plugin: type[Plugin] | None, 
         scheduler.placer.decider.start = 0
 
     def schedule() -> None:
-        nodes[:] = [scheduler.context.schedule_one(pod).node for pod in batch]
+        nodes[:] = [scheduler.schedule_one(pod).node for pod in batch]
 
     stored: set[str] = set()
     nodes: list[str | None] = []

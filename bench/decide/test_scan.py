@@ -167,7 +167,7 @@ def test_schedule_one(benchmark: Any, report: Any, scheduler: Scheduler) -> None
 
     def schedule() -> None:
         for pod in pods:
-            scheduler.context.schedule_one(pod)
+            scheduler.schedule_one(pod)
 
     report("schedule_one, plain, 5,000 nodes, adaptive", SINGLE)
     benchmark.pedantic(schedule, setup=again, rounds=30)

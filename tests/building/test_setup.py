@@ -95,6 +95,22 @@ def test_what_changes_is_made_again_with_its_users_alone(tree: Path) -> None:
     assert built(tree, CFLAGS="-g1") != []
 
 
+def test_a_library_whose_source_is_gone_is_removed(tree: Path) -> None:
+    old, new = tree / "pyx/moorage/_core/old/d.pyx", tree / "pyx/moorage/_core/new/d.pyx"
+    old.parent.mkdir(parents=True)
+    new.parent.mkdir()
+    old.write_text(SOURCES["pyx/c.pyx"])
+    (tree / "moorage/_core/old").mkdir(parents=True)
+    (tree / "moorage/_core/new").mkdir()
+    call(tree, "build_ext", "--inplace")
+    before = {path.parent.name for path in tree.rglob("d.*.so")}
+    old.rename(new)
+    done = call(tree, "build_ext", "--inplace")
+    assert done.returncode == 0, done.stderr
+    assert len(list(tree.rglob("d.*.so"))) == 2, "in the folder of builds and beside the sources"
+    assert (before, {path.parent.name for path in tree.rglob("d.*.so")}) == ({"old"}, {"new"})
+
+
 @pytest.mark.nightly
 def test_a_variant_has_a_folder_of_its_own_and_is_up_to_date_there(tree: Path) -> None:
     ordinary = built(tree, "build")

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage._core.services.claims_of_pods import FINALIZER
+from moorage._core.devices.claims_of_pods import FINALIZER
 from moorage.devices.claims.claims_of_cycle import DeviceCycleState
 from moorage.framework import CycleState, NotFoundError, Status, StatusError
 from moorage.objects import decode_object

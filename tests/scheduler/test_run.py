@@ -12,6 +12,7 @@ from tests.scheduler.make import searched
 
 from moorage.errors import InputError
 from moorage.framework import CycleState, NodesView, PreFilterPlugin, Profile
+from moorage.multi import Binder
 from moorage.objects import (
     Cluster,
     Node,
@@ -33,6 +34,7 @@ from moorage.objects.model.pod import (
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.store import ObjectStore
 
 GPU = "example.com/gpu"
 
@@ -237,7 +239,7 @@ def test_what_cannot_be_read_is_named_where_it_comes_in() -> None:
 def test_a_given_pod_that_cannot_be_read_is_named() -> None:
     one, bad = scheduler([node("n")], []), pod("bad", requests={"cpu": "x"})
     text = UNREADABLE.format("Pod default/bad", REQUESTS)
-    one_by_one = one.can_schedule_pod, one.explain, one.context.schedule_one, one.capacity
+    one_by_one = one.can_schedule_pod, one.explain, one.schedule_one, one.capacity
     many = [partial(call, [pod("p"), bad]) for call in (one.schedule_pods, one.preempt_pods)]
     for call in (
         *[partial(call, bad) for call in one_by_one],
@@ -299,7 +301,7 @@ def test_empty_forms_are_not_uses() -> None:
 def test_arguments_of_another_type() -> None:
     one, pods = scheduler([node("n")], []), "^a sequence of Pod is wanted, not Pod$"
     by_template = partial(one.schedule_by_template, n=1)
-    for call in (one.can_schedule_pod, one.examine, one.context.schedule_one, by_template):
+    for call in (one.can_schedule_pod, one.examine, one.schedule_one, by_template):
         with pytest.raises(TypeError, match=r"^a Pod is wanted, not str$"):
             call("default/p")
     for many in (one.schedule_pods, one.preempt_pods):
@@ -317,6 +319,13 @@ def test_arguments_of_another_type() -> None:
     for seed in ("a", 1.5, None):
         with pytest.raises(TypeError, match=rf"^seed {seed!r}: an integer is wanted$"):
             Scheduler(seed=seed)
+
+
+def test_an_option_that_is_unknown() -> None:
+    with pytest.raises(TypeError, match=r"^a scheduler takes no option colour, tie-break$"):
+        Scheduler(**{"colour": 1, "tie-break": "first", "seed": 1})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^a binder takes no option seed$"):
+        Binder(ObjectStore(), seed=1)  # type: ignore[call-arg]
 
 
 def test_bad_arguments() -> None:

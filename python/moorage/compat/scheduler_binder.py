@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import RLock
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
 
 from moorage.framework.runtime.steps import Steps, take_all
 from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
@@ -444,16 +444,21 @@ class CachingVolumeBinder:
             raise VolumeError(f'pod "{pod.key}" does not exist any more')
 
 
-def new_volume_binder(  # noqa: PLR0913
+class Time(TypedDict, total=False):
+    """What a volume binder takes for time; see `VolumeBinder`. By default real time passes."""
+
+    clock: Callable[[], float]
+    sleep: Callable[[float], object]
+
+
+def new_volume_binder(
     client: ObjectClient,
     node_informer: Informer[Node],
     pvc_informer: Informer[PersistentVolumeClaim],
     pv_informer: Informer[PersistentVolume],
     storage_class_informer: Informer[StorageClass],
     bind_timeout: float,
-    *,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], object] = time.sleep,
+    **of_time: Unpack[Time],
 ) -> CachingVolumeBinder:
     """Create a volume binder with the interface of Kubernetes v1.14.
 
@@ -480,4 +485,7 @@ def new_volume_binder(  # noqa: PLR0913
         node_informer.lister,
         lambda pod: None,
     )
+    clock, sleep = of_time.pop("clock", time.monotonic), of_time.pop("sleep", time.sleep)
+    if of_time:
+        raise TypeError(f"a volume binder takes no option {', '.join(of_time)}")
     return CachingVolumeBinder(sources, PodBindingCache(), bind_timeout, clock, sleep)

@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import NodeSelectorMatcher
-from moorage._core.services.claims_of_pods import AlikePods, ClaimError, pod_claims
-from moorage._core.services.device_demand import DeviceDemand, DeviceViews, SharedDevices
-from moorage._core.services.device_search import Wanted
-from moorage._core.services.device_view import DeviceView
+from moorage._core.devices.claims_of_pods import AlikePods, ClaimError, pod_claims
+from moorage._core.devices.device_demand import DeviceDemand, DeviceViews, SharedDevices
+from moorage._core.devices.device_search import Wanted
+from moorage._core.devices.device_view import DeviceView
 from moorage._core.state.cluster_state import ClusterState
 from moorage.devices.allocation.allocation_results import allocation_of, only, result_of_whole
 from moorage.devices.allocation.allocation_rules import AllocationRules

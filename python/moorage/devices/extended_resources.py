@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import parse_value
 from moorage._core.base.resources import pod_requests
-from moorage._core.services.claims_of_pods import EXTENDED_CLAIM
+from moorage._core.devices.claims_of_pods import EXTENDED_CLAIM
 from moorage.objects import Container, Pod
 from moorage.objects.model.meta import ObjectMeta, OwnerReference, is_native
 from moorage.objects.model.pod import ContainerExtendedResourceRequest, PodSpec

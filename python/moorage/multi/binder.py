@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby, repeat
 from operator import attrgetter
 from threading import RLock
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
 from msgspec import Struct
@@ -37,7 +37,7 @@ from moorage.objects import Namespace, Node, Object, Pod, PodDisruptionBudget, P
 from moorage.objects.model.godel import ledger_of, unit_key
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.node_resources_fit import NodeResourcesFit
-from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
+from moorage.plugins.registry import default_profile, read_configuration
 from moorage.preemption.eviction_units import Unit, violations
 from moorage.scheduler import event_handlers, kind_handlers
 from moorage.scheduler.cycle.diagnosis import explain_verdict
@@ -45,6 +45,7 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import make_engines
 from moorage.scheduler.cycle.opportunistic_batching import Batching
 from moorage.scheduler.cycle.placement_check import check
+from moorage.scheduler.options import Options, ProfileOptions, check_names
 from moorage.scheduler.volume_controllers import ExternalController
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from moorage.store.errors import ApiError, ConflictError, NotFoundError, conflict
@@ -170,19 +171,16 @@ class Binder:
         Called with the seconds to wait while the volumes of a pod are being bound.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         client: ObjectClient,
         *,
-        profile: fwk.Profile | None = None,
-        profiles: Sequence[fwk.Profile] = (),
-        config: ConfigurationSource | None = None,
-        feature_gates: Mapping[str, bool] | None = None,
-        registry: fwk.Registry | None = None,
         cache: BinderCache | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] = time.sleep,
+        **plugins: Unpack[ProfileOptions],
     ) -> None:
+        check_names(plugins, ProfileOptions, "a binder")
         self.client = client
         self.clock = clock
         self.cache = cache or BinderCache(CacheHandler(clock=clock))
@@ -190,12 +188,12 @@ class Binder:
         of_all, nominator = cast(SchedulerCache, self.cache), fwk.PodNominator(lambda pod: False)
         external = ExternalController(self.sync, wait)
         self._handle = fwk.FrameworkHandle(of_all, client, self.informers, nominator, wait=external.wait)
-        gates = all_gates(feature_gates)
+        config, gates = plugins.get("config"), all_gates(plugins.get("feature_gates"))
         self._has_units = groups_pods(gates)
         configuration = None if config is None else read_configuration(config, gates)
-        one_or_more = profiles or (profile or default_profile(gates),)
-        setting = registry, TieBreak.FIRST, None, 0, Batching(False, clock)
-        self._engines = make_engines(self._handle, configuration, one_or_more, *setting)
+        one_or_more = plugins.get("profiles") or (plugins.get("profile") or default_profile(gates),)
+        options = Options(configuration=configuration, registry=plugins.get("registry"), tie_break="first")
+        self._engines = make_engines(self._handle, options, one_or_more, Batching(False, clock))
         of_pod = (lambda pod: WAITS if group_of(pod) else 0) if self._has_units else None
         self._routes = Routes(self._route_of_class, of_pod)
         self._pods = self.informers.informer(Pod).indexer

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from moorage import framework as fwk
 from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.decide.terms import NodeDevices
-from moorage._core.services.claims_of_pods import ClaimError, ClaimWriteError
+from moorage._core.devices.claims_of_pods import ClaimError, ClaimWriteError
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_class import Shape
 from moorage.devices.allocation.allocation_results import allocation_of

@@ -192,10 +192,9 @@ class PreemptionDryRuns:
             kernels.search.nominate(
                 [(row, pods) for row, pods in nominated if row is not None and table.is_present(row)]
             )
-            pod_class, node_name, pinned = self.state.target
             rows = self._rows(nodes).tolist()
             groups = groups_of(self.handle)
-            out = kernels.dry_runs.dry_run(pod_class, rows, self.budgets, node_name, pinned, wanted, groups)
+            out = kernels.dry_runs.dry_run(self.state.target, rows, self.budgets, wanted, groups)
             verdicts, costs = out.verdicts.tolist(), out.violations.tolist()
             statuses = {each: status_of(framework, self.state, each) for each in set(verdicts) if each}
             for at, (name, verdict) in enumerate(zip(nodes, verdicts, strict=False)):

@@ -1,16 +1,64 @@
-"""The options of a scheduler, from which its forks are made."""
+"""The options of a scheduler: as callers pass them, and as its forks are made from them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
 
+import msgspec
 from msgspec import Struct
 
 from moorage.framework.configuration import KubeSchedulerConfiguration
 from moorage.framework.profiles.plugin_registry import Registry
+from moorage.framework.profiles.profile import Profile
+from moorage.plugins.registry import ConfigurationSource
 from moorage.releases import FeatureGates
+from moorage.releases import feature_gates as all_gates
 
 from .volume_controllers import Wait
+
+
+class ProfileOptions(TypedDict, total=False):
+    """Keyword arguments that say which plugins take part; see `Scheduler`."""
+
+    profile: Profile | None
+    profiles: Sequence[Profile]
+    config: ConfigurationSource | None
+    feature_gates: Mapping[str, bool] | None
+    registry: Registry | None
+
+
+class SchedulerOptions(ProfileOptions, total=False):
+    """Keyword arguments of `Scheduler`."""
+
+    percentage_of_nodes_to_score: int | None
+    tie_break: str
+    kubernetes_version: str
+    seed: int
+    ttl: float | None
+    clock: Callable[[], float] | None
+    wait: Wait | None
+    binding_threads: int | None
+    controllers: bool
+    fail_fast: bool
+    group_cycle_bugs: bool
+    measured: bool
+
+
+def check_names(options: Mapping[str, object], known: Any, of: str) -> None:
+    """Raise TypeError for a keyword argument that is unknown.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The keyword arguments.
+    known : TypedDict
+    of : str
+        What takes them, for the text.
+    """
+    unknown = sorted(options.keys() - (known.__required_keys__ | known.__optional_keys__))
+    if unknown:
+        raise TypeError(f"{of} takes no option {', '.join(unknown)}")
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -37,16 +85,16 @@ class Options(Struct, frozen=True, kw_only=True):
     fail_fast, group_cycle_bugs : bool
     """
 
-    configuration: KubeSchedulerConfiguration | None
-    registry: Registry | None
-    gates: FeatureGates
-    percentage: int | None
-    tie_break: str
-    seed: int
-    clock: Callable[[], float] | None
-    wait: Wait | None
-    threads: int
-    owns_store: bool
-    controllers: bool
-    fail_fast: bool
-    group_cycle_bugs: bool
+    configuration: KubeSchedulerConfiguration | None = None
+    registry: Registry | None = None
+    gates: FeatureGates = msgspec.field(default_factory=all_gates)
+    percentage: int | None = None
+    tie_break: str = "go-heap"
+    seed: int = 0
+    clock: Callable[[], float] | None = None
+    wait: Wait | None = None
+    threads: int = 0
+    owns_store: bool = False
+    controllers: bool = True
+    fail_fast: bool = False
+    group_cycle_bugs: bool = True

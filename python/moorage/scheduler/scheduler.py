@@ -4,22 +4,20 @@ order."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self
+from typing import Self, Unpack
 
 from msgspec.structs import replace
 
-from moorage._core.decide.decider import TieBreak
 from moorage.cache import SchedulerCache, Transaction
 from moorage.controllers.workloads import ClusterControllers, Rollout
 from moorage.framework.plugin.nominator import PodNominator
-from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.cluster import Cluster, RefusedPod
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import AnyGroup
-from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
+from moorage.plugins.registry import default_profile, read_configuration
 from moorage.releases import DEFAULT, pod_gates, release_named
 from moorage.releases import feature_gates as all_gates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
@@ -28,6 +26,7 @@ from .changes.cluster_changes import ClusterChanges
 from .check_arguments import check_pod, check_readable
 from .checked_clock import checked
 from .cycle.engines import (
+    TIE_BREAKS,
     Rotation,
     disowned_on_error,
     make_engines,
@@ -37,6 +36,7 @@ from .cycle.engines import (
 from .cycle.examine import examine
 from .cycle.opportunistic_batching import Batching
 from .cycle.results import (
+    Decision,
     Examination,
     Failure,
     Feasibility,
@@ -47,19 +47,19 @@ from .event_handlers import PodHandler, watch
 from .explain.explain_document import Explanation
 from .explain.explain_pod import explain, pod_named
 from .groups.place_group import schedule_workload
-from .options import Options
+from .options import Options, SchedulerOptions, check_names
 from .placing.binding_cycle import BindingCycles, threads_for
 from .placing.preempt_pods import Preemption, preempt_pods
 from .placing.schedule_pods import schedule_by_template, schedule_pods
+from .placing.single_cycle import schedule_one
 from .planning_verbs import PlanningVerbs
 from .queueing import make_queue, newest_clock
 from .records import Records
 from .runs import Run
 from .scheduler_metrics import SchedulerMetrics
 from .scheduling_context import SchedulingContext
-from .volume_controllers import Wait, volume_controller
+from .volume_controllers import volume_controller
 
-TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
 NOTHING = Cluster()
 
 
@@ -150,54 +150,20 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         The result of `measure`; None before.
     """
 
-    def __init__(  # noqa: PLR0913
-        self,
-        cluster: Cluster | ObjectClient = NOTHING,
-        *,
-        profile: Profile | None = None,
-        profiles: Sequence[Profile] = (),
-        config: ConfigurationSource | None = None,
-        feature_gates: Mapping[str, bool] | None = None,
-        registry: Registry | None = None,
-        percentage_of_nodes_to_score: int | None = None,
-        tie_break: str = "go-heap",
-        kubernetes_version: str = DEFAULT,
-        seed: int = 0,
-        ttl: float | None = None,
-        clock: Callable[[], float] | None = None,
-        wait: Wait | None = None,
-        binding_threads: int | None = None,
-        controllers: bool = True,
-        fail_fast: bool = False,
-        group_cycle_bugs: bool = True,
-        measured: bool = False,
+    def __init__(
+        self, cluster: Cluster | ObjectClient = NOTHING, **options: Unpack[SchedulerOptions]
     ) -> None:
         if not isinstance(cluster, Cluster) and not hasattr(cluster, "watch"):
             kind = type(cluster).__name__
             raise TypeError(f"a scheduler takes a Cluster, as `load` returns it, or a client, not {kind}")
-        if tie_break not in TIE_BREAKS:
-            raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
-        clock = clock and checked(clock)
-        gates = all_gates(feature_gates, release_named(kubernetes_version))
-        self._options = Options(
-            configuration=None if config is None else read_configuration(config, gates),
-            registry=registry,
-            gates=gates,
-            percentage=percentage_of_nodes_to_score,
-            tie_break=tie_break,
-            seed=seed,
-            clock=clock,
-            wait=wait,
-            threads=threads_for(cluster, binding_threads, clock or wait),
-            owns_store=isinstance(cluster, Cluster),
-            controllers=controllers,
-            fail_fast=fail_fast,
-            group_cycle_bugs=group_cycle_bugs,
-        )
+        check_names(options, SchedulerOptions, "a scheduler")
+        self._options = _options_of(cluster, options)
+        clock, gates = self._options.clock, self._options.gates
         client = ObjectStore(newest_clock(cluster)) if isinstance(cluster, Cluster) else cluster
-        cache = SchedulerCache(ttl, clock or time.monotonic, pod_gates(gates, gates.release))
-        with self._assembled(cache, client, profiles or (profile or default_profile(gates),)):
-            if measured:
+        cache = SchedulerCache(options.get("ttl"), clock or time.monotonic, pod_gates(gates, gates.release))
+        profiles = options.get("profiles") or (options.get("profile") or default_profile(gates),)
+        with self._assembled(cache, client, profiles):
+            if options.get("measured"):
                 self.measure()
             self._follow(cluster)
 
@@ -215,15 +181,11 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.volumes = volume_controller(
             options.owns_store, client, self.sync, options.wait, clock, for_groups
         )
-        setting = configuration, options.tie_break, options.seed, self.volumes, gates
-        self.handle = make_handle(cache, client, self.informers, nominator, *setting)
-        self.handle.plugin_errors.fail_fast = options.fail_fast
+        self.handle = make_handle(cache, client, self.informers, nominator, options, self.volumes)
         self.metrics = None
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
-        tie_break = TIE_BREAKS[options.tie_break]
-        engine_options = options.registry, tie_break, options.percentage, options.seed, batching
-        engines = make_engines(self.handle, configuration, profiles, *engine_options)
+        engines = make_engines(self.handle, options, profiles, batching)
         with disowned_on_error([engine.profile for engine in engines]):
             self.engines = {engine.profile.scheduler_name: engine for engine in engines}
             rotation = Rotation(list(self.engines.values()))
@@ -492,6 +454,25 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             pass
         return run.result.unschedulable
 
+    def schedule_one(self, pod: Pod) -> Decision:
+        """Schedule one pod in a cycle of its own, with its trace; see `placing.single_cycle.schedule_one`.
+
+        Parameters
+        ----------
+        pod : Pod
+            Not in the cache. If an out-of-tree plugin or an extender takes part, it must be in the store.
+
+        Returns
+        -------
+        Decision
+        """
+        check_pod(pod)
+        try:
+            return schedule_one(self.context, pod)
+        except ValueError:
+            check_readable((pod,))
+            raise
+
     # ---- many pods -----------------------------------------------------------------------------------------
 
     def run(self) -> ScheduleResult:
@@ -632,3 +613,35 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         run.result.binding = {started.pod.key: started.node for started in running}
         self.sync()
         return run.result.end_run()
+
+
+def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Options:
+    """Return the options of a scheduler from its keyword arguments.
+
+    Raises
+    ------
+    ValueError
+        The tie-break is unknown.
+    """
+    tie_break, config = given.get("tie_break", "go-heap"), given.get("config")
+    if tie_break not in TIE_BREAKS:
+        raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
+    release = release_named(given.get("kubernetes_version", DEFAULT))
+    gates, wait = all_gates(given.get("feature_gates"), release), given.get("wait")
+    clock = given.get("clock")
+    clock = clock and checked(clock)
+    return Options(
+        configuration=None if config is None else read_configuration(config, gates),
+        registry=given.get("registry"),
+        gates=gates,
+        percentage=given.get("percentage_of_nodes_to_score"),
+        tie_break=tie_break,
+        seed=given.get("seed", 0),
+        clock=clock,
+        wait=wait,
+        threads=threads_for(cluster, given.get("binding_threads"), clock or wait),
+        owns_store=isinstance(cluster, Cluster),
+        controllers=given.get("controllers", True),
+        fail_fast=given.get("fail_fast", False),
+        group_cycle_bugs=given.get("group_cycle_bugs", True),
+    )

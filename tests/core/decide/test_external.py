@@ -41,7 +41,9 @@ def make(filters: list[Any], scores: list[Any], nodes: int = 4, percentage: int 
     state = ClusterState()
     for at in range(nodes):
         state.set_node(node(f"n{at}", cpu=0 if at % 3 == 2 else 4))
-    return Placer(state, Plan(state.table, filters, scores, FIT, FIT), TieBreak.FIRST, percentage)
+    return Placer(
+        state, Plan(state.table, filters, scores, fit=FIT, balanced=FIT), TieBreak.FIRST, percentage
+    )
 
 
 def target(placer: Placer) -> int:
@@ -145,8 +147,14 @@ def failing_at(row: int) -> Callable[[Any], Any]:
     return filter
 
 
+def fails_for_a_node(name: str, filter: Callable[[Any], Any]) -> PythonExternal:
+    plugin = PythonExternal(name, filter)
+    plugin.node_error = ValueError
+    return plugin
+
+
 def test_the_nodes_before_the_one_for_which_a_filter_fails_count() -> None:
-    placer = make([PythonExternal("A", failing_at(2), node_error=ValueError)], FITTING)
+    placer = make([fails_for_a_node("A", failing_at(2))], FITTING)
     with pytest.raises(ValueError, match=r"^row 2$"):
         placer.decider.decide(target(placer))
     assert placer.decider.start == 2
@@ -155,7 +163,7 @@ def test_the_nodes_before_the_one_for_which_a_filter_fails_count() -> None:
 def test_the_filter_that_fails_for_the_first_node_is_the_one_that_failed() -> None:
     """Although the other one is asked about all nodes before it."""
     placer = make(
-        [PythonExternal(name, failing_at(row), node_error=ValueError) for name, row in (("A", 2), ("B", 1))],
+        [fails_for_a_node(name, failing_at(row)) for name, row in (("A", 2), ("B", 1))],
         FITTING,
     )
     with pytest.raises(ValueError, match=r"^row 1$"):
@@ -167,9 +175,7 @@ def test_the_filter_that_fails_for_the_first_node_is_the_one_that_failed() -> No
 
 
 def test_a_filter_that_fails_behind_the_nodes_that_are_wanted_does_not_matter() -> None:
-    placer = make(
-        [PythonExternal("A", failing_at(149), node_error=ValueError)], FITTING, nodes=150, percentage=0
-    )
+    placer = make([fails_for_a_node("A", failing_at(149))], FITTING, nodes=150, percentage=0)
     assert len(placer.decider.decide(target(placer))[3]) == 100
     assert placer.decider.start == 100
 

@@ -372,7 +372,7 @@ def test_no_more_tries_than_there_are_slots() -> None:
     assert [placing.placer.tries(pods) for pods in (1, 2, 5, 6, 7, 1000)] == [1, 2, 5, 6, 6, 6]
     everything = Placing([node("n0", pods=2), node("n1", pods=0)], [])
     assert everything.placer.tries(9) == 3
-    plan = Plan(everything.state.table, filters=["NodeName"], scores=[], fit=[], balanced=[])
+    plan = Plan(everything.state.table, filters=["NodeName"], scores=[])
     assert Placer(everything.state, plan, TieBreak.FIRST).tries(9) == 9, "nothing keeps a node from more pods"
 
 

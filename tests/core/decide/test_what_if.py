@@ -51,9 +51,8 @@ def ask(state: ClusterState, placer: Placer, pod: Pod, gone: Any = (), come: Any
     row = state.table.find_row("a")
     assert row is not None
     given = {"asked": ALL, "ports": None} | more
-    return placer.search.verdict_after(
-        row, list(gone), list(come), *given.values(), state.classes.intern(pod)
-    )
+    changes = [(row, list(gone), list(come), given["ports"])]
+    return placer.search.verdict_after(changes, given["asked"], (state.classes.intern(pod), 0, 0))
 
 
 def there(name: str, cpu: int = 1, on: str = "a", **spec: Any) -> Pod:
@@ -96,7 +95,7 @@ def test_conflicts_follow_the_ports_in_use() -> None:
     """Of more sets of host ports than conflicts are kept for, which nodes come to use meanwhile."""
     random = Random(1)
     state, _ = made()
-    placer = Placer(state, Plan(state.table, FILTERS[:1], [], [], []), TieBreak.FIRST)
+    placer = Placer(state, Plan(state.table, FILTERS[:1], []), TieBreak.FIRST)
     used: dict[str, set[tuple[str, int]]] = {"a": set(), "b": set()}
     addresses, numbers = ("", "0.0.0.0", "10.0.0.1", "10.0.0.2"), range(8000, 8300)
     for turn in range(4):
@@ -123,7 +122,7 @@ def meets(one: tuple[str, int], other: tuple[str, int]) -> bool:
 def test_ports_do_not_matter_without_their_filter() -> None:
     state = ClusterState()
     state.set_node(node("a"))
-    without = Plan(state.table, filters=FILTERS[1:], scores=[], fit=[], balanced=[])
+    without = Plan(state.table, filters=FILTERS[1:], scores=[])
     placer = Placer(state, without, TieBreak.FIRST)
     pod_class = state.classes.intern(pod("p", ports=[port(80)]))
     assert place_run(placer, pod_class, 2).tolist() == [0, 0]

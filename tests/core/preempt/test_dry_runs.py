@@ -33,10 +33,9 @@ def rejection(world: World, verdict: int) -> Rejection | None:
 
 
 def dry_run(world: World, wanted: int = -1) -> tuple[DryRun, list[Evictions]]:
-    pod_class, node_name, pinned = world.target()
     runs = DryRuns(world.placer.decider)
     rows = [world.row(name) for name in world.nodes]
-    out = runs.dry_run(pod_class, rows, world.budgets, node_name, pinned, wanted, world.groups())
+    out = runs.dry_run(world.target(), rows, world.budgets, wanted, world.groups())
     verdicts, violations = out.verdicts.tolist(), out.violations.tolist()
     return out, [
         Evictions(rejection(world, verdicts[at]), tuple(pod.name for pod in out.victims(at)), violations[at])
@@ -182,7 +181,7 @@ def test_which_of_many_equal_pods_go_depends_on_the_preemptor() -> None:
     def victims(priority: int) -> list[str]:
         asked = make_pod("new", priority=priority, requests={"cpu": "3"})
         pod_class = world.state.classes.intern(asked)
-        return sorted(pod.name for pod in runs.dry_run(pod_class, [0]).victims(0))
+        return sorted(pod.name for pod in runs.dry_run((pod_class, 0, 0), [0]).victims(0))
 
     for _ in range(2):
         assert victims(5) == ["w10", "w8", "w9"], "eight are in the order of the row"
@@ -207,7 +206,7 @@ def test_a_row_is_read_again_when_it_has_changed() -> None:
     target = world.target()
 
     def victims() -> list[str]:
-        return [pod.name for pod in runs.dry_run(target[0], [0]).victims(0)]
+        return [pod.name for pod in runs.dry_run(target, [0]).victims(0)]
 
     assert victims() == ["p2", "p3"]
     mark = world.state.begin()

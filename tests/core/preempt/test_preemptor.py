@@ -154,7 +154,7 @@ class PreemptorMachine(RuleBasedStateMachine):
         expected = place_each(twin, target, run, self.budgets, offsets, *setting, groups)
         indices = np.array(offsets, dtype=np.int64)
         homes = {pod.name: pod.spec.node_name for pod in self.state.pods()}
-        out = self.preemptor.place_run(pod_class, run, self.budgets, 0, target[2], indices, *setting, groups)
+        out = self.preemptor.place_run(target, run, self.budgets, indices, setting, groups)
         assert placed(self.state, out) == expected
         for at, row in enumerate(out.rows.tolist()):
             assert all(homes[pod.name] == pod.spec.node_name for pod in out.victims(at))
@@ -313,7 +313,7 @@ def test_runs_between_which_groups_change(world: World, data: st.DataObject) -> 
             placer.search.nominate(nominations)
         groups.over(state.pods())
         expected = place_each(twin, target, run, world.budgets, [0] * len(run), 10, 100, groups)
-        out = preemptor.place_run(target[0], run, world.budgets, target[1], target[2], groups=groups)
+        out = preemptor.place_run(target, run, world.budgets, groups=groups)
         assert placed(state, out) == expected
         there = [pod for pod in state.pods() if (pod.spec.priority or 0) < priority]
         change = data.draw(st.sampled_from(["remove", "add", "move", "group", "nothing"]))
@@ -348,7 +348,7 @@ def high(count: int, first: int = 0, **rest: Any) -> list[Pod]:
 
 
 def place(preemptor: Preemptor, pods: list[Pod], **rest: Any) -> Evictions:
-    return preemptor.place_run(preemptor.state.classes.intern(pods[0]), pods, **rest)
+    return preemptor.place_run((preemptor.state.classes.intern(pods[0]), 0, 0), pods, **rest)
 
 
 def test_one_dry_run_per_pod_once_the_nodes_are_known() -> None:
@@ -463,7 +463,7 @@ def test_where_a_walk_begins_and_goes_round() -> None:
     placer = full(100)
     preemptor = Preemptor(placer.decider)
     offsets = np.array([99, 199, 0], dtype=np.int64)
-    assert place(preemptor, high(3), offsets=offsets, percentage=0, least=1).rows.tolist() == [99, 99, 0]
+    assert place(preemptor, high(3), offsets=offsets, limits=(0, 1)).rows.tolist() == [99, 99, 0]
 
 
 def test_it_ends_before_the_first_pod_that_fits_nowhere() -> None:

@@ -15,8 +15,8 @@ from tests.core.make import node, pod
 from tests.core.state.test_domains import HOST, make, rejected, spread_over
 
 from moorage._core.base.buffers import Journal
+from moorage._core.binder.running_pods import RunningPods
 from moorage._core.decide.placer import Placer
-from moorage._core.services.running_pods import RunningPods
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod_group import GROUP_ANNOTATION
 

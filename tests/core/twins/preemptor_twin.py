@@ -61,7 +61,7 @@ def place_each(  # noqa: PLR0913
         first = offset % len(rows)
         wanted = min(len(rows), max(len(rows) * percentage // 100, least))
         tried = rows[first:] + rows[:first]
-        runs = DryRuns(placer.decider).dry_run(target[0], tried, budgets, *target[1:], wanted, groups)
+        runs = DryRuns(placer.decider).dry_run(target, tried, budgets, wanted, groups)
         best = min(
             (
                 (rank(runs.victims(at), violations), at)

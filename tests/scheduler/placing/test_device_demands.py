@@ -14,7 +14,7 @@ from tests.devices.make import DRIVER, claim, device, device_class, request, res
 from tests.framework.make import make as make_plugin
 
 from moorage import Cluster, Scheduler
-from moorage._core.services.claims_of_pods import EXTENDED_CLAIM
+from moorage._core.devices.claims_of_pods import EXTENDED_CLAIM
 from moorage.devices.claims.placed_claims import PlacedClaims, PlacedPod
 from moorage.devices.device_demands import DeviceDemands
 from moorage.framework import ReservePlugin

@@ -26,8 +26,7 @@ class PythonExternal(External):
     def follow(self) -> Callable[[], object] | None: ...
     @property
     def examine(self) -> Callable[[_Rows], tuple[_Scores, _Scores]]: ...
-    @property
-    def node_error(self) -> type[BaseException] | tuple[()]: ...
+    node_error: type[BaseException] | tuple[()]
     def __init__(
         self,
         name: str,
@@ -36,5 +35,4 @@ class PythonExternal(External):
         begin: Callable[[int], object] | None = None,
         follow: Callable[[], object] | None = None,
         examine: Callable[[_Rows], tuple[_Scores, _Scores]] | None = None,
-        node_error: type[BaseException] | None = None,
     ) -> None: ...

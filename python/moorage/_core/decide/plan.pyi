@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterable, Sequence
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,24 @@ UNRESOLVABLE: int
 REASONS: int
 KERNELS: dict[str, int]
 STRATEGIES: dict[str, int]
+ARGUMENTS: dict[str, Any]
+
+class PluginArguments(TypedDict, total=False):
+    fit: list[tuple[str, int]]
+    balanced: list[tuple[str, int]]
+    balanced_difference: bool
+    fit_unresolvable: bool
+    narrows: bool
+    narrows_to_named: bool
+    strategy: str
+    points: Sequence[tuple[int, int]]
+    ignored: Iterable[str]
+    ignored_groups: Iterable[str]
+    added: Shape | None
+    default_constraints: tuple[TopologySpreadConstraint, ...]
+    system_defaulted: bool
+    hard_pod_affinity_weight: int
+    ignore_preferred: bool
 
 class Plan:
     @property
@@ -56,19 +74,5 @@ class Plan:
         table: NodeTable,
         filters: list[str | External],
         scores: list[tuple[str | External, int]],
-        fit: list[tuple[str, int]],
-        balanced: list[tuple[str, int]],
-        balanced_difference: bool = True,
-        fit_unresolvable: bool = True,
-        narrows: bool = True,
-        narrows_to_named: bool = False,
-        strategy: str = "LeastAllocated",
-        points: Sequence[tuple[int, int]] = (),
-        ignored: Iterable[str] = (),
-        ignored_groups: Iterable[str] = (),
-        added: Shape | None = None,
-        default_constraints: tuple[TopologySpreadConstraint, ...] = (),
-        system_defaulted: bool = True,
-        hard_pod_affinity_weight: int = 1,
-        ignore_preferred: bool = False,
+        **arguments: Unpack[PluginArguments],
     ) -> Self: ...

@@ -64,15 +64,9 @@ class Search:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
     def verdict_after(
         self,
-        row: int,
-        removed: list[Pod],
-        added: list[Pod],
+        changes: list[tuple[int, list[Pod], list[Pod], AbstractSet[tuple[str, str, int]] | None]],
         filters: int,
-        ports: AbstractSet[tuple[str, str, int]] | None,
-        pod_class: int,
-        node_name: int = 0,
-        pinned: int = 0,
-        elsewhere: Iterable[tuple[int, list[Pod]]] = (),
+        target: tuple[int, int, int],
     ) -> int: ...
     def nominate(self, nominations: Iterable[tuple[int, Sequence[Pod]]]) -> None: ...
     def follow_nominator(self, nominator: _Nominator, pod: Pod) -> None: ...

@@ -40,11 +40,9 @@ class DryRuns:
     def __new__(cls, decider: Decider) -> Self: ...
     def dry_run(
         self,
-        pod_class: int,
+        target: tuple[int, int, int],
         rows: Iterable[int],
         budgets: Sequence[PodDisruptionBudget] = (),
-        node_name: int = 0,
-        pinned: int = 0,
         wanted: int = -1,
         groups: EvictedGroups | None = None,
     ) -> DryRun: ...

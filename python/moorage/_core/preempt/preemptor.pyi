@@ -27,14 +27,11 @@ class Preemptor(DryRuns):
     def __new__(cls, decider: Decider) -> Self: ...
     def place_run(
         self,
-        pod_class: int,
+        target: tuple[int, int, int],
         pods: Sequence[Pod],
         budgets: Sequence[PodDisruptionBudget] = (),
-        node_name: int = 0,
-        pinned: int = 0,
         offsets: npt.NDArray[np.int64] | None = None,
-        percentage: int = 10,
-        least: int = 100,
+        limits: tuple[int, int] = ...,
         groups: EvictedGroups | None = None,
     ) -> Evictions: ...
     def begin(

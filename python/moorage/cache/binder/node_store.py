@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moorage._core.services import qos
+from moorage._core.binder import qos
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.snapshot import NodeInfos
 from moorage.errors import CacheError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from moorage._core.services import binder_pods
+from moorage._core.binder import binder_pods
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheError
 from moorage.objects.model.godel import Reservation, node_name_of

@@ -10,10 +10,10 @@ from enum import IntEnum, StrEnum
 from typing import ClassVar, NamedTuple, Self
 
 from moorage._core.base.selectors import LabelSelectorMatcher
-from moorage._core.services.binder_pods import BinderPods
-from moorage._core.services.binder_store import BinderStore
-from moorage._core.services.deleted_markers import DeletedMarkers
-from moorage._core.services.running_pods import RunningPods
+from moorage._core.binder.binder_pods import BinderPods
+from moorage._core.binder.binder_store import BinderStore
+from moorage._core.binder.deleted_markers import DeletedMarkers
+from moorage._core.binder.running_pods import RunningPods
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheError
 from moorage.objects import Pod, PodDisruptionBudget, PodGroup

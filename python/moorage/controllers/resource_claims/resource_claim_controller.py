@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from moorage._core.services.claims_of_pods import FINALIZER
+from moorage._core.devices.claims_of_pods import FINALIZER
 from moorage.devices.claims.claim_consumers import API_GROUP, RESOURCE
 from moorage.objects.model.meta import ObjectMeta, OwnerReference
 from moorage.objects.model.pod import Pod, PodResourceClaim, PodResourceClaimStatus

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moorage._core.base.quantity import Quantity
-from moorage._core.services.device_search import DeviceSearch, Wanted
-from moorage._core.services.device_view import DeviceView
+from moorage._core.devices.device_search import DeviceSearch, Wanted
+from moorage._core.devices.device_view import DeviceView
 from moorage.devices.features import Features
 from moorage.devices.selector_cache import SelectorCache
 from moorage.objects import Node

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from moorage._core.base.quantity import Quantity
-from moorage._core.services.device_search import SearchTimeoutError as SearchTimeoutError
+from moorage._core.devices.device_search import SearchTimeoutError as SearchTimeoutError
 from moorage.errors import MoorageError
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.objects.model.resource_claims import (

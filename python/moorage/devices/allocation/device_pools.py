@@ -11,7 +11,7 @@ import msgspec
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import NodeSelectorMatcher
-from moorage._core.services.device_view import DeviceView
+from moorage._core.devices.device_view import DeviceView
 from moorage.devices.features import Features
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.objects import Node, NodeSelector

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-from moorage._core.services.claims_of_pods import ObservedClaims
+from moorage._core.devices.claims_of_pods import ObservedClaims
 from moorage.devices.allocation.allocator import AllocatedDevices
 from moorage.devices.allocation.device_pools import DeviceId
 from moorage.objects import Pod

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from moorage._core.services.claims_of_pods import ClaimError, claims_by_use, pod_claims
+from moorage._core.devices.claims_of_pods import ClaimError, claims_by_use, pod_claims
 from moorage.objects import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimConsumerReference

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage import framework as fwk
-from moorage._core.services.claims_of_pods import ClaimError, claim_keys
+from moorage._core.devices.claims_of_pods import ClaimError, claim_keys
 from moorage.devices.device_state import DeviceState
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, indexed, is_same_pod, of_itself, on, queue_if

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from moorage._core.services.claims_of_pods import FINALIZER, ClaimWriteError, reserved
+from moorage._core.devices.claims_of_pods import FINALIZER, ClaimWriteError, reserved
 from moorage.devices.extended_resources import Mappings
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.objects import Pod

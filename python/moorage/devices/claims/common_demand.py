@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage._core.services.device_demand import DeviceDemand
+from moorage._core.devices.device_demand import DeviceDemand
 from moorage._core.state.node_table import NodeTable
 from moorage.devices.allocation.allocator import ClaimResult, claim_results
 from moorage.devices.device_demands import AskingClaim

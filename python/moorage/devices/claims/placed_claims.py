@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from moorage._core.services.claims_of_pods import EXTENDED_CLAIM, ClaimWriteError, reserve_together
+from moorage._core.devices.claims_of_pods import EXTENDED_CLAIM, ClaimWriteError, reserve_together
 from moorage.devices.allocation.claim_requests import AllocationError
 from moorage.devices.device_demands import AskingClaim, DeviceDemands, TakenDevices
 from moorage.devices.device_state import DeviceState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage._core.services.claims_of_pods import is_owned_by_group
+from moorage._core.devices.claims_of_pods import is_owned_by_group
 from moorage.objects import Pod
 from moorage.objects.model.resource_claims import ResourceClaim
 

@@ -17,7 +17,7 @@ from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Pod
 
 if TYPE_CHECKING:
     from moorage._core.decide.terms import NodeDevices
-    from moorage._core.services.claims_of_pods import AlikePods
+    from moorage._core.devices.claims_of_pods import AlikePods
     from moorage._core.state.cluster_state import ClusterState
     from moorage._core.state.pod_class import Shape
     from moorage.framework.plugin.any_node_info import NodeInfo as AnyNodeInfo

@@ -139,7 +139,8 @@ class Bridge:
             return self._externals[plugin.name]
         filters = partial(self.filter, plugin) if isinstance(plugin, FilterPlugin) else None
         scores = partial(self.score, plugin) if isinstance(plugin, ScorePlugin) else None
-        external = PythonExternal(plugin.name, filter=filters, score=scores, node_error=StatusError)
+        external = PythonExternal(plugin.name, filter=filters, score=scores)
+        external.node_error = StatusError
         self._externals[plugin.name] = external
         return external
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from moorage._core.state.pod_class import Shape
     from moorage.framework.plugin.any_node_info import NodeInfo as AnyNodeInfo
     from moorage.framework.plugin.cycle_state import CycleState
+
+
+PodChange = tuple[int, list[Pod], list[Pod], AbstractSet[tuple[str, str, int]] | None]
 
 
 class WithKernels(Protocol):
@@ -117,11 +121,12 @@ class Kernels:
         """
         row = self._row(info)
         if isinstance(info, NodeInfo):
-            return self.search.verdict_after(row, [], [], filters, None, *state.target)
+            return self.search.verdict_after([(row, [], [], None)], filters, state.target)
         removed, added = self._changes(row, info)
         # A clone may have other ports with the same pods: a pod that returns brings those that another freed.
-        ports, elsewhere = info.used_ports, self._by_row(state.removed_pods.values())
-        return self.search.verdict_after(row, removed, added, filters, ports, *state.target, elsewhere)
+        changes: list[PodChange] = [(row, removed, added, info.used_ports)]
+        changes += [(other, pods, [], None) for other, pods in self._by_row(state.removed_pods.values())]
+        return self.search.verdict_after(changes, filters, state.target)
 
     def score(self, plugin: WithKernels, state: CycleState, info: AnyNodeInfo) -> int:
         """Return the raw score of one node, as if it were the only feasible one.

@@ -20,31 +20,28 @@ from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import Plugin
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.profiles.build_profiles import check_profiles, make_profiles
-from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
 from moorage.plugins.registry import IN_TREE_CLASSES, all_plugins
 from moorage.preemption.evaluator import set_up_preemption
-from moorage.releases import FeatureGates
+from moorage.scheduler.options import Options
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .engine import Engine
 from .opportunistic_batching import Batching
 
+TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
 PARALLELISM = 16  # default of kube-scheduler v1.36
 OWN_ATTRIBUTES = vars(Plugin()).keys()  # all attributes of a plugin that keeps no state
 
 
-def make_handle(  # noqa: PLR0913
+def make_handle(
     cache: SchedulerCache,
     client: ObjectClient,
     informers: InformerFactory,
     nominator: PodNominator,
-    configuration: KubeSchedulerConfiguration | None,
-    tie_break: str,
-    seed: int,
+    options: Options,
     time: SimulatedController | ExternalController,
-    gates: FeatureGates,
 ) -> FrameworkHandle:
     """Make the handle that plugins use, with the extenders of a configuration.
 
@@ -55,26 +52,22 @@ def make_handle(  # noqa: PLR0913
         Where plugins read and write objects.
     informers : InformerFactory
     nominator : PodNominator
-    configuration : KubeSchedulerConfiguration or None
-        Names the extenders.
-    tie_break : str
-        With "random", preemption draws its offsets from `seed`.
-    seed : int
+    options : Options
+        With the random tie-break, preemption draws its offsets from the seed.
     time : SimulatedController or ExternalController
         The clock, in seconds, and the wait of plugins.
-    gates : FeatureGates
-        The feature gates, and their release.
 
     Returns
     -------
     FrameworkHandle
     """
+    gates = options.gates
     handle = FrameworkHandle(
         cache,
         client,
         informers=informers,
         nominator=nominator,
-        extenders=_extenders(configuration, cache),
+        extenders=_extenders(options.configuration, cache),
         groups_pods=groups_pods(gates),
         feature_gates=gates,
         places_groups=gates["TopologyAwareWorkloadScheduling"],
@@ -83,7 +76,8 @@ def make_handle(  # noqa: PLR0913
         wait=time.wait,
         now=client.now if isinstance(client, ObjectStore) else seconds_since_1970,
     )
-    set_up_preemption(handle, seed if tie_break == "random" else None)
+    handle.plugin_errors.fail_fast = options.fail_fast
+    set_up_preemption(handle, options.seed if options.tie_break == "random" else None)
     return handle
 
 
@@ -199,15 +193,8 @@ class Rotation:
         return out
 
 
-def make_engines(  # noqa: PLR0913
-    handle: FrameworkHandle,
-    configuration: KubeSchedulerConfiguration | None,
-    profiles: Sequence[Profile],
-    registry: Registry | None,
-    tie_break: TieBreak,
-    percentage: int | None,
-    seed: int,
-    batching: Batching,
+def make_engines(
+    handle: FrameworkHandle, options: Options, profiles: Sequence[Profile], batching: Batching
 ) -> list[Engine]:
     """Make an engine for each profile of a configuration, or else of a list of profiles.
 
@@ -215,16 +202,10 @@ def make_engines(  # noqa: PLR0913
     ----------
     handle : FrameworkHandle
         Each engine has a copy of it.
-    configuration : KubeSchedulerConfiguration, optional
+    options : Options
+        Of the scheduler.
     profiles : sequence of Profile
         Used without a configuration.
-    registry : Registry, optional
-        Plugins that a configuration may name besides the in-tree ones.
-    tie_break : TieBreak
-    percentage : int, optional
-        percentageOfNodesToScore, 0 to 100, in place of the configuration's.
-    seed : int
-        Seed of the random tie-break.
     batching : Batching
         Shared by the engines.
 
@@ -233,6 +214,7 @@ def make_engines(  # noqa: PLR0913
     list of Engine
         In the order of the profiles.
     """
+    configuration, percentage, seed = options.configuration, options.percentage, options.seed
     if not hasattr(seed, "__index__"):
         raise TypeError(f"seed {seed!r}: an integer is wanted")
     parallelism = 0
@@ -241,7 +223,7 @@ def make_engines(  # noqa: PLR0913
         handles = [replace(handle) for _ in profiles]
     else:
         handles = [replace(handle) for _ in configuration.profiles or ()]
-        profiles = make_profiles(configuration, all_plugins(registry, handle.release), handles)
+        profiles = make_profiles(configuration, all_plugins(options.registry, handle.release), handles)
         parallelism = configuration.parallelism or 0
         if percentage is None:
             percentage = configuration.percentage_of_nodes_to_score
@@ -253,7 +235,9 @@ def make_engines(  # noqa: PLR0913
     with disowned_on_error(owned):
         for profile, engine_handle in zip(profiles, handles, strict=True):
             owned.append(owned_profile(profile, engine_handle))
-            engine = Engine(owned[-1], engine_handle, tie_break, percentage or 0, seed, batching)
+            engine = Engine(
+                owned[-1], engine_handle, TIE_BREAKS[options.tie_break], percentage or 0, seed, batching
+            )
             engine.search.threads = _threads(parallelism or PARALLELISM)
             engines.append(engine)
     return engines

@@ -11,7 +11,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from moorage._core.base.resources import pod_requests
-from moorage._core.services.claims_of_pods import EXTENDED_CLAIM, ClaimError
+from moorage._core.devices.claims_of_pods import EXTENDED_CLAIM, ClaimError
 from moorage.controllers.resource_claims.resource_claim_controller import claim_of_template
 from moorage.devices.allocation.claim_requests import ClaimRequests, ClassOf, Request
 from moorage.devices.device_state import DeviceState

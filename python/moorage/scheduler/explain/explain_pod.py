@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
-from moorage._core.services.claims_of_pods import ClaimError
+from moorage._core.devices.claims_of_pods import ClaimError
 from moorage.cache import SchedulerCache
 from moorage.errors import InputError
 from moorage.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError

@@ -113,14 +113,11 @@ class Preemption:
         engine.search.node_names = None
         engine.search.nominate(_going_before(engine, run))
         evictions = engine.framework.preemptor.place_run(
-            target[0],
+            target,
             run,
             budgets_of(engine.handle),
-            target[1],
-            target[2],
             offsets,
-            arguments["minCandidateNodesPercentage"],
-            arguments["minCandidateNodesAbsolute"],
+            (arguments["minCandidateNodesPercentage"], arguments["minCandidateNodesAbsolute"]),
             groups_of(engine.handle),
         )
         self._evictions.append((at, evictions))

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from moorage._core.decide.pod_batch import END, Alike
-from moorage._core.services.claims_of_pods import claim_keys
+from moorage._core.devices.claims_of_pods import claim_keys
 from moorage._core.volumes.bound_claims import BoundClaims
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.profiles.in_core import NO_RESOURCES, VolumesOfBatch

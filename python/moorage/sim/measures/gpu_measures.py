@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from moorage._core.services.gpu_shares import BEST_FIT, WHOLE, GpuShares
+from moorage._core.devices.gpu_shares import BEST_FIT, WHOLE, GpuShares
 from moorage.objects import Node
 from moorage.sim.policies.gpu_share import MODEL_LABEL, RESOURCE, Allocation, GpuShare, per_gpu, typical_pod
 from moorage.sim.policies.typical_pods import typical_pods

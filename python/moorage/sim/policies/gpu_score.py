@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage import framework as fwk
-from moorage._core.services.gpu_shares import GpuShares
+from moorage._core.devices.gpu_shares import GpuShares
 from moorage.errors import InputError
 from moorage.framework.profiles.row_plugin import RowPlugin
 

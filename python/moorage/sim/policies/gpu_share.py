@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage import framework as fwk
-from moorage._core.services.gpu_shares import BEST_FIT, MAX_GPUS, RANDOM, WHOLE, WORST_FIT, GpuShares
+from moorage._core.devices.gpu_shares import BEST_FIT, MAX_GPUS, RANDOM, WHOLE, WORST_FIT, GpuShares
 from moorage._core.state.pod_class import Shape
 from moorage.errors import InputError
 from moorage.framework.profiles.row_plugin import RowPlugin, Rows

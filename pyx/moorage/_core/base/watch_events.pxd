@@ -38,8 +38,6 @@ cdef class ObjectMap:
 
     cdef object find(self, key)
     cdef tuple _victim(self, object pod, object condition)
-    cdef int _evict(self, str key, object held, bint changes, object condition, object make, object remove,
-                    int64_t version, list events) except -1
 
 
 cdef object made(object held)

@@ -556,13 +556,24 @@ cdef class ObjectMap:
             Of each pod up to that one, whether it existed.
         """
         cdef list found = []
-        cdef Py_ssize_t first = len(events)
+        cdef WatchEvent event
+        version -= len(events)
         for key, held, changes in [self._victim(pod, condition) for pod in pods]:  # may run Python
-            if held is not None and (changes is None or key not in self.held):
-                break
-            if held is not None:
-                self._evict(key, held, changes, condition, make, remove, version - first, events)
             found.append(held is not None)
+            if held is None:
+                continue
+            if changes is None or key not in self.held:
+                found.pop()
+                break
+            if changes:
+                event = _deferred("MODIFIED", Cause.EVICTED, held, version + len(events), make, condition)
+                event._key = key
+                events.append(event)
+                held = event
+            event = _deferred("DELETED", Cause.EVICTED, held, version + len(events), remove, None)
+            event._key = key
+            events.append(event)
+            del self.held[key]
         return found
 
     cdef tuple _victim(self, object pod, object condition):
@@ -575,21 +586,6 @@ cdef class ObjectMap:
         if FINALIZERS.of(METADATA.of(_identity(held))):
             return key, held, None
         return key, held, _changes(_conditions(held, TYPE.of(condition)), condition)
-
-    cdef int _evict(self, str key, object held, bint changes, object condition, object make, object remove,
-                    int64_t version, list events) except -1:
-        """Change and delete an object, at a resource version that grows by the number of all events."""
-        cdef WatchEvent event
-        if changes:
-            event = _deferred("MODIFIED", Cause.EVICTED, held, version + len(events), make, condition)
-            event._key = key
-            events.append(event)
-            held = event
-        event = _deferred("DELETED", Cause.EVICTED, held, version + len(events), remove, None)
-        event._key = key
-        events.append(event)
-        del self.held[key]
-        return 0
 
 
 cdef tuple _conditions(object held, str kind):

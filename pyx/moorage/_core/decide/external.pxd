@@ -12,4 +12,5 @@ cdef class External:
 
 
 cdef class PythonExternal(External):
-    cdef readonly object filter, score, begin, follow, examine, node_error
+    cdef readonly object filter, score, begin, follow, examine
+    cdef public object node_error

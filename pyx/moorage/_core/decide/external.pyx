@@ -43,15 +43,17 @@ cdef class PythonExternal(External):
         Called after each pod that a run has placed, when it is in the ledger. It must not raise.
     examine : callable, optional
         Returns the scores of rows before and after normalization; by default `score` is asked for both.
-    node_error : type, optional
-        What `filter` raises if the plugin fails for one of the rows. A search then asks about them one by one
-        up to the one that fails. Other errors are of the plugin as a whole.
+
+    Attributes
+    ----------
+    node_error : type or tuple of type
+        What `filter` raises if the plugin fails for one of the rows; () at first. A search then asks about
+        them one by one up to the one that fails. Other errors are of the plugin as a whole.
     """
 
-    def __init__(self, str name not None, filter=None, score=None, begin=None, follow=None, examine=None,
-                 node_error=None):
+    def __init__(self, str name not None, filter=None, score=None, begin=None, follow=None, examine=None):
         self.name = name
-        self.node_error = () if node_error is None else node_error
+        self.node_error = ()
         self.filter = filter
         self.score = score
         self.begin = begin

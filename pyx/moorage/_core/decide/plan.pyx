@@ -31,6 +31,25 @@ STRATEGIES = {
     "RequestedToCapacityRatio": MR_REQUESTED_TO_CAPACITY_RATIO,
 }
 
+# The arguments of plugins, with their defaults.
+ARGUMENTS = {
+    "fit": [],
+    "balanced": [],
+    "balanced_difference": True,
+    "fit_unresolvable": True,
+    "narrows": True,
+    "narrows_to_named": False,
+    "strategy": "LeastAllocated",
+    "points": (),
+    "ignored": (),
+    "ignored_groups": (),
+    "added": None,
+    "default_constraints": (),
+    "system_defaulted": True,
+    "hard_pod_affinity_weight": 1,
+    "ignore_preferred": False,
+}
+
 
 cdef class Plan:
     """The filters and scores of a profile, with their arguments, in the order of the profile.
@@ -43,7 +62,7 @@ cdef class Plan:
         The filter plugins in order. Those of the core are given by name.
     scores : list of (str or External, int)
         The score plugins in order, with their weights.
-    fit, balanced : list of (str, int)
+    fit, balanced : list of (str, int), optional
         The resources and weights of the strategy of NodeResourcesFit, and of NodeResourcesBalancedAllocation.
     balanced_difference : bool
         Whether NodeResourcesBalancedAllocation scores the change of balance by the pod, as in v1.36, instead
@@ -96,12 +115,13 @@ cdef class Plan:
         There is no plugin or strategy of that name.
     """
 
-    def __cinit__(self, NodeTable table not None, list filters not None, list scores not None,
-                  list fit not None, list balanced not None, bint balanced_difference=True,
-                  bint fit_unresolvable=True, bint narrows=True, bint narrows_to_named=False,
-                  str strategy="LeastAllocated", points=(), ignored=(), ignored_groups=(),
-                  Shape added=None, tuple default_constraints=(), bint system_defaulted=True,
-                  int hard_pod_affinity_weight=1, bint ignore_preferred=False):
+    def __cinit__(self, NodeTable table not None, list filters not None, list scores not None, **arguments):
+        unknown = arguments.keys() - ARGUMENTS.keys()
+        if unknown:
+            raise TypeError(f"a plan takes no argument {', '.join(sorted(unknown))}")
+        arguments = ARGUMENTS | arguments
+        cdef list fit = arguments["fit"], balanced = arguments["balanced"]
+        cdef Shape added = arguments["added"]
         if max(len(filters), len(scores)) > MR_MAX_PLUGINS or max(len(fit), len(balanced)) > MR_MAX_RESOURCES:
             raise ValueError("too many plugins or scored resources in one profile")
         memset(&self.c, 0, sizeof(mr_plan))
@@ -122,23 +142,24 @@ cdef class Plan:
         self.fit = [name for name, _ in fit]
         self.scored = frozenset([name for name, _ in (*fit, *balanced)])
         self.c.n_balanced = _weigh(table, balanced, &self.c.balanced[0])
-        self.c.balanced_difference = balanced_difference
-        self.c.fit_unresolvable = fit_unresolvable
-        self.narrows, self.narrows_to_named = narrows, narrows_to_named
-        self.c.fit_strategy = STRATEGIES[strategy]
-        self._keep_points(points)
-        self.ignored = frozenset(ignored)
-        self.ignored_groups = frozenset(ignored_groups)
+        self.c.balanced_difference = arguments["balanced_difference"]
+        self.c.fit_unresolvable = arguments["fit_unresolvable"]
+        self.narrows = arguments["narrows"]
+        self.narrows_to_named = arguments["narrows_to_named"]
+        self.c.fit_strategy = STRATEGIES[arguments["strategy"]]
+        self._keep_points(arguments["points"])
+        self.ignored = frozenset(arguments["ignored"])
+        self.ignored_groups = frozenset(arguments["ignored_groups"])
         self.delegated = frozenset()
         self.added = added
         if added is not None:
             self.c.added = &added.c
-        self.default_constraints = default_constraints
-        for constraint in default_constraints:  # filling a label's column is cheapest while nodes are added
+        self.default_constraints = arguments["default_constraints"]
+        for constraint in self.default_constraints:  # filling a column is cheapest while nodes are added
             table.label_keys.intern(constraint.topology_key)
-        self.system_defaulted = system_defaulted
-        self.hard_pod_affinity_weight = hard_pod_affinity_weight
-        self.ignore_preferred = ignore_preferred
+        self.system_defaulted = arguments["system_defaulted"]
+        self.hard_pod_affinity_weight = arguments["hard_pod_affinity_weight"]
+        self.ignore_preferred = arguments["ignore_preferred"]
 
     cdef int kernel_of(self, plugin) except -1:
         """The number of a plugin for the kernels. A plugin outside the core is added on first use."""

@@ -396,8 +396,7 @@ cdef class Search:
                 if not 0 <= scores[at] <= 100:
                     raise self.invalid_score(name, int(scores[at]))
 
-    def verdict_after(self, int32_t row, list removed not None, list added not None, uint64_t filters,
-                      object ports, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, elsewhere=()):
+    def verdict_after(self, list changes not None, uint64_t filters, tuple target not None):
         """Return the verdict of a node with some pods removed and others added. All changes are undone.
 
         As upstream, AddPod and RemovePod of PodTopologySpread match by labels alone: terminating pods, and
@@ -406,24 +405,25 @@ cdef class Search:
 
         Parameters
         ----------
-        removed, added : list of Pod
-            Pods on the node of `row`, and pods that are not in the cache.
+        changes : list of (int, list of Pod, list of Pod, frozenset or None)
+            Rows, each with the pods that are removed, those that are added and not in the cache, and the host
+            ports (ip, protocol, port) in use then; None: those of its pods (see `PortSets`). The verdict is
+            that of the first row.
         filters : int
             The filters to run: bit i is the filter of index i in the plan.
-        ports : frozenset of (ip, protocol, port) or None
-            The host ports in use on the node. None: those of its pods (see `PortSets`).
-        elsewhere : iterable of (int, list of Pod)
-            Other rows, and the pods removed from each.
+        target : (int, int, int)
+            The class of the pod, and the symbols of its spec.nodeName and of the node that it is pinned to by
+            matchFields; 0: none.
         """
         cdef uint64_t verdict
-        self._prepare(pod_class, node_name, pinned)
-        changes = [(row, removed, added)] if removed or added else []
-        if self.terms is not None or self.plan.externals:  # other filters read no other rows
-            changes += [(other, pods, []) for other, pods in elsewhere]
-        if not changes:
-            failed = mr_verdicts(&self.search, filters, &row, 1, &verdict)
+        cdef int32_t row = changes[0][0], pod_class = target[0]
+        self._prepare(pod_class, target[1], target[2])
+        if self.terms is None and not self.plan.externals:  # these alone read other rows
+            changes = changes[:1]
+        if any([removed or added for _, removed, added, _ in changes]):
+            failed = _verdict_after_changes(self, pod_class, changes, filters, None, &verdict)
         else:
-            failed = _verdict_after_changes(self, pod_class, row, changes, ports, filters, None, &verdict)
+            failed = mr_verdicts(&self.search, filters, &row, 1, &verdict)
         if failed:
             self._raise_failure()
         return verdict
@@ -666,15 +666,17 @@ cdef int _update_row_verdict(Search search, NominatedVerdicts verdicts, int32_t 
         return verdicts.set(row, 0)
     if _is_plain(search, pods):
         _verdict_with_plain_pods(search, row, pods, &verdict)
-    elif _verdict_after_changes(search, pod_class, row, [(row, [], pods)], None, ALL, search.on_nominated,
+    elif _verdict_after_changes(search, pod_class, [(row, [], pods, None)], ALL, search.on_nominated,
                                 &verdict):
         search._raise_failure()
     return verdicts.set(row, verdict)
 
 
-cdef bint _verdict_after_changes(Search search, int32_t pod_class, int32_t row, list changes, object ports,
-                                 uint64_t filters, object on_nominated, uint64_t* verdict) except -1:
-    """The verdict of a row after changes, which are tuples (row, removed, added). True if a plugin fails."""
+cdef bint _verdict_after_changes(Search search, int32_t pod_class, list changes, uint64_t filters,
+                                 object on_nominated, uint64_t* verdict) except -1:
+    """The verdict of the first row of changes, which are as for `Search.verdict_after`. True if a plugin
+    fails."""
+    cdef int32_t row = changes[0][0]
     cdef bint failed, notified = False
     cdef dict watched = search.state.ledger.watched
     search.state.ledger.watched = None  # the nominator is not notified of changes that are undone
@@ -682,16 +684,17 @@ cdef bint _verdict_after_changes(Search search, int32_t pod_class, int32_t row, 
     search.state.domains.count_unlisted(True)
     mark = search.state.begin()
     try:
-        for other, removed, added in changes:
+        for other, removed, added, _ in changes:
             for pod in removed:
                 search.state._take_away(search.state._known(pod))
             for pod in added:
                 search.state.put(pod, other)
-        if ports is not None:
-            search.state.table.set_ports(row, ports)
+        for other, _, _, ports in changes:
+            if ports is not None:
+                search.state.table.set_ports(other, ports)
         if on_nominated is not None:
             on_nominated(row, changes[0][2])
-        for other, removed, added in changes:
+        for other, removed, added, _ in changes:
             search.notify_pod_change(pod_class, removed, other, False)
             search.notify_pod_change(pod_class, added, other, True)
         notified = True
@@ -706,7 +709,7 @@ cdef bint _verdict_after_changes(Search search, int32_t pod_class, int32_t row, 
         _count_unlisted(search, changes, -1)
         search.state.view.refresh()
         if notified:
-            for other, removed, added in reversed(changes):
+            for other, removed, added, _ in reversed(changes):
                 search.notify_pod_change(pod_class, reversed(added), other, False)
                 search.notify_pod_change(pod_class, reversed(removed), other, True)
     search._repoint()
@@ -716,7 +719,7 @@ cdef bint _verdict_after_changes(Search search, int32_t pod_class, int32_t row, 
 cdef int _count_unlisted(Search search, list changes, int32_t sign) except -1:
     """Count the changed pods that only AddPod and RemovePod count; see `Terms.count_unlisted`."""
     if search.terms is not None:
-        for row, removed, added in changes:
+        for row, removed, added, _ in changes:
             search.terms.count_unlisted(removed, row, -sign)
             search.terms.count_unlisted(added, row, sign)
 

@@ -116,20 +116,17 @@ cdef class DryRuns:
         """Whether all filters are part of the core. Others would have to be called with the pods removed."""
         return not mr_has_external_filters(&self.search.plan.c)
 
-    def dry_run(self, int32_t pod_class, rows, budgets=(), int32_t node_name=0, int32_t pinned=0,
-                int32_t wanted=-1, groups=None):
+    def dry_run(self, tuple target not None, rows, budgets=(), int32_t wanted=-1, groups=None):
         """Run dry runs on rows, one after the other.
 
         Parameters
         ----------
-        pod_class : int
-            The class of the preemptor.
+        target : (int, int, int)
+            The class of the preemptor, and the symbols of `Search.verdicts`.
         rows : iterable of int
             Rows of nodes in the view.
         budgets : iterable of PodDisruptionBudget
             All budgets of the cluster.
-        node_name, pinned : int
-            As in `Search.verdicts`.
         wanted : int
             Stop after this number of rows where evictions help, if one of them violates no budget; -1 tries
             all rows.
@@ -147,7 +144,7 @@ cdef class DryRuns:
             A row is not in the node table.
         """
         cdef mr_eviction result
-        cdef int32_t row, found = 0
+        cdef int32_t row, found = 0, pod_class = target[0], node_name = target[1], pinned = target[2]
         cdef bint clean = False
         tried, verdicts, violations, numbers = [], [], [], []
         self.search.leaves_out_nominated = True

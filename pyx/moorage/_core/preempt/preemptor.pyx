@@ -183,8 +183,8 @@ cdef class Preemptor(DryRuns):
     def classes(self, value):
         self.classes_limit = <int>within("classes", value, 1, INT32_MAX)
 
-    def place_run(self, int32_t pod_class, pods, budgets=(), int32_t node_name=0, int32_t pinned=0,
-                  const int64_t[::1] offsets=None, int32_t percentage=10, int32_t least=100, groups=None):
+    def place_run(self, tuple target not None, pods, budgets=(), const int64_t[::1] offsets=None,
+                  tuple limits not None=(10, 100), groups=None):
         """Choose nodes for pods of one class, one after the other: evict the victims and assume each pod.
 
         It stops at the first unschedulable pod. Pods with preemptionPolicy Never evict no others. Call it in
@@ -192,17 +192,15 @@ cdef class Preemptor(DryRuns):
 
         Parameters
         ----------
-        pod_class : int
-            The class of the pods.
+        target : (int, int, int)
+            The class of the pods, and the symbols of `Search.verdicts`.
         pods : sequence of Pod
             Pods without a node that are not in the cache.
         budgets : iterable of PodDisruptionBudget
             All budgets of the cluster. Evictions do not reduce the allowed disruptions.
-        node_name, pinned : int
-            As in `Search.verdicts`.
         offsets : (pods,) int64 array, optional
             For each pod the index of the potential node to begin with, modulo their number; by default 0.
-        percentage, least : int
+        limits : (int, int)
             DefaultPreemption's minCandidateNodesPercentage and minCandidateNodesAbsolute.
         groups : PodGroups, optional
             Knows the groups whose pods are only evicted together.
@@ -217,10 +215,11 @@ cdef class Preemptor(DryRuns):
         ValueError
             There are fewer offsets than pods, or a filter is not part of the core.
         """
-        cdef int32_t n = <int32_t>len(pods), row, at
+        cdef int32_t n = <int32_t>len(pods), row, at, pod_class = target[0]
+        cdef int32_t percentage = limits[0], least = limits[1]
         if offsets is not None and offsets.shape[0] < n:
             raise ValueError("an offset for each pod is wanted")
-        self._set_target(pod_class, tuple(budgets), node_name, pinned, groups)
+        self._set_target(pod_class, tuple(budgets), target[1], target[2], groups)
         cdef Evictions out = Evictions(self.state, n)
         cdef Shape shape = self.state.classes.shape(pod_class)
         self.decider._save()

@@ -5,8 +5,8 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.decide.terms import NodeDevices
-from moorage._core.services.device_search import Wanted
-from moorage._core.services.device_view import DeviceView
+from moorage._core.devices.device_search import Wanted
+from moorage._core.devices.device_view import DeviceView
 from moorage._core.state.cluster_state import ClusterState
 from moorage.devices.allocation.allocator import AllocatedDevices, Found
 from moorage.devices.allocation.device_pools import DeviceId

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from moorage._core.services.binder_store import BinderStore
+from moorage._core.binder.binder_store import BinderStore
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.binder.cache_handler import CacheHandler
 from moorage.objects.model.pod import Pod

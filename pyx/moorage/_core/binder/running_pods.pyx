@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from moorage._core.services.binder_store cimport BinderStore
+from moorage._core.binder.binder_store cimport BinderStore
 from moorage._core.base cimport ANNOTATIONS, METADATA, NAMESPACE, SPEC, UID, Field
 from moorage._core.state cimport ClusterState
 

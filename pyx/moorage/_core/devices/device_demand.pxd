@@ -1,8 +1,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from moorage._core.decide.terms cimport NodeDevices
-from moorage._core.services.device_search cimport DeviceSearch, Wanted
-from moorage._core.services.device_view cimport DeviceView
+from moorage._core.devices.device_search cimport DeviceSearch, Wanted
+from moorage._core.devices.device_view cimport DeviceView
 from moorage._core.state cimport ClusterState
 
 

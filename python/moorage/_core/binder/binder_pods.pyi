@@ -3,8 +3,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.binder.binder_store import BinderStore
 from moorage._core.decide.batch_rows import Placements
-from moorage._core.services.binder_store import BinderStore
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.binder.cache_handler import CacheHandler
 from moorage.objects.model.pod import Pod

@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from moorage._core.services.device_view cimport DeviceView, mr_amount
+from moorage._core.devices.device_view cimport DeviceView, mr_amount
 
 
 cdef struct Alternative:  # a request, or one of its alternatives

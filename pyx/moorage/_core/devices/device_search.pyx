@@ -7,7 +7,7 @@ from moorage.errors import MoorageError
 from libc.string cimport memchr, memset
 
 from moorage._core.base cimport allocate
-from moorage._core.services.device_view cimport (
+from moorage._core.devices.device_view cimport (
     ABSENT, COUNTING, HERE, LISTED, SEVERAL, WAITING, Consumption, amount_of, nanos,
 )
 

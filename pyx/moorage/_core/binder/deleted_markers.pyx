@@ -4,7 +4,7 @@ from moorage.errors import CacheCorruptedError, CacheError
 
 from libc.stdint cimport int32_t
 
-from moorage._core.services.binder_store cimport BinderStore, uid_of
+from moorage._core.binder.binder_store cimport BinderStore, uid_of
 from moorage._core.base cimport METADATA, NODE_NAME, SPEC, UID
 from moorage._core.state cimport ADDED, ClusterState
 

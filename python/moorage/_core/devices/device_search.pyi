@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from moorage._core.services.device_view import DeviceView
+from moorage._core.devices.device_view import DeviceView
 from moorage.devices.allocation.allocation_rules import AllocationRules
 from moorage.devices.allocation.claim_requests import ClaimRequests, Request
 from moorage.devices.features import Features

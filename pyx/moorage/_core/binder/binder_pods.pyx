@@ -10,7 +10,7 @@ from moorage._core.state.pod_spec import bound, is_only_bound
 
 from libc.stdint cimport int32_t
 
-from moorage._core.services.binder_store cimport BinderStore, uid_of
+from moorage._core.binder.binder_store cimport BinderStore, uid_of
 from moorage._core.base cimport (
     ANNOTATIONS, DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID, Deadline, Deadlines,
 )

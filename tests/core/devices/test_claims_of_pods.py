@@ -10,7 +10,7 @@ from tests.core.make import pod
 from tests.devices.make import claim, request
 
 from moorage._core.base.indexed_objects import IndexedObjects, Reader
-from moorage._core.services.claims_of_pods import AlikePods
+from moorage._core.devices.claims_of_pods import AlikePods
 from moorage.devices.device_demands import AskingClaim
 from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.objects import OwnerReference, Pod

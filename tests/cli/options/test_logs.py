@@ -17,6 +17,8 @@ from tests.store.api.wire_server import WireServer
 from moorage.serve import LiveScheduler
 from moorage.serve.live_scheduler import LostLeaseError
 
+STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+
 
 @pytest.fixture(autouse=True)
 def quiet_logger() -> Iterator[None]:
@@ -46,10 +48,11 @@ def test_the_start_survives_refusals(
     code, _, err = run(capsys, *command)
     assert (code, len(works)) == (0, 1)
     lines = err.splitlines()
+    assert re.fullmatch(rf"{STAMP} INFO starting: version=\S+ profiles=default-scheduler", lines.pop(0))
+    assert re.fullmatch(rf"{STAMP} INFO cluster listed: leader_election=false", lines.pop())
     assert [line.rpartition("error=")[2] for line in lines] == ["not yet", "too old"]
-    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
     assert re.fullmatch(
-        rf"{stamp} WARNING start has failed, and is repeated: seconds=0\.0 error=.*", lines[0]
+        rf"{STAMP} WARNING start has failed, and is repeated: seconds=0\.0 error=.*", lines[0]
     )
 
 
@@ -100,4 +103,5 @@ def test_the_process_ends_at_once_without_the_lease(
     monkeypatch.setattr(LiveScheduler, "work", lose)
     with pytest.raises(Ended, match="1"):
         run(capsys, *command)
-    assert capsys.readouterr().err == "error: leaderelection lost\n" * 2
+    told = [line for line in capsys.readouterr().err.splitlines() if " INFO " not in line]
+    assert told == ["error: leaderelection lost"] * 2

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from moorage import __version__
 from moorage.cli.options.inputs import connected, load_input, names_server, scheduler_settings
 from moorage.cli.options.plugin_file import configuration_with, read_plugin_file
 from moorage.errors import InputError, located
@@ -356,9 +357,13 @@ def live_scheduler(
     leader = config.leader_election
     is_elected = leader.leader_elect if leader_elect is None else leader_elect
     election = _election(lease, leader) if is_elected else None
+    profiles = ",".join(one.scheduler_name for one in config.profiles)
+    logger.info("starting: version=%s profiles=%s", __version__, profiles)
     while True:
         try:
-            return LiveScheduler(client, events.connection, election=election, **settings)
+            live = LiveScheduler(client, events.connection, election=election, **settings)
+            logger.info("cluster listed: leader_election=%s", str(is_elected).lower())
+            return live
         except ApiError as error:
             client.close_watches()
             logger.warning("start has failed, and is repeated: seconds=%s error=%s", RETRY, error)

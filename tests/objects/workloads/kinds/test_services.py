@@ -124,3 +124,12 @@ def test_pods_that_a_child_lacks_are_left_to_the_child(tmp_path: Path) -> None:
 def test_a_topic_of_kafka_makes_no_pods(tmp_path: Path) -> None:
     cluster = load(tmp_path, obj("kafka.strimzi.io/v1beta2", "KafkaTopic", "{replicas: 3, partitions: 9}"))
     assert (cluster.pods, cluster.left_out) == ([], [])
+
+
+def test_a_ceph_cluster_elsewhere_has_no_daemons_here(tmp_path: Path) -> None:
+    """A cluster of its own has daemons that are not simulated."""
+    version, kind = "ceph.rook.io/v1", "CephCluster"
+    cluster = load(tmp_path, obj(version, kind, "{external: {enable: true}}"))
+    assert (cluster.pods, cluster.left_out) == ([], [])
+    cluster = load(tmp_path, obj(version, kind, "{mon: {count: 3}, mgr: {count: 2}}"))
+    assert [one.replicas for one in cluster.left_out] == [5]

@@ -80,7 +80,7 @@ class Rule(NamedTuple):
         Fields whose product is the number of pods of a kind that is not simulated; a missing one is 1.
     sums : tuple of str
         Fields whose sum is that number, where there are any; parts with ``enabled: false`` are left out.
-    unless : (str, frozenset of str), optional
+    unless : (str, frozenset), optional
         A field, and the values with which the numbers do not count.
     suspend : str
         Path of a field that is true while nothing runs.
@@ -104,7 +104,7 @@ class Rule(NamedTuple):
     objects: str = ""
     numbers: tuple[str, ...] = ()
     sums: tuple[str, ...] = ()
-    unless: tuple[str, frozenset[str]] = ("", frozenset())
+    unless: tuple[str, frozenset[object]] = ("", frozenset())
     suspend: str = ""
     is_batch: bool = False
     scheduler: str = ""
@@ -196,7 +196,9 @@ RULES: dict[str, Rule] = {
     ),
     "MongoDBCommunity.mongodbcommunity.mongodb.com": Rule(numbers=("spec.members",)),
     "CephCluster.ceph.rook.io": Rule(
-        sums=("spec.mon.count", "spec.mgr.count"), why_left_out="whose daemons depend on the disks of nodes"
+        sums=("spec.mon.count", "spec.mgr.count"),
+        unless=("spec.external.enable", frozenset({True})),
+        why_left_out="whose daemons depend on the disks of nodes",
     ),
     "CephObjectStore.ceph.rook.io": Rule(numbers=("spec.gateway.instances",)),
     "CephFilesystem.ceph.rook.io": Rule(numbers=("spec.metadataServer.activeCount",)),

@@ -158,7 +158,7 @@ def test_first(benchmark: Any, report: Any, case: Case) -> None:
 
     def run(first: list[tuple[int, list[Pod]]]) -> None:
         for pod_class, batch in first:
-            runs.preemptor.place_run(pod_class, batch, case.budgets)
+            runs.preemptor.place_run((pod_class, 0, 0), batch, case.budgets)
 
     report(f"{case.name}, 5,000 full nodes, first of a class", CLASSES)
     benchmark.pedantic(run, setup=fresh, rounds=ROUNDS)
@@ -171,11 +171,11 @@ def test_following(benchmark: Any, report: Any, case: Case) -> None:
 
     def fresh() -> tuple[tuple[int, list[Pod]], dict[str, Any]]:
         pod_class, batch = runs.next()
-        runs.preemptor.place_run(pod_class, batch[:1], case.budgets)
+        runs.preemptor.place_run((pod_class, 0, 0), batch[:1], case.budgets)
         return (pod_class, batch[1:]), {}
 
     def run(pod_class: int, batch: list[Pod]) -> None:
-        placed = runs.preemptor.place_run(pod_class, batch, case.budgets).rows
+        placed = runs.preemptor.place_run((pod_class, 0, 0), batch, case.budgets).rows
         assert len(placed) == len(batch)
 
     report(f"{case.name}, 5,000 full nodes, following", case.pods - 1)
@@ -273,7 +273,7 @@ def test_twin(benchmark: Any, report: Any, case: Case) -> None:
     twin = twin_of(runs.scheduler, case.budgets)
     pod_class, batch = runs.next()
     shape = runs.state.classes.shape_of(pod_class)
-    ours = runs.preemptor.place_run(pod_class, batch, case.budgets)
+    ours = runs.preemptor.place_run((pod_class, 0, 0), batch, case.budgets)
     order = runs.scheduler.context.view_rows()
     at = iter(range(len(batch)))
 

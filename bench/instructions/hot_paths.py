@@ -67,7 +67,7 @@ def preemption() -> Run:
     assert placer.decider.decide(*scheduler.context.target_of(pod))[0] == -1
     scheduler.cache.state.view.follow_usage()
     preemptor = Preemptor(placer.decider)
-    return lambda: preemptor.place_run(pod_class, [pod], test_preemption.BUDGETS)
+    return lambda: preemptor.place_run((pod_class, 0, 0), [pod], test_preemption.BUDGETS)
 
 
 def queue() -> Run:

@@ -278,7 +278,7 @@ class Run:
         """
         self._evicts, nominator, of_unit = False, self.scheduler.handle.nominator, infos[0].unit is not None
         held = nominator.nominated_keys(pods_of(infos)) if of_unit or self._failed_groups else set()
-        tried = self._attempt_units(infos) if of_unit else self._attempt_pods(infos)
+        tried = self._attempt_units(infos) if of_unit else self._attempt_pods(list(infos))
         if tried < len(infos):
             self.queue.put_back(*[one for one in infos[tried:] if self.queue.is_in_flight(one)])
         if self._evicts:
@@ -290,7 +290,7 @@ class Run:
             self._retry_groups()
         return tried
 
-    def _attempt_pods(self, infos: Sequence[QueuedPodInfo]) -> int:
+    def _attempt_pods(self, infos: list[QueuedPodInfo]) -> int:
         """Try pods without a group; return how many were tried."""
         tried, context, pods = 0, self.scheduler.context, pods_of(infos)
         while tried < len(infos):
@@ -312,14 +312,14 @@ class Run:
                 break
         return tried
 
-    def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
+    def _follow_up(self, batch: PodBatch, infos: list[QueuedPodInfo], at: int) -> bool:
         """Receive the events of an eviction, and return whether the next pods of the batch can be tried as if
         they had been put back before and popped again.
 
         They can if no controller has to act before, and no event changes them or puts a pod in front of them.
         """
         scheduler, queue = self.scheduler, self.queue
-        if batch.has(READS_VOLUMES) or self._claimed or not queue.suspend(list(infos), at):
+        if batch.has(READS_VOLUMES) or self._claimed or not queue.suspend(infos, at):
             return False
         goes_on = False
         try:

@@ -169,7 +169,7 @@ class VirtualRun(Run):
         self.clock.attempted(tried - self._counted)
         return bool(infos or result.has_placed or result.skipped)
 
-    def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
+    def _follow_up(self, batch: PodBatch, infos: list[QueuedPodInfo], at: int) -> bool:
         operations = self.operations
         return super()._follow_up(batch, infos, at) and not (
             operations is not None and operations.is_interrupted()

@@ -242,7 +242,7 @@ def test_policies_of_the_namespace_count(capsys: pytest.CaptureFixture[str], tmp
     ("objects", "message"),
     [
         ([workload("DaemonSet")], ": DaemonSet default/web: it has a pod for each node, and no replicas to "),
-        ([made("ConfigMap")], "one pod or workload is needed; there are 0; left out: ConfigMap"),
+        ([made("ConfigMap")], "there is no pod or workload; left out: ConfigMap"),
         (
             [
                 made(
@@ -261,7 +261,7 @@ def test_policies_of_the_namespace_count(capsys: pytest.CaptureFixture[str], tmp
             [made("CronJob", "batch/v1", spec={"jobTemplate": {"spec": job(completionMode="Indexed")}})],
             "CronJob web: spec.jobTemplate.spec.completions: required for an indexed Job",
         ),
-        ([made("CronJob", "example.com/v1", spec={})], "there are 0; left out: CronJob"),
+        ([made("CronJob", "example.com/v1", spec={})], "there is no pod or workload; left out: CronJob"),
     ],
 )
 def test_what_is_no_template(
@@ -340,6 +340,25 @@ def test_compatible_documents(capsys: pytest.CaptureFixture[str]) -> None:
     assert yaml.safe_load("\n".join(lines(capsys, *COMPATIBLE, "-o", "yaml")))["spec"] == review["spec"]
 
 
+def test_a_workload_of_the_cluster_is_a_template(capsys: pytest.CaptureFixture[str]) -> None:
+    examples = ["capacity", "-f", "examples"]
+    for option, name in (("--pod", "deploy/default/nginx-deploy"), ("--like", "deploy/nginx-deploy")):
+        _, row, *_ = lines(capsys, *examples, option, f"{name}=2")
+        assert row.split()[0].startswith("default/nginx-deploy-")
+        assert row.split()[1] == "2"
+
+
+def test_each_document_of_a_file_is_a_template(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    one = Path(POD).read_text()
+    path.write_text(one + "\n---\n" + one.replace("name: small-pod", "name: other-pod"))
+    found = lines(capsys, "capacity", *DUMP, "--pod", str(path), "--max-limit", "3")
+    assert [row.split() for row in found[1:3]] == [
+        ["default/small-pod", "1", "3", "1"],
+        ["default/other-pod", "1", "3", "1"],
+    ]
+
+
 # ---- bad input ---------------------------------------------------------------------------------------------
 
 
@@ -349,7 +368,11 @@ def test_compatible_documents(capsys: pytest.CaptureFixture[str]) -> None:
         ([], "Missing option '--pod'"),
         (["--pod", "nowhere.yaml"], "nowhere.yaml"),
         (["--pod", f"{POD}=0"], "--pod: tests/data/web_pod.yaml=0: a round has at least one replica of each"),
-        (["--pod", "examples"], "--pod: examples: one pod or workload is needed; there are 11"),
+        (
+            ["--pod", "deploy/web"],
+            "--pod: deploy/web: no such file, and no Deployment default/web; there is ",
+        ),
+        (["--pod", "docs/nowhere.yaml"], "docs/nowhere.yaml: no such file"),
         (["--pod", POD, "--exclude-nodes", "x"], "--exclude-nodes: x: there is no such node"),
         (["--pod", POD, "--max-limit", "-1"], "-1 is not in the range"),
         (["--pod", POD, "--compatible", "cluster-capacity", "-o", "csv"], "cluster-capacity has no -o csv"),

@@ -48,7 +48,9 @@ def test_a_domain_is_all_nodes_with_a_value_of_the_label() -> None:
     assert found
     found = scheduler(nodes[:3], pods).survive("topology.kubernetes.io/zone")
     assert lost(found) == {"a": ["default/p1"]}
-    with pytest.raises(InputError, match='no node has the label "pool"'):
+    with pytest.raises(InputError, match='no node has the label "rack"'):
+        scheduler(nodes, pods).survive("rack")
+    with pytest.raises(InputError, match=r'"eks\.amazonaws\.com/nodegroup" or '):
         scheduler(nodes, pods).survive("pool")
 
 

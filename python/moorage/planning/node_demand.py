@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from msgspec.structs import replace
@@ -29,7 +29,7 @@ from .templates import as_template
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
 
-Workload = Sequence[Pod] | tuple[Pod, int] | None
+Asked = Sequence[Pod | tuple[Pod, int]] | tuple[Pod, int]
 Likes = str | Node | Sequence[str | Node]
 NOWHERE = "{} fits on none of the templates: {}"
 
@@ -104,13 +104,13 @@ class NodesNeeded(Tabular):
         return head | rest | ({"proof": self.proof} if self.proof else {})
 
 
-def nodes_needed(scheduler: Scheduler, workload: Workload, like: Likes, most: int) -> NodesNeeded:
+def nodes_needed(scheduler: Scheduler, workload: Asked | None, like: Likes, most: int) -> NodesNeeded:
     """Return how many new nodes pods need; see `Scheduler.nodes_needed`.
 
     Parameters
     ----------
     scheduler : Scheduler
-    workload : sequence of Pod, (Pod, int), or None
+    workload : sequence of (Pod or (Pod, int)), (Pod, int), or None
     like : str, Node, or sequence of these
     most : int
 
@@ -123,11 +123,11 @@ def nodes_needed(scheduler: Scheduler, workload: Workload, like: Likes, most: in
     if workload is None:
         pods, skipped = pending_pods(scheduler)
     else:
-        pods = _pods_of(workload)
+        pods = asked_pods(workload)
     templates = _templates(like)
     if most < 0:
         raise InputError(f"max {most}: a whole number from 0 on")
-    pods, refused = _admitted(scheduler, pods)
+    pods, refused = admitted_pods(scheduler, pods)
     if refused:
         proof = f"The API server refuses {len(refused)} pods: {next(iter(refused.values()))}"
         counts = dict.fromkeys(_names(templates), 0)
@@ -139,23 +139,54 @@ def nodes_needed(scheduler: Scheduler, workload: Workload, like: Likes, most: in
     return found if not skipped else NodesNeeded(**{**found.__dict__, "skipped": skipped})
 
 
-def _pods_of(workload: Sequence[Pod] | tuple[Pod, int]) -> list[Pod]:
-    """Return the pods that are asked about."""
+def asked_pods(workload: Asked) -> list[Pod]:
+    """Return the pods that are asked about, none of them admitted.
+
+    Parameters
+    ----------
+    workload : sequence of (Pod or (Pod, int)), or (Pod, int)
+        Pods, or templates with the number of their replicas.
+
+    Returns
+    -------
+    list of Pod
+
+    Raises
+    ------
+    InputError
+        It is something else.
+    """
     if isinstance(workload, tuple) and len(workload) == 2 and isinstance(workload[1], int):
-        pod, count = workload
-        if not isinstance(pod, Pod) or isinstance(count, bool) or count < 0:
-            raise InputError("nodes_needed: pods, or (Pod, count)")
-        template = as_template(pod)
-        named = replace(template, metadata=replace(template.metadata, generate_name=f"{pod.name}#"))
-        return [replica(named, at) for at in range(count)]
-    pods = [pod for pod in workload if isinstance(pod, Pod)]
-    if len(pods) != len(workload):
+        return _replicas(*workload)
+    found = list[Pod]()
+    for one in cast(Sequence[Any], workload):
+        found += _replicas(*one) if isinstance(one, tuple) and len(one) == 2 else _single(one)
+    return found
+
+
+def _single(pod: object) -> list[Pod]:
+    if not isinstance(pod, Pod):
         raise InputError("nodes_needed: pods, or (Pod, count)")
-    return pods
+    return [pod]
 
 
-def _admitted(scheduler: Scheduler, pods: Sequence[Pod]) -> tuple[list[Pod], dict[str, str]]:
+def _replicas(pod: object, count: object) -> list[Pod]:
+    """Return replicas of a template."""
+    if not isinstance(pod, Pod) or not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise InputError("nodes_needed: pods, or (Pod, count)")
+    template = as_template(pod)
+    name = pod.name or pod.metadata.generate_name
+    named = replace(template, metadata=replace(template.metadata, generate_name=f"{name}#"))
+    return [replica(named, at) for at in range(count)]
+
+
+def admitted_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> tuple[list[Pod], dict[str, str]]:
     """Admit the pods that the store does not have, as the API server does.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    pods : sequence of Pod
 
     Returns
     -------

@@ -20,6 +20,7 @@ from moorage.objects.workloads.top_controller import Workloads
 from moorage.store import ObjectStore
 from moorage.tables import Table, Tabular
 
+from .node_groups import grouped_rows
 from .pod_moves import UNMANAGED, pods_to_move
 from .stored_pods import release_claims, store_with_claims
 from .templates import as_template
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
 
 NODE = "node"
-LABELS = {"zone": "topology.kubernetes.io/zone", "region": "topology.kubernetes.io/region"}
-"""Short names of labels; `NODE` stands for each node by itself."""
+"""Stands for each node by itself."""
 AWAITS = "waits until the pods before it are available"
 
 
@@ -173,7 +173,8 @@ def survive(scheduler: Scheduler, by: str, at_once: int, go_on: Callable[[], boo
     Survival
     """
     scheduler.sync()
-    domains, without = _domains(scheduler, by)
+    label, domains = _domains(scheduler, by)
+    without = len(scheduler.context.view_order()) - sum(map(len, domains.values()))
     if not 1 <= at_once <= max(len(domains), 1):
         raise InputError(f"at_once {at_once}: 1 to {len(domains)}, the number of domains")
     with scheduler.transaction():
@@ -193,7 +194,7 @@ def survive(scheduler: Scheduler, by: str, at_once: int, go_on: Callable[[], boo
         else:
             worst = len(left)
     found.sort(key=lambda loss: -len(loss.lost))  # stable: equal ones in list order
-    return Survival(LABELS.get(by, by), len(domains), without, tuple(found), at_once, sets, possible, worst)
+    return Survival(label, len(domains), without, tuple(found), at_once, sets, possible, worst)
 
 
 def _sets(names: Sequence[str], most: int) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -204,23 +205,13 @@ def _sets(names: Sequence[str], most: int) -> Iterator[tuple[int, tuple[str, ...
                 yield at, (*others, names[at])
 
 
-def _domains(scheduler: Scheduler, by: str) -> tuple[dict[str, list[str]], int]:
-    """Return the nodes of each domain, in list order, and the number of nodes without the label."""
-    names = scheduler.context.view_order()
+def _domains(scheduler: Scheduler, by: str) -> tuple[str, dict[str, list[str]]]:
+    """Return what the nodes are lost by, and the nodes of each domain, in list order."""
     if by == NODE:
-        return {name: [name] for name in names}, 0
-    label, domains, without = LABELS.get(by, by), dict[str, list[str]](), 0
-    objects = scheduler.table.objects
-    for row, name in zip(scheduler.context.view_rows().tolist(), names, strict=True):
-        node = objects[row]
-        value = None if node is None else node.metadata.labels.get(label)
-        if value is None:
-            without += 1
-        else:
-            domains.setdefault(value, []).append(name)
-    if not domains:
-        raise InputError(f'no node has the label "{label}"')
-    return domains, without
+        return by, {name: [name] for name in scheduler.context.view_order()}
+    label, groups = grouped_rows(scheduler, by)
+    row_name = scheduler.table.row_name
+    return label, {value: [str(row_name(row)) for row in rows] for value, rows in groups.items()}
 
 
 # ---- one loss ----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import InputError
+from moorage.planning.node_groups import POOL_LABELS
 from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.shortfalls import unit
 from moorage.sim.replay import History
@@ -18,14 +19,6 @@ from moorage.sim.summary import FIRST, ZONE
 
 from .page import Cell, Drawn, Grid, percent_bar, shortened
 
-POOL_LABELS = (
-    "karpenter.sh/nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "cloud.google.com/gke-nodepool",
-    "kubernetes.azure.com/agentpool",
-    "node.kubernetes.io/instance-type",
-)
-"""Labels of pools of nodes, and last the type of machines; the first that some node has is taken."""
 SQUARES = 10_000
 """Maximum squares of a heat map; of more nodes, neighbours of one zone and pool share a square."""
 RESOURCES = 8

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from moorage.objects.model.pod import Pod
     from moorage.planning.node_demand import NodesNeeded
     from moorage.planning.node_emptying import EmptyingPlan
+    from moorage.planning.node_room import Room
     from moorage.planning.placement_bound import Bound
     from moorage.planning.survival import Survival
     from moorage.planning.template_capacity import Capacity
@@ -175,7 +176,7 @@ class PlanningVerbs:
 
     def nodes_needed(
         self,
-        workload: Sequence[Pod] | tuple[Pod, int] | None = None,
+        workload: Sequence[Pod | tuple[Pod, int]] | tuple[Pod, int] | None = None,
         *,
         like: str | Node | Sequence[str | Node],
         max: int = 10_000,
@@ -190,8 +191,8 @@ class PlanningVerbs:
 
         Parameters
         ----------
-        workload : sequence of Pod or (Pod, int), optional
-            Pods that are on no node, or a pod and the number of its replicas; by default the pending pods
+        workload : sequence of (Pod or (Pod, int)) or (Pod, int), optional
+            Pods that are on no node, or pods with the numbers of their replicas; by default the pending pods
             that the scheduler schedules now.
         like : str, Node, or sequence of these
             Templates of new nodes: nodes of the cluster by their names, or others. Condition taints and
@@ -229,8 +230,8 @@ class PlanningVerbs:
         Parameters
         ----------
         by : str, optional
-            "node" (the default), "zone", "region", or the key of a label: all nodes of one value are lost
-            together.
+            "node" (the default), "zone", "region", "pool", or the key of a label: all nodes of one value are
+            lost together.
         at_once : int, optional
             How many of them are lost together at most. Sets of several are tried with the fullest domains
             first.
@@ -253,3 +254,28 @@ class PlanningVerbs:
         from moorage.planning.survival import survive
 
         return survive(self._scheduler(), by, at_once, go_on)
+
+    def node_room(self, nodes: Sequence[str] | None = None, by: str = "") -> list[Room]:
+        """Return what is allocatable, requested and free on nodes, the largest pod that still fits, and the
+        workloads that hold most.
+
+        Parameters
+        ----------
+        nodes : sequence of str, optional
+            Names; by default all nodes.
+        by : str, optional
+            "zone", "region", "pool", or the key of a label: one result for each value, sorted. Nodes without
+            the label are left out. By default one result for each node, in list order.
+
+        Returns
+        -------
+        list of Room
+
+        Raises
+        ------
+        InputError
+            No node has the label.
+        """
+        from moorage.planning.node_room import node_room
+
+        return node_room(self._scheduler(), nodes, by)

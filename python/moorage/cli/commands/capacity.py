@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 @click.option(
     "--pod",
     "--podspec",
+    "--like",
     "templates",
     multiple=True,
     required=True,
-    metavar="FILE|-[=N]",
-    help="A manifest of a pod or a workload; repeatable, with the number of its replicas in a round.",
+    metavar="FILE|KIND/NAME[=N]",
+    help="Manifests of pods and workloads, or a workload of the cluster, as deploy/NAMESPACE/NAME; "
+    "repeatable, with the number of its replicas in a round.",
 )
 @click.option(
     "--max-limit", type=click.IntRange(0), default=0, help="Maximum number of rounds; 0, the default: none."
@@ -61,8 +63,8 @@ def capacity(  # noqa: PLR0913
 ) -> None:
     """Count how many replicas of a pod fit besides the pods of a cluster, and say what stops the next one.
 
-    Each file of --pod has one pod or workload; its other objects are applied to the cluster. The next replica
-    may fit nowhere, or be refused by admission: by a ResourceQuota, say.
+    Each pod and workload in a file of --pod is a template; its other objects are applied to the cluster. The
+    next replica may fit nowhere, or be refused by admission: by a ResourceQuota, say.
 
     With several --pod, rounds of all of them are placed until one is not complete. Pending pods of the
     cluster are ignored unless there is --after-run.
@@ -72,7 +74,7 @@ def capacity(  # noqa: PLR0913
     from moorage.cli.output.capacity_output import write_capacity
     from moorage.cli.output.cluster_capacity import write_compatible
     from moorage.cli.output.printing import told
-    from moorage.cli.runs.pod_templates import read_template
+    from moorage.cli.runs.pod_templates import read_templates
     from moorage.scheduler import Scheduler
 
     if compatible and output in ("csv", "markdown", "html"):
@@ -81,24 +83,22 @@ def capacity(  # noqa: PLR0913
     namespace = options["namespace"] or "default"
     with Stages("reading", "counting") as stage:
         cluster = _without(load_input(options), exclude_nodes)
-        read = [read_template(text, cluster, options["validate"], namespace) for text in templates]
+        read = read_templates(templates, cluster, options["validate"], namespace)
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
         scheduler = Scheduler(cluster, **settings)
-        for each in read:
-            scheduler.apply(each.others)
+        scheduler.apply(read.others)
         for change in requested_changes(options):
             change.make(scheduler)
         if after_run:
             scheduler.run()
         label = {} if by is None else {"by": by}
-        chosen = [(each.pod, each.share) for each in read]
-        found = scheduler.capacity(chosen, max=max_limit or None, **label)
-    warnings = [*cluster.warnings, *(warning for each in read for warning in each.warnings)]
+        found = scheduler.capacity(read.pods, max=max_limit or None, **label)
+    warnings = [*cluster.warnings, *read.warnings]
     print_warnings(warnings)
     if compatible:
-        write_compatible(output, found, chosen, max_limit, verbose)
+        write_compatible(output, found, read.pods, max_limit, verbose)
     else:
         write_capacity(output, found, verbose, scheduler, told(cluster.left_out, warnings))
 

@@ -1,14 +1,16 @@
-"""The templates that ``moorage capacity`` counts: each is the pod of the one workload in a file."""
+"""The templates of ``--pod``: the pods of the workloads in a file, or of a workload of the cluster."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from moorage.errors import InputError
+from moorage.errors import InputError, examples
 from moorage.objects import Cluster, Object, Pod
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
@@ -28,6 +30,7 @@ from moorage.objects.validate.field_validation import ValidationMode
 from moorage.objects.workloads.deployment_rollout import find_new_replica_set
 from moorage.objects.workloads.expand_workloads import expand_workloads
 from moorage.objects.workloads.ownership import refers_to
+from moorage.store import parse_reference
 
 OPTION = "--pod"
 _REPLICATED = (
@@ -46,57 +49,106 @@ class Template(NamedTuple):
         With defaults; not admitted.
     share : int
         Replicas in a round.
-    others : list of Object
-        The other objects of the file, on which the pod may depend.
-    warnings : list of str
     """
 
     pod: Pod
     share: int
+
+
+class Templates(NamedTuple):
+    """What all values of ``--pod`` say.
+
+    Attributes
+    ----------
+    pods : list of Template
+    others : list of Object
+        The other objects of the files, on which pods may depend.
+    warnings : list of str
+    """
+
+    pods: list[Template]
     others: list[Object]
     warnings: list[str]
 
 
-def read_template(text: str, cluster: Cluster, validate: ValidationMode, namespace: str) -> Template:
-    """Read ``FILE`` or ``FILE=N``.
+def read_templates(
+    texts: Iterable[str], cluster: Cluster, validate: ValidationMode, namespace: str
+) -> Templates:
+    """Read ``FILE``, ``KIND/NAME`` or ``KIND/NAMESPACE/NAME``, each with ``=N`` or without.
 
     Parameters
     ----------
-    text : str
+    texts : iterable of str
+        A file that exists is read. It may have several pods and workloads, each of which is a template.
     cluster : Cluster
-        Has the priority classes, and the ReplicaSets that a Deployment has already.
+        Has the workloads that are named, the priority classes, and the ReplicaSets that a Deployment has.
     validate : {"strict", "warn", "ignore"}
     namespace : str
         Of objects that name none.
 
     Returns
     -------
-    Template
+    Templates
 
     Raises
     ------
     InputError
-        An object is invalid, or there is not just one pod or workload.
+        An object is invalid or does not exist, or a file has no pod or workload.
     """
-    found = re.fullmatch("(.+)=([0-9]{1,9})", text)
-    file, share = (found[1], int(found[2])) if found else (text, 1)
-    if not share:
-        raise InputError("a round has at least one replica of each", source=OPTION, obj=text)
+    found = Templates([], [], [])
+    for text in texts:
+        match = re.fullmatch("(.+)=([0-9]{1,9})", text)
+        name, share = (match[1], int(match[2])) if match else (text, 1)
+        if not share:
+            raise InputError("a round has at least one replica of each", source=OPTION, obj=text)
+        if _is_reference(name):
+            tops = [_named(name, cluster, namespace)]
+        else:
+            tops = _read(name, found, cluster, validate, namespace)
+        for top in tops:
+            try:
+                found.pods.append(Template(_pod_of(top, cluster), share))
+            except InputError as error:
+                raise error.located(source=name, obj=f"{top.kind} {top.key}") from None
+    return found
+
+
+def _is_reference(text: str) -> bool:
+    """Whether a text names a workload, and no file that exists."""
+    with suppress(InputError):
+        parse_reference(text)
+        return not Path(text).exists()
+    return False
+
+
+def _named(text: str, cluster: Cluster, namespace: str) -> Object:
+    """Return the workload of a cluster that a reference names."""
+    kind, place, name = parse_reference(text)
+    place = place if text.count("/") > 1 else namespace
+    objects: list[Object] = [*cluster.others, *cluster.pods]
+    its = [obj for obj in objects if type(obj) is kind]
+    for obj in its:
+        if (obj.namespace, obj.name) == (place, name):
+            return obj
+    there = examples([f"{obj.namespace}/{obj.name}" for obj in its], 5) or "none"
+    message = f"no such file, and no {kind.__name__} {place}/{name}; there is {there}"
+    raise InputError(message, source=OPTION, obj=text)
+
+
+def _read(
+    file: str, found: Templates, cluster: Cluster, validate: ValidationMode, namespace: str
+) -> list[Object]:
+    """Return the pods and workloads of a file, and add its other objects to what was found."""
     read = read_objects(file, validate=validate, namespace=namespace, next_jobs=True)
     classes = [one for one in cluster.others if isinstance(one, PriorityClass)]
     completed = complete(in_namespace(read.objects, namespace), read.origins, classes, admitted=True)
-    counted = [obj for obj in completed.objects if isinstance(obj, _COUNTED)]
-    others = [obj for obj in completed.objects if not isinstance(obj, _COUNTED)]
-    tops = _tops(counted)
-    if len(tops) != 1:
+    tops = _tops([obj for obj in completed.objects if isinstance(obj, _COUNTED)])
+    if not tops:
         left_out = f"; left out: {', '.join(read.skipped)}" if read.skipped else ""
-        message = f"one pod or workload is needed; there are {len(tops)}{left_out}"
-        raise InputError(message, source=OPTION, obj=file)
-    try:
-        pod = _pod_of(tops[0], cluster)
-    except InputError as error:
-        raise error.located(source=file, obj=f"{tops[0].kind} {tops[0].key}") from None
-    return Template(pod, share, others, completed.warnings + read.warnings)
+        raise InputError(f"there is no pod or workload{left_out}", source=OPTION, obj=file)
+    found.others.extend(obj for obj in completed.objects if not isinstance(obj, _COUNTED))
+    found.warnings.extend(completed.warnings + read.warnings)
+    return tops
 
 
 def _tops(objects: Sequence[Object]) -> list[Object]:

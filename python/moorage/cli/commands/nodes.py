@@ -1,0 +1,82 @@
+"""``moorage nodes``: what is allocatable, requested and free on each node, or by a label of nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.errors import InputError, located
+
+if TYPE_CHECKING:
+    from moorage.planning.node_room import Room
+
+
+@click.command(cls=ChangingCommand)
+@input_options
+@click.option("--by", metavar="zone|pool|LABEL", help="A row for each value of a label of nodes.")
+@click.option(
+    "-l", "--selector", default="", help="Show only nodes with these labels, as kubectl takes them."
+)
+@click.option(
+    "--sort-by",
+    default="name",
+    show_default=True,
+    metavar="name|RESOURCE",
+    help="Sort by name, or by what is free of a resource, most first.",
+)
+@click.option("--after-run", is_flag=True, help="Place the pending pods of the cluster first.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name"]),
+    default="table",
+    show_default=True,
+    help="wide has all resources, taints, and the workloads that hold most; csv the same, in millicores and "
+    "bytes.",
+)
+@change_options
+@scheduler_options
+def nodes(by: str | None, selector: str, sort_by: str, after_run: bool, output: str, **options: Any) -> None:
+    """Show what is allocatable, requested and free on nodes, and the largest pod that still fits.
+
+    Only pods that have a node count, unless there is --after-run. Requests are what the scheduler counts:
+    init containers, sidecars and overhead are in them.
+
+    Exit codes: 0 it ran; 2 bad input.
+    """
+    from moorage.cli.output.nodes_output import write_nodes
+    from moorage.cli.output.printing import told
+    from moorage.cli.runs.simulation import Preparation
+    from moorage.scheduler.changes.selection import select_nodes
+
+    if by and output == "name":
+        raise click.UsageError("-o name is not for --by")
+    with Stages("reading", "counting") as stage:
+        cluster = load_input(options)
+        scheduler = Preparation(cluster, scheduler_settings(options), requested_changes(options)).make()
+        if after_run:
+            scheduler.run()
+        stage()
+        names = None
+        if selector:
+            with located(source="--selector"):
+                names = [node.name for node in select_nodes(scheduler.client, selector)]
+        with located(source="--by"):
+            found = scheduler.node_room(names, by or "")
+        found = _sorted(found, sort_by)
+    print_warnings(cluster.warnings)
+    write_nodes(output, found, by or "", told(cluster.left_out, cluster.warnings))
+
+
+def _sorted(rooms: list[Room], key: str) -> list[Room]:
+    """Sort by name, or by what is free, most first."""
+    if key == "name":
+        return sorted(rooms, key=lambda room: room.name)
+    known = sorted({name for room in rooms for name in room.free})
+    if rooms and key not in known:
+        raise InputError(f"not one of name, {', '.join(known)}", source="--sort-by", obj=repr(key))
+    return sorted(rooms, key=lambda room: -room.free[key])

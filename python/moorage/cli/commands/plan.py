@@ -1,0 +1,186 @@
+"""``moorage plan …``: how many nodes, which can be emptied, what could be placed at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.errors import InputError, located
+
+if TYPE_CHECKING:
+    from moorage.objects import Node, Pod
+    from moorage.scheduler import Scheduler
+    from moorage.tables import Tabular
+
+Question = Callable[["Scheduler", list[tuple["Pod", int]]], "Tabular"]
+pod_option = click.option(
+    "--pod",
+    "templates",
+    multiple=True,
+    metavar="FILE|KIND/NAME[=N]",
+    help="N pods of a manifest, or of a workload of the cluster, as deploy/NAMESPACE/NAME=3; repeatable; "
+    "default: the pending pods.",
+)
+force_option = click.option("--force", is_flag=True, help="Move pods without a controller, too.")
+
+
+@click.group()
+def plan() -> None:
+    """Plan nodes and moves of pods. The cluster stays as it is."""
+
+
+def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with the options that all plans have.
+
+    Parameters
+    ----------
+    command : callable
+
+    Returns
+    -------
+    callable
+    """
+    after_run = click.option("--after-run", is_flag=True, help="Place the pending pods of the cluster first.")
+    output = click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json", "yaml", "csv", "markdown"]),
+        default="table",
+        show_default=True,
+    )
+    return input_options(after_run(output(change_options(scheduler_options(command)))))
+
+
+@plan.command("nodes", cls=ChangingCommand)
+@click.option(
+    "--like",
+    multiple=True,
+    required=True,
+    metavar="NODE|FILE",
+    help="A template of new nodes: a node of the cluster, or a manifest; repeatable.",
+)
+@pod_option
+@click.option(
+    "--max", "most", type=click.IntRange(0), default=10_000, show_default=True, help="Maximum of new nodes."
+)
+@planning_options
+def nodes(like: tuple[str, ...], most: int, **options: Any) -> None:
+    """Find how many new nodes the pending pods need, or the pods of --pod.
+
+    New nodes get the pods of DaemonSets. Pods are admitted as new ones are, and none is evicted.
+
+    Exit codes: 0 it ran, whatever the answer; 2 bad input.
+    """
+    templates = [node for one in like for node in _node_templates(one)]
+    _answer(options, lambda scheduler, pods: scheduler.nodes_needed(pods or None, like=templates, max=most))
+
+
+def _node_templates(text: str) -> Sequence[str | Node]:
+    """Return the nodes of a file, or the name of a node."""
+    if not Path(text).is_file():
+        return [text]
+    from moorage.objects import load
+
+    found = load(text).nodes
+    if not found:
+        raise InputError("there is no node", source="--like", obj=text)
+    return found
+
+
+@plan.command(cls=ChangingCommand)
+@click.argument("names", nargs=-1, metavar="[NODE|LABEL=VALUE]…")
+@click.option(
+    "--count",
+    type=click.IntRange(1),
+    help="How many nodes, of all: those with the fewest pods are tried first.",
+)
+@force_option
+@planning_options
+def drain(names: tuple[str, ...], count: int | None, force: bool, **options: Any) -> None:
+    """Find an order in which nodes can be emptied with every pod finding a place, and the moves.
+
+    Each pod is moved alone, while all nodes of the plan are cordoned. Disruption budgets are kept.
+
+    Exit codes: 0 it ran, whatever the answer; 2 bad input.
+    """
+    if bool(names) == (count is not None):
+        raise click.UsageError("give either nodes or --count")
+    which: str | int | Sequence[str] = count or (names[0] if len(names) == 1 else names)
+    _answer(options, lambda scheduler, _: scheduler.drain_plan(which, force))
+
+
+@plan.command(cls=ChangingCommand)
+@click.option("--nodes", type=click.IntRange(1), help="How many nodes are to be empty, empty ones included.")
+@click.option("--gpus", type=click.IntRange(1), help="How many devices are to be free on one node.")
+@click.option("--resource", default="nvidia.com/gpu", show_default=True, help="The devices of --gpus.")
+@click.option("--max-moves", type=click.IntRange(0), help="Maximum number of moves.")
+@force_option
+@planning_options
+def defragment(
+    nodes: int | None, gpus: int | None, resource: str, max_moves: int | None, force: bool, **options: Any
+) -> None:
+    """Find moves of pods that free whole nodes, or devices on one node.
+
+    Exit codes: 0 it ran, whatever the answer; 2 bad input.
+    """
+    if (nodes is None) == (gpus is None):
+        raise click.UsageError("give either --nodes or --gpus")
+
+    def ask(scheduler: Scheduler, _: object) -> Tabular:
+        return scheduler.defragment(nodes, gpus, resource=resource, max_moves=max_moves, force=force)
+
+    _answer(options, ask)
+
+
+@plan.command(cls=ChangingCommand)
+@pod_option
+@planning_options
+def bound(**options: Any) -> None:
+    """Find how many of the pending pods could be placed at most, and the resources that bind.
+
+    It needs the extra lp. No pod is evicted.
+
+    Exit codes: 0 it ran, whatever the answer; 2 bad input.
+    """
+
+    def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
+        from moorage.planning.node_demand import admitted_pods, asked_pods
+
+        if not pods:
+            return scheduler.bound()
+        admitted, refused = admitted_pods(scheduler, asked_pods(pods))
+        if refused:
+            raise InputError(next(iter(refused.values())), source="--pod")
+        return scheduler.bound(admitted)
+
+    _answer(options, ask)
+
+
+def _answer(options: dict[str, Any], ask: Question) -> None:
+    """Load the cluster, ask, and print the answer."""
+    from moorage.cli.output.plan_output import write_plan
+    from moorage.cli.output.printing import told
+    from moorage.cli.runs.pod_templates import read_templates
+    from moorage.cli.runs.simulation import Preparation
+
+    with Stages("reading", "planning") as stage:
+        cluster = load_input(options)
+        preparation = Preparation(cluster, scheduler_settings(options), requested_changes(options))
+        place = options["namespace"] or "default"
+        read = read_templates(options.get("templates", ()), cluster, options["validate"], place)
+        scheduler = preparation.make()
+        scheduler.apply(read.others)
+        if options["after_run"]:
+            scheduler.run()
+        stage()
+        with located(source="plan"):
+            found = ask(scheduler, [(one.pod, one.share) for one in read.pods])
+    warnings = [*cluster.warnings, *read.warnings]
+    print_warnings(warnings)
+    write_plan(options["output"], found, told(cluster.left_out, warnings))

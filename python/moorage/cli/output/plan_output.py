@@ -1,0 +1,51 @@
+"""Output of ``moorage plan …``: the line and the table of a result, or its document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from moorage.planning.node_demand import NodesNeeded
+from moorage.planning.node_emptying import EmptyingPlan
+from moorage.tables import Tabular
+
+from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value
+
+API_VERSION = "plan.moorage.dev/v1"
+
+
+def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
+    """Print an answer.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml", "csv", "markdown"}
+    found : Tabular
+        A `NodesNeeded`, an `EmptyingPlan`, or a `Bound`.
+    told : mapping of str to object
+        Fields of JSON about the input.
+    """
+    with ignore_broken_pipe():
+        if form in ("json", "yaml"):
+            head = {"apiVersion": API_VERSION, "kind": type(found).__name__}
+            write_value(form, head | found.to_dict() | dict(told))
+            return
+        columns = found.table().to_dict()
+        rows = [[str(cell) for cell in row] for row in zip(*columns.values(), strict=True)]
+        table = Table([name.upper() for name in columns], rows)
+        if form == "csv":
+            write_tables(form, [table])
+            return
+        print_lines([found.headline(), ""])
+        write_tables(form, [table, *_more(found)])
+
+
+def _more(found: Tabular) -> Iterator[Table]:
+    """Yield what a table of moves or counts leaves out."""
+    if isinstance(found, EmptyingPlan):
+        yield Table(("EMPTIED NODE",), [(node,) for node in found.nodes])
+        yield Table(
+            ("BLOCKED BY", "NODE", "REASON"), [(one.pod, one.node, one.reason) for one in found.blockers]
+        )
+    if isinstance(found, NodesNeeded):
+        yield Table(("NO PLACE FOR", "REASON"), list(found.unplaced.items()))

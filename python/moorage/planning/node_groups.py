@@ -1,0 +1,58 @@
+"""Groups of nodes: by a label, of which zone, region and pool have short names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moorage.errors import InputError
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+POOL_LABELS = (
+    "karpenter.sh/nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+    "node.kubernetes.io/instance-type",
+)
+"""Labels of pools of nodes, and last the type of machines; the first that some node has is taken."""
+NAMES = {
+    "zone": ("topology.kubernetes.io/zone",),
+    "region": ("topology.kubernetes.io/region",),
+    "pool": POOL_LABELS,
+}
+
+
+def grouped_rows(scheduler: Scheduler, by: str) -> tuple[str, dict[str, list[int]]]:
+    """Return the rows of the nodes with each value of a label.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    by : str
+        The key of a label; "zone", "region" or "pool", if no node has a label of that name.
+
+    Returns
+    -------
+    label : str
+        Its key.
+    rows : dict of str to list of int
+        By value, in list order; None of the nodes without the label.
+
+    Raises
+    ------
+    InputError
+        No node has the label.
+    """
+    objects, rows = scheduler.table.objects, scheduler.context.view_rows().tolist()
+    labels = [{} if (node := objects[row]) is None else node.metadata.labels for row in rows]
+    for label in (by, *NAMES.get(by, ())):
+        groups: dict[str, list[int]] = {}
+        for row, its in zip(rows, labels, strict=True):
+            if label in its:
+                groups.setdefault(its[label], []).append(row)
+        if groups:
+            return label, groups
+    tried = " or ".join(f'"{label}"' for label in NAMES.get(by, (by,)))
+    raise InputError(f"no node has the label {tried}")

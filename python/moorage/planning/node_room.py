@@ -1,0 +1,185 @@
+"""Room on nodes: what is allocatable, requested and free, and who holds it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from moorage.objects.model.node import Node
+from moorage.objects.model.workload import Job, ReplicaSet
+from moorage.objects.workloads.top_controller import Workload, Workloads
+
+from .node_groups import grouped_rows
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+FIRST = ("cpu", "memory")
+PODS = "pods"
+HOLDERS = 3
+
+
+class Holder(Struct, frozen=True):
+    """A workload that holds room on nodes.
+
+    Attributes
+    ----------
+    namespace : str
+    workload : str
+        Such as ``deployment/web``.
+    pods : int
+        How many of its pods are there.
+    requested : dict of str to int
+        What they request, by resource: cpu in millicores, others in their own units.
+    """
+
+    namespace: str
+    workload: str
+    pods: int
+    requested: dict[str, int]
+
+
+class Room(Struct, frozen=True):
+    """The room on a node, or on the nodes with one value of a label.
+
+    Attributes
+    ----------
+    name : str
+        Of the node, or the value of the label.
+    nodes : int
+    schedulable : int
+        How many of the nodes are not cordoned.
+    allocatable, requested, free : dict of str to int
+        By resource: cpu in millicores, others in their own units; pods is one of them. Free is the sum over
+        the nodes, of which none has less than 0.
+    largest : dict of str to int
+        The requests of the largest pod that still fits: what is free on the schedulable node with room for a
+        pod that has the largest part of its cpu and memory together to spare. Empty where no pod fits.
+    taints : tuple of str
+        ``KEY=VALUE:EFFECT``, of any of the nodes.
+    holders : tuple of Holder
+        The workloads that hold the largest share of a resource there.
+    """
+
+    name: str
+    nodes: int
+    schedulable: int
+    allocatable: dict[str, int]
+    requested: dict[str, int]
+    free: dict[str, int]
+    largest: dict[str, int]
+    taints: tuple[str, ...]
+    holders: tuple[Holder, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the room as a JSON value."""
+        holders = [
+            {"namespace": one.namespace, "workload": one.workload, "pods": one.pods}
+            | {"requested": one.requested}
+            for one in self.holders
+        ]
+        amounts = {"allocatable": self.allocatable, "requested": self.requested, "free": self.free}
+        head = {"name": self.name, "nodes": self.nodes, "schedulable": self.schedulable}
+        return head | amounts | {"largest": self.largest, "taints": list(self.taints), "holders": holders}
+
+
+def node_room(scheduler: Scheduler, names: Sequence[str] | None = None, by: str = "") -> list[Room]:
+    """Return the room on nodes; see `Scheduler.node_room`.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    names : sequence of str or None
+    by : str
+
+    Returns
+    -------
+    list of Room
+    """
+    scheduler.sync()
+    rows: list[int] = scheduler.context.view_rows().tolist()
+    if names is not None:
+        wanted = {scheduler.cache.state.find_row(name) for name in names}
+        rows = [row for row in rows if row in wanted]
+    groups = {str(scheduler.table.row_name(row)): [row] for row in rows}
+    if by:
+        kept = set(rows)
+        every = grouped_rows(scheduler, by)[1]
+        groups = {name: its for name in sorted(every) if (its := [row for row in every[name] if row in kept])}
+    return _Rooms(scheduler).of(groups)
+
+
+class _Rooms:
+    """The columns of a node table, and the workloads of its pods."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler, table = scheduler, scheduler.table
+        self.allocatable = {name: table.column("allocatable", name) for name in table.allocatable}
+        self.requested = {name: table.column("requested", name) for name in table.allocatable}
+        self.workloads = Workloads([*scheduler.client.list(ReplicaSet)[0], *scheduler.client.list(Job)[0]])
+
+    def of(self, groups: dict[str, list[int]]) -> list[Room]:
+        """Return the room on the rows of each group."""
+        every = np.array([row for rows in groups.values() for row in rows], dtype=np.intp)
+        used = [
+            name
+            for name, column in self.allocatable.items()
+            if (column[every] | self.requested[name][every]).any()
+        ]
+        used.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+        return [self._room(name, rows, used) for name, rows in groups.items()]
+
+    def _room(self, name: str, rows: list[int], names: list[str]) -> Room:
+        allocatable = {one: int(self.allocatable[one][rows].sum()) for one in names}
+        requested = {one: int(self.requested[one][rows].sum()) for one in names}
+        free = {one: sum(self._free(one, row) for row in rows) for one in names}
+        nodes = [node for row in rows if (node := self.scheduler.table.objects[row]) is not None]
+        taints = dict.fromkeys(taint for node in nodes for taint in _taints(node))
+        schedulable = [row for row, node in zip(rows, nodes, strict=True) if not node.spec.unschedulable]
+        largest = self._largest(schedulable, names)
+        holders = self._holders(rows, allocatable)
+        sums = allocatable, requested, free
+        return Room(name, len(rows), len(schedulable), *sums, largest, tuple(taints), holders)
+
+    def _free(self, resource: str, row: int) -> int:
+        return max(int(self.allocatable[resource][row]) - int(self.requested[resource][row]), 0)
+
+    def _largest(self, rows: list[int], names: list[str]) -> dict[str, int]:
+        """Return what is free on the node with the largest pod that fits; nothing where none does."""
+        rows = [row for row in rows if self._free(PODS, row)]
+        if not rows:
+            return {}
+        most = {name: max(self._free(name, row) for row in rows) or 1 for name in FIRST}
+        best = max(rows, key=lambda row: min(self._free(name, row) / most[name] for name in FIRST))
+        return {name: amount for name in names if name != PODS and (amount := self._free(name, best))}
+
+    def _holders(self, rows: list[int], allocatable: dict[str, int]) -> tuple[Holder, ...]:
+        """Return the workloads with the largest share of a resource."""
+        state = self.scheduler.cache.state
+        pods, requested = Counter[Workload](), dict[Workload, Counter[str]]()
+        for row in rows:
+            for pod in state.pods_of(row):
+                workload = self.workloads.of(pod)
+                pods[workload] += 1
+                needs = state.classes.shape_of(state.classes.intern(pod)).needs
+                requested.setdefault(workload, Counter()).update(needs)
+
+        def share(workload: Workload) -> float:
+            needs = requested[workload].items()
+            return max(
+                (need / allocatable[name] for name, need in needs if allocatable.get(name)), default=0.0
+            )
+
+        first = sorted(pods, key=lambda one: -share(one))[:HOLDERS]
+        return tuple([Holder(one.namespace, one.text, pods[one], dict(requested[one])) for one in first])
+
+
+def _taints(node: Node) -> list[str]:
+    return [
+        f"{one.key}={one.value}:{one.effect}" if one.value else f"{one.key}:{one.effect}"
+        for one in node.spec.taints
+    ]

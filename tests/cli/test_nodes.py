@@ -1,0 +1,98 @@
+"""``moorage nodes``: the room on each node or pool, sorted, selected, and in each form."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.cli import main
+from tests.cli.test_simulate import node, pod
+
+ITEMS = [
+    node("a", "z1"),
+    node("b", "z2"),
+    node("c", "z1") | {"spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]}},
+    pod("p", nodeName="a"),
+    pod("q", nodeName="a"),
+    pod("r", nodeName="b"),
+    pod("pending"),
+]
+HEAD = "NODE  PODS  CPU  USE  CPU FREE  MEMORY  USE  MEMORY FREE  LARGEST POD     CORDONED"
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "items": ITEMS}))
+
+    def run(*options: str) -> list[str]:
+        assert main(["nodes", "-f", str(path), *options]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_a_row_per_node_has_what_is_free_and_the_largest_pod(nodes: Callable[..., list[str]]) -> None:
+    assert nodes() == [
+        HEAD,
+        "a     2/2   4.0  50%  2.0       8.0Gi   25%  6.0Gi        none",
+        "b     1/2   4.0  25%  3.0       8.0Gi   12%  7.0Gi        3.0 cpu, 7.0Gi",
+        "c     0/2   4.0  0%   4.0       8.0Gi   0%   8.0Gi        none            yes",
+        "",
+    ]
+
+
+def test_pools_have_the_sums_of_their_nodes(nodes: Callable[..., list[str]]) -> None:
+    first, *rows = csv.reader(StringIO("\n".join(nodes("--by", "zone", "-o", "csv"))))
+    table = [dict(zip(first, row, strict=True)) for row in rows]
+    names = ("zone", "nodes", "cordoned", "cpu_requested", "cpu_free", "pods_free", "largest_pod_cpu")
+    assert [[row[name] for name in names] for row in table] == [
+        ["z1", "2", "1", "2000", "6000", "2", "0"],
+        ["z2", "1", "0", "1000", "3000", "1", "3000"],
+    ]
+
+
+def test_nodes_are_selected_and_sorted(nodes: Callable[..., list[str]]) -> None:
+    assert nodes("-o", "name", "--sort-by", "cpu") == ["node/c", "node/b", "node/a"]
+    assert nodes("-o", "name", "--sort-by", "name") == ["node/a", "node/b", "node/c"]
+    assert nodes("-o", "name", "-l", "topology.kubernetes.io/zone=z1") == ["node/a", "node/c"]
+    assert nodes("-o", "name", "--remove-nodes", "a") == ["node/b", "node/c"]
+
+
+def test_documents_have_taints_and_who_holds_most(nodes: Callable[..., list[str]]) -> None:
+    made: dict[str, Any] = json.loads("\n".join(nodes("-o", "json", "--after-run")))
+    assert (made["kind"], made["by"]) == ("Nodes", "node")
+    a, b, c = made["items"]
+    assert c["taints"] == ["k:NoSchedule"]
+    assert (b["requested"]["cpu"], b["largest"]) == (2000, {})  # the pending pod has taken the last place
+    assert a["holders"][0] == {
+        "namespace": "default",
+        "workload": "pod/p",
+        "pods": 1,
+        "requested": {"cpu": 1000, "memory": 2**30},
+    }
+    assert "k:NoSchedule" in nodes("-o", "wide")[3]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--by", "rack"], '--by: no node has the label "rack"'),
+        (["-l", "a=b"], '--selector: no Node has the labels "a=b"'),
+        (["--sort-by", "gpu"], "--sort-by: 'gpu': not one of name, cpu, memory, pods"),
+        (["--by", "zone", "-o", "name"], "-o name is not for --by"),
+    ],
+)
+def test_bad_options_are_one_line(
+    tmp_path: Path, options: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "items": ITEMS}))
+    assert main(["nodes", "-f", str(path), *options]) == 2
+    assert capsys.readouterr() == ("", f"error: {text}\n")

@@ -1,0 +1,93 @@
+"""``moorage plan …``: each plan is that of the Python method."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import moorage
+from moorage.cli import main
+from tests.cli.test_check import owned
+from tests.cli.test_simulate import node, pod
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    items = [node("a", "z1"), node("b", "z2"), owned("p", "a"), owned("q", "b"), pod("x"), pod("y"), pod("z")]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "items": items}))
+    return str(path)
+
+
+def document(capsys: pytest.CaptureFixture[str], *command: str) -> Any:
+    assert main(["plan", *command, "-o", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    for name in ("apiVersion", "kind", "leftOut", "warnings"):
+        del made[name]
+    return made
+
+
+def test_plans_are_those_of_the_methods(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    scheduler = moorage.Scheduler(moorage.load(dump))
+    needed = document(capsys, "nodes", "-f", dump, "--like", "a")
+    assert needed == scheduler.nodes_needed(like="a").to_dict()
+    assert needed["nodes"] == 1
+    one = moorage.load(dump).pods[-1]
+    given = document(capsys, "nodes", "-f", dump, "--like", "a", "--pod", "pod/z=9")
+    assert given == scheduler.nodes_needed((one, 9), like="a").to_dict()
+    assert document(capsys, "drain", "-f", dump, "--count", "1") == scheduler.drain_plan(1).to_dict()
+    assert document(capsys, "drain", "-f", dump, "a", "b") == scheduler.drain_plan(["a", "b"]).to_dict()
+    assert document(capsys, "defragment", "-f", dump, "--nodes", "1") == scheduler.defragment(1).to_dict()
+    assert document(capsys, "bound", "-f", dump) == scheduler.bound().to_dict()
+
+
+def test_pending_pods_may_be_placed_first(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, "drain", "-f", dump, "a")["status"] == "found"
+    assert document(capsys, "drain", "-f", dump, "a", "--after-run")["status"] == "impossible"
+
+
+def test_new_nodes_may_be_like_a_manifest(
+    dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "big.json"
+    path.write_text(json.dumps(node("big", "z3")))
+    assert document(capsys, "nodes", "-f", dump, "--like", str(path))["counts"] == {"big": 1}
+    assert main(["plan", "nodes", "-f", dump, "--like", dump, "--pod", "pod/z=0"]) == 2
+
+
+def test_the_table_has_the_answer_moves_and_nodes(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "drain", "-f", dump, "a"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("found: 1 nodes, 1 moves\n\nPOD        SOURCE  TARGET\ndefault/p  a       b\n")
+    assert "EMPTIED NODE\na\n" in out
+    assert main(["plan", "drain", "-f", dump, "a", "b"]) == 0
+    assert "BLOCKED BY  NODE  REASON\ndefault/p   a " in capsys.readouterr().out
+    assert main(["plan", "nodes", "-f", dump, "--like", "a", "-o", "csv"]) == 0
+    assert capsys.readouterr().out == "template,nodes\na,1\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (["nodes", "--like", "none"], 'plan: there is no Node "none"'),
+        (
+            ["nodes", "--like", "a", "--pod", "deploy/web"],
+            "--pod: deploy/web: no such file, and no Deployment",
+        ),
+        (["drain"], "give either nodes or --count"),
+        (["drain", "a", "--count", "1"], "give either nodes or --count"),
+        (["drain", "none"], 'plan: there is no Node "none"'),
+        (["drain", "--count", "9"], "plan: 9 nodes to empty: 1 to 2, the number of schedulable nodes"),
+        (["defragment"], "give either --nodes or --gpus"),
+        (["bound", "--pod", "nowhere.yaml"], "nowhere.yaml"),
+    ],
+)
+def test_bad_options_are_one_line(
+    dump: str, command: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", *command, "-f", dump]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n"), text in err) == ("", 1, True), err

@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -471,3 +472,41 @@ def test_bad_options_of_losses_are_one_line(
 ) -> None:
     assert check(*file(*ROOM), *options) == 2
     assert capsys.readouterr().err == text
+
+
+def test_a_junit_report_has_failures_and_skipped_cases(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    gated = pod("gated", schedulingGates=[{"name": "wait"}])
+    pods = [pod("p1"), pod("p2"), pod("p3"), pod("p<4"), gated]
+    pods[3]["metadata"]["name"] = "p4"
+    assert check(*file(*ROOM, *pods), "--allow", "gated", "-o", "junit") == 1
+    suite = ElementTree.fromstring(
+        capsys.readouterr().out.removeprefix('<?xml version="1.0" encoding="UTF-8"?>')
+    )[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "1")
+    assert [(case.get("name"), case[0].tag) for case in suite] == [
+        ("default/pod/p4", "failure"),
+        ("default/pod/gated", "skipped"),
+    ]
+    assert suite[0][0].get("message") == f"1 pod unschedulable: {FULL}"
+    assert check(*file(*ROOM), "-o", "junit") == 0
+    suite = ElementTree.fromstring(
+        capsys.readouterr().out.removeprefix('<?xml version="1.0" encoding="UTF-8"?>')
+    )[0]
+    assert (suite.get("tests"), suite.get("failures"), len(suite[0])) == ("1", "0", 0)
+
+
+def test_annotations_of_github_are_errors_and_warnings(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    pods = [pod("p1"), pod("p2"), pod("p3"), pod("p4"), pod("gated", schedulingGates=[{"name": "wait"}])]
+    assert check(*file(*ROOM, *pods), "--allow", "gated", "-o", "github") == 1
+    assert capsys.readouterr().out == (
+        f"::error title=default/pod/p4::1 pod unschedulable: {FULL}\n"
+        "::warning title=default/pod/gated::1 pod gated: waiting for scheduling gates: [wait]\n"
+    )
+    full = [node("a", "z1"), node("b", "z2"), *(owned(f"p{at}", "b") for at in range(2)), owned("q", "a")]
+    assert check(*file(*full), "--survive", "zone", "-o", "github") == 1
+    out = capsys.readouterr().out
+    assert out.startswith(
+        "::error title=loss of topology.kubernetes.io/zone z1::1 pod finds no place: default/"
+    )
+    assert check(*file(*ROOM), "-o", "github") == 0
+    assert capsys.readouterr().out == "::notice title=moorage check::every pod has a node\n"

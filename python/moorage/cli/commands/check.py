@@ -53,10 +53,11 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name"]),
+    type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name", "junit", "github"]),
     default="table",
     show_default=True,
-    help="wide names all pods, and their nodes; name prints pod/NAME of each pod that is a failure.",
+    help="wide names all pods, and their nodes; name prints pod/NAME of each pod that is a failure; "
+    "junit is a report, github annotations, for CI.",
 )
 @click.option(
     "--survive",

@@ -13,6 +13,7 @@ from moorage.errors import examples
 from moorage.objects.workloads.top_controller import Workload
 from moorage.planning.survival import Survival
 
+from .ci_output import ci_text
 from .printing import Table, ignore_broken_pipe, print_lines, told, write_tables, write_value
 from .run_output import by_workload, unplaced_document
 from .survival_output import survival_document, survival_lines, survival_table
@@ -32,7 +33,7 @@ def write_verdict(
 
     Parameters
     ----------
-    form : {"table", "wide", "json", "yaml", "csv", "markdown", "name"}
+    form : {"table", "wide", "json", "yaml", "csv", "markdown", "name", "junit", "github"}
         ``wide`` names all pods, with the nodes of those that have found one; ``name`` prints ``pod/NAME`` of
         each pod that is a failure.
     simulation : Simulation
@@ -49,6 +50,8 @@ def write_verdict(
             about = told(simulation.cluster.left_out, simulation.warnings())
             document = _document(verdict) | {"removed": list(map(_removed, removed))} | about
             write_value(form, document | survival_document(survival))
+        elif form in ("junit", "github"):
+            print(ci_text(form, verdict, survival), end="")
         elif form == "csv" and survival is not None:
             write_tables(form, [survival_table(survival)])
         else:

@@ -1,0 +1,97 @@
+"""``moorage check -o junit`` and ``-o github``: the answer as a CI system shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from moorage.cli.runs.gate import Verdict
+from moorage.errors import printable
+from moorage.planning.survival import Survival, lost_by_workload
+
+
+class Case(NamedTuple):
+    """One thing that was checked and is not as it should be.
+
+    Attributes
+    ----------
+    title : str
+    message : str
+    counts : bool
+        Whether it fails the gate.
+    """
+
+    title: str
+    message: str
+    counts: bool
+
+
+def ci_text(form: str, verdict: Verdict, survival: Survival | None) -> str:
+    """Return the answer of the gate for a CI system.
+
+    Parameters
+    ----------
+    form : {"junit", "github"}
+        A JUnit report in XML, or workflow commands of GitHub Actions, which make annotations.
+    verdict : Verdict
+    survival : Survival or None
+
+    Returns
+    -------
+    str
+    """
+    cases = [*_findings(verdict), *(() if survival is None else _losses(survival))]
+    return _junit(cases) if form == "junit" else _github(cases)
+
+
+def _findings(verdict: Verdict) -> Iterator[Case]:
+    for finding in verdict.findings:
+        workload, status, reason, _ = finding.group
+        title = f"{workload.namespace}/{workload.text}"
+        pods = "1 pod" if finding.pods == 1 else f"{finding.pods} pods"
+        yield Case(title, f"{pods} {status}: {reason}", finding.counts)
+
+
+def _losses(survival: Survival) -> Iterator[Case]:
+    for loss in survival.losses:
+        parts = [
+            f"{namespace}/{workload} ({count}): {reason}"
+            for (namespace, workload, reason), count in lost_by_workload(loss).items()
+        ]
+        pods = "1 pod finds" if len(loss.lost) == 1 else f"{len(loss.lost)} pods find"
+        title = f"loss of {survival.by} {', '.join(loss.domains)}"
+        yield Case(title, f"{pods} no place: {'; '.join(parts)}", True)
+
+
+def _junit(cases: list[Case]) -> str:
+    """Return a report of one suite; each case that counts is a failure, the others are skipped."""
+    failures, skipped = sum(case.counts for case in cases), sum(not case.counts for case in cases)
+    numbers = {"tests": str(max(len(cases), 1)), "failures": str(failures), "skipped": str(skipped)}
+    suites = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": "moorage check", "errors": "0"} | numbers)
+    for case in cases:
+        names = {"classname": "moorage check", "name": printable(case.title)}
+        one = ElementTree.SubElement(suite, "testcase", names)
+        tag = "failure" if case.counts else "skipped"
+        ElementTree.SubElement(one, tag, {"message": printable(case.message)})
+    if not cases:
+        names = {"classname": "moorage check", "name": "every pod has a node"}
+        ElementTree.SubElement(suite, "testcase", names)
+    ElementTree.indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suites, "unicode") + "\n"
+
+
+def _github(cases: list[Case]) -> str:
+    """Return a line for each case. ``%`` and line ends are escaped, in titles ``:`` and ``,`` too."""
+    if not cases:
+        return "::notice title=moorage check::every pod has a node\n"
+    lines = []
+    for case in cases:
+        title = _escaped(case.title).replace(":", "%3A").replace(",", "%2C")
+        lines.append(f"::{'error' if case.counts else 'warning'} title={title}::{_escaped(case.message)}\n")
+    return "".join(lines)
+
+
+def _escaped(text: str) -> str:
+    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

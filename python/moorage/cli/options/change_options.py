@@ -28,7 +28,7 @@ class ChangeOption(NamedTuple):
     metavar : str
     help : str
     words : int
-        Number of arguments.
+        Number of arguments; none for a flag.
     """
 
     name: str
@@ -47,6 +47,11 @@ OPTIONS = (
     ChangeOption("--taint", f"{NODES} TAINT", "Taint nodes: KEY=VALUE:EFFECT, or KEY- to remove a taint.", 2),
     ChangeOption("--label", "NODE|KIND/NAME LABEL", "Label an object: KEY=VALUE, or KEY- to remove it.", 2),
     ChangeOption("--scale", "KIND/NAME=N", "Set the replicas of a workload, as deploy/web=12."),
+    ChangeOption("--restart", "KIND/NAME", "Restart a workload, as kubectl rollout restart does."),
+    ChangeOption(
+        "--restart-all", "", "Restart all workloads, one after the other: each needs room for its surge.", 0
+    ),
+    ChangeOption("--unsuspend", "", "Let suspended Jobs run, as if Kueue had admitted them.", 0),
 )
 
 
@@ -119,6 +124,9 @@ _MAKERS: dict[str, Callable[..., Change]] = {
     "--taint": lambda scheduler, nodes, taint: scheduler.taint(nodes, taint),
     "--label": _label,
     "--scale": _scale,
+    "--restart": lambda scheduler, reference: scheduler.restart(reference),
+    "--restart-all": lambda scheduler: scheduler.restart_all(),
+    "--unsuspend": lambda scheduler: scheduler.unsuspend(),
 }
 
 
@@ -144,9 +152,11 @@ def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
     callable
     """
     for option in reversed(OPTIONS):
-        command = click.option(
-            option.name, multiple=True, nargs=option.words, metavar=option.metavar, help=option.help
-        )(command)
+        if option.words:
+            taken: dict[str, Any] = {"multiple": True, "nargs": option.words, "metavar": option.metavar}
+        else:
+            taken = {"count": True}
+        command = click.option(option.name, help=option.help, **taken)(command)
     return command
 
 
@@ -163,7 +173,9 @@ def requested_changes(options: Mapping[str, Any]) -> list[RequestedChange]:
     list of RequestedChange
     """
     names = {option.name.removeprefix("--").replace("-", "_"): option for option in OPTIONS}
-    values = {name: iter(options[name]) for name in names}
+    values = {
+        name: iter(options[name] if option.words else [()] * options[name]) for name, option in names.items()
+    }
     return [
         _requested(names[name], next(values[name]))
         for name in click.get_current_context().meta[_ORDER]
@@ -186,7 +198,7 @@ def parse_changes(text: str) -> list[RequestedChange]:
     Returns
     -------
     list of RequestedChange
-        Empty if the text does not begin with the name of an option and a space.
+        Empty if the text does not begin with the name of an option, and a space if it takes arguments.
 
     Raises
     ------
@@ -195,7 +207,8 @@ def parse_changes(text: str) -> list[RequestedChange]:
     """
     known = {option.name.removeprefix("--"): option for option in OPTIONS}
     parts = [part.split() for part in text.split(";")]
-    if not parts[0] or len(parts[0]) == 1 or parts[0][0] not in known:
+    first = known.get(parts[0][0]) if parts[0] else None
+    if first is None or (len(parts[0]) == 1 and first.words):
         return []
     changes = []
     for words in parts:

@@ -22,6 +22,7 @@ from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import (
     MAX_PODS,
     Deployment,
+    Job,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
@@ -33,6 +34,7 @@ from moorage.store import ApiError, ObjectClient, ObjectStore, kind_named, parse
 
 from . import apply_objects, drain, node_changes
 from .change import Change, full_name
+from .restarts import RESTARTABLE, restarted
 from .selection import get, select_nodes, select_objects
 
 _SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet, CloneSet, *PARENTS)
@@ -179,6 +181,64 @@ class ClusterChanges(SchedulerParts):
         with self._changing() as client:
             obj: Any = get(client, struct, name, namespace)
             return _updated(client, obj, replace(obj, spec=replace(obj.spec, replicas=replicas)))
+
+    def restart(self, reference: str) -> Change:
+        """Roll a workload out anew, as ``kubectl rollout restart`` does.
+
+        Parameters
+        ----------
+        reference : str
+            A Deployment, StatefulSet or DaemonSet, such as ``deploy/web``.
+
+        Returns
+        -------
+        Change
+
+        Raises
+        ------
+        InputError
+            The workload does not exist, or is of another kind.
+        """
+        struct, namespace, name = parse_reference(reference)
+        if struct not in RESTARTABLE:
+            raise InputError(f"a {struct.__name__} cannot be restarted", obj=reference)
+        with self._changing() as client:
+            obj: Any = get(client, struct, name, namespace)
+            return _updated(client, obj, restarted(obj))
+
+    def restart_all(self) -> Change:
+        """Restart all Deployments, StatefulSets and DaemonSets, one after the other: each is rolled out by a
+        run before the next one is restarted. A rollout that finds no room goes on beside the next ones.
+
+        Returns
+        -------
+        Change
+            The workloads, by kind, namespace and name.
+        """
+        scheduler, changed = self._scheduler(), list[str]()
+        for struct in RESTARTABLE:
+            objects: list[Any] = scheduler.client.list(struct)[0]
+            for obj in sorted(objects, key=lambda one: one.key):
+                changed += self.restart(f"{obj.kind}/{obj.namespace}/{obj.name}").changed
+                scheduler.run()
+        return Change(changed=tuple(changed))
+
+    def unsuspend(self) -> Change:
+        """Let all suspended Jobs make their pods, as Kueue does when it admits them. Quotas of Kueue have no
+        say.
+
+        Returns
+        -------
+        Change
+        """
+        changed: list[str] = []
+        with self._changing() as client:
+            jobs: list[Job] = client.list(Job)[0]
+            for job in jobs:
+                if job.spec.suspend:
+                    running = replace(job, spec=replace(job.spec, suspend=False))
+                    changed += _updated(client, job, running).changed
+        return Change(changed=tuple(changed))
 
     def label(self, reference: str, *labels: str) -> Change:
         """Set or remove labels of an object.

@@ -10,8 +10,8 @@ from moorage import __version__
 from moorage.errors import MoorageError
 
 COMMANDS = {
-    "capacity": "Count how many replicas of a pod fit, and say what stops the next one.",
-    "check": "Check that every pod that should run has a node.",
+    "capacity": "Count how many replicas of a pod or workload fit, and say what stops the next one.",
+    "check": "Check that every pod has a node, also after a change, a restart, or the loss of a node.",
     "compare": "Compare configurations, clusters, or changes of a cluster.",
     "completion": "Print a script that completes commands in a shell.",
     "config": "Check a scheduler configuration, and print its effective form.",
@@ -20,10 +20,10 @@ COMMANDS = {
     "explain": "Explain where pods would go, or why they fit nowhere.",
     "nodes": "Show what is free on each node, or by zone, pool or label.",
     "perf": "Run scheduler_perf workloads in virtual time.",
-    "plan": "Plan nodes and moves: nodes needed, drains, defragmentation, bounds.",
+    "plan": "Plan how many nodes are needed, drains, and moves that free nodes.",
     "replay": "Replay a trace or a scenario in virtual time.",
-    "scheduler": "Schedule the pods of a real cluster, in place of kube-scheduler.",
-    "serve": "Answer a real kube-scheduler as its extender.",
+    "scheduler": "Another name of serve scheduler.",
+    "serve": "Schedule the pods of a real cluster, or answer its kube-scheduler as an extender.",
     "simulate": "Schedule all pending pods, and say where they go.",
     "sweep": "Replay configurations, timelines, changes and seeds, and compare them.",
     "version": "Print the version.",

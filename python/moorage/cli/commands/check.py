@@ -40,7 +40,7 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
 @click.option(
     "--new-only",
     is_flag=True,
-    help="Pods that wait already in the first -f are no failure; they are told all the same.",
+    help="Pods that wait already in the first -f do not fail the gate; they are still listed.",
 )
 @click.option(
     "--allow",

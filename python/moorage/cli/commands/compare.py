@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from moorage.cli.options.inputs import input_options, scheduler_options
 
 @click.command()
 @click.argument("alternatives", nargs=-1, required=True, metavar="A B…")
-@input_options
+@partial(input_options, shows_synthetic=True)
 @click.option("--from-scratch", is_flag=True, help="Place bound pods anew; mirror pods stay.")
 @click.option(
     "-o",

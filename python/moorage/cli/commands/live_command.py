@@ -1,4 +1,4 @@
-"""``moorage scheduler`` schedules the pods of a cluster; ``moorage serve`` answers its kube-scheduler."""
+"""``moorage serve scheduler`` schedules pods of a cluster; ``serve extender`` answers its kube-scheduler."""
 
 from __future__ import annotations
 
@@ -84,10 +84,13 @@ def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
 
 @click.group()
 def serve() -> None:
-    """Answer a real kube-scheduler.
+    """Schedule the pods of a real cluster, or answer its kube-scheduler.
 
-    Exit codes: 0 it was stopped; 2 bad input, or the server has refused at the start.
+    Exit codes: 0 it was stopped; 1 the Lease was lost; 2 bad input, or the server has refused at the start.
     """
+
+
+serve.add_command(scheduler)
 
 
 @serve.command()

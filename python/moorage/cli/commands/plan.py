@@ -32,7 +32,10 @@ force_option = click.option("--force", is_flag=True, help="Move pods without a c
 
 @click.group()
 def plan() -> None:
-    """Plan nodes and moves of pods. The cluster stays as it is."""
+    """Plan nodes and moves of pods. The cluster stays as it is.
+
+    Exit codes: 0 it ran, whatever the answer; 2 bad input.
+    """
 
 
 def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:

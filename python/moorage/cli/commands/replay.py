@@ -73,9 +73,23 @@ def _measure(text: str) -> Any:
     return documents[0]
 
 
+class Format(click.ParamType[str]):
+    """A name of a format, of which ``--help`` lists all. The reader refuses others."""
+
+    name = "format"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return all names; see `click.ParamType`."""
+        from moorage.sim.loaders.formats import FORMATS
+
+        return "|".join(("auto", *FORMATS))
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
-@click.option("--format", "form", default="auto", show_default=True, help="Of the files: see docs/replay.md.")
+@click.option(
+    "--format", "form", type=Format(), default="auto", show_default=True, help="The format of the files."
+)
 @click.option(
     "--option", "pairs", multiple=True, metavar="NAME=VALUE", help="An option of the format; repeatable."
 )

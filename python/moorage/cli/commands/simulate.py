@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +24,7 @@ WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
 
 
 @click.command(cls=ChangingCommand)
-@input_options
+@partial(input_options, shows_synthetic=True)
 @click.option(
     "-o",
     "--output",

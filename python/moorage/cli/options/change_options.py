@@ -10,6 +10,8 @@ import click
 
 from moorage.errors import InputError, located
 
+from .option_groups import GroupedCommand
+
 if TYPE_CHECKING:
     from moorage.scheduler import Scheduler
     from moorage.scheduler.changes.change import Change
@@ -130,8 +132,10 @@ _MAKERS: dict[str, Callable[..., Change]] = {
 }
 
 
-class ChangingCommand(click.Command):
+class ChangingCommand(GroupedCommand):
     """A command that knows in which order the options of changes were given."""
+
+    changes = frozenset(option.name.removeprefix("--").replace("-", "_") for option in OPTIONS)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; see `click.Command`."""

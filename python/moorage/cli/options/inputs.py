@@ -25,7 +25,7 @@ _CONNECTION_OPTIONS = (
     click.option(
         "--kubeconfig",
         metavar="FILE",
-        help="Read the cluster of a kubeconfig; files of -f then change it.",
+        help="The cluster of a kubeconfig.",
     ),
     click.option(
         "--context",
@@ -54,13 +54,15 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def input_options(command: Callable[..., Any], shows_synthetic: bool = False) -> Callable[..., Any]:
     """Decorate a command with the options of the cluster, for `load_input`.
 
     Parameters
     ----------
     command : callable
         The command.
+    shows_synthetic : bool, optional
+        Whether ``--help`` has ``--synthetic``, which is for trying a command out.
 
     Returns
     -------
@@ -73,17 +75,21 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "files",
         multiple=True,
         metavar="FILE|DIR|-",
-        help="Manifests, dumps and archives of them, compressed or not; repeatable; - is standard input.",
+        help="Manifests, dumps and archives of them, compressed or not; - is standard input. Repeatable: "
+        "later ones change the cluster of the first, or of --kubeconfig.",
     )
     synthetic = click.option(
-        "--synthetic", metavar="nodes=N,pods=N[,zones=N]", help="A made-up cluster instead of files."
+        "--synthetic",
+        metavar="nodes=N,pods=N[,zones=N]",
+        hidden=not shows_synthetic,
+        help="A made-up cluster instead of files.",
     )
     validate = click.option(
         "--validate",
         type=click.Choice(["strict", "warn", "ignore"]),
         default="strict",
         show_default=True,
-        help="What unknown and duplicate fields of manifests are, as with kubectl apply.",
+        help="How to treat unknown and duplicate fields: error, warning or nothing, as kubectl apply.",
     )
     recursive = click.option(
         "-R", "--recursive", is_flag=True, help="Read the directories in directories of -f too."
@@ -92,7 +98,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "-n",
         "--namespace",
         metavar="NAME",
-        help="The namespace of objects that name none, and of the pods that are shown.",
+        help="The namespace of objects that name none; simulate shows the pods of this one alone.",
     )
     return files(recursive(validate(namespace(synthetic(connection_options(command))))))
 
@@ -347,7 +353,7 @@ seed_option = click.option(
     type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
-    help="For random ties and --synthetic.",
+    help="Seed of random choices.",
 )
 _SCHEDULER_OPTIONS = (
     click.option(

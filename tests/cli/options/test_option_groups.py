@@ -1,0 +1,52 @@
+"""Options of a command have groups in ``--help``; each is in one of them."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+
+from moorage.cli import main
+from moorage.cli.app import app
+
+GROUPED = ("check", "simulate", "explain", "capacity", "nodes")
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_each_option_is_below_one_heading(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    out = capsys.readouterr().out
+    headings = re.findall(r"^(\w.*):$", out, re.MULTILINE)
+    assert headings == [
+        "Input",
+        "Options",
+        "Changes of the cluster, in the order given",
+        "Output",
+        "Scheduler",
+    ]
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    shown = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    for option in shown:
+        first = max(option.opts, key=len)
+        assert len(re.findall(rf"^  (?:-\w, )?(?:--\w+, )?{first}\b", out, re.MULTILINE)) >= 1, first
+
+
+def test_made_up_clusters_are_shown_where_a_command_is_tried_out(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, shows in (("simulate", True), ("compare", True), ("check", False), ("nodes", False)):
+        assert main([name, "--help"]) == 0
+        assert ("--synthetic" in capsys.readouterr().out) == shows
+
+
+def test_help_of_replay_lists_the_formats(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", "--help"]) == 0
+    assert "--format auto|alibaba2018|" in capsys.readouterr().out
+
+
+def test_a_scheduler_is_served_under_both_names(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for command in (["scheduler"], ["serve", "scheduler"]):
+        assert main([*command, "--help"]) == 0
+        texts.append(capsys.readouterr().out.partition("\n")[2])
+    assert texts[0] == texts[1]

@@ -1,7 +1,4 @@
-"""A stand-in for Ray: actors and tasks of this process, whose arguments and results are pickled.
-
-Each actor has the global state of a process of its own, as far as `moorage.multi.pool` has one.
-"""
+"""A stand-in for Ray: actors and tasks of this process, whose arguments and results are pickled."""
 
 from __future__ import annotations
 
@@ -11,8 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
-
-from moorage.multi import pool
 
 ONE_AT_A_TIME = threading.Lock()
 
@@ -51,11 +46,10 @@ class Caller:
 
 
 class Process:
-    """A process: calls one after the other, and global state of its own."""
+    """A process: calls one after the other."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1)
-        self._workers: list[Any] = []
         self.is_dead = False
 
     def submit(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Reference:
@@ -66,13 +60,10 @@ class Process:
         if self.is_dead:
             raise RayActorError
         with ONE_AT_A_TIME:
-            before, pool._workers = pool._workers, self._workers
             try:
                 return copied(call(*arguments))
             except Exception as error:
                 raise RayTaskError(copied(error)) from None
-            finally:
-                pool._workers = before
 
 
 class Actor:

@@ -1,9 +1,6 @@
-"""Workers in threads and in processes: the same answers, and what happens when one dies."""
+"""Workers in threads: what they decide, and what happens to errors of one."""
 
 from __future__ import annotations
-
-import os
-import signal
 
 import numpy as np
 import pytest
@@ -11,10 +8,9 @@ from tests.core.make import node
 from tests.multi.kit import asking
 from tests.scheduler.groups.gang_kit import composite
 
-from moorage.errors import CacheError, MoorageError, NotBuiltError
+from moorage.errors import CacheError, NotBuiltError
 from moorage.multi import (
     BinderUpdate,
-    Processes,
     Threads,
     Worker,
     WorkerInit,
@@ -34,9 +30,8 @@ def inits(owners: list[int] | None = None) -> list[WorkerInit]:
     return [WorkerInit(PODS, there, number, owners) for number in range(2)]
 
 
-@pytest.mark.parametrize("kind", [Threads, Processes])
-def test_workers_decide_by_what_they_have_heard(kind: type[Threads | Processes]) -> None:
-    with kind(inits()) as pool:
+def test_workers_decide_by_what_they_have_heard() -> None:
+    with Threads(inits()) as pool:
         first = pool.propose([ints(0, 1), ints(2, 3, 4)])
         assert [one.nodes.tolist() for one in first] == [[1, 0], [1, 0, 1]]
         # The first worker gets both; the second loses 2 and 3, and hears of 0 and 1.
@@ -72,22 +67,15 @@ def test_a_worker_hears_of_victims_of_others() -> None:
     assert [one.name for one in worker.scheduler.cache.state.pods()] == ["p"]
 
 
-def test_an_error_in_a_process_is_the_caller_s() -> None:
-    with Processes(inits()) as pool, pytest.raises(CacheError):
+def test_an_error_of_a_worker_is_the_caller_s() -> None:
+    with Threads(inits()) as pool, pytest.raises(CacheError):
         pool.update([BinderUpdate([5], NONE, NONE), BinderUpdate([], NONE, NONE)])  # it has not placed that
 
 
 def test_a_worker_that_cannot_be_made_ends_all() -> None:
     wrong = [WorkerInit(one.pods, one.cluster, one.number, None, {"tie_break": "last"}) for one in inits()]
     with pytest.raises(ValueError, match="tie_break 'last'"):
-        Processes(wrong)
-
-
-def test_a_process_that_died_is_named() -> None:
-    with Processes(inits()) as pool:
-        os.kill(pool.pids[1], signal.SIGKILL)
-        with pytest.raises(MoorageError, match="scheduler 1 has died"):
-            pool.propose([ints(0), ints(1)])
+        Threads(wrong)
 
 
 def test_composite_groups_are_refused() -> None:

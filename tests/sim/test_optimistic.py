@@ -55,20 +55,8 @@ def test_one_scheduler_decides_as_a_scheduler_does() -> None:
     assert out.alone == out.schedulers[0].retries == 0
 
 
-def test_threads_and_processes_come_to_the_same() -> None:
-    cluster = synthetic(nodes=20, pods=300)
-    threads, processes = (
-        simulate_optimistically(
-            cluster, 2, chunk=32, executor=how, settings={"seed": 3, "tie_break": "random"}
-        )
-        for how in ("threads", "processes")
-    )
-    assert threads.result.placements == processes.result.placements
-    assert [one.conflicts for one in threads.schedulers] == [one.conflicts for one in processes.schedulers]
-
-
 def test_executors_that_cannot_be_used_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match='no executor "slurm": one of threads, processes, ray'):
+    with pytest.raises(InputError, match='no executor "slurm": one of threads, ray'):
         simulate_optimistically(Cluster(), 1, executor="slurm")
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"needs the extra ray: pip install 'moorage\[ray\]'"):

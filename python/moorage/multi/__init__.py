@@ -5,7 +5,6 @@ from .binder import Outcome as Outcome
 from .binder import Placement as Placement
 from .partition import assign_owners as assign_owners
 from .pool import Pool as Pool
-from .pool import Processes as Processes
 from .pool import Threads as Threads
 from .ray_actors import RayActors as RayActors
 from .ray_actors import RayBinder as RayBinder

@@ -1,11 +1,9 @@
-"""Pools of workers, in threads of this process or in processes."""
+"""Pools of workers, of which this module has the one in threads."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Sequence
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self
 
 import numpy as np
@@ -28,7 +26,7 @@ class Pool:
         The errors of a worker whose process has ended.
     """
 
-    died: tuple[type[BaseException], ...] = (BrokenExecutor,)
+    died: tuple[type[BaseException], ...] = ()
 
     def propose(self, pods: Sequence[Ints]) -> list[ProposedPlacements]:
         """Call `Worker.propose` of each worker.
@@ -103,55 +101,3 @@ class Threads(Pool):
 
     def close(self) -> None:
         self._threads.shutdown()
-
-
-class Processes(Pool):
-    """Workers in processes, which share no memory with this one.
-
-    Attributes
-    ----------
-    pids : list of int
-        Identifiers of the processes.
-    """
-
-    def __init__(self, inits: Sequence[WorkerInit]) -> None:
-        # Not fork: locks held by threads of this process would stay locked in the child.
-        context = multiprocessing.get_context("spawn")
-        self._executors = [ProcessPoolExecutor(1, context) for _ in inits]
-        try:
-            self.pids: list[int] = self._call("start", inits)
-        except BaseException:
-            self.close()
-            raise
-
-    def _submit(self, number: int, method: str, argument: Any) -> Future[Any]:
-        return self._executors[number].submit(run_in_process, method, argument)
-
-    def close(self) -> None:
-        for executor in self._executors:
-            executor.shutdown()
-
-
-_workers: list[Worker] = []
-"""The worker of this process."""
-
-
-def run_in_process(method: str, argument: Any) -> Any:
-    """Create the worker of this process, or call one of its methods.
-
-    Parameters
-    ----------
-    method : str
-        ``start``, or the name of a method.
-    argument : object
-        `WorkerInit`, or the argument of the method.
-
-    Returns
-    -------
-    object
-        The identifier of the process, or the result of the method.
-    """
-    if method == "start":
-        _workers.append(Worker(argument))
-        return os.getpid()
-    return getattr(_workers[0], method)(argument)

@@ -14,8 +14,8 @@ from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 
 from .binder import Binder, Outcome, Placement
-from .pool import Pool, run_in_process
-from .worker import WorkerInit
+from .pool import Pool
+from .worker import Worker, WorkerInit
 
 MISSING = "the executor ray needs the extra ray: pip install 'moorage[ray]'"
 BINDER_DIED = "the binder has died"
@@ -76,9 +76,10 @@ class WorkerActor:
 
     def __init__(self, pods: tuple[Pod, ...], cluster: Cluster) -> None:
         self._shared = pods, cluster
+        self._worker: Worker | None = None
 
     def call(self, method: str, argument: Any) -> Any:
-        """Create the worker (``start``), or call one of its methods.
+        """Create the worker, which is the first call (``start``), or call one of its methods.
 
         Parameters
         ----------
@@ -90,9 +91,10 @@ class WorkerActor:
         -------
         object
         """
-        if method == "start":
-            argument = WorkerInit(*self._shared, *argument)
-        return run_in_process(method, argument)
+        if self._worker is None:
+            self._worker = Worker(WorkerInit(*self._shared, *argument))
+            return None
+        return getattr(self._worker, method)(argument)
 
 
 class RayActors(Pool):

@@ -33,7 +33,7 @@ CHUNK = 256
 OF_BINDER = ("profile", "profiles", "config", "feature_gates", "registry")
 """Settings that schedulers and binder share."""
 
-EXECUTORS = {"threads": multi.Threads, "processes": multi.Processes, "ray": multi.RayActors}
+EXECUTORS = {"threads": multi.Threads, "ray": multi.RayActors}
 
 Ints = npt.NDArray[np.int32]
 
@@ -136,7 +136,7 @@ def simulate_optimistically(
         How nodes are partitioned; see `moorage.multi.partition`.
     chunk : int
         Number of pods of each scheduler per round.
-    executor : {"threads", "processes", "ray"}
+    executor : {"threads", "ray"}
         Where the schedulers run. With ``ray`` they are actors of the Ray cluster to which the process is
         connected, or of one on this machine, and so is the binder; it needs the extra ``ray``.
     settings : mapping, optional

@@ -65,7 +65,7 @@ WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
 )
 @click.option(
     "--executor",
-    type=click.Choice(["threads", "processes", "ray"]),
+    type=click.Choice(["threads", "ray"]),
     default=DEFAULT_MULTI["executor"],
     show_default=True,
     help="Where the schedulers run; ray (extra ray): as actors of a Ray cluster, and the binder as well.",

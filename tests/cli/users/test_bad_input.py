@@ -93,7 +93,7 @@ COMMANDS = [
         f"capacity {DUMP}",
         "capacity --pod web.yaml",
         f"capacity {DUMP} --pod /no",
-        f"capacity {DUMP} --pod gated.yaml",
+        f"capacity {DUMP} --pod deploy/nowhere",
     ],
     *[
         f"capacity {DUMP} --pod web.yaml{what}"

@@ -98,8 +98,12 @@ class InterPodAffinity(
     def _keys(self, pod: Pod) -> frozenset[Key] | None:
         """Labels of which a pod has one whose change may help a rejected pod."""
         needed: list[LabelSelectorMatcher] = []
-        for terms in self._required(pod):
-            # All terms of a list have to match.
+        affinity, anti_affinity = self._required(pod)
+        # All terms of a list have to match, but for anti-affinity since v1.37.
+        lists = [affinity, anti_affinity]
+        if self.required_handle().release.any_anti_affinity_term_wakes:
+            lists = [affinity, *((term,) for term in anti_affinity)]
+        for terms in lists:
             needed += [term.selector for term in terms if term.selector.asked_values()][:1] or [
                 term.selector for term in terms[:1]
             ]
@@ -132,20 +136,23 @@ class InterPodAffinity(
         -------
         QueueingHint
         """
-        if is_same_pod(pod, new):
+        release = self.required_handle().release
+        if release.affinity_wakes_both_ways and is_same_pod(pod, new):
             return fwk.QUEUE
-        if any(other is not None and not is_live(other) for other in (old, new)):
+        counts = is_live if release.affinity_wakes_both_ways else _is_placed
+        if any(other is not None and not counts(other) for other in (old, new)):
             return fwk.QUEUE_SKIP
         affinity, anti_affinity = self._required(pod)
+        repelled = _any_matches if release.any_anti_affinity_term_wakes else _all_match
         if new is None:
-            return queue_if(
-                old is not None
-                and (_all_match(anti_affinity, old) or _all_match(self._required(old)[1], pod))
-            )
+            if old is None:
+                return fwk.QUEUE_SKIP
+            back = release.affinity_wakes_both_ways and repelled(self._required(old)[1], pod)
+            return queue_if(repelled(anti_affinity, old) or back)
         if old is None:
             return queue_if(_all_match(affinity, new))
         attracted = _all_match(affinity, new) and not _all_match(affinity, old)
-        return queue_if(attracted or (_all_match(anti_affinity, old) and not _all_match(anti_affinity, new)))
+        return queue_if(attracted or (repelled(anti_affinity, old) and not repelled(anti_affinity, new)))
 
     @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
@@ -181,10 +188,18 @@ class InterPodAffinity(
         return shape.terms[0], shape.terms[1]
 
 
-def _all_match(terms: Sequence[PodTerm], pod: Pod) -> bool:
-    """Whether there are terms and all of them match a pod.
+def _is_placed(pod: Pod) -> bool:
+    """Whether a pod has a node."""
+    return bool(pod.spec.node_name)
 
-    As upstream, namespace selectors are matched against no labels.
-    """
+
+def _any_matches(terms: Sequence[PodTerm], pod: Pod) -> bool:
+    """Whether a term matches a pod. As upstream, namespace selectors are matched against no labels."""
+    meta = pod.metadata
+    return any(term.matches(meta.namespace, {}, meta.labels) for term in terms)
+
+
+def _all_match(terms: Sequence[PodTerm], pod: Pod) -> bool:
+    """Whether there are terms and all of them match a pod, as `_any_matches` has it."""
     meta = pod.metadata
     return bool(terms) and all(term.matches(meta.namespace, {}, meta.labels) for term in terms)

@@ -125,7 +125,8 @@ def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]
                     raise InputError(
                         f'plugin "{plugin.name}": events_to_register returned {events!r}, {text}'
                     )
-                by_plugin[plugin.name] = _with_taint_events(events)
+                wakes = framework.handle.release.taints_wake_for_new_nodes
+                by_plugin[plugin.name] = _with_taint_events(events) if wakes else list(events)
     if framework.handle.extenders:
         by_plugin[EXTENDER] = list(ANY_EVENT)
     return by_plugin

@@ -195,6 +195,8 @@ class QueueSettings(Struct, frozen=True):
         Pods of a group are tried together (gate GenericWorkload).
     top_of : callable
         Returns the group at the top of a group's tree, whose pods are tried together; default: the group.
+    nominates_gated : bool
+        Pods that PreEnqueue gates are nominated to the node of their status.
     """
 
     initial_backoff: float = 1.0
@@ -202,6 +204,7 @@ class QueueSettings(Struct, frozen=True):
     pop_from_backoff: bool = True
     groups_pods: bool = False
     top_of: TopOf = alone
+    nominates_gated: bool = False
 
 
 class Places(PodQueue):
@@ -246,6 +249,7 @@ class Places(PodQueue):
         rules = {name: gate_rule(plugins) for name, plugins in pre_enqueues.items()}
         entrance = Entrance(rules, nominator.nodes)
         super().__init__(entrance, now, settings.pop_from_backoff, settings.groups_pods)
+        self.nominates_gated = settings.nominates_gated
         self.changes = 0
         self.incoming: Counter[tuple[str, str]] | None = None
         self._saved: tuple[int, Any, Any, int] | None = None  # the last result of `save`
@@ -565,6 +569,8 @@ class Places(PodQueue):
             self.leave(info)
         if not (from_backoff and self.pop_from_backoff) and self._is_gated(info):
             self._enter(info, Place.UNSCHEDULABLE, label, known)
+            if self.nominates_gated:
+                self._nominate_new(info, label)
             return False
         if info.initial_attempt_timestamp is None:
             info.initial_attempt_timestamp = self.now()
@@ -572,9 +578,13 @@ class Places(PodQueue):
         self.put(info, ACTIVE)
         if self.incoming is not None:
             self.incoming["active", label] += 1
+        self._nominate_new(info, label)
+        return True
+
+    def _nominate_new(self, info: QueuedPodInfo, label: str) -> None:
+        """Nominate a pod that has come to the queue."""
         if label in NEW and (self.nominator or info.pod.status.nominated_node_name):
             self.nominator.add_nominated_pod(info.pod)
-        return True
 
     def _is_gated(self, info: QueuedPodInfo) -> bool:
         """Run PreEnqueue; the first failure gates the pod. The plugin that gated it before runs first."""

@@ -46,6 +46,18 @@ class Release:
     claims_without_help_are_told : bool
         PostFilter of DynamicResources tells every pod that fits nowhere "no new claims to deallocate" or
         "still not schedulable".
+    taints_wake_for_new_nodes : bool
+        A change of a node's taints wakes pods that plugins rejected which registered new nodes alone.
+    empty_nominations_are_kept : bool
+        A nomination that was withdrawn is kept as one to no node.
+    gated_pods_are_nominated : bool
+        Pods that PreEnqueue gates count on the node that their status nominates.
+    any_anti_affinity_term_wakes : bool
+        A pod that goes, or changes its labels, wakes those whose anti-affinity it matched in one of the
+        terms, not only in all.
+    affinity_wakes_both_ways : bool
+        A change of its own labels, the deletion of a pod whose anti-affinity it matches, and pods that are
+        only nominated wake a pod that InterPodAffinity rejected.
     namespaces_by_value : bool
         A namespaceSelector of the pod's own affinity terms that no labels satisfy (NotIn, DoesNotExist alone)
         selects every namespace.
@@ -62,6 +74,11 @@ class Release:
     image_volumes: str
     resizes_by_sums: bool
     claims_without_help_are_told: bool
+    taints_wake_for_new_nodes: bool
+    empty_nominations_are_kept: bool
+    gated_pods_are_nominated: bool
+    any_anti_affinity_term_wakes: bool
+    affinity_wakes_both_ways: bool
     namespaces_by_value: bool
 
 
@@ -118,6 +135,11 @@ RELEASES = {
             image_volumes="",
             resizes_by_sums=False,
             claims_without_help_are_told=True,
+            taints_wake_for_new_nodes=True,
+            empty_nominations_are_kept=True,
+            gated_pods_are_nominated=False,
+            any_anti_affinity_term_wakes=False,
+            affinity_wakes_both_ways=False,
             namespaces_by_value=True,
         ),
         Release(
@@ -132,6 +154,11 @@ RELEASES = {
             image_volumes="",
             resizes_by_sums=False,
             claims_without_help_are_told=True,
+            taints_wake_for_new_nodes=True,
+            empty_nominations_are_kept=True,
+            gated_pods_are_nominated=False,
+            any_anti_affinity_term_wakes=False,
+            affinity_wakes_both_ways=False,
             namespaces_by_value=True,
         ),
         Release(
@@ -146,6 +173,11 @@ RELEASES = {
             image_volumes="size",
             resizes_by_sums=False,
             claims_without_help_are_told=True,
+            taints_wake_for_new_nodes=True,
+            empty_nominations_are_kept=True,
+            gated_pods_are_nominated=False,
+            any_anti_affinity_term_wakes=False,
+            affinity_wakes_both_ways=True,
             namespaces_by_value=True,
         ),
         Release(
@@ -160,6 +192,11 @@ RELEASES = {
             image_volumes="count",
             resizes_by_sums=True,
             claims_without_help_are_told=False,
+            taints_wake_for_new_nodes=False,
+            empty_nominations_are_kept=False,
+            gated_pods_are_nominated=True,
+            any_anti_affinity_term_wakes=True,
+            affinity_wakes_both_ways=True,
             namespaces_by_value=False,
         ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 from itertools import chain
@@ -16,6 +16,7 @@ from moorage.framework.plugin.group_index import PodGroups
 from moorage.objects import Cluster
 from moorage.queue import SchedulingQueue
 from moorage.queue.places import QueueSettings, alone
+from moorage.releases import FeatureGates
 
 from .cycle.engine import Engine
 
@@ -59,7 +60,7 @@ def newest_clock(cluster: Cluster) -> Callable[[], float]:
 def make_queue(
     engines: Sequence[Engine],
     configuration: KubeSchedulerConfiguration | None,
-    gates: Mapping[str, bool],
+    gates: FeatureGates,
     clock: Callable[[], float] | None,
     nominator: PodNominator,
 ) -> tuple[SchedulingQueue, CreationClock | None]:
@@ -71,8 +72,8 @@ def make_queue(
         One for each profile.
     configuration : KubeSchedulerConfiguration or None
         Has the backoff periods; None for the defaults.
-    gates : mapping of str to bool
-        The feature gates.
+    gates : FeatureGates
+        The feature gates, and their release.
     clock : callable or None
         Returns seconds. Without one the queue has a CreationClock.
     nominator : PodNominator
@@ -87,6 +88,7 @@ def make_queue(
     has_groups = groups_pods(gates)
     settings = QueueSettings(
         pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
+        nominates_gated=gates.release.gated_pods_are_nominated,
         groups_pods=has_groups,
         top_of=engines[0].handle.shared(PodGroups).top if has_groups else alone,
     )

@@ -176,7 +176,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         options = self._options
         configuration, gates, clock = options.configuration, options.gates, options.clock
         self.cache, self.client, self.informers = cache, client, InformerFactory(client)
-        nominator = PodNominator(self.is_waiting)
+        nominator = PodNominator(self.is_waiting, gates.release.empty_nominations_are_kept)
         for_groups = gates["DRAWorkloadResourceClaims"]
         self.volumes = volume_controller(
             options.owns_store, client, self.sync, options.wait, clock, for_groups

@@ -20,6 +20,8 @@ class PodNominator:
     ----------
     is_current : callable, optional
         Whether a pod may be nominated. False for a pod that is deleted or bound.
+    keeps_empty : bool, optional
+        Whether a nomination that was withdrawn is kept as "" (`Release.empty_nominations_are_kept`).
 
     Attributes
     ----------
@@ -37,7 +39,10 @@ class PodNominator:
         Grows whenever `changes` misses a change.
     """
 
-    def __init__(self, is_current: Callable[[Pod], bool] = lambda pod: True) -> None:
+    def __init__(
+        self, is_current: Callable[[Pod], bool] = lambda pod: True, keeps_empty: bool = True
+    ) -> None:
+        self.keeps_empty = keeps_empty
         self.is_current = is_current
         self.lock = threading.RLock()
         self.by_node: dict[str, dict[str, Pod]] = {}
@@ -72,7 +77,7 @@ class PodNominator:
 
     def _nominate(self, pod: Pod, node: str | None) -> None:
         """End the nomination of a pod, and nominate the pod to a node unless that is None."""
-        before = self.nodes.get(pod.metadata.uid)
+        before, node = self.nodes.get(pod.metadata.uid), node if node or self.keeps_empty else None
         if before == node and (not node or self._replace(pod, node)):
             return
         if before is not None:

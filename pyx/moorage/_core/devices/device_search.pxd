@@ -52,6 +52,8 @@ cdef class DeviceSearch:
     cdef int32_t* found      # [claim][MAX_RESULTS] devices
     cdef int32_t* found_for  # [claim][MAX_RESULTS] alternatives
     cdef int32_t* n_found    # [claim]
+    cdef uint8_t* is_counted # [claim][MAX_RESULTS]: counters were taken
+    cdef uint8_t* had_share  # [claim][MAX_RESULTS]: the device had a share before
     cdef int32_t* chosen     # [request]
     cdef list taken_by       # (device, claim) with requests for admin access
     cdef bint has_admin_access
@@ -76,7 +78,8 @@ cdef class DeviceSearch:
     cdef bint _take(self, int32_t alternative, int32_t device, bint must) except -1
     cdef int _give_back(self, int32_t alternative, int32_t device) except -1
     cdef bint _counters_suffice(self, int32_t device) except -1
-    cdef void _release_counters(self, int32_t device) noexcept
+    cdef int _release(self, int32_t alternative, int32_t device, bint is_counted) except -1
+    cdef void _release_counters(self, int32_t device, bint is_counted) noexcept
     cdef bint _constraints_allow(self, int32_t alternative, int32_t device) noexcept
     cdef bint _add(self, int32_t number, int32_t alternative, int32_t device) noexcept
     cdef void _remove(self, int32_t number, int32_t alternative) noexcept

@@ -133,6 +133,8 @@ cdef class DeviceSearch:
         self.found = <int32_t*>allocate(self.memory, sizeof(int32_t), wanted.n_claims * MAX_RESULTS + 1)
         self.found_for = <int32_t*>allocate(self.memory, sizeof(int32_t), wanted.n_claims * MAX_RESULTS + 1)
         self.n_found = <int32_t*>allocate(self.memory, sizeof(int32_t), wanted.n_claims + 1)
+        self.is_counted = <uint8_t*>allocate(self.memory, 1, wanted.n_claims * MAX_RESULTS + 1)
+        self.had_share = <uint8_t*>allocate(self.memory, 1, wanted.n_claims * MAX_RESULTS + 1)
         self.chosen = <int32_t*>allocate(self.memory, sizeof(int32_t), wanted.n_requests + 1)
         self.taken_by = []
         for at in range(wanted.n_alternatives):
@@ -411,24 +413,27 @@ cdef class DeviceSearch:
     cdef bint _take(self, int32_t alternative, int32_t device, bint must) except -1:
         """Take a device for a request if nothing prevents that.
 
-        As upstream, counters stay taken if taints, constraints or capacity prevent it; if capacity does, so
-        do constraints and the device.
+        What was taken of counters, constraints and the device is given back if something prevents it (since
+        v1.36.3).
         """
         cdef DeviceView view = self.view
         cdef const Alternative* asked = &self.wanted.each[alternative]
         cdef bint several = view.flags[device] & SEVERAL != 0
+        cdef bint is_counted = False
         cdef int32_t at
         if not (several and asked.has_admin_access) and self._is_in_use(alternative, device):
             return False
         if view.flags[device] & COUNTING:
             if not self.allows_counters:
                 return False
-            if not (several and (view.is_shared[device] or view.has_share[device])) \
-                    and not self._counters_suffice(device):
+            is_counted = not (several and (view.is_shared[device] or view.has_share[device]))
+            if is_counted and not self._counters_suffice(device):
                 return False
         if self.checks_taints and not self._is_tolerated(alternative, device):
+            self._release_counters(device, is_counted)
             return False
         if not self._constraints_allow(alternative, device):
+            self._release_counters(device, is_counted)
             if must:
                 raise self.wanted.rules.constraint_error(
                     self.wanted.claims[asked.claim], self.wanted.alternatives[alternative],
@@ -440,36 +445,44 @@ cdef class DeviceSearch:
             if self.has_admin_access:
                 self.taken_by.append((device, asked.claim))
         if not self._has_capacity(alternative, device):
+            self._release(alternative, device, is_counted)
             return False
+        at = asked.claim * MAX_RESULTS + self.n_found[asked.claim]
+        self.is_counted[at], self.had_share[at] = is_counted, view.has_share[device]
+        self.found[at], self.found_for[at] = device, alternative
+        self.n_found[asked.claim] += 1
         if several:
             self._amounts(alternative, device)
             view.has_share[device] = True
             for at in range(view.capacity[device], view.capacity[device + 1]):
                 view.share[at] += self._amount(alternative, device, at)
-        at = asked.claim * MAX_RESULTS + self.n_found[asked.claim]
-        self.found[at], self.found_for[at] = device, alternative
-        self.n_found[asked.claim] += 1
         return True
+
+    cdef int _release(self, int32_t alternative, int32_t device, bint is_counted) except -1:
+        """Give back the constraints, the device and, if they were taken, the counters of a device."""
+        cdef DeviceView view = self.view
+        cdef int32_t claim = self.wanted.each[alternative].claim, at
+        for at in range(self.wanted.constrained[claim], self.wanted.constrained[claim + 1]):
+            self._remove(at, alternative)
+        if not view.flags[device] & SEVERAL:
+            view.taken[device] -= 1
+            if self.has_admin_access:
+                self.taken_by.remove((device, claim))
+        self._release_counters(device, is_counted)
 
     cdef int _give_back(self, int32_t alternative, int32_t device) except -1:
         cdef DeviceView view = self.view
         cdef int32_t claim = self.wanted.each[alternative].claim, at
         cdef bint is_left = False
-        for at in range(self.wanted.constrained[claim], self.wanted.constrained[claim + 1]):
-            self._remove(at, alternative)
         self.n_found[claim] -= 1
+        cdef int32_t last = claim * MAX_RESULTS + self.n_found[claim]
+        self._release(alternative, device, self.is_counted[last])
         if not view.flags[device] & SEVERAL:
-            view.taken[device] -= 1
-            if self.has_admin_access:
-                self.taken_by.remove((device, claim))
-            if view.flags[device] & COUNTING:
-                self._release_counters(device)
             return 0
         for at in range(view.capacity[device], view.capacity[device + 1]):
             view.share[at] -= self._amount(alternative, device, at)
             is_left |= view.share[at] != 0
-        if view.capacity[device] < view.capacity[device + 1] and not is_left:
-            view.has_share[device] = False
+        view.has_share[device] = is_left or self.had_share[last]
 
     cdef bint _counters_suffice(self, int32_t device) except -1:
         """Take the counters of a device if there are enough.
@@ -489,12 +502,14 @@ cdef class DeviceSearch:
             one = &view.consumptions[at]
             view.consumed[one.slot] += one.amount
             lacking |= view.is_limited[one.slot] and view.limit[one.slot] < view.consumed[one.slot]
-        if lacking:
-            self._release_counters(device)
+        self._release_counters(device, lacking)
         return not lacking
 
-    cdef void _release_counters(self, int32_t device) noexcept:
+    cdef void _release_counters(self, int32_t device, bint is_counted) noexcept:
+        """Give back the counters of a device, if they were taken."""
         cdef int32_t at
+        if not is_counted:
+            return
         for at in range(self.view.counters[device], self.view.counters[device + 1]):
             self.view.consumed[self.view.consumptions[at].slot] -= self.view.consumptions[at].amount
 

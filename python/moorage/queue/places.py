@@ -568,9 +568,9 @@ class Places(PodQueue):
         if known is not None:
             self.leave(info)
         if not (from_backoff and self.pop_from_backoff) and self._is_gated(info):
-            self._enter(info, Place.UNSCHEDULABLE, label, known)
             if self.nominates_gated:
                 self._nominate_new(info, label)
+            self._enter(info, Place.UNSCHEDULABLE, label, known)
             return False
         if info.initial_attempt_timestamp is None:
             info.initial_attempt_timestamp = self.now()

@@ -9,7 +9,7 @@ the gates that it needs. ``python -m tests.house.gate_tables`` makes them from u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -92,20 +92,29 @@ GATES = gates_of(RELEASES[DEFAULT])
 """Gates of the default release by name, sorted by name."""
 
 
-class FeatureGates(dict[str, bool]):
-    """The value of each feature gate in a release.
+@dataclass(frozen=True, eq=False)
+class FeatureGates(Mapping[str, bool]):
+    """The value of each feature gate in a release, which does not change, as forks share it.
 
     Parameters
     ----------
-    values : mapping of str to bool
+    by_name : mapping of str to bool
         Value by gate.
     release : Release
         The release whose gates they are.
     """
 
-    def __init__(self, values: Mapping[str, bool], release: Release) -> None:
-        super().__init__(values)
-        self.release = release
+    by_name: Mapping[str, bool]
+    release: Release
+
+    def __getitem__(self, name: str) -> bool:
+        return self.by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_name)
+
+    def __len__(self) -> int:
+        return len(self.by_name)
 
 
 @lru_cache(len(RELEASES))
@@ -159,9 +168,9 @@ def feature_gates(
     if isinstance(changes, FeatureGates):
         return changes
     known, defaults = gates_of(release), default_gates(release)
-    gates = FeatureGates(defaults, release)
     if not changes:
-        return gates
+        return defaults
+    gates = dict(defaults)
     for name, value in changes.items():
         if name not in known and name not in ALL:
             raise ValueError(f"unrecognized feature gate: {name}")
@@ -177,7 +186,7 @@ def feature_gates(
     wrong = [text for gate in known.values() if gates[gate.name] and (text := _lacks(gate, gates))]
     if wrong:
         raise ValueError(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
-    return gates
+    return FeatureGates(gates, release)
 
 
 def dependents_off(changes: Mapping[str, bool], release: Release = RELEASES[DEFAULT]) -> dict[str, bool]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from msgspec.structs import replace
 
@@ -22,7 +22,9 @@ from moorage.releases import DEFAULT, pod_gates, release_named
 from moorage.releases import feature_gates as all_gates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
+from .changes.change import Change
 from .changes.cluster_changes import ClusterChanges
+from .changes.restarts import RESTARTABLE
 from .check_arguments import check_pod, check_readable
 from .checked_clock import checked
 from .cycle.engines import (
@@ -486,6 +488,23 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         ScheduleResult
         """
         return Run(self).all()
+
+    def restart_all(self) -> Change:
+        """Restart all Deployments, StatefulSets and DaemonSets, one after the other: each is rolled out by a
+        run before the next one is restarted. A rollout that finds no room goes on beside the next ones.
+
+        Returns
+        -------
+        Change
+            The workloads, by kind, namespace and name.
+        """
+        changed = list[str]()
+        for struct in RESTARTABLE:
+            objects: list[Any] = self.client.list(struct)[0]
+            for obj in sorted(objects, key=lambda one: one.key):
+                changed += self.restart(f"{obj.kind}/{obj.namespace}/{obj.name}").changed
+                self.run()
+        return Change(changed=tuple(changed))
 
     def schedule_pods(
         self, pods: Sequence[Pod], *, dry_run: bool = False, stop_on_failure: bool = False

@@ -206,23 +206,6 @@ class ClusterChanges(SchedulerParts):
             obj: Any = get(client, struct, name, namespace)
             return _updated(client, obj, restarted(obj))
 
-    def restart_all(self) -> Change:
-        """Restart all Deployments, StatefulSets and DaemonSets, one after the other: each is rolled out by a
-        run before the next one is restarted. A rollout that finds no room goes on beside the next ones.
-
-        Returns
-        -------
-        Change
-            The workloads, by kind, namespace and name.
-        """
-        scheduler, changed = self._scheduler(), list[str]()
-        for struct in RESTARTABLE:
-            objects: list[Any] = scheduler.client.list(struct)[0]
-            for obj in sorted(objects, key=lambda one: one.key):
-                changed += self.restart(f"{obj.kind}/{obj.namespace}/{obj.name}").changed
-                scheduler.run()
-        return Change(changed=tuple(changed))
-
     def unsuspend(self) -> Change:
         """Let all suspended Jobs make their pods, as Kueue does when it admits them. Quotas of Kueue have no
         say.

@@ -13,8 +13,8 @@ from tests.store.api.wire_server import WireServer
 
 from moorage.objects import Pod
 from moorage.serve import LeaderLease
+from moorage.serve.election import Election
 from moorage.serve.health import LEASE_TOLERANCE, REFUSED_LIMIT, WATCH_LIMIT, liveness_checks
-from moorage.serve.live_scheduler import Election
 from moorage.store import ObjectStore, ServerError, UnauthorizedError
 from moorage.store.api import ApiClient, Connection
 from moorage.store.api.api_watch import ApiWatch

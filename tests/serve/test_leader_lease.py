@@ -11,7 +11,7 @@ from tests.store.api.test_api_client import pod as make_pod
 from tests.store.api.wire_server import WireServer
 
 from moorage.serve import EventBroadcaster, LeaderLease
-from moorage.serve.live_scheduler import Election, LostLeaseError
+from moorage.serve.election import Election, LostLeaseError
 from moorage.store.api import ApiClient
 from moorage.store.api.rate_limit import RateLimit
 

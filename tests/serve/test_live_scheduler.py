@@ -16,7 +16,7 @@ from tests.store.api.wire_server import WireServer
 from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects import Pod, PodGroup
 from moorage.serve import LeaderLease, LiveScheduler
-from moorage.serve.live_scheduler import Election, LostLeaseError
+from moorage.serve.election import Election, LostLeaseError
 from moorage.store import ObjectStore
 from moorage.store.api import ApiClient, Connection
 from moorage.store.api.rate_limit import RateLimit

@@ -44,6 +44,9 @@ HOST = (
 )
 
 
+BY_KEYWORD = Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD
+
+
 @pytest.mark.parametrize(
     ("function", "parameters"),
     [
@@ -71,7 +74,7 @@ def test_functions_have_the_parameters_of_upstreams(function: str, parameters: l
     rooms = (moorage.volume, moorage.compat, moorage.controllers.persistent_volume)
     (room,) = (room for room in rooms if hasattr(room, function))
     found = signature(getattr(room, function)).parameters.values()
-    assert [one.name for one in found if one.kind is not Parameter.KEYWORD_ONLY] == parameters
+    assert [one.name for one in found if one.kind not in BY_KEYWORD] == parameters
     assert all(one.default is not Parameter.empty for one in found if one.kind is Parameter.KEYWORD_ONLY)
 
 

@@ -116,8 +116,10 @@ def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
     -------
     Profile
     """
-    release = gates.release if isinstance(gates, FeatureGates) else RELEASES[DEFAULT]
-    plugins = _default_plugins(frozenset({**default_gates(release), **gates}.items()), release)
+    if not isinstance(gates, FeatureGates):
+        release = RELEASES[DEFAULT]
+        gates = FeatureGates({**default_gates(release), **gates}, release)
+    plugins, release = _default_plugins(frozenset(gates.by_name.items()), gates.release), gates.release
     return Profile(plugins=tuple([plugin(args) for plugin, args in plugins]), release=release)
 
 

@@ -6,12 +6,10 @@ A scheduler that is alive but schedules nothing has to be noticed: kubelet resta
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from moorage.store.api import ApiClient, Connection
 
-if TYPE_CHECKING:
-    from .live_scheduler import Election
+from .election import Election
 
 WATCH_LIMIT = 300.0
 """Seconds that a watch may be without a word of the server: the longest backoff fits in several times."""

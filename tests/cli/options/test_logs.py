@@ -15,7 +15,7 @@ from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
 from moorage.serve import LiveScheduler
-from moorage.serve.live_scheduler import LostLeaseError
+from moorage.serve.election import LostLeaseError
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 

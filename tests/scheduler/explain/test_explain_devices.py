@@ -263,8 +263,9 @@ def test_two_requests_that_compete() -> None:
     assert "ask for 1 device instead of 2 in request s of claim gpus" in texts(found)
 
 
-def test_a_solution_that_the_search_misses() -> None:
-    """As upstream, the counters of e2 and e3 stay taken when the constraint rejects them beside e1."""
+def test_a_solution_behind_devices_that_a_constraint_rejects() -> None:
+    """The counters of e2 and e3 are given back when the constraint rejects them beside e1; before v1.36.3
+    kube-scheduler kept them, and missed e2 with e3."""
     sets = [{"name": f"set{at}", "counters": {"memory": {"value": "1"}}} for at in range(4)]
     devices = [
         device(
@@ -284,15 +285,7 @@ def test_a_solution_that_the_search_misses() -> None:
         resource_slice("a", [], "pool-a", name="counters", count=2, sharedCounters=sets),
         holding("one", "e0", node="a"),
     ]
-    found = explained(*others)
-    assert not found.feasible
-    assert found.claims[0].requests[0].steps[-1].nodes == 1
-    added = [one for one in found.changes if one.kind == "add-selector"]
-    assert [one.text for one in added] == [
-        f'add the selector device.attributes["{DRIVER}"].half == 1 to request r of claim gpus'
-    ]
-    for change in found.changes:
-        assert places(objects(*others), change) == change.feasible_nodes > 0, change.text
+    assert explained(*others).feasible == ["a"]
 
 
 def test_extended_resources() -> None:

@@ -54,7 +54,7 @@ def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
     from threading import Event
 
     from moorage.cli.options.serving import SECOND, live_scheduler, live_settings, serving, with_connection
-    from moorage.serve.live_scheduler import LostLeaseError
+    from moorage.serve.election import LostLeaseError
 
     stop = Event()
     settings = live_settings(options)

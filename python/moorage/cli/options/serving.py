@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         LeaderElectionConfiguration,
     )
     from moorage.serve import LiveScheduler
-    from moorage.serve.live_scheduler import Election
+    from moorage.serve.election import Election
     from moorage.store.api import ApiClient, Connection
 
 logger = logging.getLogger("moorage.serve")
@@ -373,7 +373,7 @@ def live_scheduler(
 
 def _election(lease: ApiClient, leader: LeaderElectionConfiguration) -> Election:
     from moorage.serve import LeaderLease
-    from moorage.serve.live_scheduler import Election
+    from moorage.serve.election import Election
 
     lease.connection.repeats = False  # the next attempt is one of `retryPeriod`
     candidate = LeaderLease(

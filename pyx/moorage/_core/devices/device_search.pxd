@@ -52,7 +52,7 @@ cdef class DeviceSearch:
     cdef int32_t* found      # [claim][MAX_RESULTS] devices
     cdef int32_t* found_for  # [claim][MAX_RESULTS] alternatives
     cdef int32_t* n_found    # [claim]
-    cdef uint8_t* is_counted # [claim][MAX_RESULTS]: counters were taken
+    cdef uint8_t* is_counted  # [claim][MAX_RESULTS]: counters were taken
     cdef uint8_t* had_share  # [claim][MAX_RESULTS]: the device had a share before
     cdef int32_t* chosen     # [request]
     cdef list taken_by       # (device, claim) with requests for admin access

@@ -23,7 +23,7 @@ PANICS = "kube-scheduler v1.36.2 panics when it scores {}: its DeviceClass {} ha
 class NodeResourcesBalancedAllocation(InTreePlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
     """Score of kube-scheduler v1.36, balanced_allocation.go.
 
-    `Profile.balanced_allocation` selects the formula. Argument: ``resources``, with names and weights.
+    `Release.balance_by_change` selects the formula. Argument: ``resources``, with names and weights.
     """
 
     name = "NodeResourcesBalancedAllocation"

@@ -29,13 +29,13 @@ def soak() -> None:
     python("-m", "tests.campaign.soak", "build/campaign/soak.json", "--seconds", given("SECONDS", "600"))
 
 
-@job("hours", takes=["OPTIONS"], extras=["campaign"], nightly=True)
+@job("a day", takes=["OPTIONS"], extras=["campaign"])
 def campaign() -> None:
-    """Every job of the campaign, large; OPTIONS='--jobs fuzz --seed 7 --scale 0.1' runs a part"""
+    """Every job of the campaign, large, before a release; OPTIONS='--jobs fuzz --seed 7 --scale 0.1' runs a part"""
     python("-m", "tests.campaign", *given("OPTIONS").split())
 
 
-@job("22 min beside other work, 14 of a processor", takes=["OPTIONS"], extras=["campaign"])
+@job("22 min beside other work, 14 of a processor", takes=["OPTIONS"], extras=["campaign"], nightly=True)
 def campaign_short() -> None:
     """Every job of the campaign, small"""
     python("-m", "tests.campaign", "--short", *given("OPTIONS").split())

@@ -38,7 +38,7 @@ def over(variant: str, tests: Callable[[dict[str, str]], None]) -> None:
     build(variant, str(ROOT / ".venv/bin/python"))
     for report in reports(variant):
         report.unlink()
-    found = environment(variant) | THOROUGH
+    found = environment(variant)
     imported = f"import moorage; assert 'build/{variant}/' in moorage.__file__, moorage.__file__"
     python("-c", imported, environment=found)
     try:
@@ -62,7 +62,7 @@ def test_nightly() -> None:
     nightly=True,
 )
 def sanitize() -> None:
-    """The suite under AddressSanitizer and UndefinedBehaviorSanitizer; ONLY=tests/core runs a part
+    """The suite of `make test` under AddressSanitizer and UndefinedBehaviorSanitizer; ONLY=tests/core runs a part
 
     --capture=sys leaves stderr open, or a stop in a worker loses what UBSan has said.
     """

@@ -31,7 +31,7 @@ def soak() -> None:
 
 @job("a day", takes=["OPTIONS"], extras=["campaign"])
 def campaign() -> None:
-    """Every job of the campaign, large, before a release; OPTIONS='--jobs fuzz --seed 7 --scale 0.1' runs a part"""
+    """The campaign, large, before a release; OPTIONS='--jobs fuzz --seed 7 --scale 0.1' runs a part"""
     python("-m", "tests.campaign", *given("OPTIONS").split())
 
 

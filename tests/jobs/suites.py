@@ -62,7 +62,7 @@ def test_nightly() -> None:
     nightly=True,
 )
 def sanitize() -> None:
-    """The suite of `make test` under AddressSanitizer and UndefinedBehaviorSanitizer; ONLY=tests/core runs a part
+    """`make test` under AddressSanitizer and UndefinedBehaviorSanitizer; ONLY=tests/core runs a part
 
     --capture=sys leaves stderr open, or a stop in a worker loses what UBSan has said.
     """

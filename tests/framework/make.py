@@ -8,6 +8,7 @@ from typing import Any
 from moorage.cache import SchedulerCache
 from moorage.framework import Code, Framework, FrameworkHandle, Plugin, Profile, Status
 from moorage.objects import Node, Pod
+from moorage.releases import DEFAULT_GATES, FeatureGates
 from tests.core.make import node
 
 ERROR, UNSCHEDULABLE, UNRESOLVABLE = Code.ERROR, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -38,12 +39,16 @@ def _answering(answer: Any) -> Callable[..., Any]:
     return method
 
 
-def framework(*plugins: Plugin, nodes: Iterable[Node] = (), **settings: Any) -> Framework:
+def framework(
+    *plugins: Plugin, nodes: Iterable[Node] = (), feature_gates: FeatureGates = DEFAULT_GATES, **settings: Any
+) -> Framework:
     """A framework over a cache with these nodes."""
     cache = SchedulerCache()
     for one in nodes or [node("a"), node("b")]:
         cache.add_node(one)
-    return Framework(Profile(plugins, **settings), FrameworkHandle(cache, NoClient()))
+    return Framework(
+        Profile(plugins, **settings), FrameworkHandle(cache, NoClient(), feature_gates=feature_gates)
+    )
 
 
 def status(code: Code, *reasons: str) -> Status:

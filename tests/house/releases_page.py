@@ -24,7 +24,7 @@ NOT_EXACT = """
 | 1.37 | OpportunisticBatching is that of v1.36: the node chosen last is not scored again. |
 | 1.37 | Devices: requests of configurations, pools, fractions of capacity and texts are those of v1.36. |
 | 1.37 | Disruption budgets: a pod counts against all of its budgets, not only up to the first violated one. |
-| 1.37 | Queue: the flush of pods that wait too long counts as in v1.36; events of unscheduled pods too. |
+| 1.37 | Queue: events of unscheduled pods are those of v1.36. |
 | 1.37 | The message of a pod that evicts others does not name the node. |
 """
 DATA = ("version", "patch", "plugins", "refused_gates")

@@ -19,6 +19,7 @@ from moorage.objects import Pod
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.queue.places import QueueSettings
+from moorage.releases import DEFAULT, RELEASES, default_gates
 from tests.core.make import pod
 from tests.framework.make import framework
 
@@ -60,7 +61,8 @@ def saying(answer: bool) -> Callable[[Pod, Any, Any], QueueingHint]:
 
 def make_queue(*plugins: Plugin, clock: Any = None, sorter: Plugin | None = None, **settings: Any) -> Any:
     """A queue of one profile with these plugins."""
-    one = framework(sorter or PrioritySort(), *plugins)
+    gates = default_gates(RELEASES[settings.pop("release", DEFAULT)])
+    one = framework(sorter or PrioritySort(), *plugins, feature_gates=gates)
     nominator = settings.pop("nominator", None)
     return SchedulingQueue([one], clock or Clock(), QueueSettings(**settings), nominator)
 

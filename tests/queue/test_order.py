@@ -20,6 +20,7 @@ from tests.framework.make import make
 from tests.queue.make import (
     Clock,
     fail,
+    gating,
     make_queue,
     names,
     places,
@@ -303,6 +304,34 @@ def test_unschedulable_for_too_long() -> None:
     assert info.was_flushed
     fail(queue, "Nothing")
     assert not info.was_flushed
+
+
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_gated_pods_are_asked_again_when_their_time_is_up(version: str) -> None:
+    """In v1.37; and they wait anew, so that nothing happens for pods in flight in between."""
+    clock, open_for = Clock(), set[str]()
+    gate = gating("Gate", lambda one: one.name not in open_for)
+    queue = make_queue(gate, WANTS_NOTHING, clock=clock, release=version)
+    for name in "gh":
+        queue.add(queued(name))
+    infos = queue.pending_pods().gated
+    open_for.update("fg")
+    clock.advance(301)
+    queue.flush_unschedulable_left_over()
+    times_out = version == "1.37"
+    assert places(queue) == ({"active": ["g"], "gated": ["h"]} if times_out else {"gated": ["g", "h"]})
+    assert [info.was_flushed for info in infos] == ([True, False] if times_out else [True, True])
+    if times_out:
+        reject(queue, queue.pop(0), "Nothing")
+        assert not infos[0].was_flushed
+    queue.add(queued("f", 1))
+    assert queue.pop(0).pod.name == "f"
+    clock.advance(299)
+    queue.run_periodic(clock())
+    assert len(queue.in_flight_events()) == (0 if times_out else 10)
+    clock.advance(60)
+    queue.run_periodic(clock())
+    assert len(queue.in_flight_events()) == (1 if times_out else 12)
 
 
 def test_time_that_is_up_for_others_is_an_event_in_flight() -> None:

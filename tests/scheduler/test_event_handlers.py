@@ -20,6 +20,7 @@ from moorage.objects import Cluster, LabelSelector, Namespace, Node, ObjectMeta,
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGate
 from moorage.queue import QueuedPodInfo, SchedulingQueue
+from moorage.releases import DEFAULT
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.event_handlers import NodeHandler
@@ -30,9 +31,10 @@ SEEN: list[tuple[str, str, str, bool]] = []
 
 
 @pytest.fixture
-def one(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
+def one(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     """A scheduler with a pod in flight, so that nobody thinks events could be left out."""
-    scheduler = Scheduler(clock=Clock(), config=None)
+    version: str = getattr(request, "param", DEFAULT)
+    scheduler = Scheduler(clock=Clock(), config=None, kubernetes_version=version)
     scheduler.client.create(pod("flying"))
     scheduler.sync()
     assert scheduler.queue.pop(timeout=0) is not None
@@ -315,6 +317,21 @@ def test_pods_that_others_bind_are_passed_one_by_one_where_pods_wait_for_events(
     assert one.pods.on_run(bound_by_others(one, "p")) == 0
 
 
+@pytest.mark.parametrize("one", ["1.34", "1.35"], indirect=True)
+def test_a_binding_ends_a_nomination_in_1_34(one: Scheduler) -> None:
+    write(one, node("n"))
+    for name in "pqr":
+        write(one, pod(name))
+    write(one, with_status(pod("q"), nominated_node_name="n"))
+    notices = bound_by_others(one, "p", "q", "r")
+    seen()
+    ends = one.handle.release.bindings_end_nominations
+    assert one.pods.on_run(notices) == (1 if ends else 3)
+    one.pods.on_update(notices[1].old, notices[1].new)
+    ended = [("AssignedPodDelete", "q", "", True)] if ends else []
+    assert seen()[-1 - len(ended) :] == [("AssignedPodAdd", "", "q", False), *ended]
+
+
 @pytest.mark.parametrize("why", ["known", "unreadable", "finished", "changed"])
 def test_pods_that_others_bind_are_added_up_to_one_that_is_not(one: Scheduler, why: str) -> None:
     write(one, node("n"))
@@ -466,15 +483,18 @@ def test_an_assumed_pod_is_not_queued_again(one: Scheduler) -> None:
     assert not one.cache.state.has_pod(held)
 
 
+@pytest.mark.parametrize("one", ["1.34", "1.35", "1.36"], indirect=True)
 def test_an_assumed_pod_that_begins_to_terminate_is_forgotten(one: Scheduler) -> None:
+    """Not in v1.34, where it is forgotten when it is gone."""
     write(one, node("n"))
     held = write(one, pod("p"))
     schedule_one(one.context, held)
     seen()
     going = replace(held.metadata, resource_version="x", deletion_timestamp="2026-01-01T00:00:00Z")
     one.pods.on_update(held, replace(held, metadata=going))
-    assert seen() == [("AssignedPodDelete", "p", "", False)]
-    assert not one.cache.state.has_pod(held)
+    stays = not one.handle.release.assumed_pods_end_with_termination
+    assert seen() == ([] if stays else [("AssignedPodDelete", "p", "", False)])
+    assert one.cache.state.has_pod(held) is stays
 
 
 def test_what_is_shown_again_is_no_update(one: Scheduler) -> None:

@@ -197,8 +197,13 @@ class NodeVolumeLimits(VolumePlugin):
         """The drivers whose volumes only go to nodes that have them."""
         if not self.required_handle().feature_gates["VolumeLimitScaling"]:
             return frozenset()
-        drivers = self.lister(CSIDriver).list()
-        return frozenset(one.name for one in drivers if one.spec.prevent_pod_scheduling_if_missing)
+        drivers, all_of_them = (
+            self.lister(CSIDriver).list(),
+            self.required_handle().release.all_drivers_are_needed,
+        )
+        return frozenset(
+            one.name for one in drivers if all_of_them or one.spec.prevent_pod_scheduling_if_missing
+        )
 
     # ---- the queue -----------------------------------------------------------------------------------------
 

@@ -161,6 +161,8 @@ class Hints:
         The classes of the pods.
     failures : int
         The number of calls of hints that have raised an exception.
+    gated_pods_time_out : bool
+        See `Release`.
     is_registered, meaning : callable
         Cached versions of the private methods of the same names.
     """
@@ -169,6 +171,7 @@ class Hints:
         handle = next(iter(frameworks.values())).handle
         self.classes = handle.cache.state.classes
         self.failures = 0
+        self.gated_pods_time_out = handle.release.gated_pods_time_out
         self._errors = handle.plugin_errors
         of_profile = {framework: registrations(framework) for framework in dict.fromkeys(frameworks.values())}
         self.by_plugin: dict[str, list[ClusterEvent]] = {}
@@ -228,7 +231,8 @@ class Hints:
     def _meaning(self, rejection: Rejection, event: ClusterEvent) -> Meaning:
         """Return what an event means for the pods of a rejection."""
         gate = rejection.gating_plugin
-        is_gated = bool(gate) and not self._registers(gate, event)
+        is_asked_again = self.gated_pods_time_out and event.is_wildcard
+        is_gated = bool(gate) and not is_asked_again and not self._registers(gate, event)
         questions = self._questions(rejection, event)
         if questions is None or not (rejection.unschedulable_plugins or rejection.pending_plugins):
             return Meaning(not is_gated, False, False, questions)

@@ -693,16 +693,23 @@ class SchedulingQueue:
                 self._wake()
 
     def flush_unschedulable_left_over(self) -> None:
-        """Move the pods that have been unschedulable for more than 5 minutes; gated pods stay."""
+        """Move the pods that have been unschedulable for more than 5 minutes; gated pods stay, or PreEnqueue
+        is asked again (`Release.gated_pods_time_out`)."""
         with self._lock:
-            end = microseconds(self._places.now()) - MAX_UNSCHEDULABLE
-            infos = self._places.unschedulable.older_than(end)
+            now = self._places.now()
+            infos = self._places.unschedulable.older_than(microseconds(now) - MAX_UNSCHEDULABLE)
+            if not infos:
+                return
+            event, meaning = UNSCHEDULABLE_TIMEOUT, self.hints.meaning
             for info in infos:
                 info.was_flushed = True
-            if infos:
-                event, meaning = UNSCHEDULABLE_TIMEOUT, self.hints.meaning
-                moving = [one for one in infos if meaning(rejection_of(one), event).may_move]
-                self._sweep([(one.order, one, None) for one in moving], event, None, None)
+                if self.hints.gated_pods_time_out:
+                    info.flushed_at = now
+            moving = [one for one in infos if meaning(rejection_of(one), event).may_move]
+            self._sweep([(one.order, one, None) for one in moving], event, None, None)
+            if self.hints.gated_pods_time_out:
+                for info in infos:
+                    info.was_flushed = not info.gating_plugin
 
     def next_event(self) -> float | None:
         """Return when a timer will next move a pod, in seconds; None if there is no such time."""
@@ -720,8 +727,9 @@ class SchedulingQueue:
         """
         with self._lock:
             try:
-                # Gated pods are not moved, but their timeout is an event for pods in flight.
-                for at, is_backoff in self._timers.until(now, gated=bool(self._in_flight)):
+                # Even where gated pods stay, their timeout is an event for pods in flight.
+                gated = self.hints.gated_pods_time_out or bool(self._in_flight)
+                for at, is_backoff in self._timers.until(now, gated):
                     self._places.now = partial(float, at)
                     if is_backoff:
                         self.flush_backoff_completed()

@@ -65,7 +65,7 @@ class Timers:
         Parameters
         ----------
         gated : bool
-            Whether gated pods count. The timer does not move them, but their timeout is an event for pods in
+            Whether gated pods count. The timer seldom moves them, but their timeout is an event for pods in
             flight.
 
         Returns

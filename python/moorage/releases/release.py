@@ -58,6 +58,16 @@ class Release:
     affinity_wakes_both_ways : bool
         A change of its own labels, the deletion of a pod whose anti-affinity it matches, and pods that are
         only nominated wake a pod that InterPodAffinity rejected.
+    all_drivers_are_needed : bool
+        With VolumeLimitScaling, volumes of each CSIDriver need nodes that have it, not only those of drivers
+        with preventPodSchedulingIfMissing.
+    bindings_end_nominations : bool
+        The binding of a pod whose status nominates a node wakes pods of at most its priority.
+    assumed_pods_end_with_termination : bool
+        A pod that is not bound yet gives its place back when its deletion begins, not when it is gone.
+    gated_pods_time_out : bool
+        Pods that PreEnqueue gates are asked again after five minutes, and then wait as long again. Before,
+        they stay, and their timeout is an event each time that the queue is looked at.
     namespaces_by_value : bool
         A namespaceSelector of the pod's own affinity terms that no labels satisfy (NotIn, DoesNotExist alone)
         selects every namespace.
@@ -79,6 +89,10 @@ class Release:
     gated_pods_are_nominated: bool
     any_anti_affinity_term_wakes: bool
     affinity_wakes_both_ways: bool
+    all_drivers_are_needed: bool
+    bindings_end_nominations: bool
+    assumed_pods_end_with_termination: bool
+    gated_pods_time_out: bool
     namespaces_by_value: bool
 
 
@@ -140,6 +154,10 @@ RELEASES = {
             gated_pods_are_nominated=False,
             any_anti_affinity_term_wakes=False,
             affinity_wakes_both_ways=False,
+            all_drivers_are_needed=False,
+            bindings_end_nominations=True,
+            assumed_pods_end_with_termination=False,
+            gated_pods_time_out=False,
             namespaces_by_value=True,
         ),
         Release(
@@ -159,6 +177,10 @@ RELEASES = {
             gated_pods_are_nominated=False,
             any_anti_affinity_term_wakes=False,
             affinity_wakes_both_ways=False,
+            all_drivers_are_needed=True,
+            bindings_end_nominations=False,
+            assumed_pods_end_with_termination=True,
+            gated_pods_time_out=False,
             namespaces_by_value=True,
         ),
         Release(
@@ -178,6 +200,10 @@ RELEASES = {
             gated_pods_are_nominated=False,
             any_anti_affinity_term_wakes=False,
             affinity_wakes_both_ways=True,
+            all_drivers_are_needed=False,
+            bindings_end_nominations=False,
+            assumed_pods_end_with_termination=True,
+            gated_pods_time_out=False,
             namespaces_by_value=True,
         ),
         Release(
@@ -197,6 +223,10 @@ RELEASES = {
             gated_pods_are_nominated=True,
             any_anti_affinity_term_wakes=True,
             affinity_wakes_both_ways=True,
+            all_drivers_are_needed=False,
+            bindings_end_nominations=False,
+            assumed_pods_end_with_termination=True,
+            gated_pods_time_out=True,
             namespaces_by_value=False,
         ),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from operator import attrgetter
 from typing import Any
 
@@ -200,6 +200,7 @@ class PodHandler:
         self.others: dict[str, Pod] = {}
         self.finished: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
+        self._release = handle.release
         self._of_cause = {Cause.BOUND: self._on_bound_pods, Cause.EVICTED: self._on_evicted_pods}
 
     def save(self) -> object:
@@ -325,6 +326,8 @@ class PodHandler:
         """Enter the leading pods that got a node into the cache, and remove them from the queue; return their
         number. A pod that another scheduler has bound ends them while its event may move a pod, perhaps
         itself."""
+        if self._release.bindings_end_nominations and self.queue.is_listening():
+            notices = list(takewhile(lambda one: not one.old.status.nominated_node_name, notices))
         with self.cache.lock:
             number = enter_bindings(self.cache.state, notices, not self.queue.has_unschedulable)
         if number:
@@ -397,6 +400,12 @@ class PodHandler:
         elif now:
             self.on_add(new, False)
             self._leave(old)
+            if (
+                self._release.bindings_end_nominations
+                and old.status.nominated_node_name
+                and self.is_ours(old)
+            ):
+                self._nomination_ended(old)
         elif self.is_ours(new):
             self._update_waiting(old, new)
         else:
@@ -418,7 +427,8 @@ class PodHandler:
         if old.metadata.resource_version == new.metadata.resource_version:
             return  # a resync repeats the same state
         if self.cache.is_assumed_pod(new):
-            if new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
+            starts = new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp
+            if starts and self._release.assumed_pods_end_with_termination:
                 self._remove(new, False)
             return
         self.queue.update(old, new)

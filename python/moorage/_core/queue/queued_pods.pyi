@@ -20,6 +20,7 @@ class QueuedPodInfo:
     pending_plugins: frozenset[str]
     gating_plugin: str
     was_flushed: bool
+    flushed_at: float
     place: Place | None
     order: int
     until: int

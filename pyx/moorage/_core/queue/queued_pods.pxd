@@ -7,7 +7,7 @@ cdef class QueuedPodInfo:
     cdef str made_key  # None before the first use
     cdef public frozenset unschedulable_plugins, pending_plugins
     cdef public str gating_plugin
-    cdef public double timestamp
+    cdef public double timestamp, flushed_at
     cdef double first_ready  # NaN before
     cdef public int64_t attempts, unschedulable_count, consecutive_errors_count, order, until
     cdef public bint was_flushed

@@ -66,6 +66,9 @@ cdef class QueuedPodInfo:
         The plugin whose PreEnqueue gates the pod, or "".
     was_flushed : bool
         The pod was moved because it had been unschedulable for too long.
+    flushed_at : float
+        When the timeout of unschedulable pods last reached it since its last attempt, in seconds; minus
+        infinity before, and in releases that do not note it.
     place : Place or None
         Set by the queue, as the attributes below. None outside the queue.
     order : int
@@ -78,7 +81,7 @@ cdef class QueuedPodInfo:
 
     def __cinit__(self):
         self.unschedulable_plugins = self.pending_plugins = NO_PLUGINS
-        self.gating_plugin, self.first_ready = "", NAN
+        self.gating_plugin, self.first_ready, self.flushed_at = "", NAN, -INFINITY
 
     def __init__(self, pod, double timestamp=0.0, **fields):
         self.pod, self.uid, self.timestamp = pod, UID.of(METADATA.of(pod)), timestamp
@@ -132,7 +135,8 @@ cdef class QueuedPodInfo:
             Seconds.
         """
         self.unschedulable_plugins, self.pending_plugins = plugins
-        self.timestamp, self.until, self.gating_plugin, self.was_flushed = time, 0, "", False
+        self.timestamp, self.until, self.gating_plugin = time, 0, ""
+        self.was_flushed, self.flushed_at = False, -INFINITY
         if self.unschedulable_plugins or self.pending_plugins:
             self.unschedulable_count += 1
             self.consecutive_errors_count = 0
@@ -181,7 +185,7 @@ cdef int _assign(QueuedPodInfo to, QueuedPodInfo other) except -1:
     to.place, to.origin = other.place, other.origin
     to.unschedulable_plugins, to.pending_plugins = other.unschedulable_plugins, other.pending_plugins
     to.gating_plugin, to.was_flushed = other.gating_plugin, other.was_flushed
-    to.timestamp, to.first_ready = other.timestamp, other.first_ready
+    to.timestamp, to.first_ready, to.flushed_at = other.timestamp, other.first_ready, other.flushed_at
     to.attempts, to.order, to.until = other.attempts, other.order, other.until
     to.unschedulable_count = other.unschedulable_count
     to.consecutive_errors_count = other.consecutive_errors_count

@@ -83,6 +83,11 @@ cdef bint _is_of(tuple rejection, QueuedPodInfo info) except -1:
     )
 
 
+cdef inline double _waits_since(QueuedPodInfo info) except? -1:
+    """When the wait of a gated pod for its timeout began, in seconds."""
+    return max(info.timestamp, info.flushed_at)
+
+
 cdef inline bint _are_equal(one, other) except -1:
     """Whether two objects are equal, most of which are the same."""
     return one is other or one == other
@@ -346,7 +351,8 @@ cdef class UnschedulablePods:
         return sorted(pods, key=ORDER)
 
     def older_than(self, end):
-        """Return the pods, gated ones too, that returned to the queue before a time.
+        """Return the pods, gated ones too, that returned to the queue before a time, and were not flushed
+        since.
 
         Parameters
         ----------
@@ -362,13 +368,15 @@ cdef class UnschedulablePods:
         for rejection, rejected in self.by_rejection.items():
             infos = (<RejectedPods?>rejected).pods.values()
             if rejection.gating_plugin:
-                older += [one for one in infos if microseconds((<QueuedPodInfo?>one).timestamp) < end]
+                older += [one for one in infos if microseconds(_waits_since(one)) < end]
             else:  # pods enter on their return to the queue, so in order of timestamp
                 older += takewhile(lambda one: microseconds((<QueuedPodInfo?>one).timestamp) < end, infos)
         return sorted(older, key=ORDER)
 
     def oldest(self, bint gated):
-        """Return the earliest timestamp of the pods, in seconds; None if there are none.
+        """Return the earliest time at which a pod returned to the queue or was flushed there, in seconds.
+
+        It is None if there are no pods.
 
         Parameters
         ----------
@@ -385,5 +393,5 @@ cdef class UnschedulablePods:
             if not rejection.gating_plugin:
                 times.append((<QueuedPodInfo?>next(iter(infos))).timestamp)
             elif gated:
-                times.append(min([(<QueuedPodInfo?>info).timestamp for info in infos]))
+                times.append(min([_waits_since(info) for info in infos]))
         return min(times, default=None)

@@ -38,6 +38,7 @@ COMMANDS = [
     ["check", *EXAMPLES, "-f", "tests/data/left_out.yaml"],
     ["simulate", *EXAMPLES, "-f", "tests/data/left_out.yaml"],
     ["compare", "as-is", "drain worker-1", *EXAMPLES],
+    ["compare", "kubernetes 1.35", "kubernetes 1.37", "-f", "examples/upgrade/cluster.yaml"],
     ["explain", "gpu-rs-03-hc4qv", "-n", "pai-gpu", *EXAMPLES, "--node", "master-1"],
     ["explain", "single-pod", *EXAMPLES, "--nodes", "all"],
     ["explain", "--all-pending", *EXAMPLES],

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 
 from moorage.releases import RELEASES, Release, gates_of
+from moorage.releases.behaviours import described
 
 HEAD = """# Kubernetes releases
 
@@ -43,13 +43,6 @@ def page() -> str:
             parts.append(f"| {name} | {' | '.join(cells)} |\n")
     parts.append("\nGates that are not listed are alike in all releases, or no decision depends on them.\n")
     return "".join(parts)
-
-
-def described() -> dict[str, str]:
-    """What the docstring of `Release` says of each field."""
-    text = (Release.__doc__ or "").partition("----------\n")[2]
-    found = re.findall(r"^    (\w+) : \w[^\n]*\n((?:        [^\n]*\n)+)", text, re.MULTILINE)
-    return {name: " ".join(body.split()) for name, body in found}
 
 
 def _head(name: str) -> str:

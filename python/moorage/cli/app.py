@@ -12,7 +12,7 @@ from moorage.errors import MoorageError
 COMMANDS = {
     "capacity": "Count how many replicas of a pod or workload fit, and say what stops the next one.",
     "check": "Check that every pod has a node, also after a change, a restart, or the loss of a node.",
-    "compare": "Compare configurations, clusters, or changes of a cluster.",
+    "compare": "Compare configurations, clusters, changes of a cluster, or Kubernetes releases.",
     "completion": "Print a script that completes commands in a shell.",
     "config": "Check a scheduler configuration, and print its effective form.",
     "demo": "Walk through a tour on a small cluster, which ends with a page in HTML.",

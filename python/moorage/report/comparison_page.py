@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .page import Bar, Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
@@ -32,11 +32,17 @@ def comparison_page(document: Mapping[str, Any]) -> Page:
     page.add(
         "Measures", _measures(alternatives), Lines(["In brackets: the difference from the first."], True)
     )
+    if "releases" in document:
+        page.add("What makes the differences", *_causes(document["releases"], names))
     if not differences:
         page.add("Pods that differ", Lines(["Every pod is in the same place."]))
         return page
-    rows: list[list[Cell]] = [[one["pod"], *one["places"]] for one in differences]
-    pods = shortened("Pods that are not in the same place", ["pod", *names], rows, (), "-o csv has them all.")
+    more = ("change", "reason") if "releases" in document else ()
+    rows: list[list[Cell]] = [
+        [one["pod"], *one["places"], *(one[name] for name in more)] for one in differences
+    ]
+    head = ["pod", *names, *more]
+    pods = shortened("Pods that are not in the same place", head, rows, (), "-o csv has them all.")
     page.add(f"Pods that differ ({amount(len(differences))})", _moves(names, differences), pods)
     return page
 
@@ -67,6 +73,18 @@ def _measures(alternatives: Sequence[Mapping[str, Any]]) -> Grid:
             text = f"{amount(round(value, 2))}{change}"
             rows[-1].append(Bar(value, text) if name.endswith("use %") else text)
     return shortened("Measures", ["measure", *(one["name"] for one in alternatives)], rows)
+
+
+def _causes(releases: Mapping[str, Any], names: Sequence[str]) -> Iterator[Grid]:
+    """Return how many pods differ in what way and because of what, and what the behaviours are."""
+    groups: list[list[Cell]] = [
+        [one["change"], one["because"], amount(one["pods"])] for one in releases["groups"]
+    ]
+    yield shortened("Changes", ("change", "because of", "pods"), groups)
+    behaviours: list[list[Cell]] = [
+        [one["name"], *one["values"], one["text"]] for one in releases["behaviours"]
+    ]
+    yield shortened("Behaviours", ("behaviour", *names, "what it is"), behaviours)
 
 
 def _moves(names: Sequence[str], differences: Sequence[Mapping[str, Any]]) -> Grid:

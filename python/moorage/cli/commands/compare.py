@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.inputs import input_options, scheduler_options
@@ -29,21 +30,31 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
 
     A, B and so on are each a KubeSchedulerConfiguration, a cluster (instead of that of -f), changes of the
     cluster, such as "drain n1; scale deploy/web=4", or as-is. Changes have the names of the options of
-    simulate.
+    simulate. "kubernetes 1.36" "kubernetes 1.37" are two releases: the output has the behaviours and feature
+    gates that make the difference, too.
 
     Exit codes: 0 all alternatives ran, whether or not they differ; 2 bad input.
     """
     from moorage.cli.options.inputs import listed_once
     from moorage.cli.output.comparison_output import write_comparison
     from moorage.cli.runs.comparison import run_alternative
+    from moorage.cli.runs.release_comparison import compare_releases, releases_named
 
-    if len(alternatives) < 2:
-        raise click.UsageError("give at least two alternatives")
-    done, options = [], dict(listed_once(options))
-    with Stages(*alternatives, "comparing") as stage:
-        for name in alternatives:
-            done.append(run_alternative(name, options, from_scratch))
-            stage()
-        warnings = dict.fromkeys(text for one in done for text in one.simulation.warnings())
+    versions = releases_named(alternatives)
+    if versions is not None:
+        if click.get_current_context().get_parameter_source("version") is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--kubernetes-version is not for a comparison of releases")
+        with Stages("comparing releases") as stage:
+            compared = compare_releases(versions, options, from_scratch, stage)
+        done = [compared.before, compared.after]
+    else:
+        if len(alternatives) < 2:
+            raise click.UsageError("give at least two alternatives")
+        compared, done, options = None, [], dict(listed_once(options))
+        with Stages(*alternatives, "comparing") as stage:
+            for name in alternatives:
+                done.append(run_alternative(name, options, from_scratch))
+                stage()
+    warnings = dict.fromkeys(text for one in done for text in one.simulation.warnings())
     print_warnings(warnings)
-    write_comparison(output, done, warnings)
+    write_comparison(output, done, warnings, compared)

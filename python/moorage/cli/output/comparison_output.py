@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from moorage.cli.runs.comparison import Alternative, differing
+from moorage.cli.runs.release_comparison import ReleaseComparison
 
-from .printing import Table, ignore_broken_pipe, told, write_tables, write_value
+from .printing import Table, ignore_broken_pipe, print_lines, told, write_tables, write_value
 
 API_VERSION = "compare.moorage.dev/v1"
 
 
-def write_comparison(form: str, alternatives: Sequence[Alternative], warnings: Iterable[str]) -> None:
+def write_comparison(
+    form: str,
+    alternatives: Sequence[Alternative],
+    warnings: Iterable[str],
+    releases: ReleaseComparison | None = None,
+) -> None:
     """Print runs side by side.
 
     Parameters
@@ -22,23 +29,51 @@ def write_comparison(form: str, alternatives: Sequence[Alternative], warnings: I
     alternatives : sequence of Alternative
     warnings : iterable of str
         All that the command prints.
+    releases : ReleaseComparison, optional
+        What makes the differences, if the alternatives are two releases.
     """
-    names, differences = [one.name for one in alternatives], differing(alternatives)
-    pods = Table(("POD", *names), [(key, *places) for key, places in differences.items()])
     with ignore_broken_pipe():
         if form in ("json", "yaml"):
             left_out = dict.fromkeys(each for one in alternatives for each in one.simulation.cluster.left_out)
-            write_value(form, _document(alternatives, differences) | told(left_out, warnings))
+            write_value(form, _document(alternatives, releases) | told(left_out, warnings))
         elif form == "html":
             from moorage.report import comparison_page
 
-            print(comparison_page(_document(alternatives, differences)).html(), end="")
+            print(comparison_page(_document(alternatives, releases)).html(), end="")
         elif form == "csv":
-            write_tables(form, [pods])
+            write_tables(form, [_pods(alternatives, releases)])
         else:
-            write_tables(form, [_measures(alternatives), pods])
-            if not differences:
+            if releases is not None:
+                print_lines([releases.basis, ""])
+            pods = _pods(alternatives, releases)
+            causes = [] if releases is None else [*_causes(releases)]
+            write_tables(form, [_measures(alternatives), *causes, pods])
+            if not pods.cells:
                 print("every pod is in the same place")
+
+
+def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> Table:
+    """The pods that differ, and of releases what makes the difference."""
+    names = [one.name for one in alternatives]
+    if releases is None:
+        return Table(("POD", *names), [(key, *places) for key, places in differing(alternatives).items()])
+    rows = [(one.pod, *one.places, one.change, one.cause.text, one.reason) for one in releases.differences]
+    return Table(("POD", *names, "CHANGE", "BECAUSE OF", "REASON"), rows)
+
+
+def _causes(releases: ReleaseComparison) -> Iterator[Table]:
+    """How many pods differ in what way and why, and what the behaviours are."""
+    rows = [(change, str(count), cause) for (change, cause), count in _groups(releases).items()]
+    yield Table(("CHANGE", "PODS", "BECAUSE OF"), rows)
+    names = releases.before.name, releases.after.name
+    yield Table(
+        ("BEHAVIOUR", *names, "WHAT IT IS"),
+        [(one.name, *one.values, one.text) for one in releases.effective],
+    )
+
+
+def _groups(releases: ReleaseComparison) -> Counter[tuple[str, str]]:
+    return Counter((one.change, one.cause.text) for one in releases.differences)
 
 
 def _measures(alternatives: Sequence[Alternative]) -> Table:
@@ -49,10 +84,31 @@ def _measures(alternatives: Sequence[Alternative]) -> Table:
     return Table(("MEASURE", *(one.name for one in alternatives)), rows)
 
 
-def _document(alternatives: Sequence[Alternative], differences: dict[str, list[str]]) -> dict[str, Any]:
-    return {
+def _document(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> dict[str, Any]:
+    document: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": "Comparison",
         "alternatives": [{"name": one.name, "measures": one.measures} for one in alternatives],
-        "differences": [{"pod": key, "places": places} for key, places in differences.items()],
+    }
+    if releases is None:
+        moved = [{"pod": key, "places": places} for key, places in differing(alternatives).items()]
+        return document | {"differences": moved}
+    pods = [
+        {"pod": one.pod, "places": one.places, "change": one.change, "reason": one.reason}
+        | {"because": one.cause.alternatives, "isPinned": one.cause.is_pinned}
+        for one in releases.differences
+    ]
+    return document | {"differences": pods, "releases": _releases(releases)}
+
+
+def _releases(releases: ReleaseComparison) -> dict[str, Any]:
+    groups = _groups(releases).items()
+    return {
+        "fromScratch": releases.from_scratch,
+        "tieBreak": releases.tie_break,
+        "groups": [{"change": change, "because": cause, "pods": pods} for (change, cause), pods in groups],
+        "behaviours": [
+            {"name": one.name, "isGate": one.is_gate, "values": one.values, "text": one.text}
+            for one in releases.effective
+        ],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,12 +57,22 @@ class Alternative:
             found[f"{resource} imbalance %"] = _imbalance(done.scheduler, resource)
         return found
 
-    @property
+    @cached_property
+    def nodes(self) -> dict[str, str]:
+        """The node of each pod that has one, by ``namespace/name``."""
+        pods = self.simulation.scheduler.client.list(Pod)[0]
+        return {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name}
+
+    @cached_property
     def places(self) -> dict[str, str]:
         """Where each pod is: its node, or its status, by ``namespace/name``."""
         places = {one.pod.key: one.status for one in self.simulation.outcomes if one.status != REPLACED}
-        pods = self.simulation.scheduler.client.list(Pod)[0]
-        return places | {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name}
+        return places | self.nodes
+
+    @cached_property
+    def reasons(self) -> dict[str, str]:
+        """Why pods have no node, by ``namespace/name``."""
+        return {one.pod.key: one.reason for one in self.simulation.outcomes if one.status != PLACED}
 
 
 def _nodes_with_pods(scheduler: Scheduler) -> int:

@@ -1,0 +1,219 @@
+"""Two Kubernetes releases over one cluster: the pods that differ, and the behaviours that do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moorage.cli.messages import Stages
+from moorage.cli.options.inputs import load_input, scheduler_settings, selected_gates
+from moorage.errors import InputError, located
+from moorage.framework.configuration import load_configuration
+from moorage.objects.read.files import read_file, source_name
+from moorage.plugins.registry import in_tree
+from moorage.releases import RELEASES, FeatureGates
+from moorage.releases.attribution import Cause, find_causes
+from moorage.releases.behaviours import Behaviour, differing, switched
+
+from .comparison import Alternative, without_bindings
+from .simulation import Preparation
+
+KUBERNETES = "kubernetes"
+MOVED, LOST, GAINED, OTHERWISE = "gets another node", "no longer fits", "now fits", "differs otherwise"
+"""What becomes of a pod that is not in the same place in both releases."""
+ORDER = (LOST, GAINED, MOVED, OTHERWISE)
+"""The order in which differences are shown."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A pod that the two releases do not put into one place.
+
+    Attributes
+    ----------
+    pod : str
+        ``namespace/name``.
+    change : str
+        One of the constants of this module.
+    places : tuple of str
+        Its node or its status in each release; "" where there is no such pod.
+    reason : str
+        Why it has no node, where it has none; of the later release if in neither.
+    cause : Cause
+    """
+
+    pod: str
+    change: str
+    places: tuple[str, str]
+    reason: str
+    cause: Cause
+
+
+@dataclass(frozen=True)
+class ReleaseComparison:
+    """What a change of the release changes.
+
+    Attributes
+    ----------
+    before, after : Alternative
+    from_scratch : bool
+        Whether bound pods were placed anew; otherwise only pending ones were placed.
+    tie_break : str
+        How both choose among nodes of equal score, so that ties make no difference.
+    behaviours : list of Behaviour
+        What the two releases do not have alike.
+    differences : list of Difference
+        Pods that no longer fit first, then those that now fit; by pod.
+    """
+
+    before: Alternative
+    after: Alternative
+    from_scratch: bool
+    tie_break: str
+    behaviours: list[Behaviour]
+    differences: list[Difference]
+
+    @property
+    def basis(self) -> str:
+        """Which pods were placed, in a sentence."""
+        if self.from_scratch:
+            what = "All pods were placed anew, by priority and age; mirror pods stayed."
+        else:
+            what = "Pending pods were placed; bound pods stayed, --from-scratch places them anew."
+        return f"{what} Both releases choose alike among nodes of equal score ({self.tie_break})."
+
+    @property
+    def effective(self) -> list[Behaviour]:
+        """The behaviours that a cause names."""
+        causes = (one.cause for one in self.differences)
+        named = {name for cause in causes for names in cause.alternatives for name in names}
+        return [one for one in self.behaviours if one.name in named]
+
+
+def releases_named(alternatives: Sequence[str]) -> tuple[str, str] | None:
+    """Return the two releases that ``kubernetes 1.35`` and ``kubernetes 1.37`` name.
+
+    Parameters
+    ----------
+    alternatives : sequence of str
+        The arguments of the command.
+
+    Returns
+    -------
+    (str, str) or None
+        None where no argument names a release.
+
+    Raises
+    ------
+    InputError
+        A release is not known, or the arguments are not two releases.
+    """
+    split = [text.split() for text in alternatives]
+    named = [text for text, words in zip(alternatives, split, strict=True) if words[:1] == [KUBERNETES]]
+    if not named:
+        return None
+    for text in named:
+        if len(words := text.split()) != 2 or words[1] not in RELEASES:
+            raise InputError(f"not a release: kubernetes and one of {', '.join(RELEASES)}", source=repr(text))
+    if len(named) != 2 or len(alternatives) != 2:
+        message = "a release is compared with one other release, as 'kubernetes 1.36' 'kubernetes 1.37'"
+        raise InputError(message, source=repr(named[0]))
+    return split[0][1], split[1][1]
+
+
+def compare_releases(
+    versions: tuple[str, str],
+    options: Mapping[str, Any],
+    from_scratch: bool,
+    stages: Stages | None = None,
+) -> ReleaseComparison:
+    """Place the pods of one cluster as two releases do, and find what makes the differences.
+
+    Parameters
+    ----------
+    versions : (str, str)
+    options : mapping of str to object
+        The values of `input_options` and `scheduler_options`.
+    from_scratch : bool
+        Whether bound pods are placed anew.
+    stages : Stages, optional
+        Shows how many of the runs with one behaviour switched are done.
+
+    Returns
+    -------
+    ReleaseComparison
+
+    Raises
+    ------
+    InputError
+        The input or the configuration is not valid, or a release does not have a feature gate.
+    """
+    before, after = (_gates(options, version) for version in versions)
+    tie_break = _common_tie_break(options, before, after)
+    options = {**options, "version": versions[1], "tie_break": tie_break}
+    settings = _settings_of(options)
+    cluster = load_input(options)
+    if from_scratch:
+        cluster = without_bindings(cluster)
+    behaviours = differing(before, after)
+    names = [one.name for one in behaviours]
+    ends: dict[bool, Alternative] = {}
+    runs: list[Collection[str]] = []
+    if stages is not None:
+        stages.count(len(names) + 2, lambda: len(runs))
+
+    def run(switches: Collection[str]) -> Mapping[str, str]:
+        runs.append(switches)
+        is_after = len(switches) == len(names)
+        gates = after if is_after else switched(before, after, switches)
+        done = Alternative(_name(versions[is_after]), Preparation(cluster, settings(gates)).run())
+        if is_after or not switches:
+            ends[is_after] = done
+        return done.places
+
+    causes = find_causes(run, names)
+    first, last = ends.get(False, ends[True]), ends[True]
+    found = [_difference(key, first, last, cause) for key, cause in causes.items()]
+    found.sort(key=lambda one: ORDER.index(one.change))
+    return ReleaseComparison(first, last, from_scratch, tie_break, behaviours, found)
+
+
+def _name(version: str) -> str:
+    return f"{KUBERNETES} {version}"
+
+
+def _gates(options: Mapping[str, Any], version: str) -> FeatureGates:
+    with located(obj=_name(version)):
+        return selected_gates(options["gates"], version)
+
+
+def _common_tie_break(options: Mapping[str, Any], *releases: FeatureGates) -> str:
+    """How both choose among nodes of equal score: by the seed only if both do, or the user asks for it."""
+    kinds = {gates.release.tie_break for gates in releases}
+    chosen: str = options["tie_break"] or min(kinds, key=lambda kind: (kind == "random", kind))
+    return chosen
+
+
+def _settings_of(options: Mapping[str, Any]) -> Callable[[FeatureGates], dict[str, Any]]:
+    """Return what makes the keyword arguments of a `Scheduler` with other gates; the configuration, which may
+    be standard input, is read once."""
+    file, settings = options["config"], scheduler_settings({**options, "config": None})
+    text = None if file is None else read_file(file)
+
+    def with_gates(gates: FeatureGates) -> dict[str, Any]:
+        if text is None:
+            return settings | {"feature_gates": gates}
+        plugins = in_tree(gates.release)
+        config = load_configuration(text, plugins, feature_gates=gates, name=source_name(file))
+        return settings | {"feature_gates": gates, "config": config}
+
+    return with_gates
+
+
+def _difference(key: str, before: Alternative, after: Alternative, cause: Cause) -> Difference:
+    places = before.places.get(key, ""), after.places.get(key, "")
+    has_node = key in before.nodes, key in after.nodes
+    change = {(True, True): MOVED, (True, False): LOST, (False, True): GAINED}.get(has_node, OTHERWISE)
+    without = before if change == GAINED else after
+    return Difference(key, change, places, without.reasons.get(key, ""), cause)

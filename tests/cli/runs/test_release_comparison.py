@@ -1,0 +1,333 @@
+"""``moorage compare "kubernetes A" "kubernetes B"``: what an upgrade changes, and which behaviour does it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.test_simulate import node, pod
+
+from moorage.cli import main
+from moorage.releases import RELEASES
+
+GIB = 1 << 30
+WEB = {"matchLabels": {"app": "web"}}
+
+
+def host(name: str, images: dict[str, int] | None = None, cpu: str = "4") -> dict[str, Any]:
+    """A node of a zone of its own, with images of these sizes."""
+    listed = [{"names": [image], "sizeBytes": size} for image, size in (images or {}).items()]
+    made = node(name, f"z-{name}")
+    made["status"] = {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "9"}, "images": listed}
+    return made
+
+
+def container(name: str, cpu: str, image: str = "i") -> dict[str, Any]:
+    return {"name": name, "image": image, "resources": {"requests": {"cpu": cpu}}}
+
+
+def resized(name: str, spec: dict[str, str], status: dict[str, str], place: str) -> dict[str, Any]:
+    """A running pod whose containers are being resized."""
+    made = pod(name, nodeName=place, containers=[container(*one) for one in spec.items()])
+    about = {"image": "i", "imageID": "i", "ready": True, "restartCount": 0}
+    made["status"] = {
+        "phase": "Running",
+        "containerStatuses": [
+            {"name": one, "allocatedResources": {"cpu": cpu}, "resources": {"requests": {"cpu": cpu}}} | about
+            for one, cpu in status.items()
+        ],
+    }
+    return made
+
+
+def apart(name: str, cpu: str = "1") -> dict[str, Any]:
+    """A pod that wants no other of its app, in namespaces other than those of team b, on its node."""
+    selector = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["b"]}]}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": WEB, "namespaceSelector": selector}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return pod(name, containers=[container("c", cpu)], affinity=affinity)
+
+
+OTHER = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other", "labels": {"team": "b"}}}
+THEIRS = pod("theirs", "other", nodeName="a", containers=[container("c", "0")])
+THEIRS["metadata"]["labels"] = {"app": "web"}
+RESIZED = resized("resized", {"x": "2", "y": "1"}, {"x": "1", "y": "2"}, "a")
+"""Its requests are 4 by container, and 3 as a whole."""
+
+
+def with_image_volume(name: str) -> dict[str, Any]:
+    volume = {"name": "model", "image": {"reference": "model"}}
+    return pod(name, volumes=[volume], containers=[container("c", "1")])
+
+
+def disk(name: str, size: str, on: str) -> dict[str, Any]:
+    terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [on]}]}]
+    spec = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": "late"}
+    more = {"local": {"path": "/d"}, "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": spec | more,
+    }
+
+
+LATE = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "late"},
+    "provisioner": "kubernetes.io/no-provisioner",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+CLAIM: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "c", "namespace": "default"},
+    "spec": {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "late",
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+}
+CLAIMING = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+DRIVER = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "CSIDriver",
+    "metadata": {"name": "d"},
+    "spec": {"preventPodSchedulingIfMissing": True},
+}
+OF_DRIVER = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolume",
+    "metadata": {"name": "v"},
+    "spec": {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "late",
+        "csi": {"driver": "d", "volumeHandle": "h"},
+        "claimRef": {"namespace": "default", "name": "c", "kind": "PersistentVolumeClaim", "uid": "u"},
+    },
+}
+BOUND_CLAIM = CLAIM | {
+    "metadata": CLAIM["metadata"] | {"uid": "u", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+    "spec": CLAIM["spec"] | {"volumeName": "v"},
+    "status": {"phase": "Bound"},
+}
+
+CASES: dict[str, tuple[list[dict[str, Any]], tuple[str, str], list[str]]] = {
+    "resizes_by_sums": (
+        [host("a"), RESIZED, pod("p")],
+        ("1.36", "1.37"),
+        ["default/p", "unschedulable", "a", "now fits"],
+    ),
+    "namespaces_by_value": (
+        [host("a"), OTHER, THEIRS, apart("p")],
+        ("1.36", "1.37"),
+        ["default/p", "unschedulable", "a", "now fits"],
+    ),
+    "resizes_by_sums with namespaces_by_value": (
+        [host("a"), OTHER, THEIRS, RESIZED, apart("p")],
+        ("1.36", "1.37"),
+        ["default/p", "unschedulable", "a", "now fits"],
+    ),
+    "image_volumes": (
+        [host("a"), host("b", {"model:latest": GIB}), with_image_volume("p")],
+        ("1.35", "1.36"),
+        ["default/p", "a", "b", "gets another node"],
+    ),
+    "StorageCapacityScoring": (
+        [host("a"), host("b"), LATE, CLAIM, disk("v1", "2Gi", "a"), disk("v2", "10Gi", "b"), CLAIMING],
+        ("1.36", "1.37"),
+        ["default/p", "a", "b", "gets another node"],
+    ),
+    "VolumeLimitScaling": (
+        [host("a"), LATE, BOUND_CLAIM, OF_DRIVER, DRIVER, CLAIMING],
+        ("1.36", "1.37"),
+        ["default/p", "a", "unschedulable", "no longer fits"],
+    ),
+}
+"""By cause: the objects, the releases, and what becomes of the pod."""
+
+
+def written(path: Path, items: list[dict[str, Any]]) -> str:
+    path.write_text(json.dumps({"kind": "List", "items": items}))
+    return str(path)
+
+
+def releases(before: str, after: str) -> list[str]:
+    return [f"kubernetes {before}", f"kubernetes {after}"]
+
+
+def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, str]]:
+    capsys.readouterr()
+    assert main(["compare", *arguments, "-o", "csv"]) == 0
+    return list(csv.DictReader(StringIO(capsys.readouterr().out)))
+
+
+@pytest.mark.parametrize("cause", CASES)
+def test_a_difference_names_the_behaviour(
+    cause: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items, versions, expected = CASES[cause]
+    file = written(tmp_path / "c.json", items)
+    (row,) = rows(capsys, *releases(*versions), "-f", file)
+    assert [*row.values()][:4] == expected
+    assert row["because_of"] == cause
+    back = {"now fits": "no longer fits", "no longer fits": "now fits"}
+    (row,) = rows(capsys, *releases(*reversed(versions)), "-f", file)
+    change = back.get(expected[3], expected[3])
+    assert [*row.values()][:4] == [expected[0], expected[2], expected[1], change]
+    same = [cause] if " with " not in cause else ["resizes_by_sums or namespaces_by_value"]
+    assert [row["because_of"]] == same
+    assert bool(row["reason"]) is (change != "gets another node")
+
+
+def test_only_pending_pods_are_placed_unless_all_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound = with_image_volume("q")
+    bound["spec"]["nodeName"] = "a"
+    file = written(tmp_path / "c.json", [host("a"), host("b", {"model:latest": GIB}), bound])
+    command = ["compare", *releases("1.35", "1.37"), "-f", file]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Pending pods were placed; bound pods stayed, --from-scratch places them anew. ")
+    assert out.endswith("every pod is in the same place\n")
+    assert main([*command, "--from-scratch"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("All pods were placed anew, by priority and age; mirror pods stayed. ")
+    assert "\ngets another node  1     image_volumes\n" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "tie_break"), [([], "go-heap"), (["--tie-break", "random"], "random")], ids=["", "random"]
+)
+def test_ties_make_no_difference(
+    options: list[str], tie_break: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """v1.34 chooses among equal nodes by the seed, v1.35 does not."""
+    file = written(tmp_path / "c.json", [host(name) for name in "abcdefgh"] + [pod("p")])
+    places = set()
+    for version in ("1.34", "1.35"):
+        for seed in "0123":
+            seeded = ["--kubernetes-version", version, "--seed", seed]
+            assert main(["simulate", "-f", file, "-o", "csv", *seeded]) == 0
+            places.add(capsys.readouterr().out)
+    assert len(places) > 1
+    for pair in (("1.34", "1.35"), ("1.35", "1.34")):
+        for seed in "0123":
+            command = ["compare", *releases(*pair), "-f", file, "--seed", seed, *options]
+            assert main([*command, "-o", "json"]) == 0
+            made = json.loads(capsys.readouterr().out)
+            assert made["differences"] == []
+            assert made["releases"]["tieBreak"] == tie_break
+
+
+def test_a_configuration_is_read_as_each_release_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its plugins are those of the release, and its gates too."""
+    items, versions, _ = CASES["StorageCapacityScoring"]
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    (tmp_path / "config.yaml").write_text(head + "profiles: [{schedulerName: default-scheduler}]\n")
+    file = written(tmp_path / "c.json", items)
+    config = ["--config", str(tmp_path / "config.yaml")]
+    (row,) = rows(capsys, *releases(*versions), "-f", file, *config)
+    assert row["because_of"] == "StorageCapacityScoring"
+    gates = ["--feature-gates", "StorageCapacityScoring=true"]
+    assert rows(capsys, *releases(*versions), "-f", file, *config, *gates) == []
+
+
+def test_a_document_has_the_groups_and_what_the_behaviours_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items, versions, _ = CASES["resizes_by_sums with namespaces_by_value"]
+    file = written(tmp_path / "c.json", [*items, host("b"), resized("r2", {"c": "4"}, {"c": "4"}, "b")])
+    assert main(["compare", *releases(*versions), "-f", file, "-o", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    (row,) = made["differences"]
+    assert row["because"] == [["resizes_by_sums", "namespaces_by_value"]]
+    assert row["isPinned"]
+    assert row["change"] == "now fits"
+    assert row["reason"].startswith("0/2 nodes are available: ")
+    told = made["releases"]
+    assert told["groups"] == [
+        {"change": "now fits", "because": "resizes_by_sums with namespaces_by_value", "pods": 1}
+    ]
+    assert [one["name"] for one in told["behaviours"]] == ["resizes_by_sums", "namespaces_by_value"]
+    assert [one["values"] for one in told["behaviours"]] == [["no", "yes"], ["yes", "no"]]
+    assert all(one["text"] and not one["isGate"] for one in told["behaviours"])
+
+
+def test_forms_of_two_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items, versions, _ = CASES["VolumeLimitScaling"]
+    command = ["compare", *releases(*versions), "-f", written(tmp_path / "c.json", items)]
+    assert main([*command, "-o", "markdown"]) == 0
+    out = capsys.readouterr().out
+    assert "| no longer fits | 1 | VolumeLimitScaling |" in out
+    assert main([*command, "-o", "html"]) == 0
+    out = capsys.readouterr().out
+    assert "no longer fits" in out
+    assert "VolumeLimitScaling" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["kubernetes 1.33", "kubernetes 1.37"],
+            "'kubernetes 1.33': not a release: kubernetes and",
+        ),
+        (["kubernetes", "kubernetes 1.37"], "'kubernetes': not a release: kubernetes and"),
+        (
+            ["kubernetes 1.36", "kubernetes 1.37 x"],
+            "'kubernetes 1.37 x': not a release: kubernetes and",
+        ),
+        (["kubernetes 1.37"], "'kubernetes 1.37': a release is compared with one"),
+        (["as-is", "kubernetes 1.37"], "'kubernetes 1.37': a release is compared with one"),
+        (
+            ["kubernetes 1.35", "kubernetes 1.36", "kubernetes 1.37"],
+            "'kubernetes 1.35': a release is",
+        ),
+        (
+            [*releases("1.36", "1.37"), "--kubernetes-version", "1.36"],
+            "--kubernetes-version is not for a comparison of releases",
+        ),
+        (
+            [*releases("1.35", "1.37"), "--feature-gates", "DRAFractionalCapacityRange=true"],
+            "--feature-gates: kubernetes 1.35: unrecognized feature gate: DRAFractionalCapacityRange",
+        ),
+        ([*releases("1.36", "1.37"), "--config", "/nowhere"], "/nowhere: no such file"),
+    ],
+)
+def test_bad_input_about_releases(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *arguments, "--synthetic", "nodes=1,pods=1"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"error: {message}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("version", list(RELEASES)[:-1])
+def test_what_differs_is_what_simulate_says_of_each_release(
+    version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the same choice among nodes of equal score."""
+    common = ["--synthetic", "nodes=5,pods=60,zones=2", "--tie-break", "go-heap", "-o", "csv"]
+    ends: list[dict[str, str]] = []
+    for one in (version, "1.37"):
+        assert main(["simulate", *common, "--kubernetes-version", one]) == 0
+        listed = csv.DictReader(StringIO(capsys.readouterr().out))
+        ends.append({f"{row['namespace']}/{row['pod']}": row["node"] or row["status"] for row in listed})
+    before, after = ends
+    expected = {key: (before[key], after[key]) for key in before if before[key] != after[key]}
+    found = rows(capsys, *releases(version, "1.37"), *common[:-2])
+    assert {row["pod"]: tuple([*row.values()][1:3]) for row in found} == expected
+    assert bool(expected) is (version != "1.36")
+    assert {row["because_of"] for row in found} == ({"balance_by_change"} if expected else set())

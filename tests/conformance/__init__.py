@@ -1,4 +1,4 @@
-"""Conformance: replays recorded decisions of kube-scheduler v1.36.2 through the engine.
+"""Conformance: replays recorded decisions of kube-scheduler through the engine.
 
 ``python -m tests.conformance FILE…`` takes JSON lines files (plain or gzip) and directories. Each line
 is ``{"scenario": …, "result": …}``; the scenario is replayed, and every field of every step is compared with

@@ -66,7 +66,7 @@ NOTHING = Cluster()
 
 
 class Scheduler(PlanningVerbs, ClusterChanges):
-    """Schedules the pods of a cluster as kube-scheduler v1.36.2 with one worker (parallelism 1) does.
+    """Schedules the pods of a cluster as kube-scheduler with one worker (parallelism 1) does.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ def crossed(parents: list[Json], seed: int, count: int, others: Sequence[Json] =
 
 
 def without_growing_requests(scenario: Json) -> Json:
-    """Drop the overhead that v1.36.2 adds to a request of the pod again and again (docs/decisions.md).
+    """Drop the overhead that v1.36 adds to a request of the pod again and again (docs/decisions.md).
 
     Parameters
     ----------

@@ -331,3 +331,80 @@ def test_what_differs_is_what_simulate_says_of_each_release(
     assert {row["pod"]: tuple([*row.values()][1:3]) for row in found} == expected
     assert bool(expected) is (version != "1.36")
     assert {row["because_of"] for row in found} == ({"balance_by_change"} if expected else set())
+
+
+# ---- moorage check --upgrade-from --------------------------------------------------------------------------
+
+
+def test_the_gate_of_an_upgrade_fails_for_what_the_release_changes_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    large = pod("large", containers=[container("c", "99")])
+    fits = [host("a"), LATE, BOUND_CLAIM, OF_DRIVER, DRIVER, large]
+    file = written(tmp_path / "c.json", [*fits, CLAIMING])
+    gate = ["check", "-f", file, "--kubernetes-version", "1.37", "--upgrade-from", "1.36"]
+    assert main([*gate, "--new-only", "-o", "json"]) == 1
+    found = {one["names"][0]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert {name: (one["counts"], one["because"]) for name, one in found.items()} == {
+        "p": (True, ["VolumeLimitScaling"]),
+        "large": (False, []),
+    }
+    assert main([*gate, "--new-only"]) == 1
+    assert "  yes                VolumeLimitScaling  " in capsys.readouterr().out
+    assert main([*gate, "-o", "github"]) == 1
+    assert " Because of VolumeLimitScaling." in capsys.readouterr().out
+    written(tmp_path / "c.json", fits)
+    assert main(gate) == 1
+    assert main([*gate, "--new-only"]) == 0
+
+
+def test_both_releases_decide_after_the_same_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pod has to move to the node where a resize is in progress, which v1.36 counts higher."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
+    moves = pod("r-1", nodeName="b")
+    moves["metadata"] |= {"ownerReferences": [owner], "labels": {"app": "r"}}
+    spec = {"containers": moves["spec"]["containers"]}
+    replicas = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "r", "namespace": "default", "uid": "r"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "r"}},
+            "template": {"metadata": {"labels": {"app": "r"}}, "spec": spec},
+        },
+    }
+    file = written(tmp_path / "c.json", [host("a"), host("b"), RESIZED, replicas, moves])
+    gate = ["check", "-f", file, "--drain", "b"]
+    assert main([*gate, "--kubernetes-version", "1.37", "--upgrade-from", "1.36"]) == 0
+    capsys.readouterr()
+    command = [*gate, "--kubernetes-version", "1.36", "--upgrade-from", "1.37", "-o", "json"]
+    assert main(command) == 1
+    (found,) = json.loads(capsys.readouterr().out)["findings"]
+    assert found["because"] == ["resizes_by_sums"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--upgrade-from", "1.33"], "Invalid value for '--upgrade-from': '1.33' is not one of"),
+        (
+            ["--upgrade-from", "1.36", "--kubernetes-version", "1.36"],
+            "--upgrade-from and --kubernetes-version are the same release",
+        ),
+        (
+            ["--upgrade-from", "1.35", "--feature-gates", "DRAListTypeAttributes=true"],
+            "--feature-gates: kubernetes 1.35: unrecognized feature gate: DRAListTypeAttributes",
+        ),
+    ],
+)
+def test_bad_input_about_an_upgrade(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "--synthetic", "nodes=1,pods=1", *options]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"error: {message}")
+    assert err.count("\n") == 1

@@ -18,6 +18,7 @@ from moorage.cli.options.inputs import (
     scheduler_settings,
 )
 from moorage.errors import InputError, located
+from moorage.releases import RELEASES
 
 if TYPE_CHECKING:
     from moorage.planning.survival import Survival
@@ -60,6 +61,12 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
     "junit is a report, github annotations, for CI.",
 )
 @click.option(
+    "--upgrade-from",
+    type=click.Choice(tuple(RELEASES)),
+    help="Also place the pods as this release does: what makes the difference is named; --new-only counts "
+    "only pods that have a node there.",
+)
+@click.option(
     "--survive",
     metavar="node|zone|LABEL",
     help="Also lose each node, zone, or value of a label in turn: its pods must find a place elsewhere.",
@@ -96,6 +103,7 @@ def check(
     """
     from moorage.cli.output.check_output import write_verdict
     from moorage.cli.runs.gate import judge, waiting_pods
+    from moorage.cli.runs.release_comparison import compare_releases
     from moorage.cli.runs.removed_pods import removed_pods
     from moorage.cli.runs.simulation import Preparation
 
@@ -103,7 +111,8 @@ def check(
         raise click.UsageError("--at-once is for --survive")
     if options["survive"] is not None and output == "name":
         raise click.UsageError("-o name is not for --survive")
-    settings = scheduler_settings(options)
+    if options["upgrade_from"] == options["version"]:
+        raise click.UsageError("--upgrade-from and --kubernetes-version are the same release")
     with Stages("reading", "scheduling", "judging", "losing nodes") as stage:
         before, after = load_before_and_after(options)
         if not after.nodes:
@@ -111,11 +120,18 @@ def check(
             if {"Event", "Event.events.k8s.io"} & after.skipped.keys():
                 hint += "; events are a trace, which moorage replay --format kubectl-events reads"
             raise InputError(f"{NO_NODE}, {hint}", source="-f")
-        preparation = Preparation(after, settings, requested_changes(options))
+        changes, causes = requested_changes(options), dict[str, str]()
+        if options["upgrade_from"] is None:
+            preparation = Preparation(after, scheduler_settings(options), changes)
+            stage()
+            done, waiting = preparation.run(stage), waiting_pods(before)
+        else:
+            stage()
+            versions = options["upgrade_from"], options["version"]
+            compared = compare_releases(versions, after, options, changes, stages=stage)
+            done, waiting, causes = compared.after.simulation, compared.without_node(), compared.losses()
         stage()
-        done = preparation.run(stage)
-        stage()
-        verdict = judge(done, waiting_pods(before), allowed, new_only)
+        verdict = judge(done, waiting, allowed, new_only, causes)
         warnings = list(done.warnings())
         stage()
         survival = _survival(done.scheduler, options)

@@ -35,7 +35,7 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
 
     Exit codes: 0 all alternatives ran, whether or not they differ; 2 bad input.
     """
-    from moorage.cli.options.inputs import listed_once
+    from moorage.cli.options.inputs import listed_once, load_input
     from moorage.cli.output.comparison_output import write_comparison
     from moorage.cli.runs.comparison import run_alternative
     from moorage.cli.runs.release_comparison import compare_releases, releases_named
@@ -45,7 +45,8 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
         if click.get_current_context().get_parameter_source("version") is ParameterSource.COMMANDLINE:
             raise click.UsageError("--kubernetes-version is not for a comparison of releases")
         with Stages("comparing releases") as stage:
-            compared = compare_releases(versions, options, from_scratch, stage)
+            cluster = load_input({**options, "version": versions[1]})
+            compared = compare_releases(versions, cluster, options, (), from_scratch, stage)
         done = [compared.before, compared.after]
     else:
         if len(alternatives) < 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 INPUT = ("files", "recursive", "namespace", "validate", "kubeconfig", "context", "in_cluster", "synthetic")
-SCHEDULER = ("config", "version", "gates", "percentage", "tie_break", "seed")
+SCHEDULER = ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed")
 OUTPUT = ("output", "verbose", "all_namespaces", "selector", "summary_only", "annotate", "help")
 GROUPS = (
     ("Input", INPUT),

@@ -106,13 +106,15 @@ def _table(simulation: Simulation, verdict: Verdict, names_pods: bool) -> Table:
         running = simulation.running[workload]
         placed = sum(one.status == PLACED for one in members)
         with_node[workload] = f"{running + placed}/{running + len(members)}"
-    rows = []
+    rows, has_causes = [], any(finding.because for finding in verdict.findings)
     for finding in verdict.findings:
         workload, status, reason, outcomes = finding.group
         names = [", ".join(one.pod.name for one in outcomes)] if names_pods else []
         numbers = with_node.get(workload, ""), str(len(outcomes)), status, counts_text(finding)
-        rows.append((workload.namespace, workload.text, *numbers, *names, reason))
-    columns = ("WITH NODE", "PODS", "PROBLEM", "COUNTS", *(["NAMES"] if names_pods else []), "REASON")
+        because = [", ".join(finding.because)] if has_causes else []
+        rows.append((workload.namespace, workload.text, *numbers, *names, *because, reason))
+    more = [*(["NAMES"] if names_pods else []), *(["BECAUSE OF"] if has_causes else [])]
+    columns = ("WITH NODE", "PODS", "PROBLEM", "COUNTS", *more, "REASON")
     return Table(("NAMESPACE", "WORKLOAD", *columns), rows)
 
 
@@ -163,4 +165,4 @@ def _finding(finding: Finding) -> dict[str, Any]:
     names = [one.pod.name for one in group.outcomes]
     head = {"namespace": group.workload.namespace, "workload": group.workload.text, "names": names}
     judged = {"counts": finding.counts, "waitedBefore": finding.waited, "allowed": finding.allowed}
-    return head | unplaced_document(group) | judged
+    return head | unplaced_document(group) | judged | {"because": finding.because}

@@ -50,7 +50,8 @@ def _findings(verdict: Verdict) -> Iterator[Case]:
         workload, status, reason, _ = finding.group
         title = f"{workload.namespace}/{workload.text}"
         pods = "1 pod" if finding.pods == 1 else f"{finding.pods} pods"
-        yield Case(title, f"{pods} {status}: {reason}", finding.counts)
+        because = f" Because of {', '.join(finding.because)}." if finding.because else ""
+        yield Case(title, f"{pods} {status}: {reason}{because}", finding.counts)
 
 
 def _losses(survival: Survival) -> Iterator[Case]:

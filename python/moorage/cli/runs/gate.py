@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from moorage.objects import Cluster
@@ -24,12 +25,15 @@ class Finding(NamedTuple):
         Whether ``--allow`` names the problem.
     counts : bool
         Whether the pods are a failure.
+    because : tuple of str
+        What makes the difference from an earlier release that gives them nodes.
     """
 
     group: Group
     waited: bool
     allowed: bool
     counts: bool
+    because: tuple[str, ...] = ()
 
     @property
     def pods(self) -> int:
@@ -81,7 +85,11 @@ def waiting_pods(cluster: Cluster) -> set[str]:
 
 
 def judge(
-    simulation: Simulation, waiting: Collection[str], allowed: Collection[str], new_only: bool
+    simulation: Simulation,
+    waiting: Collection[str],
+    allowed: Collection[str],
+    new_only: bool,
+    causes: Mapping[str, str] = MappingProxyType({}),
 ) -> Verdict:
     """Find the pods that should run and have no node.
 
@@ -97,15 +105,19 @@ def judge(
         Problems that are no failure, by status.
     new_only : bool
         Whether pods that were waiting before are no failure.
+    causes : mapping of str to str, optional
+        By ``namespace/name``, what makes the difference from an earlier release.
 
     Returns
     -------
     Verdict
     """
     findings = [
-        Finding(group, waited, is_allowed, not (is_allowed or (new_only and waited)))
+        Finding(group, waited, is_allowed, not (is_allowed or (new_only and waited)), because)
         for group, waited in _groups(simulation, waiting)
         for is_allowed in [group.status in allowed]
+        for keys in [[one.pod.key for one in group.outcomes]]
+        for because in [tuple(dict.fromkeys(causes[key] for key in keys if key in causes))]
     ]
     placed = sum(one.status == PLACED for one in simulation.outcomes)
     return Verdict(sorted(findings, key=lambda finding: not finding.counts), placed)

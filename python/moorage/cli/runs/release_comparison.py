@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from moorage.cli.messages import Stages
-from moorage.cli.options.inputs import load_input, scheduler_settings, selected_gates
+from moorage.cli.options.change_options import RequestedChange
+from moorage.cli.options.inputs import scheduler_settings, selected_gates
 from moorage.errors import InputError, located
 from moorage.framework.configuration import load_configuration
+from moorage.objects import Cluster
 from moorage.objects.read.files import read_file, source_name
 from moorage.plugins.registry import in_tree
 from moorage.releases import RELEASES, FeatureGates
@@ -90,6 +92,15 @@ class ReleaseComparison:
         named = {name for cause in causes for names in cause.alternatives for name in names}
         return [one for one in self.behaviours if one.name in named]
 
+    def losses(self) -> dict[str, str]:
+        """Return, by pod, what makes the difference for those that no longer fit."""
+        return {one.pod: one.cause.text for one in self.differences if one.change == LOST}
+
+    def without_node(self) -> set[str]:
+        """Return the pods of the later release's run that have no node in the earlier one's."""
+        pods = {one.pod.key for one in self.after.simulation.outcomes}
+        return pods - self.before.nodes.keys()
+
 
 def releases_named(alternatives: Sequence[str]) -> tuple[str, str] | None:
     """Return the two releases that ``kubernetes 1.35`` and ``kubernetes 1.37`` name.
@@ -124,8 +135,10 @@ def releases_named(alternatives: Sequence[str]) -> tuple[str, str] | None:
 
 def compare_releases(
     versions: tuple[str, str],
+    cluster: Cluster,
     options: Mapping[str, Any],
-    from_scratch: bool,
+    changes: Sequence[RequestedChange] = (),
+    from_scratch: bool = False,
     stages: Stages | None = None,
 ) -> ReleaseComparison:
     """Place the pods of one cluster as two releases do, and find what makes the differences.
@@ -133,9 +146,12 @@ def compare_releases(
     Parameters
     ----------
     versions : (str, str)
+    cluster : Cluster
     options : mapping of str to object
-        The values of `input_options` and `scheduler_options`.
-    from_scratch : bool
+        The values of `scheduler_options`.
+    changes : sequence of RequestedChange, optional
+        Changes of the cluster, made in this order.
+    from_scratch : bool, optional
         Whether bound pods are placed anew.
     stages : Stages, optional
         Shows how many of the runs with one behaviour switched are done.
@@ -147,13 +163,11 @@ def compare_releases(
     Raises
     ------
     InputError
-        The input or the configuration is not valid, or a release does not have a feature gate.
+        The configuration is not valid, or a release does not have a feature gate.
     """
     before, after = (_gates(options, version) for version in versions)
     tie_break = _common_tie_break(options, before, after)
-    options = {**options, "version": versions[1], "tie_break": tie_break}
-    settings = _settings_of(options)
-    cluster = load_input(options)
+    settings = _settings_of({**options, "version": versions[1], "tie_break": tie_break})
     if from_scratch:
         cluster = without_bindings(cluster)
     behaviours = differing(before, after)
@@ -167,7 +181,7 @@ def compare_releases(
         runs.append(switches)
         is_after = len(switches) == len(names)
         gates = after if is_after else switched(before, after, switches)
-        done = Alternative(_name(versions[is_after]), Preparation(cluster, settings(gates)).run())
+        done = Alternative(_name(versions[is_after]), Preparation(cluster, settings(gates), changes).run())
         if is_after or not switches:
             ends[is_after] = done
         return done.places

@@ -12,7 +12,6 @@ from tests.house.source import ROOT
 
 NODES, PODS = str(ROOT / "tests/data/openb/nodes.csv"), str(ROOT / "tests/data/openb/pods.csv")
 WORKLOAD = [str(ROOT / "tests/data/scheduler_perf/excerpt/performance-config.yaml")]
-WORKLOAD += ["--option", "case=PreemptionBasic/5Nodes"]
 SIMKUBE = str(ROOT / "tests/data/simkube/trace.json")
 NO_NODE = "There is no node in the input, so no pod can have one; -f gives the nodes of a cluster"
 RECORD = """\
@@ -101,8 +100,11 @@ def test_a_history_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path
     ("arguments", "message"),
     [
         ([NODES, PODS, "-f", NODES], "-f: the trace has nodes itself"),
-        ([*WORKLOAD, "-f", NODES], "-f: the trace has nodes itself"),
-        (WORKLOAD[:1], "16 workloads; the option case names one of SchedulingBasic/5Nodes, "),
+        (WORKLOAD, "performance-config.yaml: a file of scheduler_perf, which moorage perf runs"),
+        (
+            [NODES, "--format", "scheduler_perf"],
+            "nodes.csv: a file of scheduler_perf, which",
+        ),
         ([NODES, "--option", "x"], '--option: must be NAME=VALUE, not "x"'),
         ([NODES, "--format", "x"], 'there is no format "x"'),
         ([NODES, PODS, "--until", "x"], 'until: "x" is no condition'),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.cli.test_simulate import node, pod
+from tests.house.source import ROOT
 
 from moorage.cli import main
 
@@ -70,6 +71,39 @@ def test_changes(changes: str, nodes: list[str], file: str, capsys: pytest.Captu
     found = simulated(capsys, file, *changes.split())
     names = [name.replace("b-2", "b-1").replace("b-0", "b-1") for name in nodes_of(found)]
     assert names == nodes
+
+
+@pytest.mark.parametrize(
+    ("command", "changes", "is_told"),
+    [
+        (["simulate"], [], True),
+        (["simulate"], ["--unsuspend"], False),
+        (["check"], ["--unsuspend"], False),
+        (["explain", "--all-pending"], ["--unsuspend"], False),
+        (["capacity", "--pod", "tests/data/web_pod.yaml"], [], True),
+        (["capacity", "--pod", "tests/data/web_pod.yaml"], ["--unsuspend"], False),
+        (["plan", "nodes", "--like", "a"], [], True),
+        (["plan", "nodes", "--like", "a"], ["--unsuspend"], False),
+    ],
+)
+def test_suspended_jobs_are_told_unless_they_run(
+    command: list[str],
+    changes: list[str],
+    is_told: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    spec = {"suspend": True, "template": {"spec": pod("x")["spec"] | {"restartPolicy": "Never"}}}
+    meta = {"name": "batch", "namespace": "default", "labels": {"kueue.x-k8s.io/queue-name": "q"}}
+    suspended = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+    file = dump(tmp_path, node("a", "z1"), suspended)
+    assert main([*command, "-f", file, *changes]) < 2
+    told = (
+        "warning: Not counted, as they are suspended (spec.suspend: false counts them) (1): Job default/"
+    )
+    assert (told in capsys.readouterr().err) is is_told
 
 
 def test_changes_are_made_in_the_order_given(file: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,15 @@ import pytest
 from moorage.cli import main
 from moorage.cli.app import app
 
-GROUPED = ("check", "simulate", "explain", "capacity", "nodes")
+CHANGES = "Changes of the cluster, in the order given"
+ALL = ["Input", "Options", CHANGES, "Output", "Scheduler"]
+GROUPED = dict.fromkeys(("check", "simulate", "explain", "capacity", "nodes"), ALL) | {
+    "compare": ["Input", "Options", "Output", "Scheduler"],
+    "dump": ["Input", "Options"],
+    "perf": ["Options", "Output", "Scheduler"],
+    "replay": ["Input", "Options", "Output", "Scheduler"],
+    "sweep": ["Input", "Options", "Output"],
+}
 
 
 @pytest.mark.parametrize("name", GROUPED)
@@ -18,13 +26,7 @@ def test_each_option_is_below_one_heading(name: str, capsys: pytest.CaptureFixtu
     assert main([name, "--help"]) == 0
     out = capsys.readouterr().out
     headings = re.findall(r"^(\w.*):$", out, re.MULTILINE)
-    assert headings == [
-        "Input",
-        "Options",
-        "Changes of the cluster, in the order given",
-        "Output",
-        "Scheduler",
-    ]
+    assert headings == GROUPED[name]
     command = app.get_command(click.Context(app), name)
     assert command is not None
     shown = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
@@ -41,7 +43,9 @@ def test_made_up_clusters_are_shown_where_a_command_is_tried_out(capsys: pytest.
 
 def test_help_of_replay_lists_the_formats(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", "--help"]) == 0
-    assert "--format auto|alibaba2018|" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "--format auto|alibaba2018|" in out
+    assert "scheduler_perf" not in out  # which perf runs
 
 
 def test_a_scheduler_is_served_under_both_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,6 +75,7 @@ def capacity(  # noqa: PLR0913
     from moorage.cli.output.cluster_capacity import write_compatible
     from moorage.cli.output.printing import told
     from moorage.cli.runs.pod_templates import read_templates
+    from moorage.cli.runs.simulation import input_warnings
     from moorage.scheduler import Scheduler
 
     if compatible and output in ("csv", "markdown", "html"):
@@ -95,7 +96,7 @@ def capacity(  # noqa: PLR0913
             scheduler.run()
         label = {} if by is None else {"by": by}
         found = scheduler.capacity(read.pods, max=max_limit or None, **label)
-    warnings = [*cluster.warnings, *read.warnings]
+    warnings = [*input_warnings(cluster, scheduler), *read.warnings]
     print_warnings(warnings)
     if compatible:
         write_compatible(output, found, read.pods, max_limit, verbose)

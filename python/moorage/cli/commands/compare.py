@@ -10,9 +10,10 @@ from click.core import ParameterSource
 
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.inputs import input_options, scheduler_options
+from moorage.cli.options.option_groups import GroupedCommand
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("alternatives", nargs=-1, required=True, metavar="A B…")
 @partial(input_options, shows_synthetic=True)
 @click.option("--from-scratch", is_flag=True, help="Place bound pods anew; mirror pods stay.")

@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from moorage.cli.options.inputs import connection_options, listed_objects
+from moorage.cli.options.option_groups import GroupedCommand
 from moorage.errors import located
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @connection_options
 @click.option(
     "--anonymize",

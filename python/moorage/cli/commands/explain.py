@@ -98,7 +98,7 @@ def explain(
     keys = [one.key for one in targets]
     explanations = SITUATIONS[situation or "in-turn"](preparation.make, keys)
     unmade_texts = [f"{one.workload.text}: {len(one.outcomes)} {one.status}: {one.reason}" for one in unmade]
-    warnings = [*preparation.cluster.warnings, *unmade_texts]
+    warnings = [*preparation.warnings, *unmade_texts]
     print_warnings(warnings)
     explained = [(one, explanations[one.key]) for one in targets]
     if explained or not unmade or output != "table":

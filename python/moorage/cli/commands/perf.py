@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.options.option_groups import GroupedCommand
 from moorage.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def _rate(context: click.Context, option: click.Parameter, value: str | None) ->
     return rate
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("file", metavar="FILE.yaml")
 @click.option(
     "--case", "only", metavar="NAME[/WORKLOAD]", default="", help="Run only this case, or workload."

@@ -184,6 +184,6 @@ def _answer(options: dict[str, Any], ask: Question) -> None:
         stage()
         with located(source="plan"):
             found = ask(scheduler, [(one.pod, one.share) for one in read.pods])
-    warnings = [*cluster.warnings, *read.warnings]
+    warnings = [*preparation.warnings, *read.warnings]
     print_warnings(warnings)
     write_plan(options["output"], found, told(cluster.left_out, warnings))

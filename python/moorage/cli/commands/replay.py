@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -11,8 +11,11 @@ from click.core import ParameterSource
 
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.inputs import NO_NODE, scheduler_options, scheduler_settings
+from moorage.cli.options.option_groups import GroupedCommand
 from moorage.errors import InputError
 
+OPERATIONS = "scheduler_perf"
+"""The format that moorage perf alone runs."""
 NUMBER = re.compile(r"\d+(\.\d+)?")
 OF_HISTORIES = {
     name: f"--{name.replace('_', '-')}" for name in ("until", "on_failure", "show", "resource", "by")
@@ -63,6 +66,15 @@ def _check_shown(show: str, given: Callable[[str], ParameterSource | None]) -> N
             raise click.UsageError(f"--show {show} does not take {OF_HISTORIES[name]}")
 
 
+def _refuse_operations(files: Sequence[str], form: str) -> None:
+    """Refuse a benchmark file."""
+    from moorage.objects.read.files import source_name
+    from moorage.sim.loaders.formats import recognized
+
+    if form == OPERATIONS or (form == "auto" and recognized(files[0]) == OPERATIONS):
+        raise InputError("a file of scheduler_perf, which moorage perf runs", source=source_name(files[0]))
+
+
 def _measure(text: str) -> Any:
     """Parse a measure, which may have options."""
     from moorage.objects.read.yaml_reader import read_yaml
@@ -82,10 +94,10 @@ class Format(click.ParamType[str]):
         """Return all names; see `click.ParamType`."""
         from moorage.sim.loaders.formats import FORMATS
 
-        return "|".join(("auto", *FORMATS))
+        return "|".join(("auto", *(name for name in FORMATS if name != OPERATIONS)))
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option(
     "--format", "form", type=Format(), default="auto", show_default=True, help="The format of the files."
@@ -152,12 +164,13 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
     from moorage.sim.timeline import Timeline
 
     _check(options)
+    _refuse_operations(files, options["form"])
     with Stages("reading", "replaying") as following:
         timeline = Timeline.read(*files, format=options["form"], **_options(options["pairs"]))
         if options["cluster"]:
             from moorage.objects import load
 
-            if timeline.cluster.nodes or timeline.workload is not None:
+            if timeline.cluster.nodes:
                 raise InputError("the trace has nodes itself", source="-f")
             timeline.start_with(load(*options["cluster"]))
         if not timeline.may_have_nodes:

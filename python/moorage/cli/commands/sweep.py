@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from moorage.cli.messages import Stages
+from moorage.cli.options.option_groups import GroupedCommand
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("file", metavar="FILE.yaml")
 @click.option(
     "--data", metavar="DIR", help="Folder of the files that FILE names; default: the folder of FILE."

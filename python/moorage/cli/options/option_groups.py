@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import click
 
-INPUT = ("files", "recursive", "namespace", "validate", "kubeconfig", "context", "in_cluster", "synthetic")
+INPUT = (
+    *("files", "recursive", "namespace", "validate", "kubeconfig", "context", "in_cluster", "synthetic"),
+    *("form", "pairs", "cluster", "data"),
+)
 SCHEDULER = ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed")
-OUTPUT = ("output", "verbose", "all_namespaces", "selector", "summary_only", "annotate", "help")
+OUTPUT = (
+    *("output", "verbose", "all_namespaces", "selector", "summary_only", "annotate", "help"),
+    *("show", "resource", "measures", "folder", "histories"),
+)
 GROUPS = (
     ("Input", INPUT),
     ("Options", ()),

@@ -14,7 +14,7 @@ from moorage.cli.options.change_options import RequestedChange
 from moorage.objects import Cluster, ObjectMeta, Pod
 from moorage.objects.model.cluster import RefusedPod
 from moorage.objects.model.workload import MAX_PODS, Job, ReplicaSet
-from moorage.objects.read.cluster_builder import refusal_warnings
+from moorage.objects.read.cluster_builder import refusal_warnings, suspension_warnings
 from moorage.objects.workloads.jobs.job_state import verdict_of
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
@@ -259,7 +259,7 @@ class Simulation:
     def warnings(self) -> Iterator[str]:
         """Yield warnings about the input and the run, one sentence each."""
         of_load = refusal_warnings(self.cluster.refused)
-        yield from (text for text in self.cluster.warnings if text not in of_load)
+        yield from (text for text in self.preparation.warnings if text not in of_load)
         yield from refusal_warnings(self.refused)
         yield from self._failed_jobs()
         yield from self._unready_templates()
@@ -294,6 +294,25 @@ class Simulation:
             why = verdict_of(job)
             if why is not None and job.key not in known:
                 yield f"Job {job.key} fails: {why.reason}, {why.message}."
+
+
+def input_warnings(cluster: Cluster, scheduler: Scheduler) -> list[str]:
+    """Return the warnings about the input, without those that changes have made untrue.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    scheduler : Scheduler
+        Of this cluster, with the changes.
+
+    Returns
+    -------
+    list of str
+    """
+    jobs: list[Job] = scheduler.client.list(Job)[0]
+    past, now = suspension_warnings(cluster.others), suspension_warnings(jobs)
+    kept = [text for text in cluster.warnings if text in now or text not in past]
+    return [*kept, *(text for text in now if text not in past)]
 
 
 class Group(NamedTuple):
@@ -367,6 +386,8 @@ class Preparation:
         As for a `Simulation`; a run may evict more of the pods that were kept.
     workloads : Workloads
         The workloads of these pods.
+    warnings : list of str
+        About the input, a sentence each.
     """
 
     def __init__(
@@ -385,6 +406,7 @@ class Preparation:
         scheduler.sync()
         self.pods = _in_reading_order(cluster, scheduler)
         self.workloads = workloads_of(scheduler)
+        self.warnings = input_warnings(cluster, scheduler)
         self._spare = [scheduler]
 
     def _record(self, change: RequestedChange, before: Iterable[Pod], made: Change) -> None:

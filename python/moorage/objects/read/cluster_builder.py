@@ -279,15 +279,27 @@ def _skipped(skipped: Mapping[str, int], told: Mapping[str, int]) -> Iterator[st
         yield f"Left out, because scheduling does not read these kinds{number}: {shown}."
 
 
-def _warnings(cluster: Cluster, told: Mapping[str, int]) -> list[str]:
-    warnings = []
+def suspension_warnings(objects: Iterable[Object]) -> list[str]:
+    """Return a warning about suspended Jobs; none without any.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+
+    Returns
+    -------
+    list of str
+    """
     suspended = [
         f"Job {obj.key}{queue_text(obj)}"
-        for obj in cluster.others
+        for obj in objects
         if isinstance(obj, Job) and obj.spec.suspend and obj.status.completion_time is None
     ]
-    if suspended:
-        warnings.append(not_counted(SUSPENDED, suspended))
+    return [not_counted(SUSPENDED, suspended)] if suspended else []
+
+
+def _warnings(cluster: Cluster, told: Mapping[str, int]) -> list[str]:
+    warnings = suspension_warnings(cluster.others)
     warnings += _skipped(cluster.skipped, told)
     nodes = {node.name for node in cluster.nodes}
     stray = [pod for pod in cluster.pods if pod.spec.node_name and pod.spec.node_name not in nodes]

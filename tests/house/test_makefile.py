@@ -66,7 +66,7 @@ def test_jobs_are_listed_with_time_and_needs() -> None:
     assert result.returncode == 0
     text = " ".join(result.stdout.split())
     assert "* parity Scenarios bred from the vectors" in text
-    assert "takes SEED, COUNT, VECTORS; needs go (1.26 or later" in text
+    assert "takes RELEASE, SEED, COUNT, VECTORS; needs go (1.26 or later" in text
 
 
 def test_a_name_of_neither_target_nor_job_builds_nothing() -> None:
@@ -83,7 +83,7 @@ def test_a_variable_that_a_job_does_not_take_is_refused() -> None:
     assert result.returncode == 2
     assert (
         result.stderr.splitlines()[0]
-        == "parity takes no variable SED; those that it takes: SEED, COUNT, VECTORS"
+        == "parity takes no variable SED; those that it takes: RELEASE, SEED, COUNT, VECTORS"
     )
 
 

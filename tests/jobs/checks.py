@@ -7,13 +7,20 @@ from tests.jobs.job import GO, ROOT, VALGRIND, Need, given, job, python
 FILES = Need("FOLDER=… with the files that tests/inputs/real_files.py names", lambda: bool(given("FOLDER")))
 
 
-@job("25 min, half of it Go's build", needs=[GO], takes=["SEED", "COUNT", "VECTORS"], nightly=True)
+@job("25 min, half of it Go's build", needs=[GO], takes=["RELEASE", "SEED", "COUNT", "VECTORS"], nightly=True)
 def parity() -> None:
     """Scenarios bred from the vectors, decided by kube-scheduler's own code as well
 
-    VECTORS names another folder than the repository's, SEED and COUNT other scenarios.
+    VECTORS names another folder than the repository's, SEED and COUNT other scenarios, RELEASE 1.37.
     """
-    numbers = ["--seed", given("SEED", "1"), "--count", given("COUNT", "1000")]
+    numbers = [
+        "--release",
+        given("RELEASE", "1.36"),
+        "--seed",
+        given("SEED", "1"),
+        "--count",
+        given("COUNT", "1000"),
+    ]
     python("-m", "tests.conformance.upstream", *numbers, *given("VECTORS").split())
 
 

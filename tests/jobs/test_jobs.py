@@ -45,12 +45,12 @@ def test_a_job_is_built_for_and_gets_its_variables(
     commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     having(monkeypatch)
-    assert main(["parity", "SEED=2", "COUNT=50"]) == 0
+    assert main(["parity", "RELEASE=1.37", "SEED=2", "COUNT=50"]) == 0
     built, ran = commands
     assert built == ["make", "--no-print-directory", "tools"]
     assert ran == [
         *(".venv/bin/python", "-m", "tests.conformance.upstream"),
-        *("--seed", "2", "--count", "50"),
+        *("--release", "1.37", "--seed", "2", "--count", "50"),
     ]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from moorage.releases import DEFAULT
 from tests.conformance.compare import differences
 from tests.conformance.configurations import check
 from tests.conformance.extenders import served
@@ -23,8 +24,8 @@ from tests.conformance.replay import replay
 from tests.live.servers.build import MissingGoError, go_version
 
 from .configuring import configurations, configured
-from .crossing import DRA, FULL, GANG, SAMPLED, Json, crossed, scenarios, without_growing_requests
-from .decisions import build, upstream
+from .crossing import DRA, FULL, GANG, SAMPLED, Json, crossed, of_release, scenarios, without_growing_requests
+from .decisions import RELEASES, build, upstream
 from .normal import normal, outcome
 from .queueing import waiting
 
@@ -43,7 +44,7 @@ class Difference(NamedTuple):
 def first_difference(scenario: Json, theirs: Json) -> Difference | None:
     """Where moorage differs first; None if it does not."""
     if scenario["mode"] == "configuration":
-        line = {key: scenario[key] for key in ("name", "yaml")} | outcome(theirs)
+        line = {key: scenario[key] for key in ("name", "yaml", "release")} | outcome(theirs)
         found = [f"{scenario['name']}: {one}" for one in check(line)]
         return Difference(0, found) if found else None
     ours = replay(scenario, Mode())
@@ -85,14 +86,18 @@ def certain_difference(scenario: Json, runs: list[Json]) -> Difference | None:
     return last if len(alike) > 4 and len(set(alike)) == 1 else None
 
 
-def bred(folder: Path, seed: int, count: int) -> Iterator[list[Json]]:
-    """Scenarios of each kind."""
+def bred(folder: Path, seed: int, count: int, release: str) -> Iterator[list[Json]]:
+    """Scenarios of each kind, for a release."""
     full, dra, sampled, gang = (scenarios(folder, one) for one in (FULL, DRA, SAMPLED, GANG))
+    if release != DEFAULT:
+        gang = []  # other releases have other groups
     for parents, others in ((full, ()), (dra, ()), (sampled, full), (gang, full)):
-        yield list(map(without_growing_requests, crossed(parents, seed, count, others)))
+        made = map(without_growing_requests, crossed(parents, seed, count if parents else 0, others))
+        yield [of_release(one, release) for one in made]
     for parents in (full, dra):
-        yield list(map(without_growing_requests, waiting(parents, seed, count)))
-    yield list(configured(configurations(folder), seed, count))
+        made = map(without_growing_requests, waiting(parents, seed, count))
+        yield [of_release(one, release) for one in made]
+    yield [one | {"release": release} for one in configured(configurations(folder), seed, count)]
 
 
 def compare(program: Path, made: list[Json], counts: dict[str, int]) -> None:
@@ -112,6 +117,7 @@ def compare(program: Path, made: list[Json], counts: dict[str, int]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.conformance.upstream")
     parser.add_argument("folder", type=Path, nargs="?", default=VECTORS)
+    parser.add_argument("--release", choices=list(RELEASES), default=DEFAULT)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000, help="scenarios of each of the seven kinds")
     options = parser.parse_args()
@@ -122,8 +128,8 @@ def main() -> int:
         return 1
     counts = {"scenarios": 0, "steps": 0, "drawn by lot": 0, "different": 0}
     with tempfile.TemporaryDirectory() as folder:
-        program = build(Path(folder))
-        for made in bred(options.folder, options.seed, options.count):
+        program = build(Path(folder), options.release)
+        for made in bred(options.folder, options.seed, options.count, options.release):
             compare(program, made, counts)
     print(", ".join(f"{count} {what}" for what, count in counts.items()))
     return 1 if counts["different"] else 0

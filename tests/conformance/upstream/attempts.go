@@ -13,7 +13,6 @@ import (
 	"unsafe"
 
 	v1 "k8s.io/api/core/v1"
-	scheduling "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -73,7 +72,7 @@ func newAttempts(ctx context.Context, scenario M) *attempts {
 	})
 	a.client.PrependReactor("patch", "podgroups", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		act := action.(clienttesting.PatchActionImpl)
-		made := merged(a.podGroup(act.GetNamespace(), act.GetName()), act.GetPatch(), &scheduling.PodGroup{})
+		made := merged(a.podGroup(act.GetNamespace(), act.GetName()), act.GetPatch(), &podGroup{})
 		a.put(made)
 		return true, made, nil
 	})
@@ -95,8 +94,8 @@ func merged[T any](old *T, patch []byte, empty *T) *T {
 	return made
 }
 
-func (a *attempts) podGroup(namespace, name string) *scheduling.PodGroup {
-	found, _ := a.factory.Scheduling().V1alpha2().PodGroups().Lister().PodGroups(namespace).Get(name)
+func (a *attempts) podGroup(namespace, name string) *podGroup {
+	found, _ := podGroups(a.factory).PodGroups(namespace).Get(name)
 	return found
 }
 
@@ -160,8 +159,7 @@ func (a *attempts) schedule(step M) M {
 		if len(a.sched.SchedulingQueue.PodsInActiveQ()) == 0 {
 			panic("the pod is not in the active queue")
 		}
-		info, err = a.sched.SchedulingQueue.Pop(a.logger)
-		check(err)
+		info = popped(a.logger, a.sched.SchedulingQueue)
 	} else {
 		info.PodInfo, _ = framework.NewPodInfo(pod)
 	}
@@ -192,7 +190,7 @@ func (a *attempts) schedule(step M) M {
 // ---- pod groups
 
 func (a *attempts) group(step M) M {
-	group := decode(step["object"]).(*scheduling.PodGroup)
+	group := decode(step["object"]).(*podGroup)
 	if a.podGroup(group.Namespace, group.Name) == nil {
 		a.put(group)
 	}
@@ -207,7 +205,7 @@ func (a *attempts) group(step M) M {
 	queue := a.sched.SchedulingQueue
 	gated := []string{}
 	for _, pod := range queue.UnschedulablePods() {
-		if info, _ := queue.GetPod(pod.Name, pod.Namespace); info.Gated() {
+		if info := queued(queue, pod); info.Gated() {
 			gated = append(gated, key(pod))
 		}
 	}
@@ -241,7 +239,7 @@ func (a *attempts) group(step M) M {
 	return result
 }
 
-func (a *attempts) attempt(group *scheduling.PodGroup, members []string) M {
+func (a *attempts) attempt(group *podGroup, members []string) M {
 	waited := []string{}
 	for _, k := range members {
 		if pod := a.known[k]; pod != nil && pod.Spec.NodeName == "" {
@@ -249,7 +247,7 @@ func (a *attempts) attempt(group *scheduling.PodGroup, members []string) M {
 		}
 	}
 	condition := func() metav1.Condition {
-		found := meta.FindStatusCondition(a.podGroup(group.Namespace, group.Name).Status.Conditions, scheduling.PodGroupScheduled)
+		found := meta.FindStatusCondition(a.podGroup(group.Namespace, group.Name).Status.Conditions, groupScheduled)
 		if found == nil {
 			return metav1.Condition{}
 		}

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from moorage.releases import gates_of, release_named
 from tests.conformance.vectors import lines
 
 Json = dict[str, Any]
@@ -62,6 +63,26 @@ def scenarios(folder: Path, families: Iterable[str]) -> list[Json]:
                     scenario.pop("digest", None)
                     found.append(scenario)
     return found
+
+
+def of_release(scenario: Json, release: str) -> Json:
+    """A scenario with its release, without the gates that the release has not, or does not let anybody set.
+
+    Parameters
+    ----------
+    scenario : dict
+    release : str
+        "1.37", for example.
+
+    Returns
+    -------
+    dict
+    """
+    known = gates_of(release_named(release))
+    configuration = dict(scenario.get("config", {}))
+    gates = configuration.pop("featureGates", {})
+    gates = {name: on for name, on in gates.items() if name in known and not known[name].is_locked}
+    return scenario | {"release": release, "config": configuration | {"featureGates": gates}}
 
 
 def crossed(parents: list[Json], seed: int, count: int, others: Sequence[Json] = ()) -> Iterator[Json]:

@@ -81,7 +81,11 @@ func (w *world) schedule(step M, preempts bool) M {
 		diagnosis.NodeToStatus.SetAbsentNodesStatus(status)
 		diagnosis.PreFilterMsg = status.Message()
 		diagnosis.AddPluginStatus(status)
-		result["prefilter"] = statusOf(status, pod)
+		refused := statusOf(status, pod)
+		if plugins.Len() > 0 {
+			refused["plugins"] = strs(sets.List(plugins))
+		}
+		result["prefilter"] = refused
 		return fail()
 	}
 	tried := nodes

@@ -9,19 +9,14 @@ import subprocess
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Json = dict[str, Any]
 
 HERE = Path(__file__).parent
 DETERMINED = {
     "schedule_one.go": {"go sched.runBinding": "defer sched.runBinding"},
-    "schedule_one_podgroup.go": {
-        "go sched.runBinding": "defer sched.runBinding",
-        "ptr.Deref(pInfo1.InitialAttemptTimestamp, time.Time{})": "pInfo1.Pod.CreationTimestamp.Time",
-        "ptr.Deref(pInfo2.InitialAttemptTimestamp, time.Time{})": "pInfo2.Pod.CreationTimestamp.Time",
-        '\t"k8s.io/utils/ptr"\n': "",
-    },
+    "schedule_one_podgroup.go": {"go sched.runBinding": "defer sched.runBinding"},
     "framework/runtime/batch.go": {"500 * time.Millisecond": "time.Hour"},
     "framework/plugins/topologyaware/topology_placement.go": {
         "nodesPerTopologyDomain := ": "domains := []string{}\n\tnodesPerTopologyDomain := ",
@@ -52,19 +47,44 @@ DETERMINED = {
 """What is replaced in files of kube-scheduler, so that pods are bound when their attempt ends, members of
 groups are in the order of their creation, placements in that of their nodes, no time passes unless pods wait
 for devices in vain, and a nominated pod in flight keeps its specification, as it does in the vectors."""
+DETERMINED_IN_1_36 = {
+    "schedule_one_podgroup.go": {
+        "ptr.Deref(pInfo1.InitialAttemptTimestamp, time.Time{})": "pInfo1.Pod.CreationTimestamp.Time",
+        "ptr.Deref(pInfo2.InitialAttemptTimestamp, time.Time{})": "pInfo2.Pod.CreationTimestamp.Time",
+        '\t"k8s.io/utils/ptr"\n': "",
+    },
+}
+"""Later releases sort the members of a group themselves."""
 
 
-def build(target: Path) -> Path:
-    """Build the Go program, and return its path."""
+class Upstream(NamedTuple):
+    """What the program of a release is built of."""
+
+    modules: str
+    """The file of its modules; its sums are beside it."""
+    tags: str
+    determined: tuple[dict[str, dict[str, str]], ...]
+
+
+RELEASES = {
+    "1.36": Upstream("go.mod", "", (DETERMINED, DETERMINED_IN_1_36)),
+    "1.37": Upstream("v1.37.mod", "v1_37", (DETERMINED,)),
+}
+
+
+def build(target: Path, release: str) -> Path:
+    """Build the Go program of a release, and return its path."""
+    modules, tags, determined = RELEASES[release]
+    modfile = f"-modfile={modules}"
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-modcacherw -buildvcs=false -mod=readonly"}
     run = partial(subprocess.run, cwd=HERE, env=environment, check=True, text=True)
-    run(["go", "mod", "download", "k8s.io/kubernetes"])  # `go list` names the folder of what is there
-    found = run(["go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes"], stdout=subprocess.PIPE)
+    run(["go", "mod", "download", modfile, "k8s.io/kubernetes"])  # go list names what is there
+    found = run(["go", "list", "-m", modfile, "-f", "{{.Dir}}", "k8s.io/kubernetes"], stdout=subprocess.PIPE)
     module = Path(found.stdout.strip())
     for part in ("pkg", "third_party"):
         shutil.copytree(module / part, target / "kubernetes" / part)
     shutil.copy(module / "go.mod", target / "kubernetes")
-    for name, changes in DETERMINED.items():
+    for name, changes in (one for table in determined for one in table.items()):
         file = target / "kubernetes/pkg/scheduler" / name
         text = file.read_text()
         for old, new in changes.items():
@@ -72,10 +92,10 @@ def build(target: Path) -> Path:
             text = text.replace(old, new)
         file.unlink()
         file.write_text(text)
-    for name in ("go.mod", "go.sum"):
-        shutil.copy(HERE / name, target)
+    for end in (".mod", ".sum"):
+        shutil.copy((HERE / modules).with_suffix(end), (target / "go").with_suffix(end))
     run(["go", "mod", "edit", f"-replace=k8s.io/kubernetes={target / 'kubernetes'}", target / "go.mod"])
-    flags = ["-trimpath", f"-modfile={target / 'go.mod'}", "-o", target / "decisions"]
+    flags = ["-trimpath", "-tags", tags, f"-modfile={target / 'go.mod'}", "-o", target / "decisions"]
     run(["go", "build", *flags, "."])
     return target / "decisions"
 

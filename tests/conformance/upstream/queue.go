@@ -27,9 +27,6 @@ import (
 //go:linkname flushBackoff k8s.io/kubernetes/pkg/scheduler/backend/queue.(*PriorityQueue).flushBackoffQCompleted
 func flushBackoff(p *internalqueue.PriorityQueue, logger klog.Logger)
 
-//go:linkname flushUnschedulable k8s.io/kubernetes/pkg/scheduler/backend/queue.(*PriorityQueue).flushUnschedulablePodsLeftover
-func flushUnschedulable(p *internalqueue.PriorityQueue, logger klog.Logger)
-
 type queueWorld struct {
 	*world
 	sched    *scheduler.Scheduler
@@ -113,7 +110,7 @@ func (q *queueWorld) giveBack(step M, plugins, pending sets.Set[string]) bool {
 		}
 	} else {
 		info.PodInfo, _ = framework.NewPodInfo(cached.DeepCopy())
-		check(queue.AddUnschedulableIfNotPresent(q.logger, info, queue.SchedulingCycle()))
+		check(giveBack(q.logger, queue, info))
 	}
 	nominating := &fwk.NominatingInfo{NominatingMode: fwk.ModeNoop}
 	if to, ok := step["nominate"].(string); ok {
@@ -141,7 +138,7 @@ func (q *queueWorld) step(step M) M {
 		ready := len(queue.PodsInActiveQ())
 		if ready == 0 && q.pops {
 			for _, p := range queue.PodsInBackoffQ() {
-				info, _ := queue.GetPod(p.Name, p.Namespace)
+				info := queued(queue, p)
 				if info.UnschedulablePlugins.Len()+info.PendingPlugins.Len() > 0 { // no pod that backs off after an error
 					ready++
 				}
@@ -151,8 +148,7 @@ func (q *queueWorld) step(step M) M {
 			result["empty"] = true
 			break
 		}
-		info, err := queue.Pop(q.logger)
-		check(err)
+		info := popped(q.logger, queue)
 		q.inFlight = append(q.inFlight, info)
 		result["popped"] = M{"pod": key(info.Pod), "attempts": info.Attempts}
 	case "fail":

@@ -22,6 +22,7 @@ from tests.conformance.upstream.crossing import (
     GANG,
     SAMPLED,
     crossed,
+    of_release,
     scenarios,
     without_growing_requests,
 )
@@ -100,3 +101,15 @@ def test_one_line_where_go_is_missing(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == ["this needs Go 1.26 or later: https://go.dev/dl"]
+
+
+def test_a_scenario_of_a_release_keeps_the_gates_that_can_be_set_there() -> None:
+    gates = {"StorageCapacityScoring": False, "GangScheduling": True, "DRAExtendedResource": False}
+    scenario = {"name": "a", "config": {"configuration": "x", "featureGates": gates}}
+    made = of_release(scenario, "1.37")
+    assert made == {
+        "name": "a",
+        "release": "1.37",
+        "config": {"configuration": "x", "featureGates": {"StorageCapacityScoring": False}},
+    }
+    assert scenario["config"]["featureGates"] == gates

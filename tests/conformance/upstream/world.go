@@ -134,8 +134,7 @@ func newWorld(ctx context.Context, scenario M) (w *world) {
 		KubeClient:               w.client,
 	}
 	if opts.EnableDeviceTaintRules {
-		opts.TaintInformer = w.factory.Resource().V1beta2().DeviceTaintRules()
-		opts.ClassInformer = w.factory.Resource().V1().DeviceClasses()
+		watchTaintRules(&opts, w.factory)
 	}
 	tracker, err := resourceslicetracker.StartTracker(ctx, opts)
 	check(err)
@@ -144,7 +143,7 @@ func newWorld(ctx context.Context, scenario M) (w *world) {
 		w.factory.Resource().V1().DeviceClasses().Informer().AddEventHandler(dra.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache))
 	}
 	csi := nodevolumelimits.NewCSIManager(w.factory.Storage().V1().CSINodes().Lister())
-	w.cache = internalcache.New(ctx, nil, utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload))
+	w.cache = newCache(ctx)
 	w.factory.Core().V1().Nodes().Informer()
 	w.factory.Core().V1().Pods().Informer()
 	w.factory.Core().V1().Namespaces().Informer()
@@ -162,12 +161,11 @@ func newWorld(ctx context.Context, scenario M) (w *world) {
 				return made, err
 			}
 		}
-		p.Framework, err = frameworkruntime.NewFramework(ctx, registry, &one,
+		p.Framework, err = frameworkruntime.NewFramework(ctx, registry, &one, append(ofSnapshot(w.snapshot),
 			frameworkruntime.WithComponentConfigVersion(cfg.TypeMeta.APIVersion),
 			frameworkruntime.WithClientSet(w.client),
 			frameworkruntime.WithInformerFactory(w.factory),
 			frameworkruntime.WithSharedDRAManager(dra),
-			frameworkruntime.WithSnapshotSharedLister(w.snapshot),
 			frameworkruntime.WithParallelism(1),
 			frameworkruntime.WithMetricsRecorder(metrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())),
 			frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
@@ -176,7 +174,7 @@ func newWorld(ctx context.Context, scenario M) (w *world) {
 			frameworkruntime.WithPodGroupManager(w.cache),
 			frameworkruntime.WithEventRecorder(events.NewFakeRecorder(100000)),
 			frameworkruntime.WithPodNominator(w.nominator),
-		)
+		)...)
 		check(err)
 		for _, s := range p.ListPlugins().Score.Enabled {
 			p.weights[s.Name] = int64(s.Weight)

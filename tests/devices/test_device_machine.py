@@ -259,7 +259,8 @@ def check_answers(one: Scheduler) -> None:
             assert (found is None) == (expected is None)
             if expected is not None and found is not None and view is not None:
                 requests = [asked.requests]
-                assert names(claim_results(requests, view, found, by_name.get)) == names(expected)
+                results = claim_results(requests, view, found, by_name.get, state.features)
+                assert names(results) == names(expected)
 
 
 # ---- the machine -------------------------------------------------------------------------------------------

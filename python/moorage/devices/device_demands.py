@@ -24,6 +24,7 @@ from moorage.devices.allocation.claim_requests import ClaimRequests, Request
 from moorage.devices.allocation.device_pools import DevicePool, DeviceSlices
 from moorage.devices.claims.binding_conditions import has_conditions
 from moorage.devices.extended_resources import Mappings
+from moorage.devices.features import Features
 from moorage.errors import MoorageError
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.profiles.in_core import VolumesOfBatch
@@ -166,7 +167,7 @@ class DeviceDemands:
         self._numbers = {}
         self._results = {}
         self._cluster, self._nodes = cluster, nodes
-        features, pools = self._state.features, _Pools()
+        features, pools = self._state.features, _Pools(self._state.features)
         numbers: dict[Hashable, int] = {}
         used: list[DeviceView] = []
         view_of = [-1] * (int(nodes.rows.max(initial=-1)) + 1)
@@ -178,7 +179,7 @@ class DeviceDemands:
             key: Hashable = slices.own_slice(node) or slices.view_key(node, slices.pools_of(node))
             if key not in numbers:
                 found = slices.pools_of(node)
-                if may_need_order and not pools.are_order_free(found, features.binding_conditions):
+                if may_need_order and not pools.are_order_free(found):
                     return
                 if key not in self._views:
                     self._views[key] = slices.new_view(node, found, True)
@@ -471,7 +472,8 @@ class DeviceDemands:
                 shape.allocations[taken.view, *taken.found[0][1]] = allocation
                 return [allocation]
         state = self._state
-        found = claim_results([one.requests for one in claims], taken.view, taken.found, state.class_of())
+        requests = [one.requests for one in claims]
+        found = claim_results(requests, taken.view, taken.found, state.class_of(), state.features)
         return [allocation_of(one, node, state.features) for one in found]
 
     def _allocation_on(
@@ -531,17 +533,19 @@ def _only_name(selector: NodeSelector) -> str | None:
 class _Pools:
     """Finds out whether the counters of pools depend on their own devices alone."""
 
-    def __init__(self) -> None:
-        self._by_name: dict[str, Hashable] = {}
+    def __init__(self, features: Features) -> None:
+        self._features = features
+        self._by_owner: dict[Hashable, Hashable] = {}
 
-    def are_order_free(self, pools: Iterable[DevicePool], has_conditions: bool) -> bool:
+    def are_order_free(self, pools: Iterable[DevicePool]) -> bool:
         for pool in pools:
-            if has_conditions and any(one.kind.waits for one in pool.slices):
+            if self._features.binding_conditions and any(one.kind.waits for one in pool.slices):
                 return False
             # Without counters the node never asks what is available.
             if pool.has_counters and any(one.counters for one in pool.devices):
                 consuming = frozenset([one for one in (*pool.devices, *pool.elsewhere) if one.counters])
-                owner = pool.driver, consuming, frozenset(pool.counters)
-                if self._by_name.setdefault(pool.name, owner) != owner:
+                counted = pool.driver, consuming, frozenset(pool.counters)
+                owner = self._features.owner_of_counters(pool)
+                if self._by_owner.setdefault(owner, counted) != counted:
                     return False
         return True

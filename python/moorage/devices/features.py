@@ -1,9 +1,15 @@
-"""Which parts of dynamic resource allocation are on (feature gates of kube-scheduler v1.36)."""
+"""Which parts of dynamic resource allocation are on, and the release whose rules they follow."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moorage.releases import DEFAULT, RELEASES, FeatureGates, Release
+
+if TYPE_CHECKING:
+    from moorage.devices.allocation.device_pools import DevicePool
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,10 @@ class Features:
         Requests of a pod as a whole.
     list_attributes : bool
         Attributes that are lists, in expressions. Constraints never know them.
+    fractional_capacity : bool
+        Ranges of capacity in thousandths.
+    release : Release
+        Its behaviours decide where releases differ.
     """
 
     prioritized_list: bool = True
@@ -44,14 +54,16 @@ class Features:
     node_allocatable: bool = False
     pod_level_resources: bool = True
     list_attributes: bool = False
+    fractional_capacity: bool = False
+    release: Release = RELEASES[DEFAULT]
 
     @classmethod
-    def of(cls, gates: Mapping[str, bool]) -> Features:
+    def of(cls, gates: FeatureGates) -> Features:
         """Return the features of a set of gates.
 
         Parameters
         ----------
-        gates : mapping of str to bool
+        gates : FeatureGates
 
         Returns
         -------
@@ -67,11 +79,31 @@ class Features:
             claims_of_groups=gates["DRAWorkloadResourceClaims"],
             node_allocatable=gates["DRANodeAllocatableResources"],
             pod_level_resources=gates["PodLevelResources"],
-            list_attributes=gates["DRAListTypeAttributes"],
+            list_attributes=gates["DRAListTypeAttributes"] or gates.release.attributes_are_dynamic,
+            fractional_capacity=gates["DRAFractionalCapacityRange"],
+            release=gates.release,
         )
+
+    def owner_of_counters(self, pool: DevicePool) -> Hashable:
+        """Return what owns the shared counters of a pool: its driver and name, or until v1.36 the name alone.
+
+        Parameters
+        ----------
+        pool : DevicePool
+
+        Returns
+        -------
+        hashable
+        """
+        return (pool.driver, pool.name) if self.release.counters_by_driver else pool.name
 
     @property
     def is_stable(self) -> bool:
         """Whether the allocator that knows the fewest features suffices: it has no distinctAttribute, and its
         expressions do not see `allowMultipleAllocations`."""
         return not (self.binding_conditions or self.consumable_capacity)
+
+    @property
+    def counters_are_everywhere(self) -> bool:
+        """See `Release`; in the oldest allocator they always are."""
+        return self.is_stable or self.release.counters_are_everywhere

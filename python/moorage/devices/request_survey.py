@@ -23,7 +23,7 @@ from moorage.objects.model.resource_claims import (
 
 from .allocation.allocator import AllocatedDevices
 from .allocation.claim_requests import Request
-from .allocation.device_capacity import has_capacity
+from .allocation.device_capacity import CapacityError, has_capacity
 from .allocation.device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
 from .cel.cel_errors import CompileError
 from .cel.selector import SelectorError
@@ -201,7 +201,7 @@ class DeviceSurvey:
             for name, devices in before.items():
                 try:
                     current[name] = rule.keep(devices)
-                except (CompileError, SelectorError) as failed:
+                except (CompileError, SelectorError, CapacityError) as failed:
                     error, current[name] = error or str(failed), []
                 left[name].append(len(current[name]))
             enough = [name for name in left if left[name][-1] >= _wanted(request, rules, left[name])]
@@ -240,10 +240,7 @@ class DeviceSurvey:
         if not request.admin_access:
             yield _each(IN_USE, lambda _, one: one.id not in self._allocated.devices)
         if self._features.consumable_capacity:
-            consumed = self._allocated.consumed
-            yield _each(
-                CAPACITY, lambda _, one: has_capacity(one, request.capacity, consumed.get(one.id, {}), {})
-            )
+            yield _each(CAPACITY, partial(self._has_capacity, request))
         yield _each(COUNTER, self._counters_suffice)
         names = {request.full_name, request.parent or request.name}
         for one in constraints:
@@ -253,7 +250,8 @@ class DeviceSurvey:
                 yield _Rule(CONSTRAINT, f"matchAttribute {one.match_attribute}", _match(one.match_attribute))
             elif one.distinct_attribute is not None:
                 text = f"distinctAttribute {one.distinct_attribute}"
-                yield _Rule(CONSTRAINT, text, _distinct(one.distinct_attribute))
+                from_all = self._features.release.distinct_from_all
+                yield _Rule(CONSTRAINT, text, _distinct(one.distinct_attribute, from_all))
 
     def _selector_rules(self, kind: str, selectors: Sequence[DeviceSelector]) -> Iterator[_Rule]:
         for selector in selectors:
@@ -263,13 +261,18 @@ class DeviceSurvey:
     def _matches(self, expression: str, pool: DevicePool, device: PublishedDevice) -> bool:
         return self._selectors.matches(expression, device)
 
+    def _has_capacity(self, request: Request, pool: DevicePool, device: PublishedDevice) -> bool:
+        consumed = self._allocated.consumed.get(device.id, {})
+        return has_capacity(device, request.capacity, self._features, consumed, {})
+
     def _counters_suffice(self, pool: DevicePool, device: PublishedDevice) -> bool:
         """Whether a device that nobody uses could have its shared counters."""
         if not device.device.consumes_counters:
             return True
         if not self._features.partitionable:
             return False
-        if device.id in self._allocated.consumed:
+        amounts = self._allocated.consumed.get(device.id)
+        if amounts or (amounts is not None and self._features.release.shares_without_amounts_count):
             return True
         taken = self._taken_counters(pool)
         return all(
@@ -350,12 +353,15 @@ def _match(attribute: str) -> Callable[[Devices], Devices]:
     return keep
 
 
-def _distinct(attribute: str) -> Callable[[Devices], Devices]:
-    """The devices with an attribute; one of them if all have the same value."""
+def _distinct(attribute: str, from_all: bool) -> Callable[[Devices], Devices]:
+    """The devices with an attribute: one of each value, or, if a device need not differ from all others, one
+    of them if all have the same value."""
 
     def keep(devices: Devices) -> Devices:
         valued = [(_value(device, attribute), (pool, device)) for pool, device in devices]
         having = [(value, one) for value, one in valued if value is not None]
+        if from_all:
+            return list(dict(having).values())
         return [one for _, one in having[: 1 if len({value for value, _ in having}) == 1 else None]]
 
     return keep

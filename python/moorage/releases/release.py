@@ -71,6 +71,30 @@ class Release:
     namespaces_by_value : bool
         A namespaceSelector of the pod's own affinity terms that no labels satisfy (NotIn, DoesNotExist alone)
         selects every namespace.
+    configures_once : bool
+        The allocation of a claim has each of the claim's configurations once, and not once for each request
+        that it names; a configuration for all requests names none.
+    counters_by_driver : bool
+        Shared counters belong to a pool of a driver, and not to all pools of one name.
+    counters_are_everywhere : bool
+        Slices with shared counters count for every node, so that their pools do, if these are incomplete or
+        invalid, for nodes without devices of them.
+    distinct_from_all : bool
+        distinctAttribute compares a device with all devices before it, not with the last of each request.
+    all_includes_full_devices : bool
+        A request for all devices fails where one of them has too little capacity left; else that one does not
+        count.
+    checks_amounts : bool
+        A capacity request that cannot be rounded exactly, or is negative, is an error. What is taken is
+        written with the suffix of the step.
+    shares_without_amounts_count : bool
+        A device with shares that take none of its capacity does not take its shared counters again.
+    errors_name_devices : bool
+        Errors of selectors name the device and may hint at optional chaining; that of a claim with too many
+        devices names the request.
+    attributes_are_dynamic : bool
+        Expressions see attributes of devices that are lists, whatever the gate DRAListTypeAttributes, and the
+        types of attributes are found when expressions run.
     """
 
     version: str
@@ -94,6 +118,15 @@ class Release:
     assumed_pods_end_with_termination: bool
     gated_pods_time_out: bool
     namespaces_by_value: bool
+    configures_once: bool
+    counters_by_driver: bool
+    counters_are_everywhere: bool
+    distinct_from_all: bool
+    all_includes_full_devices: bool
+    checks_amounts: bool
+    shares_without_amounts_count: bool
+    errors_name_devices: bool
+    attributes_are_dynamic: bool
 
 
 _PLUGINS_136 = (
@@ -159,6 +192,15 @@ RELEASES = {
             assumed_pods_end_with_termination=False,
             gated_pods_time_out=False,
             namespaces_by_value=True,
+            configures_once=False,
+            counters_by_driver=False,
+            counters_are_everywhere=True,
+            distinct_from_all=False,
+            all_includes_full_devices=False,
+            checks_amounts=False,
+            shares_without_amounts_count=False,
+            errors_name_devices=False,
+            attributes_are_dynamic=False,
         ),
         Release(
             version="1.35",
@@ -182,6 +224,15 @@ RELEASES = {
             assumed_pods_end_with_termination=True,
             gated_pods_time_out=False,
             namespaces_by_value=True,
+            configures_once=False,
+            counters_by_driver=False,
+            counters_are_everywhere=True,
+            distinct_from_all=False,
+            all_includes_full_devices=False,
+            checks_amounts=False,
+            shares_without_amounts_count=False,
+            errors_name_devices=False,
+            attributes_are_dynamic=False,
         ),
         Release(
             version="1.36",
@@ -205,6 +256,15 @@ RELEASES = {
             assumed_pods_end_with_termination=True,
             gated_pods_time_out=False,
             namespaces_by_value=True,
+            configures_once=False,
+            counters_by_driver=False,
+            counters_are_everywhere=True,
+            distinct_from_all=False,
+            all_includes_full_devices=False,
+            checks_amounts=False,
+            shares_without_amounts_count=False,
+            errors_name_devices=False,
+            attributes_are_dynamic=False,
         ),
         Release(
             version="1.37",
@@ -228,6 +288,15 @@ RELEASES = {
             assumed_pods_end_with_termination=True,
             gated_pods_time_out=True,
             namespaces_by_value=False,
+            configures_once=True,
+            counters_by_driver=True,
+            counters_are_everywhere=False,
+            distinct_from_all=True,
+            all_includes_full_devices=True,
+            checks_amounts=True,
+            shares_without_amounts_count=True,
+            errors_name_devices=True,
+            attributes_are_dynamic=True,
         ),
     )
 }

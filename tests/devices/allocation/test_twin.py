@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from moorage.devices.selector_cache import SelectorCache
 from moorage.errors import MoorageError
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.releases import RELEASES, Release
 
 Json = dict[str, Any]
 NODES = [named_node(name) for name in ("n", "m")]
@@ -32,6 +34,7 @@ PLACES: tuple[Json, ...] = (
     *({"nodeName": None, "nodeSelector": ON_M}, {"nodeName": None, "perDeviceNodeSelection": True}),
 )
 few = st.integers(0, 2)
+releases = st.sampled_from([RELEASES["1.36"], RELEASES["1.37"]])
 
 
 def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -46,6 +49,7 @@ policies = st.sampled_from(
     [
         None,
         {"default": "1", "validRange": {"min": "1", "max": "3", "step": "1"}},
+        {"default": "500m", "validRange": {"min": "500m", "step": "250m"}},
         {"validValues": ["1", "2"]},
         {"default": "2", "validValues": ["2", "4"]},
     ]
@@ -114,7 +118,7 @@ asked = st.builds(
         max_size=1,
     ),
     tolerations=st.lists(st.just({"key": "k", "operator": "Exists"}), max_size=1),
-    capacity=st.sampled_from((None, None, None, "1", "2", "3")).map(
+    capacity=st.sampled_from((None, None, None, "1", "2", "3", "800m", "1u", "-1", "9E")).map(
         lambda value: value and {"requests": {"memory": value}}
     ),
 )
@@ -196,11 +200,13 @@ def test_the_core_finds_what_the_twin_finds(
             ("", "", "", "", "taints", "partitionable", "consumable_capacity", "binding_conditions")
         )
     )
-    features = Features(**({off: False} if off else {}))
+    features = Features(release=data.draw(releases), **({off: False} if off else {}))
+    features = replace(features, fractional_capacity=features.release.checks_amounts)
     ids = sorted({one.id for one in DeviceSlices(published, features).devices()})
     used = data.draw(st.sets(st.sampled_from(ids), max_size=3)) if ids else set()
     shares = data.draw(st.dictionaries(st.sampled_from(ids), few, max_size=2)) if ids else {}
-    allocated = AllocatedDevices(used, {one: {"memory": Quantity(amount)} for one, amount in shares.items()})
+    taken = {one: {"memory": Quantity(amount)} if amount else {} for one, amount in shares.items()}
+    allocated = AllocatedDevices(used, taken)
     rest = features, allocated, CLASSES.get, SelectorCache(), most_steps
     core = Allocator(DeviceSlices(published, features), *rest)
     twin = Twin(PoolsOfNodes(published, features), *rest)
@@ -243,11 +249,11 @@ def seen(slices: DeviceSlices | PoolsOfNodes, name: str) -> list[Any]:
 
 
 @settings(max_examples=300)
-@given(pools(), st.booleans())
+@given(pools(), st.booleans(), releases)
 def test_nodes_see_the_pools_that_upstream_gathers(
-    published: list[ResourceSlice], is_partitionable: bool
+    published: list[ResourceSlice], is_partitionable: bool, release: Release
 ) -> None:
-    features = Features(partitionable=is_partitionable)
+    features = Features(partitionable=is_partitionable, release=release)
     core, twin = DeviceSlices(published, features), PoolsOfNodes(published, features)
     for name in ("n", "m", "other"):
         assert seen(core, name) == seen(twin, name)

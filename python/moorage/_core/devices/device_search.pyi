@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from moorage._core.devices.device_view import DeviceView
 from moorage.devices.allocation.allocation_rules import AllocationRules
@@ -28,7 +28,7 @@ class DeviceSearch:
         view: DeviceView,
         features: Features,
         most_steps: int = 0,
-        cycle: dict[str, dict[tuple[str, str], int]] | None = None,
+        cycle: dict[Hashable, dict[tuple[str, str], int]] | None = None,
     ) -> None: ...
     @property
     def wanted(self) -> Wanted: ...

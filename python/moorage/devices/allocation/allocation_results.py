@@ -44,7 +44,8 @@ def allocation_of(found: ClaimResult, node_name: str, features: Features) -> All
     # Shares have IDs of their own in each allocation of the claim, which is another state of it.
     allocated = f"{claim.metadata.uid}/{claim.metadata.resource_version}"
     results = [_result(allocated, at, one, features) for at, one in enumerate(found.devices)]
-    devices = DeviceAllocationResult(results=tuple(results), config=tuple(_configurations(found)))
+    configurations = tuple(_configurations(found, features.release.configures_once))
+    devices = DeviceAllocationResult(results=tuple(results), config=configurations)
     selector = _node_selector([one.device for one in found.devices], node_name, claim.name)
     return AllocationResult(devices=devices, node_selector=selector)
 
@@ -91,10 +92,17 @@ def _result(
     )
 
 
-def _configurations(found: ClaimResult) -> Iterable[DeviceAllocationConfiguration]:
-    """Configurations of each class once, for all its requests, then those of the claim."""
+def _configurations(found: ClaimResult, once: bool) -> Iterable[DeviceAllocationConfiguration]:
+    """Configurations of each class once, for all its requests, then those of the claim; `once`: see
+    `Release.configures_once`."""
     if not found.claim.claim.spec.devices.config and not any(one.spec.config for one in found.classes):
         return
+    names = [{one.parent or one.name, one.full_name} for one in found.chosen]
+
+    def named(requests: Sequence[str]) -> Sequence[str]:
+        """The requests that a configuration names which is for these."""
+        return () if once and not any(one.isdisjoint(requests) for one in names) else requests
+
     by_class: dict[str, list[str]] = {}
     classes = {one.name: one for one in found.classes}
     for request, device_class in zip(found.chosen, found.classes, strict=True):
@@ -102,16 +110,15 @@ def _configurations(found: ClaimResult) -> Iterable[DeviceAllocationConfiguratio
     for name, requests in by_class.items():
         for config in classes[name].spec.config:
             yield DeviceAllocationConfiguration(
-                source=FROM_CLASS, requests=tuple(requests), opaque=config.opaque
+                source=FROM_CLASS, requests=tuple(named(requests)), opaque=config.opaque
             )
     for of_claim in found.claim.claim.spec.devices.config:
         times = 1
         if of_claim.requests:
-            names = [{one.parent or one.name, one.full_name} for one in found.chosen]
             times = sum(not one.isdisjoint(of_claim.requests) for one in names)
-        for _ in range(times):
+        for _ in range(min(times, 1) if once else times):
             yield DeviceAllocationConfiguration(
-                source=FROM_CLAIM, requests=of_claim.requests, opaque=of_claim.opaque
+                source=FROM_CLAIM, requests=tuple(named(of_claim.requests)), opaque=of_claim.opaque
             )
 
 

@@ -14,13 +14,17 @@ from moorage.objects.model.resource_claims import EXACT_COUNT, DeviceSelector, D
 from moorage.objects.model.resource_slices import DeviceTaint
 
 from .claim_requests import MAX_RESULTS, AllocationError, ClaimRequests, ClassOf, Request
-from .device_capacity import possible_amounts
+from .device_capacity import CapacityError, possible_amounts
 from .device_pools import DevicePool, PublishedDevice
 
 Constraint = tuple[str, str, frozenset[str]]
 """Its kind, "match" or "distinct", the attribute, and the names of the requests; none for all."""
 _PREVENTING = ("NoSchedule", "NoExecute")
 _TOO_LARGE = 2**63 - 1
+_OPTIONAL = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
+    "optional fields"
+)
 
 
 class AllocationRules:
@@ -117,6 +121,27 @@ class AllocationRules:
 
     # ---- errors of a search --------------------------------------------------------------------------------
 
+    def too_many_of_request(
+        self, claim: ClaimRequests, number: int, devices: int, others: int
+    ) -> AllocationError:
+        """Return the error of the request with which a claim needs more devices than a result can have.
+
+        Parameters
+        ----------
+        claim : ClaimRequests
+        number : int
+            The index of the request.
+        devices, others : int
+            The least numbers of devices of the request, and of the requests before it.
+
+        Returns
+        -------
+        AllocationError
+        """
+        limit = f"exceeds the claim limit of {MAX_RESULTS}, with {others} already accounted for"
+        name = claim.claim.spec.devices.requests[number].name
+        return AllocationError(f"claim {claim.claim.key}, request {name}: adding {devices} devices {limit}")
+
     def too_many(self, claim: ClaimRequests, devices: int) -> AllocationError:
         """Return the error of a claim that needs more devices than a result can have."""
         text = f"number of requested devices {devices} exceeds the claim limit of {MAX_RESULTS}"
@@ -164,6 +189,7 @@ class AllocationRules:
         )
 
     def _match(self, owner: str, selectors: Sequence[DeviceSelector], device: PublishedDevice) -> bool:
+        names_device = self.features.release.errors_name_devices
         for at, selector in enumerate(selectors):
             expression = "" if selector.cel is None else selector.cel.expression
             try:
@@ -172,7 +198,12 @@ class AllocationRules:
             except CompileError as error:
                 raise AllocationError(f"{owner}: selector #{at}: CEL compile error: {error}") from None
             except SelectorError as error:
-                raise AllocationError(f"{owner}: selector #{at}: CEL runtime error: {error}") from None
+                where, hint = "", ""
+                if names_device:
+                    where = f" on device {'/'.join(device.id)}"
+                    hint = _OPTIONAL if "no such key:" in str(error) else ""
+                text = f"{owner}: selector #{at}{where}: CEL runtime error: {error}{hint}"
+                raise AllocationError(text) from None
         return True
 
     def tolerates(self, request: Request, device: PublishedDevice) -> bool:
@@ -193,19 +224,33 @@ class AllocationRules:
             if taint.effect in _PREVENTING
         )
 
-    def amounts(self, request: Request, device: PublishedDevice) -> list[Quantity] | None:
+    def amounts(
+        self, claim: ClaimRequests, request: Request, device: PublishedDevice
+    ) -> list[Quantity] | None:
         """Return what a request takes of the capacity of a device; see `possible_amounts`.
 
         Parameters
         ----------
+        claim : ClaimRequests
+            The claim of the request.
         request : Request
         device : PublishedDevice
 
         Returns
         -------
         list of Quantity or None
+
+        Raises
+        ------
+        AllocationError
+            What the request takes cannot be represented, or is negative.
         """
-        return possible_amounts(device, request.capacity)
+        try:
+            return possible_amounts(device, request.capacity, self.features)
+        except CapacityError as error:
+            name = device.device.name if request.wants_all else "/".join(device.id)
+            start = f"claim {claim.claim.key}, request {request.name}: checking capacity for device {name}"
+            raise AllocationError(f"{start}: {error}") from None
 
 
 def _fits(toleration: DeviceToleration, taint: DeviceTaint) -> bool:

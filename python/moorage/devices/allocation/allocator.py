@@ -1,8 +1,8 @@
-"""Allocates the devices of claims on a node, as kube-scheduler v1.36 does; the search is the core's."""
+"""Allocates the devices of claims on a node, as kube-scheduler does; the search is the core's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,8 +104,8 @@ class Allocator:
         self.allocated = allocated
         self.max_steps = max_steps
         self.rules = AllocationRules(features, class_of, selectors)
-        # What was available of the counters of pools, by their names alone as upstream.
-        self._available: dict[str, dict[tuple[str, str], int]] = {}
+        # What was available of the counters of pools, by `Features.owner_of_counters`.
+        self._available: dict[Hashable, dict[tuple[str, str], int]] = {}
         self._wanted: tuple[Sequence[ClaimRequests], Wanted] | None = None
 
     def allocate(self, node: Node, claims: Sequence[ClaimRequests]) -> list[ClaimResult] | None:
@@ -136,14 +136,14 @@ class Allocator:
         view.load(self.allocated)
         found = DeviceSearch(wanted, view, self.rules.features, self.max_steps, self._available).find()
         if found is not None:
-            return claim_results(claims, view, found, self.rules.class_of)
+            return claim_results(claims, view, found, self.rules.class_of, self.rules.features)
         if any(pool.is_invalid for pool in view.pools):
             raise PoolsInvalidError
         return None
 
 
 def claim_results(
-    claims: Sequence[ClaimRequests], view: DeviceView, found: Found, class_of: ClassOf
+    claims: Sequence[ClaimRequests], view: DeviceView, found: Found, class_of: ClassOf, features: Features
 ) -> list[ClaimResult]:
     """Return what a search has found for each claim.
 
@@ -156,6 +156,7 @@ def claim_results(
         See `DeviceSearch.find`.
     class_of : callable
         Returns the device class of a name, or None.
+    features : Features
 
     Returns
     -------
@@ -165,12 +166,16 @@ def claim_results(
     for claim, (choices, devices) in zip(claims, found, strict=True):
         chosen = [claim.alternatives[at][choice] for at, choice in enumerate(choices)]
         results = [
-            _device_result(of_all[at], view.device(number), several) for at, number, several in devices
+            _device_result(of_all[at], view.device(number), several, features)
+            for at, number, several in devices
         ]
         classes: list[Any] = [class_of(one.class_name) for one in chosen]
         out.append(ClaimResult(claim, results, chosen, classes))
     return out
 
 
-def _device_result(request: Request, device: PublishedDevice, several: bool) -> DeviceResult:
-    return DeviceResult(request, device, consumed_amounts(device, request.capacity) if several else None)
+def _device_result(
+    request: Request, device: PublishedDevice, several: bool, features: Features
+) -> DeviceResult:
+    consumed = consumed_amounts(device, request.capacity, features) if several else None
+    return DeviceResult(request, device, consumed)

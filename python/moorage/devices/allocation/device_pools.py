@@ -589,6 +589,8 @@ class DeviceSlices:
     def _unusable(self) -> tuple[list[tuple[tuple[str, str], DevicePool]], ...]:
         """Pools that are incomplete or invalid for nodes that can use none of their devices, in order; and
         those of them that are invalid."""
+        if not self._features.counters_are_everywhere:
+            return [], []
         bare = [(key, self._pool(key, [])) for key in sorted(self._counting)]
         found = [(key, pool) for key, pool in bare if pool and (pool.is_incomplete or pool.is_invalid)]
         return found, [(key, pool) for key, pool in found if pool.is_invalid]
@@ -603,8 +605,10 @@ class DeviceSlices:
             return pool
 
     def _build(self, key: tuple[str, str], usable: list[PublishedSlice]) -> DevicePool | None:
-        counting = self._counting.get(key)
-        relevant = _in_order({*usable, *counting}) if counting else usable
+        counting = self._counting.get(key, ())
+        relevant = usable
+        if counting and self._features.counters_are_everywhere:
+            relevant = _in_order({*usable, *counting})
         generations = {one.generation for one in relevant}
         generation = max(generations)
         slices = relevant
@@ -618,9 +622,9 @@ class DeviceSlices:
             return None
         if of_pool.generations[generation] != count:
             return DevicePool(*key, is_incomplete=True)
-        here = set(slices)
+        here = {*slices, *[one for one in counting if one.generation == generation]}
         others = [one for one in of_pool.consuming if one.generation == generation and one not in here]
-        return self._join(key, usable, slices, others)
+        return self._join(key, usable, _in_order(here), others)
 
     def _join(
         self,
@@ -669,10 +673,5 @@ def _needs_partitions(spec: ResourceSliceSpec) -> bool:
 
 
 def _in_order(slices: Iterable[PublishedSlice]) -> list[PublishedSlice]:
-    """Slices by name, those of one node before those that nodes share."""
-    own: list[PublishedSlice] = []
-    shared: list[PublishedSlice] = []
-    for one in slices:
-        spec = one.slice.spec
-        (own if spec.node_name and not spec.shared_counters else shared).append(one)
-    return sorted(own, key=_NAME) + sorted(shared, key=_NAME)
+    """Slices in the order in which their devices are tried."""
+    return sorted(slices, key=_NAME)

@@ -149,7 +149,8 @@ class CommonDemand(Struct, frozen=True):
         found = self.demand.found_on(row)
         if found is None:
             return None
-        return claim_results([one.requests for one in self.asking], view, found, devices.class_of())
+        requests = [one.requests for one in self.asking]
+        return claim_results(requests, view, found, devices.class_of(), devices.features)
 
 
 class FoundAllocations(dict[str, "NodeAllocation"]):

@@ -154,7 +154,7 @@ cdef class ObservedClaims:
     devices : set of (str, str, str)
         Those in use by driver, pool and name.
     consumed : dict of (str, str, str) to dict of str to Quantity
-        What shares take of the capacity of devices.
+        What shares take of the capacity of devices. A device is in it as long as it has a share.
     changes : int
         A number that grows whenever the devices in use change.
     changed : set of (str, str, str) or None
@@ -168,11 +168,12 @@ cdef class ObservedClaims:
     cdef readonly object changes
     cdef public set changed
     cdef dict held  # by key of a claim, its allocation
+    cdef dict shares  # of a device in `consumed`, their number
     cdef bint counts_shares
 
     def __init__(self, bint counts_shares):
         self.counts_shares, self.changes = counts_shares, 0
-        self.devices, self.consumed, self.extended, self.held = set(), {}, {}, {}
+        self.devices, self.consumed, self.extended, self.held, self.shares = set(), {}, {}, {}, {}
 
     def copy(self):
         """Return a copy, in which any device may have changed.
@@ -184,6 +185,7 @@ cdef class ObservedClaims:
         cdef ObservedClaims out = ObservedClaims(self.counts_shares)
         out.devices, out.held, out.changes = self.devices.copy(), self.held.copy(), self.changes
         out.consumed = {device: amounts.copy() for device, amounts in self.consumed.items()}
+        out.shares = self.shares.copy()
         out.extended = {uid: keys.copy() for uid, keys in self.extended.items()}
         return out
 
@@ -196,6 +198,7 @@ cdef class ObservedClaims:
         """
         cdef ObservedClaims other = saved.copy()
         self.devices, self.consumed, self.held = other.devices, other.consumed, other.held
+        self.shares = other.shares
         self.changed, self.changes = None, self.changes + 1
 
     def note(self, allocation not None):
@@ -228,6 +231,7 @@ cdef class ObservedClaims:
                 self.devices.add(device)
                 continue
             amounts = self.consumed.setdefault(device, {})
+            self.shares[device] = self.shares.get(device, 0) + 1
             for name, amount in result.consumed_capacity.items():
                 amounts[name] = amounts[name] + Quantity(amount) if name in amounts else Quantity(amount)
 
@@ -246,8 +250,12 @@ cdef class ObservedClaims:
             amounts = self.consumed.get(device, {})
             for name, amount in result.consumed_capacity.items():
                 amounts[name] -= Quantity(amount)
-            if all([amount.sign() == 0 for amount in amounts.values()]):
+            self.shares[device] = self.shares.get(device, 1) - 1
+            if not self.shares[device]:
+                del self.shares[device]
                 self.consumed.pop(device, None)
+            elif all([amount.sign() == 0 for amount in amounts.values()]):
+                amounts.clear()
 
     cpdef int observe(self, str key, claim) except -1:
         """Count or give up the devices of a claim after a change to a state.

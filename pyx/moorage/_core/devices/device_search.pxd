@@ -37,6 +37,7 @@ cdef class DeviceSearch:
     cdef readonly DeviceView view
     cdef list memory
     cdef bint counts_shares, allows_counters, checks_taints, allows_waiting
+    cdef bint includes_full, limits_requests, is_distinct_from_all  # see `Release`
     cdef int64_t steps, most_steps
     cdef dict cycle
     cdef uint8_t* matches    # [alternative][device] 0 unknown, 1 matches, 2 does not
@@ -48,6 +49,7 @@ cdef class DeviceSearch:
     cdef int64_t* counts     # [alternative]
     cdef Constraint* constraints
     cdef int32_t* last       # [constraint][name of a request] value of a distinct attribute, or NONE
+    cdef int32_t* seen       # [constraint][MAX_RESULTS] the values of a distinct attribute
     cdef int32_t** values    # [constraint] [device]
     cdef int32_t* found      # [claim][MAX_RESULTS] devices
     cdef int32_t* found_for  # [claim][MAX_RESULTS] alternatives
@@ -74,7 +76,7 @@ cdef class DeviceSearch:
     cdef bint _is_tolerated(self, int32_t alternative, int32_t device) except -1
     cdef int _amounts(self, int32_t alternative, int32_t device) except -1
     cdef mr_amount _amount(self, int32_t alternative, int32_t device, int32_t capacity) noexcept
-    cdef bint _has_capacity(self, int32_t alternative, int32_t device) except -1
+    cdef bint _has_capacity(self, int32_t alternative, int32_t device, bint is_empty=*) except -1
     cdef bint _take(self, int32_t alternative, int32_t device, bint must) except -1
     cdef int _give_back(self, int32_t alternative, int32_t device) except -1
     cdef bint _counters_suffice(self, int32_t device) except -1

@@ -1,4 +1,4 @@
-"""DeviceSearch: finds devices for claims by backtracking, in the order of kube-scheduler v1.36 and with its
+"""DeviceSearch: finds devices for claims by backtracking, in the order of kube-scheduler and with its
 oddities (k8s.io/dynamic-resource-allocation, structured/internal/incubating).
 """
 
@@ -109,8 +109,8 @@ cdef class DeviceSearch:
     most_steps : int
         The number of steps that a search may take; 0 for any number.
     cycle : dict, optional
-        What the cycle has found to be available of counters, by the name of a pool. For views that are not
-        free of order.
+        What the cycle has found to be available of counters, by their owner (`Features.owner_of_counters`).
+        For views that are not free of order.
     """
 
     def __init__(self, Wanted wanted not None, DeviceView view not None, features, most_steps=0, cycle=None):
@@ -118,6 +118,9 @@ cdef class DeviceSearch:
         self.wanted, self.view, self.memory = wanted, view, []
         self.counts_shares, self.allows_counters = features.consumable_capacity, features.partitionable
         self.checks_taints, self.allows_waiting = features.taints, features.binding_conditions
+        self.includes_full = features.release.all_includes_full_devices
+        self.limits_requests = features.release.errors_name_devices
+        self.is_distinct_from_all = features.release.distinct_from_all
         self.most_steps, self.cycle = most_steps, cycle
         self.matches = <uint8_t*>allocate(self.memory, 1, cells)
         self.tolerates = <uint8_t*>allocate(self.memory, 1, cells)
@@ -129,6 +132,7 @@ cdef class DeviceSearch:
         self.constraints = <Constraint*>allocate(self.memory, sizeof(Constraint), wanted.n_constraints + 1)
         self.last = <int32_t*>allocate(
             self.memory, sizeof(int32_t), wanted.n_constraints * wanted.n_alternatives + 1)
+        self.seen = <int32_t*>allocate(self.memory, sizeof(int32_t), wanted.n_constraints * MAX_RESULTS + 1)
         self.values = <int32_t**>allocate(self.memory, sizeof(void*), wanted.n_constraints + 1)
         self.found = <int32_t*>allocate(self.memory, sizeof(int32_t), wanted.n_claims * MAX_RESULTS + 1)
         self.found_for = <int32_t*>allocate(self.memory, sizeof(int32_t), wanted.n_claims * MAX_RESULTS + 1)
@@ -229,6 +233,9 @@ cdef class DeviceSearch:
                     self.counts[at] = self._collect(at) if all_match else wanted.each[at].count
                     is_first = at == wanted.choices[request]
                     fewest = self.counts[at] if is_first else min(fewest, self.counts[at])
+                if self.limits_requests and fewest > MAX_RESULTS - least:
+                    raise wanted.rules.too_many_of_request(
+                        wanted.claims[claim], request - wanted.requests[claim], fewest, least)
                 least += fewest
             if least > MAX_RESULTS:
                 raise wanted.rules.too_many(wanted.claims[claim], least)
@@ -248,7 +255,8 @@ cdef class DeviceSearch:
                     self.wanted.claims[self.wanted.each[alternative].claim],
                     self.wanted.alternatives[alternative], pool)
             for device in range(view.first[at], view.first[at + 1]):
-                if self._is_selectable(alternative, device) and self._has_capacity(alternative, device):
+                if self._is_selectable(alternative, device) \
+                        and self._has_capacity(alternative, device, self.includes_full):
                     self.every[alternative][n] = device
                     n += 1
         return n
@@ -296,7 +304,7 @@ cdef class DeviceSearch:
             return FAILED
         if have >= self.counts[alternative]:
             return self._request(asked.claim, asked.request + 1)
-        if self.n_found[asked.claim] + self.counts[alternative] - have > MAX_RESULTS:
+        if self.counts[alternative] - have > MAX_RESULTS - self.n_found[asked.claim]:
             return EXCEEDED
         if asked.wants_all:
             device = self.every[alternative][have]
@@ -377,8 +385,9 @@ cdef class DeviceSearch:
             published, answers = self.view.device(device), <dict>self.wanted.amounting[alternative]
             properties = published.properties
             if properties not in answers:
-                asked = self.wanted.alternatives[alternative]
-                answers[properties] = self.wanted.rules.amounts(asked, published)
+                answers[properties] = self.wanted.rules.amounts(
+                    self.wanted.claims[self.wanted.each[alternative].claim],
+                    self.wanted.alternatives[alternative], published)
             found = answers[properties]
             known[0] = NEVER if found is None else ALL if not found else SOME
             if found:
@@ -392,10 +401,12 @@ cdef class DeviceSearch:
             return self.amounts[alternative * <Py_ssize_t>len(self.view.capacities) + capacity]
         return self.view.whole[capacity]
 
-    cdef bint _has_capacity(self, int32_t alternative, int32_t device) except -1:
+    cdef bint _has_capacity(self, int32_t alternative, int32_t device, bint is_empty=False) except -1:
+        """Whether a device has the capacity for a request; `is_empty`: if nobody had taken of it."""
         cdef DeviceView view = self.view
         cdef int32_t at
         cdef int known
+        cdef mr_amount amount
         if not self.counts_shares:
             return True
         known = self._amounts(alternative, device)
@@ -404,7 +415,10 @@ cdef class DeviceSearch:
         if known == ALL and not view.is_shared[device] and not view.has_share[device]:
             return True
         for at in range(view.capacity[device], view.capacity[device + 1]):
-            if self._amount(alternative, device, at) + view.in_use[at] + view.share[at] > view.whole[at]:
+            amount = self._amount(alternative, device, at)
+            if not is_empty:
+                amount += view.in_use[at] + view.share[at]
+            if amount > view.whole[at]:
                 return False
         return True
 
@@ -426,7 +440,7 @@ cdef class DeviceSearch:
         if view.flags[device] & COUNTING:
             if not self.allows_counters:
                 return False
-            is_counted = not (several and (view.is_shared[device] or view.has_share[device]))
+            is_counted = not (several and (view.is_charged[device] or view.has_share[device]))
             if is_counted and not self._counters_suffice(device):
                 return False
         if self.checks_taints and not self._is_tolerated(alternative, device):
@@ -487,8 +501,8 @@ cdef class DeviceSearch:
     cdef bint _counters_suffice(self, int32_t device) except -1:
         """Take the counters of a device if there are enough.
 
-        As upstream, all pools of one name share what the first of them had available when it was asked first
-        in the cycle.
+        As upstream, all pools with one owner of counters share what the first of them had available when it
+        was asked first in the cycle.
         """
         cdef DeviceView view = self.view
         cdef int32_t pool = view.pool[device], at
@@ -534,8 +548,13 @@ cdef class DeviceSearch:
             return True
         if value == ABSENT:
             return False
-        if one.is_distinct:
-            # As upstream, only the last value of each request is remembered.
+        if one.is_distinct and self.is_distinct_from_all:
+            for at in range(number * MAX_RESULTS, number * MAX_RESULTS + one.devices):
+                if value == LISTED or self.seen[at] == value:
+                    return False
+            self.seen[number * MAX_RESULTS + one.devices] = value
+        elif one.is_distinct:
+            # Until v1.36 only the last value of each request is remembered.
             for at in range(self.wanted.n_alternatives):
                 if last[at] != NONE and one.devices and (value == LISTED or last[at] == value):
                     return False
@@ -548,7 +567,7 @@ cdef class DeviceSearch:
         return True
 
     cdef void _remove(self, int32_t number, int32_t alternative) noexcept:
-        """Take the last device of a request from a constraint; its value is forgotten."""
+        """Take the last device from a constraint, which is one of this request; its value is forgotten."""
         if self.wanted.applies[number * self.wanted.n_alternatives + alternative]:
             self.constraints[number].devices -= 1
             self.last[number * self.wanted.n_alternatives + self.wanted.each[alternative].base] = NONE

@@ -26,6 +26,7 @@ cdef class DeviceView:
     cdef readonly list pools
     cdef readonly int32_t n, members
     cdef readonly bint is_order_free
+    cdef object features
     cdef readonly int64_t version  # grows whenever the state changes
     cdef readonly DeviceView like  # has the columns; None for an own set
     cdef dict place_of       # by driver and name, the index of a pool
@@ -39,7 +40,7 @@ cdef class DeviceView:
     cdef uint8_t* flags      # [member] bits of DeviceFlag
     cdef int32_t* first      # [pool] its first usable device; one more at the end
     cdef int32_t* elsewhere  # [pool] its first device elsewhere; one more at the end
-    cdef int32_t* name       # [pool] number of its name
+    cdef int32_t* name       # [pool] number of the owner of its counters
     cdef int32_t* counters   # [member] its first consumption; one more at the end
     cdef Consumption* consumptions
     cdef int32_t* shared     # [pool] its first shared counter; one more at the end
@@ -49,11 +50,12 @@ cdef class DeviceView:
     # state: what allocations use
     cdef uint8_t* used       # [member]
     cdef uint8_t* is_shared  # [member] 1 if a share of it is allocated
+    cdef uint8_t* is_charged  # [member] 1 if a further share of it does not take its counters again
     cdef mr_amount* in_use   # [capacity]
     cdef uint8_t* open       # [usable device] 0 if it cannot be taken now, whoever asks without admin access
     cdef uint8_t* is_dirty   # [pool]
     cdef int32_t* dirty
-    cdef uint8_t* is_ready   # [name] 1 if `limit` is set for the pools of the name
+    cdef uint8_t* is_ready   # [name] 1 if `limit` is set for the pools of the owner
     cdef uint8_t* is_short   # [name] 1 if a counter is overdrawn
     cdef uint8_t* is_limited  # [slot]
     cdef mr_amount* limit    # [slot]

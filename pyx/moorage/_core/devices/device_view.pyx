@@ -2,7 +2,7 @@
 
 Nodes that see the same pools have equal views. A view numbers its devices: first those that can be allocated,
 in the order in which they are tried, then those of slices for other nodes, which may consume counters of the
-pools. The rules are those of kube-scheduler v1.36 (k8s.io/dynamic-resource-allocation).
+pools. The rules are those of kube-scheduler (k8s.io/dynamic-resource-allocation).
 """
 
 from libc.string cimport memset
@@ -44,8 +44,8 @@ cdef class DeviceView:
     node : Node
     features : Features
     is_order_free : bool
-        Whether the counters of a pool depend on its own devices alone. As upstream, pools of one name share
-        what the first of them had available when it was asked first in a cycle.
+        Whether the counters of a pool depend on its own devices alone. As upstream, pools with one owner of
+        counters share what the first of them had available when it was asked first in a cycle.
     like : DeviceView, optional
         A view that was made without another, of pools with the same kinds of slices, chosen devices and
         number of names (see `DeviceSlices.new_view`).
@@ -62,6 +62,7 @@ cdef class DeviceView:
     def __init__(self, pools, node, features, bint is_order_free, DeviceView like=None):
         cdef Py_ssize_t at
         self.pools, self.is_order_free, self.memory, self.like = list(pools), is_order_free, [], like
+        self.features = features
         self.place_of = {(pool.driver, pool.name): at for at, pool in enumerate(self.pools)}
         if like is None:
             _fill_columns(self, node, features)
@@ -203,6 +204,8 @@ cdef class DeviceView:
         if self.is_shared[member] != (amounts is not None):
             self.is_shared[member] = amounts is not None
             _mark(self, member)
+        self.is_charged[member] = amounts is not None and (
+            bool(amounts) or self.features.release.shares_without_amounts_count)
         for at in range(first, self.capacity[member + 1]):
             quantity = None if amounts is None else amounts.get(self.capacities[at])
             amount = 0 if quantity is None else amount_of(nanos(quantity))
@@ -224,13 +227,14 @@ cdef class DeviceView:
     cdef int make_ready(self, int32_t pool, dict cycle) except -1:
         """Find out what is available of the counters of a pool.
 
-        `cycle` is None, or has what was available in the present cycle by the name of a pool, as dictionaries
-        of (set, counter) to 10**-9.
+        `cycle` is None, or has what was available in the present cycle by the owner of counters, as
+        dictionaries of (set, counter) to 10**-9.
         """
         cdef int32_t at, name = self.name[pool]
         cdef const Consumption* counter
         self.is_short[name] = False
-        known = None if cycle is None else cycle.get(self.pools[pool].name)
+        owner = self.features.owner_of_counters(self.pools[pool])
+        known = None if cycle is None else cycle.get(owner)
         if known is None:
             for at in range(self.shared[pool], self.shared[pool + 1]):
                 counter = &self.available[at]
@@ -240,7 +244,7 @@ cdef class DeviceView:
             for at in range(self.shared[pool], self.shared[pool + 1]):
                 self.is_short[name] |= self.limit[self.available[at].slot] < 0
             if cycle is not None:
-                cycle[self.pools[pool].name] = {
+                cycle[owner] = {
                     self.keys[at]: nanos_of(self.limit[self.available[at].slot])
                     for at in range(self.shared[pool], self.shared[pool + 1])
                 }
@@ -329,7 +333,7 @@ cdef int _open(DeviceView view, int32_t pool) except -1:
     for device in range(view.first[pool], view.first[pool + 1]):
         view.open[device] = not view.used[device]
         if not view.flags[device] & COUNTING or not view.is_order_free \
-                or (view.flags[device] & SEVERAL and view.is_shared[device]):
+                or (view.flags[device] & SEVERAL and view.is_charged[device]):
             continue
         if view.is_short[view.name[pool]]:
             view.open[device] = False
@@ -378,7 +382,8 @@ cdef int _fill_pools(DeviceView view) except -1:
     view.name = <int32_t*>allocate(view.memory, sizeof(int32_t), view.n_pools + 1)
     view.pool = <int32_t*>allocate(view.memory, sizeof(int32_t), view.members + 1)
     for at in range(view.n_pools):
-        view.name[at] = view.names.setdefault(view.pools[at].name, len(view.names))
+        owner = view.features.owner_of_counters(view.pools[at])
+        view.name[at] = view.names.setdefault(owner, len(view.names))
         view.first[at], view.elsewhere[at] = device, other
         for device in range(device, device + <int32_t>len(view.pools[at].devices)):
             view.pool[device] = at
@@ -407,7 +412,7 @@ cdef int _fill_devices(DeviceView view, node, features) except -1:
 
 
 cdef int32_t _slot(DeviceView view, int32_t name, key) except -1:
-    """The number of a counter of the pools of a name."""
+    """The number of a counter of the pools with one owner of counters."""
     return view.slot_of.setdefault((name, key), len(view.slot_of))
 
 
@@ -472,13 +477,14 @@ cdef int _allocate_state(DeviceView view) except -1:
     cdef uint8_t* flags
     amounts = <mr_amount*>allocate(
         view.memory, 1, 2 * (slots + capacities) * sizeof(mr_amount) + (2 * n + pools) * sizeof(int32_t)
-        + 2 * members + 3 * n + pools + 2 * names + slots)
+        + 3 * members + 3 * n + pools + 2 * names + slots)
     numbers = <int32_t*>(amounts + 2 * (slots + capacities))
     flags = <uint8_t*>(numbers + 2 * n + pools)
     view.in_use, view.share = amounts, amounts + capacities
     view.limit, view.consumed = view.share + capacities, view.share + capacities + slots
     view.taken, view.touched, view.dirty = numbers, numbers + n, numbers + 2 * n
-    view.used, view.is_shared, flags = flags, flags + members, flags + 2 * members
+    view.used, view.is_shared, view.is_charged, flags = \
+        flags, flags + members, flags + 2 * members, flags + 3 * members
     view.open, view.has_share, view.is_touched, flags = flags, flags + n, flags + 2 * n, flags + 3 * n
     view.is_ready, view.is_short, flags = flags, flags + names, flags + 2 * names
     view.is_limited, view.is_dirty = flags, flags + slots

@@ -91,7 +91,7 @@ class MatchAttribute(AttributeConstraint):
 class DistinctAttribute(AttributeConstraint):
     """Devices of different requests have different values.
 
-    As upstream, only the last value of each request is remembered, and forgotten when any device of the
+    As in v1.36, only the last value of each request is remembered, and forgotten when any device of the
     request is given back.
     """
 
@@ -112,3 +112,23 @@ class DistinctAttribute(AttributeConstraint):
     def _remove(self, base: str) -> None:
         self._values.pop(base, None)
         self._devices -= 1
+
+
+class DistinctFromAll(AttributeConstraint):
+    """All devices have different values (v1.37)."""
+
+    def __init__(self, requests: Sequence[str], attribute: str) -> None:
+        super().__init__(requests, attribute)
+        self._attributes: list[DeviceAttribute] = []
+
+    def _add(self, base: str, attribute: DeviceAttribute) -> bool:
+        value = comparable_value(attribute)
+        if self._attributes and value is None:
+            return False
+        if any(comparable_value(other) == value for other in self._attributes if value is not None):
+            return False
+        self._attributes.append(attribute)
+        return True
+
+    def _remove(self, base: str) -> None:
+        self._attributes.pop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from moorage._core.base.quantity import Quantity
@@ -16,7 +16,7 @@ from moorage.devices.allocation.claim_requests import (
     Request,
     SearchTimeoutError,
 )
-from moorage.devices.allocation.device_capacity import consumed_amounts, has_capacity
+from moorage.devices.allocation.device_capacity import CapacityError, consumed_amounts, has_capacity
 from moorage.devices.allocation.device_pools import DeviceId, DevicePool, PublishedDevice
 from moorage.devices.cel.cel_errors import CompileError
 from moorage.devices.cel.selector import SelectorError
@@ -26,7 +26,12 @@ from moorage.objects import Node
 from moorage.objects.model.resource_claims import EXACT_COUNT, DeviceClass, DeviceSelector, DeviceToleration
 from moorage.objects.model.resource_slices import DeviceTaint
 
-from .attribute_constraints import AttributeConstraint, DistinctAttribute, MatchAttribute
+from .attribute_constraints import (
+    AttributeConstraint,
+    DistinctAttribute,
+    DistinctFromAll,
+    MatchAttribute,
+)
 from .pools_of_nodes import PoolsOfNodes
 
 _PREVENTING = ("NoSchedule", "NoExecute")
@@ -86,8 +91,8 @@ class Twin:
         self.class_of = class_of
         self.selectors = selectors
         self.max_steps = max_steps
-        # As upstream, by the names of pools alone: see `_Search._counters_suffice`.
-        self.available: dict[str, dict[tuple[str, str], Quantity]] = {}
+        # By owner: see `_Search._counters_suffice`.
+        self.available: dict[Hashable, dict[tuple[str, str], Quantity]] = {}
 
     def allocate(self, node: Node, claims: Sequence[ClaimRequests]) -> list[ClaimResult] | None:
         """Find devices for all claims on a node.
@@ -135,13 +140,13 @@ class _Search:
         The claims for which devices were taken.
     taken_capacity : dict of DeviceId to dict of str to Quantity
         What was taken of devices for several allocations.
-    consumed : dict of str to dict of (str, str) to Quantity
-        Counters that were taken, by pool name.
+    consumed : dict of hashable to dict of (str, str) to Quantity
+        Counters that were taken, by owner.
     """
 
     def __init__(self, allocator: Twin, node: Node, pools: Sequence[DevicePool]) -> None:
         self.allocator = allocator
-        self.features = allocator.features
+        self.features, self.release = allocator.features, allocator.features.release
         self.node = node
         self.pools = pools
         self.usable = [
@@ -157,7 +162,8 @@ class _Search:
         self.chosen: dict[tuple[int, int], int] = {}
         self.taken: dict[DeviceId, set[int]] = {}
         self.taken_capacity: dict[DeviceId, dict[str, Quantity]] = {}
-        self.consumed: dict[str, dict[tuple[str, str], Quantity]] = {}
+        self.consumed: dict[Hashable, dict[tuple[str, str], Quantity]] = {}
+        self.undo: list[tuple[bool, bool]] = []  # of each device: counters were taken; it had a share before
         self.steps = 0
 
     # ---- checks before the search --------------------------------------------------------------------------
@@ -173,7 +179,13 @@ class _Search:
             self._check_features(claim, number, alternatives)
             prepared = [self._prepare_request(claim, one) for one in alternatives]
             self.prepared[at].append(prepared)
-            least += min(one.count for one in prepared)
+            fewest = min(one.count for one in prepared)
+            if self.release.errors_name_devices and least + fewest > MAX_RESULTS:
+                name = claim.claim.spec.devices.requests[number].name
+                limit = f"exceeds the claim limit of {MAX_RESULTS}, with {least} already accounted for"
+                start = f"claim {claim.claim.key}, request {name}"
+                raise AllocationError(f"{start}: adding {fewest} devices {limit}")
+            least += fewest
         if least > MAX_RESULTS:
             text = f"number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
             raise AllocationError(f"claim {claim.claim.key}: {text}")
@@ -226,7 +238,10 @@ class _Search:
                     f"{start}: asks for all devices, but resource pool {name} is currently {state}"
                 )
             for device in pool.devices:
-                if self._is_selectable(claim, prepared, device) and self._has_capacity(prepared, device):
+                if not self._is_selectable(claim, prepared, device):
+                    continue
+                full = self.release.all_includes_full_devices
+                if self._has_capacity(claim, prepared, device, whole=full, name=device.device.name):
                     yield pool, device
 
     def _constraints(self, claim: ClaimRequests) -> Iterator[AttributeConstraint]:
@@ -234,7 +249,8 @@ class _Search:
             if one.match_attribute is not None:
                 yield MatchAttribute(one.requests, one.match_attribute)
             elif one.distinct_attribute is not None and not self.features.is_stable:
-                yield DistinctAttribute(one.requests, one.distinct_attribute)
+                kind = DistinctFromAll if self.release.distinct_from_all else DistinctAttribute
+                yield kind(one.requests, one.distinct_attribute)
             else:
                 text = "empty constraint (unsupported constraint type?)"
                 raise AllocationError(f"claim {claim.claim.key}, constraint #{at}: {text}")
@@ -297,7 +313,9 @@ class _Search:
             pool, device = self.usable[index]
             if self._is_in_use(at, prepared.request, device.id):
                 continue
-            if not self._is_selectable(claim, prepared, device) or not self._has_capacity(prepared, device):
+            if not self._is_selectable(claim, prepared, device):
+                continue
+            if not self._has_capacity(claim, prepared, device):
                 continue
             if not self._take(at, prepared, pool, device, must=False):
                 continue
@@ -346,37 +364,56 @@ class _Search:
             except CompileError as error:
                 raise AllocationError(f"{owner}: selector #{at}: CEL compile error: {error}") from None
             except SelectorError as error:
-                raise AllocationError(f"{owner}: selector #{at}: CEL runtime error: {error}") from None
+                text = f"CEL runtime error: {error}"
+                if not self.release.errors_name_devices:
+                    raise AllocationError(f"{owner}: selector #{at}: {text}") from None
+                if "no such key:" in text:
+                    text += (
+                        ". consider using CEL optional chaining (.? followed by orValue()) or guarding the"
+                    )
+                    text += " check with has() for optional fields"
+                where = "/".join(device.id)
+                raise AllocationError(f"{owner}: selector #{at} on device {where}: {text}") from None
         return True
 
-    def _has_capacity(self, prepared: _Prepared, device: PublishedDevice) -> bool:
+    def _has_capacity(
+        self,
+        claim: ClaimRequests,
+        prepared: _Prepared,
+        device: PublishedDevice,
+        *,
+        whole: bool = False,
+        name: str = "",
+    ) -> bool:
+        """Whether a device has the capacity for a request; `whole`: if nobody had taken of it."""
         if not self.features.consumable_capacity:
             return True
-        consumed = self.allocator.allocated.consumed.get(device.id, {})
-        taken = self.taken_capacity.get(device.id, {})
-        return has_capacity(device, prepared.request.capacity, consumed, taken)
+        consumed = {} if whole else self.allocator.allocated.consumed.get(device.id, {})
+        taken = {} if whole else self.taken_capacity.get(device.id, {})
+        try:
+            return has_capacity(device, prepared.request.capacity, self.features, consumed, taken)
+        except CapacityError as error:
+            start = f"claim {claim.claim.key}, request {prepared.request.name}: checking capacity for device"
+            raise AllocationError(f"{start} {name or '/'.join(device.id)}: {error}") from None
 
     # ---- taking and giving back ----------------------------------------------------------------------------
 
     def _take(
         self, at: int, prepared: _Prepared, pool: DevicePool, device: PublishedDevice, *, must: bool
     ) -> bool:
-        """Take a device for a request if nothing prevents that.
-
-        As upstream, counters stay taken if taints, constraints or capacity prevent it; if capacity does, so
-        do constraints and the device.
-        """
+        """Take a device for a request if nothing prevents that."""
         request, several = prepared.request, self._is_for_several(device)
         if not (several and request.admin_access) and self._is_in_use(at, request, device.id):
             return False
+        is_counted = False
         if device.device.consumes_counters:
             if not self.features.partitionable:
                 return False
-            if not (several and self._is_capacity_in_use(device.id)) and not self._counters_suffice(
-                pool, device
-            ):
+            is_counted = not (several and self._is_charged(device.id))
+            if is_counted and not self._counters_suffice(pool, device):
                 return False
         if self.features.taints and not _tolerates(request.tolerations, device.device.taints):
+            self._release_counters(pool, device, is_counted)
             return False
         base, full = request.parent or request.name, request.full_name
         for done, constraint in enumerate(self.constraints[at]):
@@ -387,14 +424,20 @@ class _Search:
                     raise AllocationError(f"{name}: cannot add device {'/'.join(device.id)} {text}")
                 for other in self.constraints[at][:done]:
                     other.remove(base, full)
+                self._release_counters(pool, device, is_counted)
                 return False
         if not several:
             self.taken.setdefault(device.id, set()).add(at)
-        if not self._has_capacity(prepared, device):
+        if not self._has_capacity(self.claims[at], prepared, device):
+            for constraint in self.constraints[at]:
+                constraint.remove(base, full)
+            self.taken.get(device.id, set()).discard(at)
+            self._release_counters(pool, device, is_counted)
             return False
         consumed = None
+        self.undo.append((is_counted, device.id in self.taken_capacity))
         if several:
-            consumed = consumed_amounts(device, request.capacity)
+            consumed = consumed_amounts(device, request.capacity, self.features)
             amounts = self.taken_capacity.setdefault(device.id, {})
             for name, amount in consumed.items():
                 amounts[name] = amounts[name] + amount if name in amounts else amount
@@ -406,38 +449,41 @@ class _Search:
         for constraint in self.constraints[at]:
             constraint.remove(base, full)
         self.taken.get(device.id, set()).discard(at)
-        result = self.found[at].pop()
+        result, (is_counted, had_share) = self.found[at].pop(), self.undo.pop()
+        self._release_counters(pool, device, is_counted)
         if result.consumed is None:
-            if self.features.partitionable and device.device.consumes_counters:
-                self._release_counters(pool, device)
             return
         amounts = self.taken_capacity[device.id]
         for name, amount in result.consumed.items():
             amounts[name] -= amount
-        if result.consumed and all(amount.sign() == 0 for amount in amounts.values()):
+        if not had_share and all(amount.sign() == 0 for amount in amounts.values()):
             del self.taken_capacity[device.id]
 
     def _is_for_several(self, device: PublishedDevice) -> bool:
         return self.features.consumable_capacity and bool(device.device.allow_multiple_allocations)
 
-    def _is_capacity_in_use(self, device: DeviceId) -> bool:
-        return device in self.allocator.allocated.consumed or device in self.taken_capacity
+    def _is_charged(self, device: DeviceId) -> bool:
+        """Whether a further share of a device does not take its counters again."""
+        amounts = self.allocator.allocated.consumed.get(device)
+        is_shared = amounts is not None and (bool(amounts) or self.release.shares_without_amounts_count)
+        return is_shared or device in self.taken_capacity
 
     def _counters_suffice(self, pool: DevicePool, device: PublishedDevice) -> bool:
         """Take the counters of a device if there are enough.
 
-        As upstream, all pools of one name share what the first of them had available when it was asked first
-        in the cycle.
+        As upstream, all pools with one owner share what the first of them had available when it was asked
+        first in the cycle.
         """
-        available = self.allocator.available.get(pool.name)
+        owner = self.features.owner_of_counters(pool)
+        available = self.allocator.available.get(owner)
         if available is None:
-            available = self.allocator.available[pool.name] = self._available_counters(pool)
-        consumed = self.consumed.setdefault(pool.name, {})
+            available = self.allocator.available[owner] = self._available_counters(pool)
+        consumed = self.consumed.setdefault(owner, {})
         for key, amount in device.counters.items():
             consumed[key] = consumed[key] + amount if key in consumed else amount
         for key, amount in available.items():
             if amount < consumed.get(key, _NOTHING):
-                self._release_counters(pool, device)
+                self._release_counters(pool, device, True)
                 return False
         return True
 
@@ -451,9 +497,9 @@ class _Search:
                         available[key] -= amount
         return available
 
-    def _release_counters(self, pool: DevicePool, device: PublishedDevice) -> None:
-        consumed = self.consumed.setdefault(pool.name, {})
-        for key, amount in device.counters.items():
+    def _release_counters(self, pool: DevicePool, device: PublishedDevice, is_counted: bool) -> None:
+        consumed = self.consumed.setdefault(self.features.owner_of_counters(pool), {})
+        for key, amount in device.counters.items() if is_counted else ():
             consumed[key] = consumed.get(key, _NOTHING) - amount
 
     # ---- results -------------------------------------------------------------------------------------------

@@ -29,16 +29,14 @@ class PoolsOfNodes:
 
     def __init__(self, slices: Iterable[ResourceSlice], features: Features) -> None:
         self.features = features
-        # Slices of one node come before those that nodes share.
-        own = [one for one in slices if one.spec.node_name and not one.spec.shared_counters]
-        shared = [one for one in slices if one not in own]
-        self.slices = [*sorted(own, key=_name), *sorted(shared, key=_name)]
+        self.slices = sorted(slices, key=_name)
 
     def pools_of(self, node: Node) -> list[DevicePool]:
         """Return all pools of a node, in the order in which their devices are tried."""
         found: dict[tuple[str, str], list[ResourceSlice]] = {}
         for one in self.slices:
-            if self.is_read(one) and (one.spec.shared_counters or is_for(one, node)):
+            counts = one.spec.shared_counters and self.features.counters_are_everywhere
+            if self.is_read(one) and (counts or is_for(one, node)):
                 found.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
         pools = [pool for key, slices in found.items() if (pool := self.pool(node, key, slices)) is not None]
         return sorted(pools, key=lambda pool: (pool.is_last, pool.driver, pool.name))
@@ -64,7 +62,7 @@ class PoolsOfNodes:
             return DevicePool(*key, is_invalid=True)
         if not self.features.partitionable:
             return _pool(key, devices)
-        sets = [each for one in slices for each in one.spec.shared_counters]
+        sets = [each for one in (*slices, *others) for each in one.spec.shared_counters]
         counters = {
             (one.name, name): Quantity(counter.value)
             for one in sets

@@ -155,8 +155,8 @@ def test_a_node_in_detail(dump: str, capsys: pytest.CaptureFixture[str]) -> None
         ("NodeName", "passes"),
         ("TaintToleration", "node(s) had untolerated taint(s)"),
         ("NodeResourcesFit", "Insufficient cpu"),
-        ("shortfall", "untolerated taint spot=yes:NoSchedule"),
-        ("shortfall", "1 more cpu"),
+        ("because", "untolerated taint spot=yes:NoSchedule"),
+        ("because", "1 more cpu"),
     ]
 
 

@@ -21,7 +21,7 @@ from moorage.objects.model.pod import Pod, PodStatus
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.explain.claim_explanations import PodClaims
-from moorage.scheduler.explain.device_blockers import lacking_requests
+from moorage.scheduler.explain.device_evidence import lacking_requests
 from moorage.scheduler.placing.schedule_pods import MOST, replica
 from moorage.tables import Table, Tabular
 

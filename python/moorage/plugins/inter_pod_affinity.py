@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from moorage import framework as fwk
+from moorage._core.decide.terms import DomainCounts
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_terms import PodTerm
@@ -23,13 +28,99 @@ from moorage.framework.plugin.events import (
     pod_labels,
     queue_if,
 )
+from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import LabelSelectorMatcher, Node, Pod
+from moorage.objects.model.pod import PodAffinityTerm
+
+from .node_affinity import requirement_text
+
+AFFINITY = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
+MOST_NAMESPACES, MOST_NEAR = 3, 3
+"""Maximum numbers of namespaces of a term, and of pods that nearly match, that are named."""
+MOST_PODS = 20
+"""Maximum number of pods of a domain that are named."""
+
+
+@dataclass(frozen=True)
+class RepellingPod(Evidence):
+    """A pod that anti-affinity keeps the pod away from.
+
+    Attributes
+    ----------
+    pod : str
+        ``namespace/name``.
+    topology_key : str
+    theirs : bool
+        Whether it is that pod's anti-affinity.
+    namespaces : str
+        Of the pod's own term: which namespaces it means and by what, in words; "" for the pod's own.
+    is_nominated : bool
+        Whether that pod is only nominated to the node.
+    """
+
+    kind = "pod"
+    pod: str
+    topology_key: str
+    theirs: bool
+    namespaces: str = ""
+    is_nominated: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.pod
+
+    @property
+    def detail(self) -> str:
+        of = f"{'its ' if self.theirs else ''}anti-affinity per {self.topology_key}"
+        where = f", {self.namespaces}" if self.namespaces else ""
+        return of + where + (", nominated to the node" if self.is_nominated else "")
+
+
+@dataclass(frozen=True)
+class MissingPod(Evidence):
+    """Required affinity: no pod of the domain matches.
+
+    Attributes
+    ----------
+    selector : str
+        The terms of this topology key, in words.
+    namespaces : str
+        Which namespaces are meant, and by what.
+    topology_key : str
+    value : str or None
+        The domain; None for a node without the label.
+    near : tuple of str
+        Pods that would match but for one thing, and that thing.
+    """
+
+    kind = "missing-pod"
+    selector: str
+    namespaces: str
+    topology_key: str
+    value: str | None
+    near: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.selector} {self.namespaces}"
+
+    @property
+    def detail(self) -> str:
+        key = self.topology_key
+        where = f"without label {key}" if self.value is None else f"in {key}={self.value}"
+        return "; ".join((f"affinity, {where}", *self.near))
+
+    @property
+    def text(self) -> str:
+        return f"no pod {self.name} ({self.detail})"
 
 
 class InterPodAffinity(
-    InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin
+    InTreePlugin, EvidencePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin
 ):
     """Filters by required terms and scores by preferred terms (kube-scheduler v1.36, interpodaffinity/).
 
@@ -39,11 +130,7 @@ class InterPodAffinity(
     """
 
     name = "InterPodAffinity"
-    reason_texts = (
-        "node(s) didn't match pod affinity rules",
-        "node(s) didn't match pod anti-affinity rules",
-        "node(s) didn't satisfy existing pods anti-affinity rules",
-    )
+    reason_texts = (AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY)
     missing_state_text = {
         fwk.FilterPlugin: 'error reading "PreFilterInterPodAffinity"',
         fwk.ScorePlugin: 'failed to read "PreScoreInterPodAffinity"',
@@ -87,6 +174,20 @@ class InterPodAffinity(
         if affinity is not None and (affinity.pod_affinity, affinity.pod_anti_affinity) != (None, None):
             return UNSIGNED
         return None if self.args["ignorePreferredTermsOfExistingPods"] else {"labels": pod.metadata.labels}
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        terms = _Terms(inquiry)
+
+        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
+            for reason in status.reasons:
+                if reason == AFFINITY:
+                    yield from terms.missing(rows)
+                elif reason == ANTI_AFFINITY:
+                    yield from terms.repelling(rows)
+                elif reason == EXISTING_ANTI_AFFINITY:
+                    yield from terms.repelled(rows)
+
+        return find
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
@@ -203,3 +304,142 @@ def _all_match(terms: Sequence[PodTerm], pod: Pod) -> bool:
     """Whether there are terms and all of them match a pod, as `_any_matches` has it."""
     meta = pod.metadata
     return bool(terms) and all(term.matches(meta.namespace, {}, meta.labels) for term in terms)
+
+
+# ---- evidence ----------------------------------------------------------------------------------------------
+
+
+class _Terms:
+    """The terms of a pod, and what their filter reads of the cluster.
+
+    Parameters
+    ----------
+    inquiry : Inquiry
+    """
+
+    def __init__(self, inquiry: Inquiry) -> None:
+        self._inquiry = inquiry
+        self._state = inquiry.search.state
+        self._affinity, self._anti, self._existing = inquiry.state.terms.term_counts()
+        self._required, self._required_anti = inquiry.state.shape.terms[:2]
+        affinity = inquiry.pod.spec.affinity
+        listed = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ()
+        self._objects = [() if one is None else one.required for one in listed] or [(), ()]
+
+    def _domains_of(self, rows: Rows, key: str) -> Counter[str | None]:
+        """Return the number of nodes by domain; None for nodes without the label."""
+        names, column = self._state.symbols.names, self._state.table.label_column(key)
+        values = Counter(column[rows].tolist())
+        return Counter({(names[value] if value else None): many for value, many in values.items()})
+
+    # ---- pods to keep away from
+
+    def repelling(self, rows: Rows) -> Iterator[Evidence]:
+        """Yield the pods that the pod's own anti-affinity keeps away from."""
+        terms = zip(self._required_anti, self._objects[1], self._anti, strict=True)
+        for term, written, counts in terms:
+            namespaces = (
+                "" if term.namespaces == {self._inquiry.pod.namespace} else self._where(term, written)
+            )
+            yield from self._pods_of(counts, rows, False, namespaces)
+
+    def repelled(self, rows: Rows) -> Iterator[Evidence]:
+        """Yield the pods whose anti-affinity keeps the pod away."""
+        for counts in self._existing:
+            yield from self._pods_of(counts, rows, True, "")
+
+    def _pods_of(
+        self, counts: DomainCounts, rows: Rows, theirs: bool, namespaces: str
+    ) -> Iterator[RepellingPod]:
+        key = counts.topology_key
+        there = self._by_domain(counts)
+        for value, nodes in self._domains_of(rows, key).items():
+            for pod in there.get(value, ())[:MOST_PODS] if value is not None else ():
+                yield RepellingPod(pod.key, key, theirs, namespaces, nodes=nodes)
+        for row in rows.tolist() if self._inquiry.search.has_nominated else ():
+            for pod in self._inquiry.nominated_on(row):
+                if counts.matches(pod) and key in self._inquiry.node(row).metadata.labels:
+                    yield RepellingPod(pod.key, key, theirs, namespaces, is_nominated=True)
+
+    def _by_domain(self, counts: DomainCounts) -> dict[str | None, list[Pod]]:
+        """Return the pods that a term counts, by domain."""
+        found: dict[str | None, list[Pod]] = {}
+        for row in counts.rows().tolist():
+            value = self._inquiry.node(row).metadata.labels.get(counts.topology_key)
+            here = found.setdefault(value, [])
+            if len(here) < MOST_PODS:
+                here += filter(counts.matches, self._inquiry.pods_on(row))
+        return found
+
+    # ---- pods that are missing
+
+    def missing(self, rows: Rows) -> Iterator[Evidence]:
+        """Yield the domains in which no pod matches all terms of required affinity."""
+        written = self._objects[0]
+        selector = " and ".join(dict.fromkeys(_selector_text(term) for term in self._required))
+        where = dict.fromkeys(map(self._where, self._required, written))
+        for counts in self._affinity:
+            key = counts.topology_key
+            domains = counts.by_domain()
+            for value, nodes in self._domains_of(rows, key).items():
+                if value is None or not domains.get(value, (0, 0))[0]:
+                    near = () if value is None else tuple(self._near_misses(key, value))
+                    yield MissingPod(selector, " and ".join(where), key, value, near, nodes=nodes)
+
+    def _where(self, term: PodTerm, written: PodAffinityTerm) -> str:
+        """Return which namespaces a term means, and by what."""
+        meant = self._inquiry.state.terms.namespaces_of(term)
+        if meant is None:
+            return "in all namespaces"
+        names = sorted(meant)
+        some = ", ".join(names[:MOST_NAMESPACES])
+        more = f" and {len(names) - MOST_NAMESPACES} more" if len(names) > MOST_NAMESPACES else ""
+        if written.namespace_selector is not None:
+            of = f"in {some}{more}" if names else "in no namespace"
+            asked = [f"{k}={v}" for k, v in sorted(written.namespace_selector.match_labels.items())]
+            asked += map(requirement_text, written.namespace_selector.match_expressions)
+            listed = " and namespaces" if written.namespaces else ""
+            return f"{of} (by namespaceSelector {', '.join(asked)}{listed})"
+        return f"in {some}{more}" + (" (by namespaces)" if written.namespaces else "")
+
+    def _near_misses(self, key: str, value: str) -> Iterator[str]:
+        """Yield the pods that would match in a domain but for their namespace or the node's label."""
+        near = [(pod, row) for pod, row in self._alike if self._is_near(row, key, value)]
+        for pod, row in islice(near, MOST_NEAR):
+            labels = self._inquiry.node(row).metadata.labels
+            if key not in labels:
+                yield f"pod {pod.key} matches, but its node {self._inquiry.node(row).name} lacks label {key}"
+            else:
+                yield f"pod {pod.key} is there, but namespace {pod.namespace} is not meant"
+
+    def _is_near(self, row: int, key: str, value: str) -> bool:
+        found = self._inquiry.node(row).metadata.labels.get(key)
+        return found in (None, value)
+
+    @cached_property
+    def _alike(self) -> list[tuple[Pod, int]]:
+        """Pods with the labels of all terms in other namespaces, or on nodes without a topology label, and
+        their rows. They are searched by class: there are few."""
+        classes, found = self._state.classes, list[tuple[Pod, int]]()
+        alike = {
+            number
+            for number in range(len(classes.keys))
+            if all(term.selector.matches(classes.labels_of(number)) for term in self._required)
+        }
+        keys = {term.topology_key for term in self._required}
+        for row in self._state.view.rows().tolist() if alike else ():
+            labels = self._inquiry.node(row).metadata.labels
+            for pod in self._inquiry.pods_on(row):
+                if classes.intern(pod) in alike and not (keys <= labels.keys() and self._is_meant(pod)):
+                    found.append((pod, row))
+        return found
+
+    def _is_meant(self, pod: Pod) -> bool:
+        meant = map(self._inquiry.state.terms.namespaces_of, self._required)
+        return all(one is None or pod.namespace in one for one in meant)
+
+
+def _selector_text(term: PodTerm) -> str:
+    """Return the selector of a term in words."""
+    wanted = [f"{key} in ({', '.join(values)})" for key, values in term.selector.asked_values()]
+    return f"with {', '.join(wanted) or 'any labels'}"

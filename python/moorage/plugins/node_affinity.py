@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from moorage import framework as fwk
 from moorage._core.base.selectors import field_requirement_error, pod_matches_node_selector, requirement_error
@@ -14,15 +15,63 @@ from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import pinned_node
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, ActionType, of_class, on, queue_if
+from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.profiles.in_core import InTreePlugin
-from moorage.objects import Node, NodeSelector, NodeSelectorMatcher, Pod, PodSpec
+from moorage.objects import (
+    Node,
+    NodeSelector,
+    NodeSelectorMatcher,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+)
 from moorage.objects.model import pod as pod_objects
+from moorage.objects.model.meta import LabelSelectorRequirement
 from moorage.objects.model.pod import Affinity
 from moorage.objects.read.decode import decode
 
+from .node_name import NodeNameEvidence
 
-class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
+NO_TERMS = "terms (required node affinity has none)"
+
+
+@dataclass(frozen=True)
+class LabelEvidence(Evidence):
+    """A requirement that the labels of a node, or its name, do not meet.
+
+    Attributes
+    ----------
+    requirement : str
+        An entry of nodeSelector, or a requirement of node affinity; of several terms, of the one that lacks
+        the fewest.
+    by_profile : bool
+        Whether addedAffinity of the profile requires it.
+    """
+
+    kind = "label"
+    is_need = True
+    requirement: str
+    by_profile: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.requirement
+
+    @property
+    def text(self) -> str:
+        return f"label {self.requirement}" + (" (addedAffinity of the profile)" if self.by_profile else "")
+
+
+class NodeAffinity(
+    InTreePlugin,
+    EvidencePlugin,
+    fwk.PreFilterPlugin,
+    fwk.FilterPlugin,
+    fwk.PreScorePlugin,
+    fwk.ScorePlugin,
+):
     """Filters by nodeSelector and required terms, scores by preferred terms (v1.36, node_affinity.go).
 
     The raw score is the sum of the weights of matching preferred terms; the score is 100 * sum / maximum.
@@ -72,12 +121,37 @@ class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreS
         if added.required is not None:
             # Terms are doubled, since a single term that names one node would pin the pod to it.
             terms = added.required.node_selector_terms * 2
-            added = replace(added, required=replace(added.required, node_selector_terms=terms))
+            added = structs.replace(
+                added, required=structs.replace(added.required, node_selector_terms=terms)
+            )
         pod = Pod(spec=PodSpec(affinity=Affinity(node_affinity=added)))
         return {"added": state.classes.shape_of(state.classes.intern(pod))}
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.node_affinity(pod)
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        spec = inquiry.pod.spec
+        made_for = _made_for(inquiry.pod)
+        own = _Requirements(spec.node_selector, required_terms(spec))
+        added = None if self.added is None or self.added.required is None else self.added.required
+        enforced = _Requirements(None, None if added is None else added.node_selector_terms)
+
+        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
+            alike: dict[object, list[Node]] = {}
+            for row in rows.tolist():
+                node = inquiry.node(row)
+                alike.setdefault((own.seen(node), enforced.seen(node)), []).append(node)
+            for nodes in alike.values():
+                unmet = own.unmet(nodes[0])
+                if made_for is not None and unmet:
+                    yield replace(made_for, nodes=len(nodes))
+                else:
+                    yield from (LabelEvidence(text, nodes=len(nodes)) for text in unmet)
+                for text in enforced.unmet(nodes[0]):
+                    yield LabelEvidence(text, by_profile=True, nodes=len(nodes))
+
+        return find
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self.after_node_change)]
@@ -113,7 +187,7 @@ def _matches(pod: Pod, node: Node) -> bool:
     required = (
         pod.spec.affinity and pod.spec.affinity.node_affinity and pod.spec.affinity.node_affinity.required
     )
-    if required and pod_matches_node_selector(replace(pod.spec, affinity=None), node):
+    if required and pod_matches_node_selector(structs.replace(pod.spec, affinity=None), node):
         _refuse_malformed(required)
     return False
 
@@ -125,3 +199,89 @@ def _refuse_malformed(selector: NodeSelector) -> None:
         for error in errors:
             if error is not None:
                 raise ValueError(error)
+
+
+# ---- evidence ----------------------------------------------------------------------------------------------
+
+
+class _Requirements:
+    """nodeSelector and the terms of required node affinity, each requirement on its own.
+
+    Parameters
+    ----------
+    selector : mapping of str to str or None
+    terms : sequence of NodeSelectorTerm or None
+        One of them has to match; None: no node affinity.
+    """
+
+    def __init__(self, selector: Mapping[str, str] | None, terms: Sequence[NodeSelectorTerm] | None) -> None:
+        self._selector = selector or {}
+        self._terms = None if terms is None else [_split(term) for term in terms]
+        self._keys = sorted({*self._selector, *(r.key for one in terms or () for r in one.match_expressions)})
+        self._reads_names = any(one.match_fields for one in terms or ())
+
+    def seen(self, node: Node) -> tuple[str | None, ...]:
+        """Return what the requirements read of a node."""
+        labels = node.metadata.labels
+        return (*map(labels.get, self._keys), node.name if self._reads_names else None)
+
+    def unmet(self, node: Node) -> list[str]:
+        """Return the requirements that a node does not meet; of several terms, those of the term with the
+        fewest."""
+        labels = node.metadata.labels
+        unmet = [f"{key}={value}" for key, value in self._selector.items() if labels.get(key) != value]
+        if self._terms is not None:
+            lacking = [[text for text, matcher in term if not matcher.matches(node)] for term in self._terms]
+            unmet += sorted(lacking, key=len)[0] if lacking else [NO_TERMS]
+        return unmet
+
+
+def _split(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:
+    """Return the requirements of a term, each on its own: its text, and what it matches."""
+    on_labels = [(r, NodeSelectorTerm(match_expressions=(r,))) for r in term.match_expressions]
+    on_name = [(r, NodeSelectorTerm(match_fields=(r,))) for r in term.match_fields]
+    if not on_labels and not on_name:
+        return [("(an empty term matches no node)", NodeSelectorMatcher(NodeSelector()))]
+    return [
+        (requirement_text(r), NodeSelectorMatcher(NodeSelector(node_selector_terms=(alone,))))
+        for r, alone in (*on_labels, *on_name)
+    ]
+
+
+def _made_for(pod: Pod) -> NodeNameEvidence | None:
+    """Return the node that a DaemonSet's controller has made a pod for; None for other pods."""
+    controller = pod.metadata.controller()
+    node = pinned_node(pod.spec)
+    if controller is None or controller.kind != "DaemonSet" or node is None:
+        return None
+    return NodeNameEvidence(node, f"daemonset/{controller.name}")
+
+
+def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
+    """Return the terms of required node affinity, of which one has to match; None without it.
+
+    Parameters
+    ----------
+    spec : PodSpec
+
+    Returns
+    -------
+    tuple of NodeSelectorTerm or None
+    """
+    affinity = spec.affinity and spec.affinity.node_affinity
+    return affinity.required.node_selector_terms if affinity and affinity.required is not None else None
+
+
+def requirement_text(requirement: NodeSelectorRequirement | LabelSelectorRequirement) -> str:
+    """Return a requirement on one line: ``zone In [a, b]``.
+
+    Parameters
+    ----------
+    requirement : NodeSelectorRequirement or LabelSelectorRequirement
+
+    Returns
+    -------
+    str
+    """
+    values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
+    return f"{requirement.key} {requirement.operator}{values}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
 
 from moorage import framework as fwk
 from moorage._core.base.quantity import Quantity, parse_milli, parse_value, wrap_int64
@@ -12,14 +15,66 @@ from moorage._core.decide.decider import most_allocated
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import events, signing
+from moorage.framework.plugin.amounts import quantity_text
 from moorage.framework.plugin.events import ActionType, is_live, is_same_pod, of_class, on, queue_if
+from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import AnyGroup, Node, Pod
 from moorage.objects.model.resource_claims import OF_DEVICE_CLASS, DeviceClass
 
+from .room_holders import Amounts, find_holders
+
+TOO_MANY_PODS, INSUFFICIENT = "Too many pods", "Insufficient "
+NEAREST = 16
+"""Maximum number of nodes of which it is said who holds their room: those that lack least."""
+
+
+@dataclass(frozen=True)
+class RoomEvidence(Evidence):
+    """A resource of which nodes have too little left.
+
+    Attributes
+    ----------
+    resource : str
+    requested, least, most : int
+        What the pod asks for, and the least and the most that is missing, in millicores, bytes, or the
+        resource's own unit. Room for nominated pods does not count as free.
+    """
+
+    kind = "resource"
+    is_need = True
+    resource: str
+    requested: int
+    least: int
+    most: int
+
+    @property
+    def name(self) -> str:
+        return self.resource
+
+    @property
+    def key(self) -> object:
+        return self.kind, self.resource
+
+    def merged(self, other: Self) -> Self:
+        least, most = min(self.least, other.least), max(self.most, other.most)
+        return replace(self, least=least, most=most, nodes=self.nodes + other.nodes)
+
+    @property
+    def text(self) -> str:
+        if self.resource == "pods":
+            return "room for 1 more pod"
+        least, most = (quantity_text(self.resource, amount) for amount in (self.least, self.most))
+        return f"{least} more {self.resource}" if least == most else f"{least} to {most} more {self.resource}"
+
+    def facts(self) -> dict[str, Any]:
+        amounts = {"requested": self.requested, "least": self.least, "most": self.most}
+        return {name: quantity_text(self.resource, amount) for name, amount in amounts.items()}
+
 
 class NodeResourcesFit(
     InTreePlugin,
+    EvidencePlugin,
     fwk.PreFilterPlugin,
     fwk.FilterPlugin,
     fwk.PreScorePlugin,
@@ -55,8 +110,8 @@ class NodeResourcesFit(
         }
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        texts = ["Too many pods", "Insufficient cpu", "Insufficient memory"]
-        texts += [f"Insufficient {name}" for name in shape.others]
+        texts = [TOO_MANY_PODS, f"{INSUFFICIENT}cpu", f"{INSUFFICIENT}memory"]
+        texts += [f"{INSUFFICIENT}{name}" for name in shape.others]
         return tuple(text for bit, text in enumerate(texts) if bits >> bit & 1)
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
@@ -99,6 +154,34 @@ class NodeResourcesFit(
             for name, amount in shape.score_requests.items():
                 total[name] = total.get(name, 0) + pods * amount
         return {name: wrap_int64(amount) for name, amount in total.items()}
+
+    # ---- evidence ------------------------------------------------------------------------------------------
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        state = inquiry.search.state
+        needs = {"pods": 1} | inquiry.state.shape.needs
+
+        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
+            for reason in status.reasons:
+                resource = "pods" if reason == TOO_MANY_PODS else reason.removeprefix(INSUFFICIENT)
+                amounts = Amounts(state.classes.gates, resource)
+                missing = needs[resource] - state.table.allocatable[resource][rows]
+                missing = missing + state.table.requested[resource][rows]
+                if inquiry.search.has_nominated:
+                    kept = [sum(amounts.of(pod, False) for pod in inquiry.nominated_on(row)) for row in rows]
+                    missing = missing + np.array(kept, dtype=np.int64)
+                least, most = int(missing.min()), int(missing.max())
+                yield RoomEvidence(resource, needs[resource], least, most, nodes=len(rows))
+                for at in np.argsort(missing, kind="stable")[:NEAREST].tolist():
+                    row = int(rows[at])
+                    pods, nominated = inquiry.pods_on(row), inquiry.nominated_on(row)
+                    node = inquiry.node(row).name
+                    yield from find_holders(amounts, node, pods, nominated, int(missing[at]))
+                own = amounts.own(inquiry.pod)
+                if own is not None:
+                    yield replace(own, nodes=len(rows))
+
+        return find
 
     # ---- queueing hints ------------------------------------------------------------------------------------
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -13,6 +15,7 @@ from moorage._core.decide.terms import MAX_DRIVERS
 from moorage._core.volumes.bound_claims import MANY_USERS
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, is_live, of_class, on, queue_if
+from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod
 from moorage.objects.model.storage import CSIDriver, VolumeAttachment
@@ -51,7 +54,60 @@ class LimitsOfBatch(Struct, frozen=True):
     is_unsure: bool = False
 
 
-class NodeVolumeLimits(VolumePlugin):
+MOST_USERS = 3
+"""Maximum number of pods that are named of those whose volumes count."""
+
+
+@dataclass(frozen=True)
+class LimitEvidence(Evidence):
+    """A node on which a driver attaches no more volumes.
+
+    Attributes
+    ----------
+    driver, node : str
+    limit, in_use, wanted : int
+        Volumes that the node may have (CSINode), that it has, and that the pod adds.
+    pods : tuple of str
+        Pods on the node with volumes of the driver.
+    """
+
+    kind = "volume-limit"
+    driver: str
+    node: str
+    limit: int
+    in_use: int
+    wanted: int
+    pods: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.driver
+
+    @property
+    def detail(self) -> str:
+        users = ", ".join(self.pods[:MOST_USERS])
+        more = f" and {len(self.pods) - MOST_USERS} more" if len(self.pods) > MOST_USERS else ""
+        by = f" by {users}{more}" if users else ""
+        return f"limit {self.limit} on {self.node}, {self.in_use} in use{by}, {self.wanted} more wanted"
+
+
+@dataclass(frozen=True)
+class MissingDriver(Evidence):
+    """A driver that a node does not have, and whose volumes go to no node without it."""
+
+    kind = "driver"
+    driver: str
+
+    @property
+    def name(self) -> str:
+        return self.driver
+
+    @property
+    def detail(self) -> str:
+        return "not installed on the node"
+
+
+class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
     """Filter of kube-scheduler v1.36, nodevolumelimits/csi.go."""
 
     name = "NodeVolumeLimits"
@@ -162,6 +218,27 @@ class NodeVolumeLimits(VolumePlugin):
     @property
     def demand_version(self) -> int:
         return self._attached().version if self._asks_nodes() else -1
+
+    # ---- evidence ------------------------------------------------------------------------------------------
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        attached = self._attached()
+        wanted = self._wanted(inquiry.state, inquiry.pod, attached)
+
+        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
+            if isinstance(wanted, fwk.Status):
+                return
+            volumes, required = wanted
+            for row in rows.tolist():
+                name = inquiry.node(row).name
+                if status.reasons == EXCEEDED.reasons:
+                    pods = [*inquiry.pods_on(row), *inquiry.nominated_on(row)]
+                    yield from _exceeded(attached, name, pods, volumes)
+                for driver in required:
+                    if attached.lacks(name, driver):
+                        yield MissingDriver(driver[0])
+
+        return find
 
     def _asks_nodes(self) -> bool:
         """Whether nodes may have limits, or must have drivers; if not, nobody needs to know the volumes."""
@@ -307,6 +384,21 @@ def _required_by(pod: Pod, attached: AttachedVolumes, installed: frozenset[str])
 
 def _not_installed(driver: Driver) -> fwk.Status:
     return fwk.Status(fwk.Code.UNSCHEDULABLE, (f"{driver[0]} CSI driver is not installed on the node",))
+
+
+def _exceeded(
+    attached: AttachedVolumes, node: str, pods: Sequence[Pod], added: frozenset[CSIVolume]
+) -> Iterator[LimitEvidence]:
+    """Yield the drivers whose limit a node would exceed."""
+    used = attached.in_use(node, pods)
+    counts = Counter(driver for driver, _ in used)
+    new = Counter(driver for driver, handle in added if not used.get((driver, handle)))
+    for driver, limit in sorted(attached.limits_of(node).items()):
+        if new[driver] and counts[driver] + new[driver] > limit:
+            keys = dict.fromkeys(
+                key for volume, users in used.items() if volume[0] == driver for key in users
+            )
+            yield LimitEvidence(driver, node, limit, counts[driver], new[driver], tuple(keys))
 
 
 def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from moorage import framework as fwk
-from moorage._core.base.selectors import with_labels
+from moorage._core.base.selectors import find_intolerable_taint, with_labels
+from moorage._core.decide.terms import DomainCounts
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import (
@@ -23,6 +28,7 @@ from moorage.framework.plugin.events import (
     pod_labels,
     queue_if,
 )
+from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import InTreePlugin
@@ -56,8 +62,119 @@ class Hard(NamedTuple):
     honors_taints: bool
 
 
+MOST_DOMAINS = 20
+"""Maximum number of domains of a topology that are named of nodes that are rejected alike."""
+MOST_NODES = 2
+"""Maximum number of nodes that are named of the domain with the fewest pods."""
+
+
+@dataclass(frozen=True)
+class SpreadEvidence(Evidence):
+    """A hard spread constraint that a domain violates: ``with_pod - fewest > max_skew``.
+
+    Attributes
+    ----------
+    topology_key, value : str
+        The domain of the node.
+    with_pod : int
+        Number of matching pods in the domain with this pod, if it matches itself, and with nominated pods.
+    matches_itself : bool
+    nominated : int
+        How many of them are only nominated to the node.
+    fewest : int
+        The least number of matching pods in a domain; 0 if there are fewer domains than `min_domains`.
+    fewest_in : str or None
+        The first such domain; None where minDomains decides.
+    fewest_nodes : tuple of str
+        The first nodes of that domain that count, with what keeps the pod off them, in words.
+    other_fewest : int
+        Number of other domains with as few.
+    terminating : int
+        Number of matching pods in that domain that are being deleted, and do not count any more.
+    domains, min_domains, max_skew : int
+        Number of domains that count, and the constraint's minDomains (1 by default) and maxSkew.
+    """
+
+    kind = "domain"
+    topology_key: str
+    value: str
+    with_pod: int
+    matches_itself: bool
+    nominated: int
+    fewest: int
+    fewest_in: str | None
+    fewest_nodes: tuple[str, ...]
+    other_fewest: int
+    terminating: int
+    domains: int
+    min_domains: int
+    max_skew: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.topology_key}={self.value}"
+
+    @property
+    def detail(self) -> str:
+        own = "with this pod" if self.matches_itself else "matching pods; this pod does not match"
+        own += f" and {self.nominated} nominated" if self.nominated else ""
+        return f"{self.with_pod} {own}, {self._fewest()}, maxSkew {self.max_skew}"
+
+    @property
+    def text(self) -> str:
+        return f"domain {self.name}: {self.detail}"
+
+    def _fewest(self) -> str:
+        if self.fewest_in is None:
+            domains = "1 domain" if self.domains == 1 else f"{self.domains} domains"
+            return f"fewest counts as 0, as there is {domains} of minDomains {self.min_domains}"
+        if self.fewest_in == self.value:
+            return f"fewest {self.fewest} here"
+        notes = ["; ".join(self.fewest_nodes)] if self.fewest_nodes else []
+        if self.terminating:
+            pods = "1 matching pod" if self.terminating == 1 else f"{self.terminating} matching pods"
+            notes.append(f"{pods} there being deleted, not counted")
+        if self.other_fewest:
+            notes.append(f"as in {self.other_fewest} other domains")
+        where = f"{self.topology_key}={self.fewest_in}"
+        return f"fewest {self.fewest} in {where}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+@dataclass(frozen=True)
+class NoDomain(Evidence):
+    """A node without the label of a hard spread constraint."""
+
+    kind = "domain"
+    topology_key: str
+
+    @property
+    def name(self) -> str:
+        return self.topology_key
+
+    @property
+    def detail(self) -> str:
+        return "the node lacks this label"
+
+
+@dataclass(frozen=True)
+class MoreDomains(Evidence):
+    """Domains that violate a constraint, too, and are not listed."""
+
+    kind = "domain"
+    topology_key: str
+    domains: int
+
+    @property
+    def name(self) -> str:
+        return self.topology_key
+
+    @property
+    def detail(self) -> str:
+        return f"{self.domains} other domains violate it, too"
+
+
 class PodTopologySpread(
-    InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin
+    InTreePlugin, EvidencePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin
 ):
     """Filters by hard constraints and scores by soft ones (kube-scheduler v1.36, podtopologyspread/).
 
@@ -115,6 +232,18 @@ class PodTopologySpread(
 
     def sign_pod(self, pod: Pod) -> fwk.Status | None:
         return UNSIGNED if pod.spec.topology_spread_constraints else None
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        constraints = inquiry.state.shape.spread or self.default_constraints
+        hard = [one for one in constraints if one.when_unsatisfiable == HARD]
+        read = inquiry.state.terms.hard_counts()
+        spreads = [_Spread(inquiry, one, *counts) for one, counts in zip(hard, read, strict=True)]
+
+        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
+            for spread in spreads:
+                yield from spread.evidence(rows, status.reasons == (MISMATCH,))
+
+        return find
 
     # ---- queueing hints ------------------------------------------------------------------------------------
 
@@ -220,6 +349,144 @@ class PodTopologySpread(
         state = self.required_handle().cache.state
         owner = state.classes.keys[state.classes.intern(pod)][2]
         return state.workloads.selector_of(pod.namespace, pod.metadata.labels, owner)
+
+
+class _Spread:
+    """A hard spread constraint, and what its filter reads of the cluster.
+
+    Parameters
+    ----------
+    inquiry : Inquiry
+    constraint : TopologySpreadConstraint
+    counts : DomainCounts
+    own : int
+        1 if the pod matches its own constraint.
+    max_skew, min_domains : int
+    """
+
+    def __init__(
+        self,
+        inquiry: Inquiry,
+        constraint: TopologySpreadConstraint,
+        counts: DomainCounts,
+        own: int,
+        max_skew: int,
+        min_domains: int,
+    ) -> None:
+        self._honors_taints = constraint.node_taints_policy == "Honor"
+        self._inquiry, self._counts, self._own = inquiry, counts, own
+        self._max_skew, self._min_domains = max_skew, min_domains
+        self._key = counts.topology_key
+        self._domains = counts.by_domain()
+        self._fewest = min((pods for pods, _ in self._domains.values()), default=0)
+        if len(self._domains) < min_domains:
+            self._fewest = 0
+
+    def evidence(self, rows: Rows, has_labels: bool) -> Iterator[Evidence]:
+        """Yield the domains of some nodes that violate the constraint, and nodes without the label.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+        has_labels : bool
+            Whether all nodes have the labels of all constraints.
+
+        Yields
+        ------
+        Evidence
+        """
+        nodes = self._nodes_by_domain(rows)
+        if not has_labels:
+            lacking = nodes.pop((None, 0), 0)
+            if lacking:
+                yield NoDomain(self._key, nodes=lacking)
+            return  # upstream does not compare domains of such a node
+        violated = [
+            (value, nominated, many)
+            for (value, nominated), many in nodes.items()
+            if value is not None and self._with_pod(value, nominated) - self._fewest > self._max_skew
+        ]
+        violated.sort(key=lambda one: -one[2])
+        for value, nominated, many in violated[:MOST_DOMAINS]:
+            yield self._of_domain(value, nominated, many)
+        if len(violated) > MOST_DOMAINS:
+            more = violated[MOST_DOMAINS:]
+            yield MoreDomains(self._key, len(more), nodes=sum(many for *_, many in more))
+
+    def _nodes_by_domain(self, rows: Rows) -> Counter[tuple[str | None, int]]:
+        """Return the number of nodes by domain and by the number of nominated pods that match."""
+        inquiry = self._inquiry
+        names, column = inquiry.search.state.symbols.names, inquiry.search.state.table.label_column(self._key)
+        if inquiry.search.has_nominated:
+            pairs = [
+                (names[value] if value else None, self._nominated(row))
+                for row, value in zip(rows.tolist(), column[rows].tolist(), strict=True)
+            ]
+            return Counter(pairs)
+        values, counts = np.unique(column[rows], return_counts=True)
+        listed = zip(values.tolist(), counts.tolist(), strict=True)
+        return Counter({(names[value] if value else None, 0): many for value, many in listed})
+
+    def _nominated(self, row: int) -> int:
+        if not self._counts.is_eligible(row):
+            return 0
+        namespace = self._inquiry.pod.namespace
+        pods = self._inquiry.nominated_on(row)
+        return sum(pod.namespace == namespace and self._counts.matches(pod) for pod in pods)
+
+    def _with_pod(self, value: str, nominated: int) -> int:
+        return self._domains.get(value, (0, 0))[0] + self._own + nominated
+
+    def _of_domain(self, value: str, nominated: int, many: int) -> SpreadEvidence:
+        too_few = len(self._domains) < self._min_domains
+        least = [other for other, (pods, _) in self._domains.items() if pods == self._fewest]
+        fewest_in = None if too_few or not least else (value if value in least else least[0])
+        rows = [] if fewest_in in (None, value) else self._rows_in(fewest_in)
+        return SpreadEvidence(
+            topology_key=self._key,
+            value=value,
+            with_pod=self._with_pod(value, nominated),
+            matches_itself=bool(self._own),
+            nominated=nominated,
+            fewest=self._fewest,
+            fewest_in=fewest_in,
+            fewest_nodes=tuple(self._node_texts(rows)),
+            other_fewest=0 if fewest_in is None else len(least) - 1,
+            terminating=sum(map(self._is_leaving, self._pods(rows))),
+            domains=len(self._domains),
+            min_domains=self._min_domains,
+            max_skew=self._max_skew,
+            nodes=many,
+        )
+
+    def _rows_in(self, value: str | None) -> list[int]:
+        """Return the rows of a domain whose nodes count."""
+        state = self._inquiry.search.state
+        column = state.table.label_column(self._key)
+        view_rows = state.view.rows()
+        there = view_rows[column[view_rows] == state.symbols.find(value or "")]
+        return [row for row in there.tolist() if self._counts.is_eligible(row)]
+
+    def _node_texts(self, rows: Sequence[int]) -> Iterator[str]:
+        for row in rows[:MOST_NODES]:
+            node, says = self._inquiry.node(row), self._inquiry.says(row, PodTopologySpread.name)
+            text = f"node {node.name}" + (f": {says[0]}" if says else "")
+            tolerations, rejecting = self._inquiry.state.shape.tolerations, ("NoSchedule", "NoExecute")
+            taint = find_intolerable_taint(node.spec.taints, tolerations, rejecting, True)
+            is_tainted = taint is not None and not self._honors_taints
+            yield text + (", counted by nodeTaintsPolicy Ignore" if is_tainted else "")
+        if len(rows) > MOST_NODES:
+            yield f"and {len(rows) - MOST_NODES} more nodes"
+
+    def _pods(self, rows: Sequence[int]) -> Iterator[Pod]:
+        for row in rows:
+            yield from self._inquiry.pods_on(row)
+
+    def _is_leaving(self, pod: Pod) -> bool:
+        """Whether a pod would count if it were not being deleted."""
+        if pod.metadata.deletion_timestamp is None or pod.namespace != self._inquiry.pod.namespace:
+            return False
+        return self._counts.matches(pod)
 
 
 def _selector(constraint: TopologySpreadConstraint, pod: Pod, with_keys: bool) -> LabelSelectorMatcher:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from moorage import framework as fwk
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, of_class, on, queue_if
+from moorage.framework.plugin.evidence import EvidencePlugin, FindEvidence, Inquiry
 from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import CSINode, NodeSelector, PersistentVolumeClaim, Pod, StorageClass, parse_value
@@ -27,6 +28,7 @@ from moorage.volume.binding.volume_topology import VolumeTopology
 from moorage.volume.constants import MIGRATED_PLUGINS
 from moorage.volume.migration import in_tree_plugin, required_affinity
 
+from .claim_evidence import Claims
 from .node_volume_limits import is_claim_of
 
 STATE = "VolumeBinding"
@@ -62,7 +64,14 @@ class VolumeBindingState:
         return self
 
 
-class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
+class VolumeBinding(
+    VolumePlugin,
+    EvidencePlugin,
+    fwk.ReservePlugin,
+    fwk.PreBindPlugin,
+    fwk.PreScorePlugin,
+    fwk.ScorePlugin,
+):
     """Filter, Reserve, PreBind, and Score by storage capacity (kube-scheduler v1.36, volumebinding/).
 
     PreBind is a generator that checks the claims each second on the handle's clock. Arguments:
@@ -250,6 +259,13 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
             if mask is not None:
                 numbers[~mask.take(rows)] = CONFLICTS
         return numbers
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        if self._make_binder is not None:
+            return lambda rows, status: ()  # nobody knows what another binder reads
+        pod_state = _read(inquiry.state)
+        found = None if pod_state is None else pod_state.claims
+        return Claims(inquiry, self.binder.sources, self.lister, found).finder()
 
     # ---- scores --------------------------------------------------------------------------------------------
 

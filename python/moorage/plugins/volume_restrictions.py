@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Self
 
 import numpy as np
@@ -19,10 +20,13 @@ from moorage.framework.plugin.events import (
     on,
     queue_if,
 )
+from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from moorage.objects import PersistentVolumeClaim, Pod, Volume
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 from moorage.volume.usage.in_use import VolumesInUse, disk_of
+
+from .claim_evidence import missing_claims
 
 STATE = "PreFilterVolumeRestrictions"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
@@ -58,7 +62,32 @@ class ClaimsForOnePod:
         return replace(self)
 
 
-class VolumeRestrictions(VolumePlugin):
+@dataclass(frozen=True)
+class VolumeUser(Evidence):
+    """A pod that uses a disk or a claim that the pod cannot share with it.
+
+    Attributes
+    ----------
+    pod : str
+        ``namespace/name``.
+    claim : str or None
+        The claim with ReadWriteOncePod; None for a disk.
+    """
+
+    kind = "pod"
+    pod: str
+    claim: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.pod
+
+    @property
+    def detail(self) -> str:
+        return "uses the same disk" if self.claim is None else f"uses claim {self.claim}"
+
+
+class VolumeRestrictions(VolumePlugin, EvidencePlugin):
     """Filter of kube-scheduler v1.36, volumerestrictions/."""
 
     name = "VolumeRestrictions"
@@ -149,6 +178,32 @@ class VolumeRestrictions(VolumePlugin):
             excluded += [row for row, held in there.items() if any(conflict(mine, theirs) for theirs in held)]
         numbers = np.isin(nodes.rows, excluded) if excluded else np.zeros(len(nodes), dtype=bool)
         return fwk.Answers(numbers.view(np.uint8), (self._of_claims(state), NO_DISK))
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
+            if status.reasons == CLAIM_IN_USE.reasons:
+                for user in self._users(inquiry):
+                    yield replace(user, nodes=len(rows))
+                return
+            if status.reasons != NO_DISK.reasons:
+                for claim in missing_claims(inquiry.pod, self.lister(PersistentVolumeClaim)):
+                    yield replace(claim, nodes=len(rows))
+                return
+            for row in rows.tolist():
+                for other in (*inquiry.pods_on(row), *inquiry.nominated_on(row)):
+                    pairs = product(inquiry.pod.spec.volumes, other.spec.volumes)
+                    if any(conflict(mine, theirs) for mine, theirs in pairs):
+                        yield VolumeUser(other.key)
+
+        return find
+
+    def _users(self, inquiry: Inquiry) -> Iterator[VolumeUser]:
+        """Yield the pods on nodes that use a claim of the pod."""
+        names, namespace = inquiry.state.read(STATE).names, inquiry.pod.namespace
+        for other in inquiry.search.state.pods():
+            if other.namespace == namespace and other.spec.volumes:
+                for name in sorted(names & claim_names(other)):
+                    yield VolumeUser(other.key, name)
 
     def _of_claims(self, state: fwk.CycleState) -> fwk.Status | None:
         """The status of the claims, for all nodes."""

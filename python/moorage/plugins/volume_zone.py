@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,6 +13,7 @@ from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, of_class, on, queue_if
+from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
@@ -20,6 +21,7 @@ from moorage.store.errors import NotFoundError as ObjectNotFoundError
 from moorage.volume.binding.claims import claim_class
 from moorage.volume.constants import WAIT_FOR_FIRST_CONSUMER
 
+from .claim_evidence import ClaimEvidence, claims_of
 from .volume_restrictions import claim_names
 
 TOPOLOGY_LABELS = (
@@ -58,7 +60,7 @@ class PodTopologies:
     elsewhere: npt.NDArray[np.bool_]
 
 
-class VolumeZone(VolumePlugin):
+class VolumeZone(VolumePlugin, EvidencePlugin):
     """Filter of kube-scheduler v1.36, volumezone/."""
 
     name = "VolumeZone"
@@ -115,6 +117,33 @@ class VolumeZone(VolumePlugin):
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         return ~self._mask(cast(tuple[Topology, ...], needs)), []
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
+            for claim in claims_of(inquiry.pod, self.lister(PersistentVolumeClaim)):
+                name, storage_class = claim.spec.volume_name, claim_class(claim) or None
+                if not name:
+                    if status.reasons != ELSEWHERE.reasons:
+                        text = f"not bound, class {storage_class or '(none)'}"
+                        yield ClaimEvidence(claim.key, text, storage_class, nodes=len(rows))
+                    continue
+                try:
+                    topology = _topology(self.lister(PersistentVolume).get(name))
+                except ObjectNotFoundError:
+                    text = f"bound to missing volume {name}"
+                    yield ClaimEvidence(claim.key, text, storage_class, name, nodes=len(rows))
+                    continue
+                elsewhere = self._mask(tuple(topology.items()))[rows]
+                if topology and elsewhere.any():
+                    zones = ", ".join(
+                        f"{key} in [{', '.join(sorted(each))}]" for key, each in topology.items()
+                    )
+                    text = f"bound to volume {name}, for {zones}"
+                    yield ClaimEvidence(
+                        claim.key, text, storage_class, name, nodes=int(np.count_nonzero(elsewhere))
+                    )
+
+        return find
 
     def _topologies(self, pod: Pod) -> tuple[Topology, ...] | fwk.Status:
         """The zones and regions of the volumes of the pod's claims, or a rejection."""

@@ -13,7 +13,7 @@ SITUATIONS = {
     "alone": "Alone: {pending:,} other pending pods ignored.",
     "after-run": "After a run: {placed:,} other pods placed, {pending:,} not.",
 }
-NEEDS = 4
+FACTS = 4
 
 
 def explanation_page(items: Sequence[Json]) -> Page:
@@ -129,23 +129,12 @@ def _groups(seen: Json) -> Grid | None:
         verdicts = "; ".join(
             f"{status['plugin']}: {', '.join(status['reasons'])}" for status in one["verdicts"]
         )
-        needs = [_need(need) for need in one["needs"]] + [_blocker(blocker) for blocker in one["blockers"]]
-        more = len(needs) - NEEDS + one["otherNeeds"]
-        text = "; ".join(needs[:NEEDS]) + (f"; and {more:,} more" if more > 0 else "")
+        facts = [fact["text"] for fact in (*one["needs"], *one["blockers"])]
+        more = len(facts) - FACTS + one["otherNeeds"] + one["otherBlockers"]
+        text = "; ".join(facts[:FACTS]) + (f"; and {more:,} more" if more > 0 else "")
         rows.append([one["nodes"], ", ".join(one["names"][:3]), verdicts, text])
     headings = ("nodes", "examples", "rejected by", "missing or blocked by")
     return shortened("Nodes that reject it", headings, rows) if rows else None
-
-
-def _need(need: Json) -> str:
-    if need["kind"] == "resource":
-        least, most = need["least"], need["most"]
-        return f"{least if least == most else f'{least} to {most}'} more {need['name']}"
-    return f"{need['kind']} {need['name']}".strip()
-
-
-def _blocker(blocker: Json) -> str:
-    return " ".join(filter(None, (blocker["kind"], blocker["name"], blocker["detail"])))
 
 
 def _ranking(seen: Json) -> Grid | None:
@@ -204,4 +193,5 @@ def _details(node: Json) -> Grid:
         [plugin, ", ".join(status["reasons"]) if status else "passes"]
         for plugin, status in node["verdicts"].items()
     ]
+    rows += [["because", fact["text"]] for fact in (*node["needs"], *node["blockers"])]
     return shortened(f"Verdicts of node {node['node']}", ("plugin", "verdict"), rows)

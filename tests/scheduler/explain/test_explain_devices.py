@@ -22,7 +22,7 @@ from moorage.objects.model.resource_claims import (
 )
 from moorage.scheduler import Change, Explanation, Scheduler
 from moorage.scheduler.explain import device_changes
-from moorage.scheduler.explain.device_blockers import lacking_requests
+from moorage.scheduler.explain.device_evidence import lacking_requests
 
 MODEL = f'device.attributes["{DRIVER}"].model'
 EXTENDED = "example.com/gpu"
@@ -225,7 +225,7 @@ def test_all_devices_are_too_many() -> None:
 
 def test_blockers_of_each_node() -> None:
     found = explained(claim("c", [request("r", 3)]), holding("one", "d0", node="b"))
-    blockers = {group.nodes[0]: [(one.name, one.detail) for one in group.blockers] for group in found.groups}
+    blockers = {group.nodes[0]: [(one.name, one.detail) for one in group.evidence] for group in found.groups}
     (all_nodes,) = blockers.values()  # equal verdicts
     assert set(all_nodes) == {
         ("r of claim gpus", "0 of 3 devices published"),
@@ -237,13 +237,13 @@ def test_blockers_of_each_node() -> None:
 def test_a_claim_on_another_node_blocks() -> None:
     others, _ = CASES["allocated elsewhere"]
     (group,) = explained(*others).groups
-    assert [one.text for one in group.blockers] == [f"claim default/c (has {DRIVER}/gone/d)"]
+    assert [one.text for one in group.evidence] == [f"claim default/c (has {DRIVER}/gone/d)"]
 
 
 def test_an_invalid_pool_blocks() -> None:
     broken = resource_slice("a", [consuming("e0", 1)])
     found = explained(claim("c", [request("r", 5)]), broken)
-    pools = [one for group in found.groups for one in group.blockers if one.kind == "pool"]
+    pools = [one for group in found.groups for one in group.evidence if one.kind == "pool"]
     assert [(one.name, one.nodes) for one in pools] == [(f"{DRIVER}/pool-a", 1)]
     assert pools[0].detail == (
         "ResourceSlice slice-pool-a: spec.devices[0].consumesCounters[0].counterSet: "
@@ -251,14 +251,14 @@ def test_an_invalid_pool_blocks() -> None:
     )
     missing = resource_slice("a", [device("e0")], count=2)
     found = explained(claim("c", [request("r", 5)]), missing)
-    pools = [one for group in found.groups for one in group.blockers if one.kind == "pool"]
+    pools = [one for group in found.groups for one in group.evidence if one.kind == "pool"]
     assert [one.detail for one in pools] == ["slices are missing"]
 
 
 def test_two_requests_that_compete() -> None:
     """Each alone has enough devices."""
     found = explained(claim("c", [request("r", 2), request("s", 2)]))
-    details = {one.detail for group in found.groups for one in group.blockers}
+    details = {one.detail for group in found.groups for one in group.evidence}
     assert "enough devices for each alone; the search finds none for all together" in details
     assert "ask for 1 device instead of 2 in request s of claim gpus" in texts(found)
 

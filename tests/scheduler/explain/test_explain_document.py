@@ -16,6 +16,17 @@ FIELDS = (
 )
 
 
+NEED = {
+    "kind": "resource",
+    "name": "cpu",
+    "nodes": 1,
+    "text": "1 more cpu",
+    "requested": "2",
+    "least": "1",
+    "most": "1",
+}
+
+
 def test_the_document() -> None:
     one = scheduler(node("a", cpu=1), node("b", cpu=1, taints=[SPOT]))
     made = document(one.explain(pod("p", requests={"cpu": 2, "memory": "1Gi"})), nodes=["a"])
@@ -31,9 +42,10 @@ def test_the_document() -> None:
                 "reasons": ["Insufficient cpu"],
             }
         ],
-        "needs": [{"kind": "resource", "name": "cpu", "nodes": 1, "least": "1", "most": "1"}],
+        "needs": [NEED],
         "otherNeeds": 0,
         "blockers": [],
+        "otherBlockers": 0,
     }
     assert made["changes"] == [
         {
@@ -55,7 +67,7 @@ def test_the_document() -> None:
         }
     ]
     assert made["details"][0]["verdicts"]["NodeName"] is None
-    assert made["details"][0]["needs"] == [{"kind": "resource", "name": "cpu", "missing": "1"}]
+    assert made["details"][0]["needs"] == [NEED | {"missing": "1"}]
 
 
 def test_every_kind_of_change_in_the_document() -> None:

@@ -31,14 +31,17 @@ from moorage.objects.model.pod import (
     PodSchedulingGate,
     TopologySpreadConstraint,
 )
-from moorage.scheduler import Scheduler
+from moorage.scheduler import Explanation, Scheduler
 from moorage.scheduler.explain.constraints import finer_constraints, term_constraints
-from moorage.scheduler.explain.shortfalls import Shortfall, shortfall_text
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ApiError, NotFoundError
 
 NOT_READY = "node.kubernetes.io/not-ready"
 SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
+
+
+def needs(seen: Explanation, node_name: str) -> list[str]:
+    return [fact.text for fact in seen.node(node_name).evidence if fact.is_need]
 
 
 def scheduler(*nodes: Node, pods: list[Pod] | None = None) -> Scheduler:
@@ -63,14 +66,11 @@ def test_nodes_with_equal_verdicts_are_one_group() -> None:
         ("TaintToleration", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had untolerated taint(s)",)),
         ("NodeResourcesFit", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("Insufficient cpu",)),
     ]
-    assert tainted.shortfalls == [
-        Shortfall("toleration", "spot=yes:NoSchedule", 0, 0, 2),
-        Shortfall("resource", "cpu", 1000, 2000, 2),
+    assert [(fact.text, fact.nodes) for fact in tainted.evidence] == [
+        ("untolerated taint spot=yes:NoSchedule", 2),
+        ("1 to 2 more cpu", 2),
     ]
-    assert [shortfall_text(need) for need in tainted.shortfalls] == [
-        "untolerated taint spot=yes:NoSchedule",
-        "1 to 2 more cpu",
-    ]
+    assert tainted.evidence[1].facts() == {"requested": "3", "least": "1", "most": "2"}
     assert (seen.feasible, seen.message, seen.changes) == (["d"], "", [])
 
 
@@ -86,24 +86,24 @@ def test_all_that_a_node_lacks() -> None:
         ports=[port(80, "10.0.0.9"), port(81, "10.0.0.2"), port(82)],
         node_selector={"disk": "ssd", "rack": "r1"},
     )
-    assert one.explain(asked).node("a").shortfalls == (
-        Shortfall("toleration", "spot=yes:NoSchedule", 0, 0, 1),
-        Shortfall("toleration", "node.kubernetes.io/unschedulable:NoSchedule"),
-        Shortfall("label", "disk=ssd"),
-        Shortfall("label", "rack=r1"),
-        Shortfall("host-port", "10.0.0.9:80/TCP"),
-        Shortfall("resource", "pods", 1, 1),
-        Shortfall("resource", "cpu", 500, 500),
-        Shortfall("resource", "memory", (1024 - 192) << 20, (1024 - 192) << 20),
-    )
-    assert one.explain(asked).node("b").shortfalls == ()
+    assert needs(one.explain(asked), "a") == [
+        "cordoned (node.kubernetes.io/unschedulable:NoSchedule)",
+        "untolerated taint spot=yes:NoSchedule",
+        "label disk=ssd",
+        "label rack=r1",
+        "host port 10.0.0.9:80/TCP",
+        "room for 1 more pod",
+        "500m more cpu",
+        "832Mi more memory",
+    ]
+    assert needs(one.explain(asked), "b") == []
     with pytest.raises(KeyError):
         one.explain(asked).node("c")
 
 
 def test_of_several_terms_the_nearest_one_is_lacking() -> None:
     seen = scheduler(node("a"), node("b")).explain(pod("p", affinity=named(("b", "c"), ("b",))))
-    assert seen.node("a").shortfalls == (Shortfall("label", "metadata.name In [b]"),)
+    assert needs(seen, "a") == ["label metadata.name In [b]"]
 
 
 def on_labels(*terms: dict[str, str]) -> Affinity:
@@ -124,7 +124,7 @@ def test_labels_of_a_term_that_a_node_lacks() -> None:
     seen = scheduler(node("a", labels={"disk": "ssd"})).explain(
         pod("p", affinity=on_labels({"disk": "ssd", "rack": "r"}))
     )
-    assert seen.node("a").shortfalls == (Shortfall("label", "rack In [r]"),)
+    assert needs(seen, "a") == ["label rack In [r]"]
 
 
 def test_the_table_has_no_rank_and_no_total_where_the_pod_does_not_fit() -> None:
@@ -184,7 +184,7 @@ def test_a_bound_pod_is_explained_without_what_it_uses() -> None:
     for asked in (big, "default/big"):
         seen = one.explain(asked)
         assert (seen.bound_to, seen.feasible, seen.pod.spec.node_name) == ("a", ["a"], "")
-        assert seen.node("b").shortfalls == (Shortfall("resource", "cpu", 1000, 1000),)
+        assert needs(seen, "b") == ["1 more cpu"]
     assert one.cache.get_pod(big).spec.node_name == "a"
     assert one.explain(pod("next", requests={"cpu": 1})).feasible == ["b"]
 

@@ -22,7 +22,6 @@ from moorage.scheduler.explain.explanation import (
     NodeGroup,
     ScoredNode,
 )
-from moorage.scheduler.explain.shortfalls import shortfall_text
 from moorage.scheduler.explain.single_change import FEWER_DEVICES, LOWER, Change
 
 from .printing import ignore_broken_pipe, print_lines, print_table, write_value
@@ -34,8 +33,8 @@ SITUATION_TEXTS = {
     AFTER_RUN: "after simulate; of the other pending pods {placed} placed, {pending} not",
 }
 STEP_COLUMNS = "DEVICES THAT", "LEFT", "MOST ON A NODE", "NODES WITH ENOUGH", "HELD BY"
-SHORTFALLS = 3
-"""Maximum number of shortfalls and blockers shown per group of nodes."""
+FACTS = 3
+"""Maximum number of facts shown per group of nodes."""
 
 
 def write_explanations(
@@ -142,8 +141,8 @@ def _steps(survey: RequestSurvey) -> list[tuple[str, ...]]:
         if step.text or step.error or step.devices != before:
             text = ": ".join(part for part in (STEP_TEXTS[step.kind], step.text) if part)
             holders = [f"{one.claim} ({one.devices})" for one in step.holders]
-            if len(holders) > SHORTFALLS + 1:
-                holders[SHORTFALLS:] = [f"and {len(holders) - SHORTFALLS} others"]
+            if len(holders) > FACTS + 1:
+                holders[FACTS:] = [f"and {len(holders) - FACTS} others"]
             counts = str(step.devices), str(step.most), str(step.nodes)
             rows.append((step.error or text, *counts, ", ".join(holders)))
         before = step.devices
@@ -235,10 +234,9 @@ def _score(node: ScoredNode, plugin: str) -> str:
 
 def _group(group: NodeGroup, limit: int | None) -> tuple[str, ...]:
     names = group.nodes if limit is None else group.nodes[:EXAMPLES]
-    texts = [_on_some(shortfall_text(one), one.nodes, group) for one in group.shortfalls]
-    texts += [_on_some(one.text, one.nodes, group) for one in group.blockers]
-    if len(texts) > SHORTFALLS + 1:
-        texts[SHORTFALLS:] = [f"and {len(texts) - SHORTFALLS} others"]
+    texts = [_on_some(one.text, one.nodes, group) for one in group.evidence]
+    if len(texts) > FACTS + 1:
+        texts[FACTS:] = [f"and {len(texts) - FACTS} others"]
     verdicts = "; ".join(_verdict(status) for status in group.verdicts)
     return str(len(group.nodes)), ", ".join(names), verdicts, "; ".join(texts)
 
@@ -263,7 +261,7 @@ def _details(explanation: Explanation, name: str) -> tuple[tuple[str, str], list
         (plugin, ", ".join(status.reasons) if status else "passes")
         for plugin, status in node.verdicts.items()
     ]
-    cells += [("shortfall", shortfall_text(shortfall)) for shortfall in node.shortfalls]
+    cells += [("because", one.text) for one in node.evidence]
     if node.score is not None:
         cells.append(("rank", f"{node.score.rank}, total {node.score.total}"))
     return (name, "VERDICT"), cells

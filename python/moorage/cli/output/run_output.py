@@ -12,11 +12,11 @@ import msgspec
 
 from moorage._core.base.resources import pod_requests
 from moorage.cli.runs.simulation import KEPT, PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
+from moorage.framework.plugin.amounts import unit
 from moorage.objects import Node
 from moorage.objects.workloads.top_controller import Workload
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.explain.explain_document import document
-from moorage.scheduler.explain.shortfalls import unit
 from moorage.sim.optimistic import Optimistic
 from moorage.sim.summary import Summary, Use, by_count, zone_of
 

@@ -13,16 +13,17 @@ from msgspec.structs import replace
 
 from moorage._core.base.selectors import pod_matches_node_selector
 from moorage.devices.allocation.claim_requests import MAX_RESULTS
+from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, NodeSelectorRequirement, ObjectMeta, PodSpec, Taint
 from moorage.objects.model.node import NodeSpec, NodeStatus
 from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.plugins.node_affinity import required_terms
 from moorage.scheduler.changes.node_changes import slices_for
 
 from . import constraints
 from .device_changes import device_changes, largest
 from .lowering import Edit, effective, lower
 from .probe import Probe
-from .shortfalls import quantity_text, required_terms
 from .single_change import DROP, KINDS, LABEL, LOWER, NODE, TOLERATE, Change
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -69,7 +70,7 @@ def lower_requests(probe: Probe) -> Iterator[Change]:
     Change
     """
     table = probe.table
-    for constraint in constraints.request_constraints(probe.requirements.resources):
+    for constraint in constraints.request_constraints(probe.resources):
         resource = constraint.name
         rows = probe.feasible(constraint.drop(probe.pod))
         if not len(rows):
@@ -141,7 +142,7 @@ def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
     counts: Counter[tuple[Taint, ...]] = Counter()
     loose = replace(probe.pod, spec=constraints.without_pod_terms(probe.pod.spec))
     for node in probe.nodes(probe.feasible(constraints.tolerate(loose, constraints.EVERY_TAINT))):
-        taints = tuple(probe.requirements.untolerated(node))
+        taints = tuple(probe.untolerated(node))
         if len({taint.key for taint in taints}) == 1:
             counts[taints] += 1
     return [taints for taints, _ in counts.most_common(MOST_TAINTS)]
@@ -300,7 +301,7 @@ def _by_size(probe: Probe) -> npt.NDArray[np.int32]:
     allocatable = probe.table.allocatable
     enough = np.ones(len(rows), dtype=bool)
     as_devices = () if probe.devices is None else probe.devices.resources
-    for resource, request in probe.requirements.requests.items():
+    for resource, request in probe.requests.items():
         if resource in as_devices:
             continue
         enough &= allocatable[resource][rows] >= request

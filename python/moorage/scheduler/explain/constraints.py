@@ -13,10 +13,12 @@ from msgspec.structs import replace
 
 from moorage.objects import Container, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint
 from moorage.objects.model.pod import ContainerPort, PodAffinity, PodAffinityTerm, PodSpec, Toleration
+from moorage.plugins.node_affinity import required_terms, requirement_text
+from moorage.plugins.node_ports import ANY_IP, Port, port_text
+from moorage.plugins.taint_toleration import taint_text
 
 from .lowering import drop_request
 from .probe import Probe
-from .shortfalls import ANY_IP, Port, port_text, required_terms, requirement_text, taint_text
 
 ALL_TERMS = "all required terms"
 EVERY_TAINT = Toleration(operator="Exists")
@@ -89,7 +91,7 @@ def taint_constraints(probe: Probe) -> Iterator[Constraint]:
     iterator of Constraint
     """
     nodes = probe.nodes(probe.rows())
-    counts = Counter(taint for node in nodes for taint in probe.requirements.untolerated(node))
+    counts = Counter(taint for node in nodes for taint in probe.untolerated(node))
     if len(counts) > MOST_TAINTS:
         yield Constraint("taint", "every taint", partial(tolerate, toleration=EVERY_TAINT))
         return
@@ -435,7 +437,7 @@ def pod_constraints(probe: Probe) -> list[Constraint]:
     list of Constraint
     """
     return [
-        *request_constraints(probe.requirements.resources),
+        *request_constraints(probe.resources),
         *taint_constraints(probe),
         *term_constraints(probe.pod),
     ]

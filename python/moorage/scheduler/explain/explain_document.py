@@ -22,9 +22,12 @@
 ``groups``
     Rejected nodes with equal verdicts of all filters, the largest group first: ``nodes`` (their number),
     ``names`` (the first few), ``verdicts`` (every filter that rejects: ``plugin``, ``code``, ``reasons``),
-    ``needs`` (shortfalls: ``kind``, ``name``, number of ``nodes``; of resources the ``least`` and ``most``
-    that is missing, as quantities), ``otherNeeds`` (number of those that are not listed), ``blockers`` (pods,
-    claims and domains that keep the pod off: ``kind``, ``name``, ``detail``, number of ``nodes``).
+    and the evidence of these filters, the facts that they compared: ``needs`` (what nodes lack) and
+    ``blockers`` (other objects: pods, claims, domains): ``kind``, ``name``, ``text``, number of ``nodes``, of
+    blockers ``detail``, and what was compared, by kind: a resource's ``requested``, ``least`` and ``most``
+    that is missing, as quantities; of a domain ``withPod``, ``fewest``, ``fewestIn``, ``maxSkew``,
+    ``minDomains``; of a claim ``requested`` and ``largest``; of a driver's limit ``limit``, ``inUse``,
+    ``wanted``; and so on. ``otherNeeds``, ``otherBlockers``: number of those that are not listed.
 ``weights``, ``ranking``
     Weight per score plugin; the best nodes with ``rank``, ``node``, ``total``, and ``raw`` and ``normalized``
     score per plugin. Total is the sum of normalized scores times weights.
@@ -69,6 +72,7 @@ from typing import Any
 import msgspec
 
 from moorage.devices.request_survey import SurveyStep
+from moorage.framework.plugin.evidence import Evidence
 from moorage.framework.plugin.status import Status
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import Candidate
@@ -77,13 +81,12 @@ from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
 from .explanation import ExplainedPod, NodeExplanation, NodeGroup
-from .shortfalls import Shortfall, quantity_text
 from .single_change import DROP, LABEL, LOWER, NODE, TOLERATE, Change
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3
-SHORTFALLS = 20
-"""Maximum number of names and of needs per group, unless all are wanted."""
+MOST_FACTS = 20
+"""Maximum number of names and of facts per group, unless all are wanted."""
 
 Json = dict[str, Any]
 
@@ -169,31 +172,30 @@ def _status(status: Status | None) -> Json | None:
 
 def _group(group: NodeGroup, limit: int | None) -> Json:
     """Return one item of ``groups``."""
+    needs, blockers = ([one for one in group.evidence if one.is_need is side] for side in (True, False))
+    most = None if limit is None else MOST_FACTS
     return {
         "nodes": len(group.nodes),
         "names": group.nodes if limit is None else group.nodes[:EXAMPLES],
         "verdicts": [_status(status) for status in group.verdicts],
-        "needs": [_range(one) for one in group.shortfalls[: None if limit is None else SHORTFALLS]],
-        "otherNeeds": 0 if limit is None else max(len(group.shortfalls) - SHORTFALLS, 0),
-        "blockers": [asdict(blocker) for blocker in group.blockers],
+        "needs": [_evidence(one) for one in needs[:most]],
+        "otherNeeds": 0 if limit is None else max(len(needs) - MOST_FACTS, 0),
+        "blockers": [_evidence(one) for one in blockers[:most]],
+        "otherBlockers": 0 if limit is None else max(len(blockers) - MOST_FACTS, 0),
     }
 
 
-def _range(shortfall: Shortfall) -> Json:
-    """Return a shortfall of several nodes, with the range of missing amounts."""
-    out: Json = {"kind": shortfall.kind, "name": shortfall.name, "nodes": shortfall.nodes}
-    if shortfall.kind == "resource":
-        out["least"] = quantity_text(shortfall.name, shortfall.least)
-        out["most"] = quantity_text(shortfall.name, shortfall.most)
-    return out
+def _evidence(one: Evidence) -> Json:
+    """Return a fact with the numbers that were compared."""
+    detail = {} if one.is_need else {"detail": one.detail}
+    facts = {"text": one.text} | one.facts()
+    return {"kind": one.kind, "name": one.name} | detail | {"nodes": one.nodes} | facts
 
 
-def _shortfall(shortfall: Shortfall) -> Json:
-    """Return a shortfall of one node."""
-    out: Json = {"kind": shortfall.kind, "name": shortfall.name}
-    if shortfall.kind == "resource":
-        out["missing"] = quantity_text(shortfall.name, shortfall.least)
-    return out
+def _need(one: Evidence) -> Json:
+    """Return a fact about one node; of a resource with what is missing."""
+    found = _evidence(one)
+    return found | ({"missing": found["least"]} if "least" in found else {})
 
 
 def _details(node: NodeExplanation) -> Json:
@@ -201,7 +203,8 @@ def _details(node: NodeExplanation) -> Json:
     return {
         "node": node.node,
         "verdicts": {plugin: _status(status) for plugin, status in node.verdicts.items()},
-        "needs": [_shortfall(shortfall) for shortfall in node.shortfalls],
+        "needs": [_need(one) for one in node.evidence if one.is_need],
+        "blockers": [_evidence(one) for one in node.evidence if not one.is_need],
         "score": asdict(node.score) if node.score else None,
     }
 

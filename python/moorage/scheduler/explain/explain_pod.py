@@ -30,15 +30,16 @@ from moorage.scheduler.cycle.examine_preemption import examine_preemption
 from moorage.store import NotFoundError, ObjectClient
 from moorage.store.references import parse_reference
 
-from .blockers import BlockerSearch
 from .change_pairs import find_pairs
 from .changes import find_changes
-from .claim_explanations import ClaimExplanation, PodClaims, generated_claims, released_claims
+from .claim_explanations import PodClaims, generated_claims, released_claims
 from .constraints import find_conflicts
-from .device_blockers import DeviceBlockers
+from .device_evidence import find_device_evidence
+from .evidence_search import EvidenceSearch
 from .explain_document import Explanation
-from .explanation import FilterVerdicts, FindBlockers, group_nodes
+from .explanation import group_nodes
 from .probe import Probe
+from .verdicts import FilterVerdicts
 
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job
@@ -155,6 +156,9 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
     state, ran = probe.begin(pod)
     filters = _filters(engine, state, ran, rows)
     claims = [] if probe.devices is None else probe.devices.explanations(probe.nodes(rows))
+    search = EvidenceSearch(engine, pod, state, filters, rows)
+    if probe.devices is not None:
+        search.add(DynamicResources.name, find_device_evidence(probe, probe.devices, claims))
     explanation = Explanation(
         pod=pod,
         bound_to=bound_to,
@@ -162,8 +166,8 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
         weights=engine.profile.weights,
         examination=examination,
         filters=filters,
-        groups=group_nodes(examination.order, filters, probe.requirements, _blockers(probe, claims)),
-        requirements=probe.requirements,
+        groups=group_nodes(examination.order, filters, search.find),
+        find_evidence=search.find,
         claims=claims,
     )
     if examination.feasible or examination.error:
@@ -175,14 +179,6 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
     preemption = examine_preemption(engine, pod, everywhere=False) if preempts else None
     found = replace(explanation, changes=changes, pairs=pairs, conflicts=conflicts)
     return replace(found, blocked=blocked, preemption=preemption)
-
-
-def _blockers(probe: Probe, claims: list[ClaimExplanation]) -> FindBlockers:
-    """Return a function that finds the blockers of nodes by their indexes in list order."""
-    search, nodes = BlockerSearch(probe.engine, probe.pod), probe.nodes(probe.rows())
-    if probe.devices is not None:
-        search.add(DynamicResources.name, DeviceBlockers(probe.devices, claims).find)
-    return lambda positions, verdicts: search.find([nodes[at] for at in positions], verdicts)
 
 
 # ---- verdicts ----------------------------------------------------------------------------------------------

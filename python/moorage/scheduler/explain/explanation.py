@@ -9,53 +9,23 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from moorage.framework.plugin.evidence import Evidence
 from moorage.framework.plugin.status import Status
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 from moorage.scheduler.cycle.results import Examination
 from moorage.tables import Table, Tabular
 
-from .blockers import Blocker
 from .change_pairs import ChangePair
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
-from .shortfalls import PodRequirements, Shortfall, summarize_shortfalls
 from .single_change import Change
+from .verdicts import FilterVerdicts
 
 NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
 
-# Plugin name to the kind of shortfall that explains its rejections.
-KIND_OF_SHORTFALL = {
-    "NodeUnschedulable": "toleration",
-    "NodeName": "node-name",
-    "TaintToleration": "toleration",
-    "NodeAffinity": "label",
-    "NodePorts": "host-port",
-    "NodeResourcesFit": "resource",
-    "NodeDeclaredFeatures": "feature",
-}
-
-
-FindBlockers = Callable[[list[int], list[Status]], list[Blocker]]
-
-
-@dataclass(frozen=True, slots=True)
-class FilterVerdicts:
-    """The verdict of one filter on every node, independent of the other filters.
-
-    Attributes
-    ----------
-    plugin : str
-        Name of the filter.
-    codes : (nodes,) int array
-        In list order: 0 where the node passes, otherwise an index into `statuses`.
-    statuses : list of Status or None
-        The first is None, for nodes that pass.
-    """
-
-    plugin: str
-    codes: npt.NDArray[np.intp]
-    statuses: list[Status | None]
+FindEvidence = Callable[[list[int], list[Status]], list[Evidence]]
+"""Returns the evidence of nodes, given their indexes in list order and their verdicts."""
 
 
 @dataclass(frozen=True)
@@ -68,26 +38,13 @@ class NodeGroup:
         Names in list order.
     verdicts : list of Status
         The rejections, in the order of the filters; each names its plugin.
-    requirements : PodRequirements
-        Source of the shortfalls.
-    positions : list of int
-        Indexes of the nodes in list order.
-    blockers : list of Blocker
-        Pods, claims and domains that keep the pod off these nodes, those of the most nodes first.
+    evidence : list of Evidence
+        The facts by which the filters reject these nodes, those of the most nodes first.
     """
 
     nodes: list[str]
     verdicts: list[Status]
-    requirements: PodRequirements = field(repr=False)
-    positions: list[int] = field(repr=False)
-    blockers: list[Blocker] = field(default_factory=list)
-
-    @cached_property
-    def shortfalls(self) -> list[Shortfall]:
-        """The shortfalls of these nodes, summarized."""
-        return summarize_shortfalls(
-            shortfalls_of(self.requirements, at, self.verdicts) for at in self.positions
-        )
+    evidence: list[Evidence] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +80,15 @@ class NodeExplanation:
         Name of the node.
     verdicts : dict of str to Status or None
         Filter to its own verdict; None where the node passes. Without the filters that PreFilter skipped.
-    shortfalls : tuple of Shortfall
-        The requirements that the node does not meet.
+    evidence : list of Evidence
+        The facts by which filters reject the node.
     score : ScoredNode or None
         None for a node that is not feasible.
     """
 
     node: str
     verdicts: dict[str, Status | None]
-    shortfalls: tuple[Shortfall, ...]
+    evidence: list[Evidence]
     score: ScoredNode | None = None
 
 
@@ -177,8 +134,8 @@ class ExplainedPod(Tabular):
         In the order in which they run; PreFilter first, where it rejects the pod or excludes nodes.
     groups : list of NodeGroup
         The rejected nodes, the largest group first.
-    requirements : PodRequirements
-        Source of the shortfalls.
+    find_evidence : callable
+        Returns the evidence of nodes, given their indexes in list order and their verdicts.
     changes : list of Change
         Single changes that place the pod, where no node is feasible: by kind, then by amount.
     pairs : list of ChangePair
@@ -203,7 +160,7 @@ class ExplainedPod(Tabular):
     examination: Examination
     filters: list[FilterVerdicts]
     groups: list[NodeGroup]
-    requirements: PodRequirements = field(repr=False)
+    find_evidence: FindEvidence = field(repr=False)
     changes: list[Change] = field(default_factory=list)
     pairs: list[ChangePair] = field(default_factory=list)
     conflicts: list[list[Constraint]] = field(default_factory=list)
@@ -330,34 +287,12 @@ class ExplainedPod(Tabular):
         return NodeExplanation(
             name,
             verdicts,
-            shortfalls_of(self.requirements, at, [status for status in verdicts.values() if status]),
+            self.find_evidence([at], [status for status in verdicts.values() if status]),
             self._scored(scores.feasible.index(name)) if scored else None,
         )
 
 
-def shortfalls_of(requirements: PodRequirements, at: int, rejections: list[Status]) -> tuple[Shortfall, ...]:
-    """Return the shortfalls of a node that explain its rejections.
-
-    Parameters
-    ----------
-    requirements : PodRequirements
-    at : int
-        Index of the node in list order.
-    rejections : list of Status
-        Of filters.
-
-    Returns
-    -------
-    tuple of Shortfall
-    """
-    plugins = {plugin for status in rejections for plugin in status.plugin.split()}
-    kinds = {KIND_OF_SHORTFALL.get(plugin) for plugin in plugins}
-    return tuple(shortfall for shortfall in requirements.shortfalls(at) if shortfall.kind in kinds)
-
-
-def group_nodes(
-    order: list[str], filters: list[FilterVerdicts], requirements: PodRequirements, blockers: FindBlockers
-) -> list[NodeGroup]:
+def group_nodes(order: list[str], filters: list[FilterVerdicts], find: FindEvidence) -> list[NodeGroup]:
     """Group the rejected nodes by equal verdicts of all filters.
 
     Parameters
@@ -365,9 +300,8 @@ def group_nodes(
     order : list of str
         Node names in list order.
     filters : list of FilterVerdicts
-    requirements : PodRequirements
-    blockers : callable
-        Finds the blockers of nodes, given their indexes in list order and their verdicts.
+    find : callable
+        Finds the evidence of nodes, given their indexes in list order and their verdicts.
 
     Returns
     -------
@@ -383,7 +317,6 @@ def group_nodes(
         found = [each.statuses[each.codes[places[0]]] for each in filters]
         verdicts = [status for status in found if status is not None]
         if verdicts:
-            names, found = [order[at] for at in places], blockers(places, verdicts)
-            group = NodeGroup(names, verdicts, requirements, places, found)
+            group = NodeGroup([order[at] for at in places], verdicts, find(places, verdicts))
             groups.append((-len(places), places[0], group))
     return [group for *_, group in sorted(groups, key=lambda each: each[:2])]

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, pod_requests
+from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects.model.pod import Pod, ResourceRequirements
-
-from .shortfalls import quantity_text
 
 OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
 """The resources of which a container may have a limit above its request (core/v1 validation)."""

@@ -8,17 +8,19 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.base.selectors import tolerates
 from moorage._core.state.node_table import NodeTable
 from moorage.framework import CycleState, PreFilterRun, StatusError
-from moorage.objects import Node, Pod
+from moorage.objects import Node, Pod, Taint
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.plugins.node_unschedulable import UNSCHEDULABLE
+from moorage.plugins.taint_toleration import REJECTING_EFFECTS
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.node_search import NO_ROWS
 
 from .claim_explanations import PodClaims
-from .shortfalls import PodRequirements
 
 
 class Probe:
@@ -33,8 +35,9 @@ class Probe:
 
     Attributes
     ----------
-    requirements : PodRequirements
-        Of the pod.
+    requests : dict of str to int
+        Effective requests of the pod that are not zero, in millicores, bytes, or the resource's own unit; and
+        1 of ``pods``.
     devices : PodClaims or None
         Of the pod; None where its placement does not depend on devices.
     """
@@ -42,13 +45,40 @@ class Probe:
     def __init__(self, engine: Engine, pod: Pod) -> None:
         self.engine = engine
         self.pod = pod
-        self.requirements = PodRequirements(engine.cache.state, pod, self.rows())
+        classes = engine.cache.state.classes
+        shape = classes.shape_of(classes.intern(pod))
+        requests = {"pods": 1} | shape.needs
+        self.requests = {resource: request for resource, request in requests.items() if request}
+        self._tolerations = shape.tolerations
         self.devices = PodClaims.of(engine, pod)
 
     @property
     def table(self) -> NodeTable:
         """The node table of the fork."""
         return self.engine.cache.state.table
+
+    @property
+    def resources(self) -> list[str]:
+        """Names of the requested resources."""
+        return [resource for resource in self.requests if resource != "pods"]
+
+    def untolerated(self, node: Node) -> list[Taint]:
+        """Return the taints of a node that the pod does not tolerate. A cordoned node has `UNSCHEDULABLE`.
+
+        Parameters
+        ----------
+        node : Node
+
+        Returns
+        -------
+        list of Taint
+        """
+        taints = [Taint(key=t.key, value=t.value, effect=t.effect) for t in node.spec.taints]
+        if node.spec.unschedulable and UNSCHEDULABLE not in taints:
+            taints.append(UNSCHEDULABLE)
+        return [
+            t for t in taints if t.effect in REJECTING_EFFECTS and not tolerates(self._tolerations, t, True)
+        ]
 
     def begin(self, pod: Pod) -> tuple[CycleState, PreFilterRun]:
         """Begin a cycle for a pod, up to PreFilter.

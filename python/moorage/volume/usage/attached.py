@@ -313,10 +313,37 @@ class AttachedVolumes(VolumeCounts):
         limits = self.limits_of(node_name)
         if not added or not limits:
             return False
-        occupied = {volume for pod in pods for volume in self.volumes_of(pod, False)}
-        counts = Counter(driver for driver, _ in occupied | self._attached_to(node_name))
-        new = Counter(driver for driver, handle in added if (driver, handle) not in occupied)
+        used = self.in_use(node_name, pods)
+        counts = Counter(driver for driver, _ in used)
+        new = Counter(driver for driver, handle in added if not used.get((driver, handle)))
         return any(driver in limits and counts[driver] + new[driver] > limits[driver] for driver in new)
+
+    def in_use(self, node_name: str, pods: Iterable[Pod]) -> dict[CSIVolume, list[str]]:
+        """Return the volumes of a node with some pods, and who uses them.
+
+        Parameters
+        ----------
+        node_name : str
+            Name of the node whose VolumeAttachments count.
+        pods : iterable of Pod
+
+        Returns
+        -------
+        dict of CSIVolume to list of str
+            The pods that use it, as ``namespace/name``; none for one that is only attached.
+
+        Raises
+        ------
+        VolumeError
+            The volumes of one of the pods cannot be determined.
+        """
+        used: dict[CSIVolume, list[str]] = {}
+        for pod in pods:
+            for volume in self.volumes_of(pod, False):
+                used.setdefault(volume, []).append(pod.key)
+        for volume in sorted(self._attached_to(node_name)):
+            used.setdefault(volume, [])
+        return used
 
     def limits_of(self, node_name: str) -> dict[str, int]:
         """Return the volume limits of a node.

@@ -134,6 +134,20 @@ cdef class Search:
         """Whether pods are nominated to nodes of the view, as of the last call of `follow_nominator`."""
         return bool(self.nominations.rows)
 
+    def nominated_on(self, int32_t row, int32_t priority):
+        """The nominated pods that count on a row for a pod of some priority, as of the last search.
+
+        Parameters
+        ----------
+        row, priority : int
+
+        Returns
+        -------
+        list of Pod
+        """
+        self.state.table.check_row(row)
+        return [pod for pod, _ in self.nominations.counted_pods(row, priority)]
+
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1:
         """Bring the view and the counters up to date, and point the search to them and to a pod's class."""
         cdef Shape shape

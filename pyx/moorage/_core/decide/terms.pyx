@@ -7,6 +7,8 @@ class demand of a node.
 
 from functools import partial
 
+import numpy as np
+
 from moorage._core.state.pod_terms import TermKind
 from moorage._core.base.selectors import LabelSelectorMatcher, with_labels
 
@@ -15,7 +17,7 @@ from libc.string cimport memcmp, memset
 
 from moorage._core.base cimport allocate
 from moorage._core.csrc cimport (
-    MR_MAX_DRIVERS, mr_counter_add, mr_inter_pod_scores, mr_inter_pod_skips, mr_terms_prepare, mr_volumes_fit,
+    MR_MAX_DRIVERS, mr_counter, mr_counter_add, mr_inter_pod_scores, mr_inter_pod_skips, mr_terms_prepare, mr_volumes_fit,
 )
 from moorage._core.state cimport Eligibility, PodClasses, TopologyKey
 
@@ -164,13 +166,21 @@ cdef class Terms:
         self.c.existing, self.c.n_existing = _pod_terms(self, existing), <int32_t>len(existing)
         self.c.preferred, self.c.n_preferred = _pod_terms(self, preferred), <int32_t>len(preferred)
 
-    def _resolved(self, term):
+    def namespaces_of(self, term not None):
         """The namespaces of one of the pod's own terms, as they are selected now; None: all namespaces.
 
         Up to v1.36 (`PodGates.namespaces_by_value`) kube-scheduler adds the selected namespaces to the term's
         and keeps the selector, which is then matched against no labels (interpodaffinity/plugin.go,
         mergeAffinityTermNamespacesIfNotEmpty). So NotIn and DoesNotExist alone select every namespace, as an
         empty selector does.
+
+        Parameters
+        ----------
+        term : PodTerm
+
+        Returns
+        -------
+        frozenset of str or None
         """
         selector = term.namespace_selector
         if selector.is_empty or (self.state.classes.gates.namespaces_by_value and selector.matches({})):
@@ -179,7 +189,7 @@ cdef class Terms:
 
     def _namespaced(self, tuple terms):
         """The namespaces and the selector of each of the pod's own terms."""
-        return tuple([(self._resolved(term), term.selector) for term in terms])
+        return tuple([(self.namespaces_of(term), term.selector) for term in terms])
 
     # ---- reading -------------------------------------------------------------------------------------------
 
@@ -226,6 +236,40 @@ cdef class Terms:
                 unlisted += is_empty or matches
             mr_counter_add(&counter.c, row, sign * unlisted, 0)
 
+    # ---- for explanations -----------------------------------------------------------------------------------
+
+    def hard_counts(self):
+        """What the filter of PodTopologySpread compares, for each hard constraint in the pod's order.
+
+        Returns
+        -------
+        list of (DomainCounts, int, int, int)
+            The pods of each domain; whether the pod itself matches (0 or 1); maxSkew; and minDomains.
+        """
+        self.state.domains.refresh()
+        return [
+            (_counts_at(self, self.c.hard[at].counter), self.c.hard[at].self, self.c.hard[at].max_skew,
+             self.c.hard[at].min_domains)
+            for at in range(self.c.n_hard)
+        ]
+
+    def term_counts(self):
+        """What the filter of InterPodAffinity reads.
+
+        Returns
+        -------
+        (list of DomainCounts, list of DomainCounts, list of DomainCounts)
+            For each topology key of required affinity, the pods that match all terms; for each term of
+            required anti-affinity, the pods that match it; for each anti-affinity term of other pods that
+            matches the pod, the pods that have it.
+        """
+        self.state.domains.refresh()
+        return (
+            [_counts_at(self, self.c.affinity[at].counter) for at in range(self.c.n_affinity)],
+            [_counts_at(self, self.c.anti[at].counter) for at in range(self.c.n_anti)],
+            [_counts_at(self, self.c.existing[at].counter) for at in range(self.c.n_existing)],
+        )
+
     cdef int32_t domains(self) noexcept:
         """An upper bound of the number of domains of each counter, at least 1."""
         cdef Counter counter
@@ -257,6 +301,97 @@ cdef class Terms:
     def affinity_scores(self):
         """Whether InterPodAffinity scores; if not, its PreScore returns Skip."""
         return bool(mr_inter_pod_scores(&self.c))
+
+
+cdef class DomainCounts:
+    """The pods that a constraint or a term counts, by domain: what a filter reads. For explanations.
+
+    Valid until the cluster changes.
+
+    Parameters
+    ----------
+    state : ClusterState
+    counter : Counter
+        Of that state.
+    """
+
+    cdef ClusterState state
+    cdef Counter counter
+
+    def __cinit__(self, ClusterState state not None, Counter counter not None):
+        self.state, self.counter = state, counter
+
+    @property
+    def topology_key(self):
+        """The label whose values are the domains."""
+        return self.counter.topology.label
+
+    def by_domain(self):
+        """The domains that count, those with eligible nodes.
+
+        Returns
+        -------
+        dict of str to (int, int)
+            Value of the label to the number of pods and the number of eligible nodes.
+        """
+        cdef const int32_t* pods = <int32_t*>self.counter.pods.data
+        cdef const int32_t* nodes = <int32_t*>self.counter.nodes.data
+        most = min(self.counter.pods.capacity, self.counter.nodes.capacity)
+        names = self.state.symbols.names
+        return {
+            names[value]: (pods[<int32_t>domain], nodes[<int32_t>domain])
+            for value, domain in self.counter.topology.ids.items()
+            if <int32_t>domain < most and nodes[<int32_t>domain]
+        }
+
+    def rows(self):
+        """The rows whose nodes have counted pods, as (n,) int32 array."""
+        cdef const int32_t* pods = <int32_t*>self.counter.matched.pods.data
+        cdef int32_t row
+        used = min(self.state.table.used, self.counter.matched.pods.capacity)
+        return np.array([row for row in range(used) if pods[row] and self.is_eligible(row)], dtype=np.int32)
+
+    def is_eligible(self, int32_t row):
+        """Whether pods of a row count.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        IndexError
+            The row is not in the node table.
+        """
+        cdef const uint8_t* counts = <uint8_t*>self.counter.eligibility.counts.data
+        self.state.table.check_row(row)
+        return row < self.counter.eligibility.counts.capacity and counts[row] != 0
+
+    def matches(self, pod not None):
+        """Whether a pod is one of those that are counted, if it is on a node and not terminating.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+        """
+        return bool(self.counter.matched.matches(self.state.classes.intern(pod)))
+
+
+cdef DomainCounts _counts_at(Terms terms, const mr_counter* counter):
+    """The counts that a kernel reads through a pointer."""
+    cdef Counter each
+    for each in terms.held:
+        if &each.c == counter:
+            return DomainCounts(terms.state, each)
+    raise AssertionError("terms hold their counters")
 
 
 cdef Versions _read_versions(Terms terms) noexcept:

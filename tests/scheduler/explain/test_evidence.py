@@ -1,4 +1,4 @@
-"""What keeps a pod off nodes is named: pods, claims, domains; and pairs of changes that place a pod."""
+"""The facts by which filters reject nodes, and pairs of changes that place a pod."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def away_from(app: str, field: str = "pod_anti_affinity", key: str = HOST) -> di
     return {"affinity": Affinity(**{field: PodAffinity(required=(term,))})}
 
 
-def blockers(one: Scheduler, asked: Pod) -> list[list[str]]:
-    return [[blocker.text for blocker in group.blockers] for group in one.explain(asked).groups]
+def evidence(one: Scheduler, asked: Pod) -> list[list[str]]:
+    return [[fact.text for fact in group.evidence] for group in one.explain(asked).groups]
 
 
 def test_pods_that_anti_affinity_keeps_away_from() -> None:
     pods = [pod("db", "a", labels={"app": "db"}), pod("web", "b", **away_from("new"))]
     one = scheduler(*hosts("a", "b"), pods=pods)
     asked = pod("new", labels={"app": "new"}, **away_from("db"))
-    assert blockers(one, asked) == [
+    assert evidence(one, asked) == [
         [f"pod default/db (anti-affinity per {HOST})"],
         [f"pod default/web (its anti-affinity per {HOST})"],
     ]
@@ -45,7 +45,7 @@ def test_affinity_to_pods_that_are_not_there() -> None:
     asked = pod("p", **away_from("db", "pod_affinity"))
     no_pod = "no pod with app in (db) in default"
     places = [f"in {HOST}=a", f"without label {HOST}"]
-    assert blockers(one, asked) == [[f"{no_pod} (affinity, {place})" for place in places]]
+    assert evidence(one, asked) == [[f"{no_pod} (affinity, {place})" for place in places]]
 
 
 def test_domains_that_have_too_many_pods() -> None:
@@ -59,13 +59,17 @@ def test_domains_that_have_too_many_pods() -> None:
     full = node("b", labels={HOST: "b", ZONE: "z-b"}, cpu=0)
     one = scheduler(*hosts("a"), full, pods=[*mine, *others])
     asked = pod("p", requests={"cpu": 1}, labels={"app": "x"}, topology_spread_constraints=(spread,))
-    assert [f"domain {ZONE}=z-a (2 matching pods, maxSkew 1)"] in blockers(one, asked)
+    assert [
+        f"domain {ZONE}=z-a: 3 with this pod, fewest 0 in {ZONE}=z-b (node b: 1 more cpu), maxSkew 1"
+    ] in evidence(one, asked)
 
 
 def test_pods_that_hold_a_host_port() -> None:
     holder = pod("holder", "a", ports=[port(80)])
     one = scheduler(*hosts("a"), pods=[holder, pod("other", "a", ports=[port(81)])])
-    assert blockers(one, pod("p", ports=[port(80)])) == [["pod default/holder (host port 80/TCP)"]]
+    assert evidence(one, pod("p", ports=[port(80)])) == [
+        ["host port 80/TCP", "pod default/holder (host port 80/TCP)"]
+    ]
 
 
 def claim(name: str, modes: str = "ReadWriteOnce", **spec: Any) -> dict[str, Any]:
@@ -113,13 +117,16 @@ def bound_claim(modes: str = "ReadWriteOnce") -> dict[str, Any]:
 def of_claims(*listed: dict[str, Any]) -> list[list[str]]:
     objects = [decode_object(item) for item in (*listed, LOCAL, with_claim("p"))]
     one = Scheduler(build_cluster([*hosts("a"), *objects]))
-    return blockers(one, one.client.get(Pod, "p", "default"))
+    return evidence(one, one.client.get(Pod, "p", "default"))
 
 
 def test_claims_whose_volumes_are_elsewhere_or_missing() -> None:
-    bound = "claim default/data (bound to volume pv)"
+    bound = f"claim default/data (bound to volume pv, for {HOST} In [b])"
     assert of_claims(volume_for("data", "b"), bound_claim()) == [[bound]]
-    unbound = "claim default/data (not bound, class local)"
+    unbound = (
+        "claim default/data (not bound, class local: none of its 1 volumes (0 free) fits 1Gi on this node, "
+        "and no driver makes any)"
+    )
     free = claim("data", storageClassName="local")
     assert of_claims(volume_for("else", "a"), free) == [[unbound]]
     assert of_claims(bound_claim()) == [["claim default/data (bound to missing volume pv)"]]

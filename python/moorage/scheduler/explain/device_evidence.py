@@ -4,56 +4,88 @@ used, claims with devices of other nodes."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from moorage.devices.request_survey import CONSTRAINT, RequestSurvey
+from moorage.framework.plugin.evidence import Evidence, FindEvidence, Rows
 from moorage.framework.plugin.status import Status
 from moorage.objects import Node
 from moorage.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE
 
 from .claim_explanations import STEP_TEXTS, ClaimExplanation, PodClaims
+from .probe import Probe
 
 MOST_NAMED = 3
 """Maximum number of devices of a claim that are named."""
 
 
-class DeviceBlockers:
-    """Finds what keeps a pod off nodes that DynamicResources rejects.
+@dataclass(frozen=True)
+class DeviceEvidence(Evidence):
+    """What keeps a pod with claims for devices off nodes.
+
+    Attributes
+    ----------
+    kind : str
+        ``claim`` (whose devices are elsewhere), ``pool`` (that cannot be used), ``request`` (with too few
+        devices).
+    of : str
+        The claim as ``namespace/name``, the pool as ``driver/name``, or the request.
+    problem : str
+    """
+
+    kind: str  # type: ignore[misc]
+    of: str
+    problem: str
+
+    @property
+    def name(self) -> str:
+        return self.of
+
+    @property
+    def detail(self) -> str:
+        return self.problem
+
+
+def find_device_evidence(
+    probe: Probe, devices: PodClaims, claims: Sequence[ClaimExplanation]
+) -> FindEvidence:
+    """Return the function that finds the evidence of nodes that DynamicResources rejects.
 
     Parameters
     ----------
+    probe : Probe
     devices : PodClaims
     claims : sequence of ClaimExplanation
         Those of the pod.
+
+    Returns
+    -------
+    callable
     """
 
-    def __init__(self, devices: PodClaims, claims: Sequence[ClaimExplanation]) -> None:
-        self._devices = devices
-        self._claims = claims
+    def find(rows: Rows, status: Status) -> Iterator[Evidence]:
+        for node in probe.nodes(rows):
+            for found in sorted(set(_of_node(devices, claims, node, status))):
+                yield DeviceEvidence(*found)
 
-    def find(self, node: Node, status: Status) -> Iterator[tuple[str, str, str]]:
-        """Yield kind, name and detail of the blockers of a node.
+    return find
 
-        Parameters
-        ----------
-        node : Node
-        status : Status
-            The rejection.
 
-        Yields
-        ------
-        (str, str, str)
-        """
-        if status.reasons == NOT_AVAILABLE.reasons:
-            for claim in self._claims:
-                if claim.devices:
-                    yield "claim", claim.claim, _allocation_text(claim)
-            return
-        for name, problem in self._devices.pool_problems(node):
-            yield "pool", name, problem
-        lacking = [one for claim in self._claims for one in lacking_requests(claim, node.name)]
-        yield from (("request", *one) for one in lacking)
-        if not lacking and status.reasons == CANNOT_ALLOCATE.reasons:
-            yield "request", "all", "enough devices for each alone; the search finds none for all together"
+def _of_node(
+    devices: PodClaims, claims: Sequence[ClaimExplanation], node: Node, status: Status
+) -> Iterator[tuple[str, str, str]]:
+    """Yield kind, name and problem of what keeps the pod off a node."""
+    if status.reasons == NOT_AVAILABLE.reasons:
+        for claim in claims:
+            if claim.devices:
+                yield "claim", claim.claim, _allocation_text(claim)
+        return
+    for name, problem in devices.pool_problems(node):
+        yield "pool", name, problem
+    lacking = [one for claim in claims for one in lacking_requests(claim, node.name)]
+    yield from (("request", *one) for one in lacking)
+    if not lacking and status.reasons == CANNOT_ALLOCATE.reasons:
+        yield "request", "all", "enough devices for each alone; the search finds none for all together"
 
 
 def _allocation_text(claim: ClaimExplanation) -> str:

@@ -1,0 +1,193 @@
+"""Evidence: the facts by which filters reject nodes, with the numbers that they compared.
+
+A plugin that extends `EvidencePlugin` is asked once per explanation for a function, and the function once for
+nodes that it rejects alike. Evidence is made of what the filter read: counters, columns and caches of the
+engine. Texts, JSON and pages are made from evidence alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.search import Search
+from moorage.objects import Node, Pod
+
+from .cycle_state import CycleState
+from .interface import Plugin
+from .status import Status
+
+Rows = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A fact by which a filter rejects nodes. Equal facts about several nodes count as one.
+
+    Attributes
+    ----------
+    kind : str
+        What it is about; a constant of the class.
+    is_need : bool
+        Whether it is about the node itself, which lacks something that the pod asks for; else it is about
+        other objects. A constant of the class.
+    nodes : int
+        Number of nodes.
+    """
+
+    kind: ClassVar[str]
+    is_need: ClassVar[bool] = False
+    nodes: int = field(default=1, compare=False, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        """The object that it is about: a pod, a claim, a domain, a taint, a resource."""
+        raise NotImplementedError
+
+    @property
+    def detail(self) -> str:
+        """How the object keeps the pod off, in words."""
+        return ""
+
+    @property
+    def text(self) -> str:
+        """The whole fact in words."""
+        detail = self.detail
+        return f"{self.kind.replace('-', ' ')} {self.name}" + (f" ({detail})" if detail else "")
+
+    @property
+    def key(self) -> object:
+        """What evidence has in common that counts as one, see `merged`."""
+        return self
+
+    def merged(self, other: Self) -> Self:
+        """Return one fact of this one and one with the same key, about other nodes.
+
+        Parameters
+        ----------
+        other : Evidence
+
+        Returns
+        -------
+        Evidence
+        """
+        return replace(self, nodes=self.nodes + other.nodes)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what was compared, by name of the field, in values of JSON; without None and `name`."""
+        return {
+            _camel(one.name): list(value) if isinstance(value, tuple) else value
+            for one in fields(self)
+            if one.name not in ("nodes", "kind")
+            if (value := getattr(self, one.name)) is not None and value != self.name
+        }
+
+
+def _camel(name: str) -> str:
+    first, *others = name.rstrip("_").split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+FindEvidence = Callable[[Rows, Status], Iterable[Evidence]]
+"""Returns the evidence of nodes, by their rows, that a filter rejects with a status."""
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """What plugins are asked with: a pod after PreFilter, and the search of its cycle.
+
+    Attributes
+    ----------
+    pod : Pod
+    state : CycleState
+    search : Search
+    says : callable
+        Returns what the filters other than the named one have against the node of a row, in words.
+    """
+
+    pod: Pod
+    state: CycleState
+    search: Search
+    says: Callable[[int, str], list[str]]
+
+    def node(self, row: int) -> Node:
+        """Return the node of a row.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        Node
+        """
+        node = self.search.state.table.objects[row]
+        assert node is not None  # every searched row has a node object
+        return node
+
+    def pods_on(self, row: int) -> list[Pod]:
+        """Return the pods on the node of a row.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        list of Pod
+        """
+        return self.search.state.pods_of(row)
+
+    def nominated_on(self, row: int) -> list[Pod]:
+        """Return the nominated pods for which the filters keep room on the node of a row.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        list of Pod
+        """
+        return self.search.nominated_on(row, self.state.shape.priority)
+
+
+class EvidencePlugin(Plugin):
+    """A filter that can say by which facts it rejects nodes."""
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        """Return the function that finds the evidence of nodes for one pod.
+
+        Parameters
+        ----------
+        inquiry : Inquiry
+
+        Returns
+        -------
+        callable
+            Takes rows and the status with which this filter rejects their nodes.
+        """
+        raise NotImplementedError
+
+
+def merge_evidence(found: Iterable[Evidence]) -> list[Evidence]:
+    """Return each fact once, those of the most nodes first.
+
+    Parameters
+    ----------
+    found : iterable of Evidence
+
+    Returns
+    -------
+    list of Evidence
+        Facts of equally many nodes in the order of their first appearance.
+    """
+    merged: dict[object, Evidence] = {}
+    for one in found:
+        known = merged.get(one.key)
+        merged[one.key] = one if known is None else known.merged(one)
+    return sorted(merged.values(), key=lambda one: -one.nodes)

@@ -1,0 +1,301 @@
+"""Evidence about a pod's claims and their volumes: of VolumeBinding and VolumeZone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from moorage.framework.plugin.amounts import quantity_text
+from moorage.framework.plugin.evidence import Evidence, FindEvidence, Inquiry, Rows
+from moorage.framework.plugin.status import Status
+from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
+from moorage.store.errors import NotFoundError
+from moorage.volume import VolumeError, VolumeSources
+from moorage.volume.binding import volume_binder
+from moorage.volume.binding.claims import (
+    allows_topology,
+    claim_class,
+    is_fully_bound,
+    parse_bytes,
+    requested_storage,
+)
+from moorage.volume.binding.pod_volumes import PodVolumeClaims
+from moorage.volume.constants import NO_PROVISIONER, SELECTED_NODE
+from moorage.volume.migration import required_affinity
+
+from .node_affinity import requirement_text
+
+STORAGE = "storage"
+
+
+@dataclass(frozen=True)
+class ClaimEvidence(Evidence):
+    """A claim that keeps the pod off.
+
+    Attributes
+    ----------
+    claim : str
+        ``namespace/name``.
+    problem : str
+        In words.
+    storage_class, volume, driver : str or None
+    requested, largest : int or None
+        Where storage capacity is compared: what the claim asks for, and the largest volume that a
+        CSIStorageCapacity of its class allows on the node (None if none is published), in bytes.
+    capacity : str or None
+        That CSIStorageCapacity, as ``namespace/name``.
+    """
+
+    kind = "claim"
+    claim: str
+    problem: str
+    storage_class: str | None = None
+    volume: str | None = None
+    driver: str | None = None
+    requested: int | None = None
+    largest: int | None = None
+    capacity: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.claim
+
+    @property
+    def detail(self) -> str:
+        return self.problem
+
+    def facts(self) -> dict[str, Any]:
+        amounts = {"requested": self.requested, "largest": self.largest}
+        texts = {name: quantity_text(STORAGE, one) for name, one in amounts.items() if one is not None}
+        return super().facts() | texts
+
+
+@dataclass
+class Claims:
+    """Finds what is wrong with the claims of a pod.
+
+    Attributes
+    ----------
+    inquiry : Inquiry
+    sources : VolumeSources
+        What the volume binder reads.
+    listers : callable
+        Returns the lister of a kind.
+    found : PodVolumeClaims or None
+        The claims as PreFilter has classified them; None where it rejects the pod.
+    """
+
+    inquiry: Inquiry
+    sources: VolumeSources
+    listers: Any
+    found: PodVolumeClaims | None
+
+    def finder(self) -> FindEvidence:
+        """Return the function that finds the evidence of nodes."""
+
+        def find(rows: Rows, status: Status) -> Iterator[Evidence]:
+            if self.found is None or self.found.unbound_immediate:
+                for one in self._of_pod():
+                    yield from (one,) * len(rows)
+                return
+            for row in rows.tolist():
+                yield from self._of_node(self.found, self.inquiry.node(row), status.reasons)
+
+        return find
+
+    # ---- whatever the node
+
+    def _of_pod(self) -> Iterator[ClaimEvidence]:
+        """Yield the claims for which PreFilter rejects the pod."""
+        claims = self.listers(PersistentVolumeClaim)
+        yield from missing_claims(self.inquiry.pod, claims)
+        for claim in claims_of(self.inquiry.pod, claims):
+            if not is_fully_bound(claim) or claim.status.phase == "Lost":
+                yield self._unbound(claim)
+            elif claim.metadata.deletion_timestamp is not None:
+                yield ClaimEvidence(claim.key, f"being deleted since {claim.metadata.deletion_timestamp}")
+
+    def _unbound(self, claim: PersistentVolumeClaim) -> ClaimEvidence:
+        """What is wrong with a claim that has no volume, or has lost it."""
+        name, volume = claim_class(claim), claim.spec.volume_name
+        if volume:
+            return ClaimEvidence(claim.key, self._lost(claim), name or None, volume)
+        text = f"not bound, class {name or '(none)'}"
+        try:
+            mode = self.listers(StorageClass).get(name).volume_binding_mode if name else None
+        except NotFoundError:
+            hint = (
+                _hint(self.listers(StorageClass), "StorageClass") or f"the input has no StorageClass {name}"
+            )
+            return ClaimEvidence(claim.key, f"{text}: {hint}", name)
+        if not name:
+            hint = _hint(self.listers(StorageClass), "StorageClass")
+            return ClaimEvidence(claim.key, text + (f": {hint}" if hint else ""))
+        return ClaimEvidence(claim.key, f"{text}, mode {mode}: a volume is bound before the pod", name)
+
+    def _lost(self, claim: PersistentVolumeClaim) -> str:
+        """Say why a claim does not have the volume that it names."""
+        name = claim.spec.volume_name
+        try:
+            volume: PersistentVolume = self.listers(PersistentVolume).get(name)
+        except NotFoundError:
+            return f"bound to missing volume {name}"
+        reference = volume.spec.claim_ref
+        uid, wanted = claim.metadata.uid, None if reference is None else reference.uid
+        if wanted != uid:
+            theirs = f"UID {wanted}" if wanted else "no UID"
+            return f"volume {name} is bound to a claim with {theirs}, and this one has UID {uid or '(none)'}"
+        return f"not bound to volume {name} yet"
+
+    # ---- on a node
+
+    def _of_node(
+        self, claims: PodVolumeClaims, node: Node, reasons: Iterable[str]
+    ) -> Iterator[ClaimEvidence]:
+        for reason in reasons:
+            if reason in (volume_binder.NODE_CONFLICT, volume_binder.VOLUME_MISSING):
+                yield from self._of_bound(claims, node)
+            elif reason == volume_binder.NOT_ENOUGH_SPACE:
+                yield from self._of_capacity(claims, node)
+            elif reason == volume_binder.BIND_CONFLICT:
+                yield from self._of_unbound(claims, node)
+
+    def _of_bound(self, claims: PodVolumeClaims, node: Node) -> Iterator[ClaimEvidence]:
+        for claim in claims.bound:
+            name, class_name = claim.spec.volume_name, claim_class(claim) or None
+            try:
+                volume = self.sources.pv_cache.get_pv(name)
+            except VolumeError:
+                yield ClaimEvidence(claim.key, f"bound to missing volume {name}", class_name, name)
+                continue
+            with suppress(VolumeError):
+                if not self.sources.reaches(node, volume):
+                    where = _affinity_text(volume)
+                    yield ClaimEvidence(claim.key, f"bound to volume {name}{where}", class_name, name)
+
+    def _of_capacity(self, claims: PodVolumeClaims, node: Node) -> Iterator[ClaimEvidence]:
+        """Yield the claims for which no storage capacity that the node can use is large enough."""
+        for claim in claims.unbound_delayed:
+            name = claim_class(claim)
+            driver = self.listers(StorageClass).get(name).provisioner
+            with suppress(NotFoundError):
+                published: CSIDriver = self.listers(CSIDriver).get(driver)
+                if published.spec.storage_capacity:
+                    found = self._too_small(claim, name, driver, node)
+                    if found is not None:
+                        yield found
+
+    def _too_small(
+        self, claim: PersistentVolumeClaim, name: str, driver: str, node: Node
+    ) -> ClaimEvidence | None:
+        requested = requested_storage(claim)
+        listed: list[CSIStorageCapacity] = self.listers(CSIStorageCapacity).list()
+        here = [
+            (_largest(one), one.key)
+            for one in listed
+            if one.storage_class_name == name and volume_binder.has_access(node, one)
+        ]
+        asks = f"asks for {quantity_text(STORAGE, requested)} of class {name}"
+        if not here:
+            problem = f"{asks}; driver {driver} has published no CSIStorageCapacity for this class and node"
+            return ClaimEvidence(claim.key, problem, name, driver=driver, requested=requested)
+        largest, key = max(here)
+        if largest >= requested:
+            return None
+        problem = f"{asks}; the largest CSIStorageCapacity here is {quantity_text(STORAGE, largest)} ({key})"
+        return ClaimEvidence(claim.key, problem, name, None, driver, requested, largest, key)
+
+    def _of_unbound(self, claims: PodVolumeClaims, node: Node) -> Iterator[ClaimEvidence]:
+        """Yield the claims for which there is no volume on the node, and none can be made."""
+        for claim in claims.unbound_delayed:
+            name = claim_class(claim)
+            selected = claim.metadata.annotations.get(SELECTED_NODE)
+            if selected is not None and selected != node.name:
+                yield ClaimEvidence(claim.key, f"being provisioned for node {selected}", name)
+                continue
+            storage_class = self.listers(StorageClass).get(name)
+            if storage_class.provisioner in ("", NO_PROVISIONER):
+                of_class = claims.volumes.get(name, ())
+                free = sum(one.spec.claim_ref is None for one in of_class)
+                size = quantity_text(STORAGE, requested_storage(claim))
+                text = f"not bound, class {name}: none of its {len(of_class)} volumes ({free} free) fits"
+                problem = f"{text} {size} on this node, and no driver makes any"
+                yield ClaimEvidence(claim.key, problem, name, requested=requested_storage(claim))
+            elif not allows_topology(storage_class.allowed_topologies, node.metadata.labels):
+                terms = " or ".join(
+                    " and ".join(
+                        f"{one.key} in [{', '.join(one.values)}]" for one in term.match_label_expressions
+                    )
+                    for term in storage_class.allowed_topologies
+                )
+                yield ClaimEvidence(claim.key, f"not bound; class {name} makes volumes for {terms}", name)
+
+
+def _largest(capacity: CSIStorageCapacity) -> int:
+    """Return the largest volume that a capacity allows, in bytes."""
+    limit = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    return 0 if limit is None else parse_bytes(limit)
+
+
+def _affinity_text(volume: PersistentVolume) -> str:
+    """Return for which nodes a volume is."""
+    required = required_affinity(volume)
+    if required is None:
+        return ""
+    terms = [
+        " and ".join(map(requirement_text, (*term.match_expressions, *term.match_fields)))
+        for term in required.node_selector_terms
+    ]
+    return f", for {' or '.join(terms)}"
+
+
+HINTS = {"StorageClass": "storageclass", "PersistentVolumeClaim": "pvc -A"}
+"""What to ask kubectl for."""
+
+
+def _hint(lister: Any, kind: str) -> str:
+    """Say how to add objects of a kind of which the input has none; "" if it has some."""
+    return "" if lister.list() else f"the input has no {kind}; add `kubectl get {HINTS[kind]} -o yaml`"
+
+
+def missing_claims(pod: Pod, claims: Any) -> Iterator[ClaimEvidence]:
+    """Yield the claims of a pod that do not exist.
+
+    Parameters
+    ----------
+    pod : Pod
+    claims : lister of PersistentVolumeClaim
+
+    Yields
+    ------
+    ClaimEvidence
+    """
+    existing = {claim.key for claim in claims_of(pod, claims)}
+    for volume in pod.spec.volumes:
+        key = pod.claim_key(volume)
+        if key is not None and key not in existing:
+            is_made = volume.ephemeral is not None
+            hint = "its controller has not made it" if is_made else _hint(claims, "PersistentVolumeClaim")
+            yield ClaimEvidence(key, f"there is no such claim{hint and f': {hint}'}")
+
+
+def claims_of(pod: Pod, claims: Any) -> Iterator[PersistentVolumeClaim]:
+    """Yield the existing claims of a pod, those of ephemeral volumes too.
+
+    Parameters
+    ----------
+    pod : Pod
+    claims : lister of PersistentVolumeClaim
+
+    Yields
+    ------
+    PersistentVolumeClaim
+    """
+    for volume in pod.spec.volumes:
+        key = pod.claim_key(volume)
+        if key is not None:
+            with suppress(NotFoundError):
+                yield claims.get(key)

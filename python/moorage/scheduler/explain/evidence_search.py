@@ -1,0 +1,112 @@
+"""Asks the filters for the evidence by which they reject nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from moorage.framework import CycleState, FilterPlugin, Plugin, Status
+from moorage.framework.plugin.evidence import (
+    Evidence,
+    EvidencePlugin,
+    FindEvidence,
+    Inquiry,
+    Rows,
+    merge_evidence,
+)
+from moorage.objects import Pod
+from moorage.scheduler.cycle.engine import Engine
+
+from .verdicts import FilterVerdicts
+
+
+class EvidenceSearch:
+    """Finds the evidence of nodes; each plugin is asked once about the pod.
+
+    Parameters
+    ----------
+    engine : Engine
+        Over the state of the cluster in which the pod is explained.
+    pod : Pod
+    state : CycleState
+        Of the pod, after PreFilter.
+    filters : sequence of FilterVerdicts
+    rows : (nodes,) int32 array
+        Rows of the nodes, in list order.
+    """
+
+    def __init__(
+        self, engine: Engine, pod: Pod, state: CycleState, filters: Sequence[FilterVerdicts], rows: Rows
+    ) -> None:
+        self._plugins: dict[str, Plugin] = {one.name: one for one in engine.profile.at(FilterPlugin)}
+        self._inquiry = Inquiry(pod, state, engine.search, self._says)
+        self._filters, self._rows = filters, rows
+        self._positions = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
+        self._positions[rows] = np.arange(len(rows))
+        self._finders: dict[str, FindEvidence] = {}
+
+    def add(self, plugin: str, find: FindEvidence) -> None:
+        """Find the evidence of another plugin, too.
+
+        Parameters
+        ----------
+        plugin : str
+            Its name.
+        find : callable
+        """
+        self._finders[plugin] = find
+
+    def _finder(self, name: str) -> FindEvidence | None:
+        if name not in self._finders:
+            plugin = self._plugins.get(name)
+            if not isinstance(plugin, EvidencePlugin):
+                return None
+            self._finders[name] = plugin.evidence(self._inquiry)
+        return self._finders[name]
+
+    def find(self, positions: Sequence[int], verdicts: Iterable[Status]) -> list[Evidence]:
+        """Find the evidence of nodes with equal verdicts.
+
+        Parameters
+        ----------
+        positions : sequence of int
+            Indexes of the nodes in list order.
+        verdicts : iterable of Status
+            The rejections of these nodes, in the order of the filters.
+
+        Returns
+        -------
+        list of Evidence
+            That of the most nodes first.
+        """
+        rows = self._rows[np.asarray(positions, dtype=np.intp)]
+        return merge_evidence(self._of(rows, verdicts))
+
+    def _of(self, rows: Rows, verdicts: Iterable[Status]) -> Iterator[Evidence]:
+        for status in verdicts:
+            for name in status.plugin.split():
+                find = self._finder(name)
+                if find is not None:
+                    yield from find(rows, status)
+
+    def rejections(self, position: int) -> list[Status]:
+        """Return what the filters say of a node.
+
+        Parameters
+        ----------
+        position : int
+            Its index in list order.
+
+        Returns
+        -------
+        list of Status
+        """
+        found = (each.statuses[each.codes[position]] for each in self._filters)
+        return [status for status in found if status is not None]
+
+    def _says(self, row: int, but: str) -> list[str]:
+        others = [one for one in self.rejections(int(self._positions[row])) if but not in one.plugin.split()]
+        rows = np.array([row], dtype=np.int32)
+        texts = [one.text for one in self._of(rows, others)]
+        return texts or [reason for one in others for reason in one.reasons]

@@ -1,0 +1,434 @@
+"""What each filter says of the facts that it compared, on clusters of people who asked why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from tests.scheduler.explain.test_evidence import HOST, ZONE
+
+from moorage.objects import build_cluster, decode_object
+from moorage.scheduler import Explanation, Scheduler
+from moorage.scheduler.explain.explain_document import document
+
+
+def explained(text: str, key: str = "default/new") -> Explanation:
+    """The explanation of a pod in a cluster of YAML documents."""
+    objects = [decode_object(item) for item in yaml.safe_load_all(text) if item]
+    return Scheduler(build_cluster(objects)).explain(key)
+
+
+def facts(text: str, key: str = "default/new") -> dict[str, list[str]]:
+    """By first node of each group, the facts in words."""
+    return {group.nodes[0]: [one.text for one in group.evidence] for group in explained(text, key).groups}
+
+
+def node(name: str, labels: dict[str, str] | None = None, **more: Any) -> str:
+    made = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {HOST: name} | (labels or {})},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"} | more.pop("allocatable", {})},
+    }
+    return yaml.safe_dump(made | more) + "---\n"
+
+
+def pod(name: str, on: str = "", cpu: str = "", **more: Any) -> str:
+    container: dict[str, Any] = {"name": "c", "image": "i"}
+    if cpu:
+        container["resources"] = {"requests": {"cpu": cpu}}
+    meta = {"name": name, "namespace": "default"} | more.pop("metadata", {})
+    spec = {"containers": [container]} | ({"nodeName": on} if on else {}) | more.pop("spec", {})
+    status = more.pop("status", {"phase": "Running"} if on else {})
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
+    return yaml.safe_dump(made) + "---\n"
+
+
+def spread(key: str, skew: int = 1, **more: Any) -> dict[str, Any]:
+    selector = {"matchLabels": {"app": "x"}}
+    constraint = {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
+    return constraint | {"labelSelector": selector} | more
+
+
+APP = {"labels": {"app": "x"}}
+TAINT = {"taints": [{"key": "control-plane", "effect": "NoSchedule"}]}
+
+
+# ---- spreading ---------------------------------------------------------------------------------------------
+
+
+def test_only_violated_constraints_are_named() -> None:
+    text = node("a1", {"zone": "a"}) + node("b1", {"zone": "b"}, spec={"unschedulable": True})
+    text += pod("x", "a1", metadata=APP)
+    both = [spread("zone"), spread(HOST, 5)]
+    text += pod("new", metadata=APP, spec={"topologySpreadConstraints": both})
+    cordon = "cordoned (node.kubernetes.io/unschedulable:NoSchedule)"
+    fewest = f"fewest 0 in zone=b (node b1: {cordon})"
+    assert facts(text)["a1"] == [f"domain zone=a: 2 with this pod, {fewest}, maxSkew 1"]
+
+
+def test_a_tainted_node_is_the_domain_with_the_fewest_pods_and_its_policy_is_named() -> None:
+    text = node("cp", spec=TAINT) + node("worker") + pod("x", "worker", metadata=APP)
+    text += pod("new", metadata=APP, spec={"topologySpreadConstraints": [spread(HOST)]})
+    why = "node cp: untolerated taint control-plane:NoSchedule, counted by nodeTaintsPolicy Ignore"
+    told = f"2 with this pod, fewest 0 in {HOST}=cp ({why}), maxSkew 1"
+    assert facts(text)["worker"] == [f"domain {HOST}=worker: {told}"]
+
+
+def test_pods_on_nodes_that_a_policy_leaves_out_are_not_counted() -> None:
+    text = node("a-x", {"pool": "x", "zone": "a"}) + node("a-y", {"pool": "other", "zone": "a"})
+    text += node("b-x", {"pool": "x", "zone": "b"}, allocatable={"cpu": "100m"})
+    text += "".join(pod(f"y{at}", "a-y", metadata=APP) for at in range(5)) + pod("x1", "a-x", metadata=APP)
+    spec = {"nodeSelector": {"pool": "x"}, "topologySpreadConstraints": [spread("zone")]}
+    seen = explained(text + pod("new", cpu="1", metadata=APP, spec=spec))
+    (fact,) = next(group.evidence for group in seen.groups if group.nodes == ["a-x"])
+    assert fact.text == (
+        "domain zone=a: 2 with this pod, fewest 0 in zone=b (node b-x: 900m more cpu), maxSkew 1"
+    )
+    assert fact.facts() == {
+        "topologyKey": "zone",
+        "value": "a",
+        "withPod": 2,
+        "matchesItself": True,
+        "nominated": 0,
+        "fewest": 0,
+        "fewestIn": "b",
+        "fewestNodes": ["node b-x: 900m more cpu"],
+        "otherFewest": 0,
+        "terminating": 0,
+        "domains": 2,
+        "minDomains": 1,
+        "maxSkew": 1,
+    }
+
+
+def test_min_domains_is_named_where_it_decides() -> None:
+    text = node("a1", {"zone": "a"}) + node("a2", {"zone": "a"}) + pod("x", "a1", metadata=APP)
+    constraint = spread("zone", minDomains=2)
+    text += pod("new", metadata=APP, spec={"topologySpreadConstraints": [constraint, spread(HOST)]})
+    found = facts(text)
+    few = "fewest counts as 0, as there is 1 domain of minDomains 2"
+    assert found["a1"][0] == f"domain zone=a: 2 with this pod, {few}, maxSkew 1"
+
+
+def test_terminating_pods_that_no_longer_count_are_named() -> None:
+    text = node("a", {ZONE: "A"}) + node("c", {ZONE: "C"}, spec=TAINT) + pod("one", "a", metadata=APP)
+    leaving = {"deletionTimestamp": "2026-03-05T10:00:00Z", "finalizers": ["x/y"]}
+    text += pod("two", "c", metadata=APP | leaving)
+    text += pod("new", metadata=APP, spec={"topologySpreadConstraints": [spread(ZONE)]})
+    (told,) = facts(text)["a"]
+    assert "1 matching pod there being deleted, not counted" in told
+
+
+def test_a_pod_that_does_not_match_its_own_constraint() -> None:
+    text = node("a", {"zone": "a"}) + node("b", {"zone": "b"}, spec=TAINT)
+    text += "".join(pod(f"x{at}", "a", metadata=APP) for at in range(2))
+    text += pod("new", spec={"topologySpreadConstraints": [spread("zone")]})
+    assert facts(text)["a"][0].startswith("domain zone=a: 2 matching pods; this pod does not match, fewest 0")
+
+
+# ---- room --------------------------------------------------------------------------------------------------
+
+
+def test_a_nominated_pod_that_keeps_the_room() -> None:
+    text = node("n1", allocatable={"cpu": "2"})
+    status = {"nominatedNodeName": "n1"}
+    text += pod("preemptor", cpu="2", spec={"priority": 100}, status=status)
+    text += pod("new", cpu="500m", spec={"priority": 0})
+    assert facts(text) == {
+        "n1": [
+            "500m more cpu",
+            "nominated pod default/preemptor (priority 100, nominated to n1, keeps 2 cpu)",
+        ]
+    }
+    higher = text.replace("priority: 0", "priority: 200")
+    assert explained(higher).feasible == ["n1"]
+
+
+def test_a_pod_that_is_being_deleted_holds_its_room() -> None:
+    meta = {"deletionTimestamp": "2026-03-05T10:00:00Z", "finalizers": ["x/y"]}
+    text = node("n1", allocatable={"cpu": "2"}) + pod("leaves", "n1", "2", metadata=meta)
+    assert facts(text + pod("new", cpu="1")) == {
+        "n1": [
+            "1 more cpu",
+            "terminating pod default/leaves (being deleted, deletionTimestamp 2026-03-05T10:00:00Z; "
+            "holds 2 cpu of n1)",
+        ]
+    }
+    assert facts(text + pod("new", cpu="3")) == {"n1": ["3 more cpu"]}, "the node is too small without it"
+
+
+RESIZE: dict[str, Any] = {
+    "phase": "Running",
+    "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}],
+    "containerStatuses": [
+        {
+            "name": "c",
+            "image": "i",
+            "imageID": "i",
+            "ready": True,
+            "restartCount": 0,
+            "allocatedResources": {"cpu": "1"},
+            "resources": {"requests": {"cpu": "1"}},
+        }
+    ],
+}
+
+
+def test_a_deferred_resize_counts() -> None:
+    text = node("n1") + pod("growing", "n1", "5", status=RESIZE) + pod("new", cpu="500m")
+    assert facts(text)["n1"] == [
+        "1500m more cpu",
+        "resizing pod default/growing (counts 5 cpu on n1, as its resize is Deferred; it has 1)",
+    ]
+
+
+def test_a_resize_to_less_counts_until_it_is_done() -> None:
+    (status,) = RESIZE["containerStatuses"]
+    held = status | {"allocatedResources": {"cpu": "4"}, "resources": {"requests": {"cpu": "4"}}}
+    shrinking = {"phase": "Running", "containerStatuses": [held]}
+    text = node("n1") + pod("shrinking", "n1", "1", status=shrinking) + pod("new", cpu="500m")
+    assert facts(text)["n1"] == [
+        "500m more cpu",
+        "resizing pod default/shrinking (counts 4 cpu on n1 until its resize to 1 is done)",
+    ]
+
+
+def test_an_init_container_that_has_ended_sets_the_sum() -> None:
+    init = {"name": "initialize", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    spec = {"initContainers": [init]}
+    done = {"phase": "Running", "conditions": [{"type": "Initialized", "status": "True"}]}
+    text = node("n1", allocatable={"cpu": "3500m"}) + pod("first", "n1", "30m", spec=spec, status=done)
+    assert facts(text + pod("new", cpu="30m", spec=spec))["n1"] == [
+        "2500m more cpu",
+        "pod default/first (holds 3 cpu of n1 for init container initialize, which has ended; its containers "
+        "ask for 30m)",
+        "it asks for 3 cpu, set by init container initialize; its containers for 30m",
+    ]
+
+
+def test_overhead_is_part_of_the_request() -> None:
+    text = node("n1", allocatable={"cpu": "1"}) + pod("new", cpu="1", spec={"runtimeClassName": "vm"})
+    text += """
+{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: vm}, handler: vm,
+  overhead: {podFixed: {cpu: 250m}}}
+"""
+    assert facts(text)["n1"] == [
+        "250m more cpu",
+        "it asks for 1250m cpu, with 250m of overhead; its containers for 1",
+    ]
+
+
+# ---- volumes -----------------------------------------------------------------------------------------------
+
+DRIVER = """
+{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: zfs}, spec: {storageCapacity: true}}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fast}
+provisioner: zfs
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: default}
+spec: {storageClassName: fast, accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Gi}}}
+---
+"""
+CAPACITY = """
+apiVersion: storage.k8s.io/v1
+kind: CSIStorageCapacity
+metadata: {name: cap1, namespace: openebs}
+storageClassName: fast
+capacity: 3Gi
+nodeTopology: {matchLabels: {kubernetes.io/hostname: n1}}
+---
+"""
+USES = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+def test_the_largest_capacity_of_a_node_and_the_size_of_the_claim() -> None:
+    seen = explained(node("n1") + node("n2") + DRIVER + CAPACITY + pod("new", spec=USES))
+    (group,) = seen.groups
+    asks = "asks for 4Gi of class fast"
+    assert [(one.text, one.nodes) for one in group.evidence] == [
+        (f"claim default/data ({asks}; the largest CSIStorageCapacity here is 3Gi (openebs/cap1))", 1),
+        (
+            f"claim default/data ({asks}; driver zfs has published no CSIStorageCapacity for this class and "
+            "node)",
+            1,
+        ),
+    ]
+    assert group.evidence[0].facts() == {
+        "problem": f"{asks}; the largest CSIStorageCapacity here is 3Gi (openebs/cap1)",
+        "storageClass": "fast",
+        "driver": "zfs",
+        "requested": "4Gi",
+        "largest": "3Gi",
+        "capacity": "openebs/cap1",
+    }
+
+
+def test_the_limit_of_a_driver_and_whose_volumes_count() -> None:
+    limit = """
+{apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: n1}, spec: {drivers: [
+  {name: zfs, nodeID: n1, topologyKeys: [], allocatable: {count: 1}}]}}
+---
+"""
+    volume = """
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: pv}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], storageClassName: fast,
+  csi: {driver: zfs, volumeHandle: h}, claimRef: {namespace: default, name: old, uid: u}}
+status: {phase: Bound}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: old, namespace: default, uid: u, annotations: {pv.kubernetes.io/bind-completed: "yes"}}
+spec: {storageClassName: fast, accessModes: [ReadWriteOnce], volumeName: pv,
+  resources: {requests: {storage: 1Gi}}}
+status: {phase: Bound}
+---
+"""
+    old = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "old"}}]}
+    driver = DRIVER.replace("storageCapacity: true", "storageCapacity: false")
+    text = node("n1") + driver + limit + volume + pod("user", "n1", spec=old) + pod("new", spec=USES)
+    assert facts(text) == {
+        "n1": ["volume limit zfs (limit 1 on n1, 1 in use by default/user, 1 more wanted)"]
+    }
+
+
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: default, uid: mine, annotations: {pv.kubernetes.io/bind-completed: "yes"}}
+spec: {storageClassName: fast, accessModes: [ReadWriteOnce], volumeName: pv,
+  resources: {requests: {storage: 1Gi}}}
+---
+"""
+VOLUME = """
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: pv}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], storageClassName: fast,
+  csi: {driver: zfs, volumeHandle: h}, claimRef: {namespace: default, name: data, uid: theirs}}
+---
+"""
+
+
+def test_a_claim_whose_uid_does_not_match_its_volume() -> None:
+    text = node("n1") + CLAIM + "status: {phase: Lost}\n---\n" + VOLUME + pod("new", spec=USES)
+    text = text.replace("1Gi}}}\n---\nstatus", "1Gi}}}\nstatus")
+    told = "volume pv is bound to a claim with UID theirs, and this one has UID mine"
+    assert facts(text) == {"n1": [f"claim default/data ({told})"]}
+
+
+@pytest.mark.parametrize(
+    ("claim_class", "told"),
+    [
+        (
+            "",
+            "not bound, class (none): the input has no StorageClass; add `kubectl get storageclass -o yaml`",
+        ),
+        (
+            "storageClassName: fast, ",
+            "not bound, class fast: the input has no StorageClass; add `kubectl get storageclass -o yaml`",
+        ),
+    ],
+)
+def test_an_input_without_storage_classes_is_told(claim_class: str, told: str) -> None:
+    claim = DRIVER.split("---\n")[-2].replace("storageClassName: fast, ", claim_class)
+    found = facts(node("n1") + claim + "---\n" + pod("new", spec=USES))
+    assert found == {"n1": [f"claim default/data ({told})"]}
+
+
+def test_a_claim_that_is_not_in_the_input() -> None:
+    hint = "the input has no PersistentVolumeClaim; add `kubectl get pvc -A -o yaml`"
+    assert facts(node("n1") + pod("new", spec=USES)) == {
+        "n1": [f"claim default/data (there is no such claim: {hint})"]
+    }
+
+
+# ---- affinity ----------------------------------------------------------------------------------------------
+
+
+def wants(**term: Any) -> dict[str, Any]:
+    term |= {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "x"}}}
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+@pytest.mark.parametrize(
+    ("term", "namespaces"),
+    [
+        ({}, "in default"),
+        ({"namespaces": ["c"]}, "in c (by namespaces)"),
+        (
+            {"namespaceSelector": {"matchLabels": {"team": "z"}}},
+            "in no namespace (by namespaceSelector team=z)",
+        ),
+        (
+            {"namespaceSelector": {"matchLabels": {"team": "y"}}, "namespaces": ["c"]},
+            "in b, c (by namespaceSelector team=y and namespaces)",
+        ),
+    ],
+)
+def test_the_namespaces_of_a_term_and_the_pod_that_is_in_another(
+    term: dict[str, Any], namespaces: str
+) -> None:
+    spaces = "".join(
+        f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}, labels: {{team: {team}}}}}}}\n---\n"
+        for name, team in ("ax", "by", "cc", ("default", "d"))
+    )
+    text = spaces + node("n1") + pod("there", "n1", metadata=APP | {"namespace": "a"})
+    told = f"affinity, in {HOST}=n1; pod a/there is there, but namespace a is not meant"
+    assert facts(text + pod("new", spec=wants(**term))) == {
+        "n1": [f"no pod with app in (x) {namespaces} ({told})"]
+    }
+
+
+def test_a_pod_whose_node_lacks_the_topology_label() -> None:
+    text = node("n1") + node("n2", {"zone": "z"}) + pod("there", "n1", metadata=APP)
+    spec = wants()
+    (term,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    term["topologyKey"] = "zone"
+    told = "affinity, in zone=z; pod default/there matches, but its node n1 lacks label zone"
+    (group,) = explained(text + pod("new", spec=spec)).groups
+    assert f"no pod with app in (x) in default ({told})" in [one.text for one in group.evidence]
+
+
+# ---- DaemonSets --------------------------------------------------------------------------------------------
+
+
+def test_the_node_for_which_a_daemonset_made_a_pod_is_named() -> None:
+    owner = {"kind": "DaemonSet", "name": "agent", "uid": "u", "apiVersion": "apps/v1", "controller": True}
+    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}
+    made = pod(
+        "new", cpu="9", metadata={"ownerReferences": [owner]}, spec={"affinity": {"nodeAffinity": required}}
+    )
+    seen = explained(node("n1") + node("n2") + made)
+    assert {group.nodes[0]: [one.text for one in group.evidence] for group in seen.groups} == {
+        "n1": ["5 more cpu"],
+        "n2": ["daemonset/agent made this pod for node n1"],
+    }
+
+
+def test_facts_are_in_the_document() -> None:
+    text = node("n1", allocatable={"cpu": "2"})
+    text += pod("preemptor", cpu="2", spec={"priority": 100}, status={"nominatedNodeName": "n1"})
+    (group,) = document(explained(text + pod("new", cpu="500m", spec={"priority": 0})))["groups"]
+    (blocker,) = group["blockers"]
+    assert blocker == {
+        "kind": "nominated-pod",
+        "name": "default/preemptor",
+        "detail": "priority 100, nominated to n1, keeps 2 cpu",
+        "nodes": 1,
+        "text": "nominated pod default/preemptor (priority 100, nominated to n1, keeps 2 cpu)",
+        "node": "n1",
+        "resource": "cpu",
+        "amount": "2",
+        "priority": 100,
+    }

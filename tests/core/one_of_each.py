@@ -109,7 +109,7 @@ def within_calls(held: dict[str, Any]) -> Iterator[Any]:
     yield of["PythonExternal"]("External", lambda rows: np.zeros(len(rows), np.int64))
     yield from (of["GpuShares"](), of["Gradients"](4), of["NominatedVerdicts"]())
     yield of["DomainCounts"](state, held["Counter"])
-    yield of["ScoredNodes"](b"s", "n0", 0.0, np.zeros(2, np.int32), np.zeros(2, np.int64), False)
+    yield of["ScoredNodes"](b"s", 0.0, np.zeros(2, np.int32), np.zeros(2, np.int64), False)
     yield from (of["TableColumns"](state.table, "requested"), of["VolumeDemand"](None, []))
     yield of["NodeNames"](held["NodeTree"], state.symbols, threading.RLock())
     yield of["NodeSelectorMatcher"](NodeSelector())

@@ -95,6 +95,9 @@ class Release:
     attributes_are_dynamic : bool
         Expressions see attributes of devices that are lists, whatever the gate DRAListTypeAttributes, and the
         types of attributes are found when expressions run.
+    last_node_is_rescored : bool
+        OpportunisticBatching scores the node chosen last again where the next equal pod fits too, and keeps
+        the list; pods with a nominated node do not use it.
     """
 
     version: str
@@ -127,6 +130,7 @@ class Release:
     shares_without_amounts_count: bool
     errors_name_devices: bool
     attributes_are_dynamic: bool
+    last_node_is_rescored: bool
 
 
 _PLUGINS_136 = (
@@ -201,6 +205,7 @@ RELEASES = {
             shares_without_amounts_count=False,
             errors_name_devices=False,
             attributes_are_dynamic=False,
+            last_node_is_rescored=False,
         ),
         Release(
             version="1.35",
@@ -233,6 +238,7 @@ RELEASES = {
             shares_without_amounts_count=False,
             errors_name_devices=False,
             attributes_are_dynamic=False,
+            last_node_is_rescored=False,
         ),
         Release(
             version="1.36",
@@ -265,6 +271,7 @@ RELEASES = {
             shares_without_amounts_count=False,
             errors_name_devices=False,
             attributes_are_dynamic=False,
+            last_node_is_rescored=False,
         ),
         Release(
             version="1.37",
@@ -297,6 +304,7 @@ RELEASES = {
             shares_without_amounts_count=True,
             errors_name_devices=True,
             attributes_are_dynamic=True,
+            last_node_is_rescored=True,
         ),
     )
 }

@@ -186,7 +186,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.handle = make_handle(cache, client, self.informers, nominator, options, self.volumes)
         self.metrics = None
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
-        batching = Batching(signs, clock or (lambda: 0.0))
+        batching = Batching(signs, clock or (lambda: 0.0), gates.release.last_node_is_rescored)
         engines = make_engines(self.handle, options, profiles, batching)
         with disowned_on_error([engine.profile for engine in engines]):
             self.engines = {engine.profile.scheduler_name: engine for engine in engines}

@@ -199,3 +199,21 @@ def test_answers_of_another_length(filter: Any, score: Any, text: str) -> None:
     placer = make([plugin] if filter else [], [(plugin, 1)] if score else [])
     with pytest.raises(ValueError, match=rf"^{text}$"):
         placer.decider.decide(target(placer))
+
+
+def test_raw_scores_are_those_before_normalization() -> None:
+    """Of what has no rule for it, `score` is asked; nobody is asked about a row whose score is known."""
+    asked = Asked(lambda rows: 3 * rows)
+    halved = PythonExternal("B", score=Asked(lambda rows: rows), examine=lambda rows: (2 * rows, rows))
+    scores = [("NodeResourcesFit", 1), (PythonExternal("A", score=asked), 1), (halved, 1)]
+    placer = make([], scores)
+    search, rows = placer.search, np.array([3, 1], dtype=np.int32)
+    raw = search.raw_scores(rows, target(placer))
+    assert raw[0].tolist() == search.scores("NodeResourcesFit", rows, target(placer))[0].tolist()
+    assert raw[1:].tolist() == [[9, 3], [6, 2]]
+    asked.rows.clear()
+    plugin = placer.search.plan.externals[0]
+    assert isinstance(plugin, PythonExternal)
+    found = plugin.examine(rows, np.array([5], dtype=np.int64))
+    assert [one.tolist() for one in found] == [[5, 3], [5, 3]]
+    assert asked.rows == [[1]]

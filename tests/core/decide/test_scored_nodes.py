@@ -40,7 +40,7 @@ def by_heap(totals: list[int]) -> list[int]:
 
 def scored(totals: list[int], is_heap: bool) -> ScoredNodes:
     names = np.arange(len(totals), dtype=np.int32)
-    return ScoredNodes(b"s", "n", 1.5, names, np.array(totals, dtype=np.int64), is_heap)
+    return ScoredNodes(b"s", 1.5, names, np.array(totals, dtype=np.int64), is_heap)
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=40), st.booleans(), st.data())
@@ -66,16 +66,50 @@ def test_nodes_come_in_the_order_of_their_totals(
 
 
 def test_what_a_list_knows() -> None:
-    nodes = scored([1], True)
-    nodes.chosen = "m"
-    copy = nodes.copy()
-    assert (copy.signature, copy.chosen, copy.created, len(copy)) == (b"s", "m", 1.5, 0)
+    copy = scored([1], True).copy()
+    assert (copy.signature, copy.created, len(copy)) == (b"s", 1.5, 0)
 
 
 @pytest.mark.parametrize(("names", "totals"), [(0, 0), (1, 2), (2, 1)])
 def test_each_node_has_a_total(names: int, totals: int) -> None:
     with pytest.raises(ValueError, match=f"{names} nodes with {totals} totals"):
-        ScoredNodes(b"", "", 0.0, np.zeros(names, np.int32), np.zeros(totals, np.int64), False)
+        ScoredNodes(b"", 0.0, np.zeros(names, np.int32), np.zeros(totals, np.int64), False)
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 1), (2, 3), (1, 2, 2)])
+def test_raw_scores_are_of_each_node(shape: tuple[int, ...]) -> None:
+    names, totals = np.zeros(2, np.int32), np.zeros(2, np.int64)
+    with pytest.raises(ValueError, match=r"raw scores of shape \(.*\) for 2 nodes"):
+        ScoredNodes(b"", 0.0, names, totals, True, np.zeros(shape, np.int64))
+
+
+@pytest.mark.parametrize("is_heap", [True, False])
+def test_the_node_taken_last_is_known_until_all_are_scored_again(is_heap: bool) -> None:
+    one = Scheduler(Cluster(nodes=[node(name) for name in "abc"]))
+    search, table = one.placer.search, one.cache.state.table
+    target = one.context.target_of(pod("p"))
+    rows = search.searched_rows(*target)
+    names = table.name_symbols(rows)
+    with pytest.raises(ValueError, match="no raw scores of the plugins that score now"):
+        ScoredNodes(b"", 0.0, names, np.arange(3), is_heap).rescored(search, target)
+    with pytest.raises(ValueError, match="no raw scores of the plugins that score now"):
+        ScoredNodes(b"", 0.0, names, np.arange(3), is_heap, np.zeros((1, 3), np.int64)).rescored(
+            search, target
+        )
+    raw, seen = search.raw_scores(rows, *target), list[int]()
+    nodes = ScoredNodes(b"s", 1.5, names, np.arange(3), is_heap, raw)
+    assert (nodes.last_row(table), len(nodes)) == (rows[2], 2), "the one with the largest total"
+    again = nodes.copy().rescored(search, target, lambda rows: seen.extend(rows.tolist()))
+    assert again is not None
+    assert (sorted(seen), seen[-1]) == (sorted(rows.tolist()), rows[2])
+    assert (again.signature, again.created, len(again), again.last_row(table)) == (b"s", 1.5, 3, -1)
+    with pytest.raises(ValueError, match="no node has been taken"):
+        again.rescored(search, target)
+    best = again.pop()
+    assert names[rows.tolist().index(again.last_row(table))] == best
+    one.client.delete("Node", "a")
+    one.sync()
+    assert nodes.rescored(search, target) is None
 
 
 def test_only_equal_pods_follow_a_list() -> None:

@@ -428,7 +428,7 @@ def test_pods_of_equal_class_and_other_signature_do_not_follow_the_list() -> Non
 class FailsForTheThird:
     """A list of scored nodes."""
 
-    signature, created, chosen = b"s", 0.0, "a"
+    signature, created = b"s", 0.0
 
     def place(self, search: Any, batch: Any, result: Any, first: int, end: int) -> int:
         result.rows[first : first + 2] = 7
@@ -472,7 +472,8 @@ def test_batches_of_any_pods_decide_as_single_cycles_do(
     assert together.schedule_pods(pods).nodes == [node for node, _ in outcomes(single, *pods)]
     lists = [one.context.rotation.engines[0].batching.scored for one in (together, single)]
     kept = [
-        None if each is None else (each.chosen, each.signature, each.created, len(each)) for each in lists
+        None if each is None else (each.last_row(one.table), each.signature, each.created, len(each))
+        for one, each in zip((together, single), lists, strict=True)
     ]
     assert kept[0] == kept[1]
     assert together.placer.decider.start == single.placer.decider.start

@@ -25,7 +25,7 @@ class PythonExternal(External):
     @property
     def follow(self) -> Callable[[], object] | None: ...
     @property
-    def examine(self) -> Callable[[_Rows], tuple[_Scores, _Scores]]: ...
+    def examine(self) -> Callable[..., tuple[_Scores, _Scores]]: ...
     node_error: type[BaseException] | tuple[()]
     def __init__(
         self,
@@ -34,5 +34,5 @@ class PythonExternal(External):
         score: Callable[[_Rows], npt.ArrayLike] | None = None,
         begin: Callable[[int], object] | None = None,
         follow: Callable[[], object] | None = None,
-        examine: Callable[[_Rows], tuple[_Scores, _Scores]] | None = None,
+        examine: Callable[..., tuple[_Scores, _Scores]] | None = None,
     ) -> None: ...

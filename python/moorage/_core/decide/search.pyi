@@ -63,6 +63,9 @@ class Search:
         node_name: int = 0,
         pinned: int = 0,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
+    def raw_scores(
+        self, rows: npt.NDArray[np.int32], pod_class: int, node_name: int = 0, pinned: int = 0
+    ) -> npt.NDArray[np.int64]: ...
     def verdict_after(
         self,
         changes: list[tuple[int, list[Pod], list[Pod], AbstractSet[tuple[str, str, int]] | None]],

@@ -25,6 +25,7 @@ from .in_core import NativePlugin
 Rows = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.int64]
 SUCCESS, UNSCHEDULABLE = 0, 2
+NO_SCORES = np.zeros(0, dtype=np.int64)
 NO_POD = Pod()  # exceptions are told without their pod: the core knows its class alone
 
 
@@ -144,9 +145,12 @@ class RowPlugin(NativePlugin):
     def _scores(self, rows: Rows) -> Scores:
         return self._examine(rows)[1]
 
-    def _examine(self, rows: Rows) -> tuple[Scores, Scores]:
-        """The scores of rows before and after normalization."""
-        raw: Scores = self._ask(SCORE_ERROR.format(self.name), partial(self.score_rows, rows))
+    def _examine(self, rows: Rows, known: Scores = NO_SCORES) -> tuple[Scores, Scores]:
+        """The scores of rows before and after normalization; the raw scores of the first are known."""
+        new = rows[len(known) :]
+        raw: Scores = self._ask(SCORE_ERROR.format(self.name), partial(self.score_rows, new))
+        if len(known):
+            raw = np.concatenate([known, raw])
         scores: Scores = self._ask(NORMALIZE_ERROR.format(self.name), partial(self.normalize_rows, raw))
         if len(scores) and scores.view(np.uint64).max() > MAX_NODE_SCORE:  # negative ones are large
             check_range({self.name: scores})

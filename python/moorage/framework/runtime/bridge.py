@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -22,9 +23,11 @@ from .scoring import normalized_scores, raw_scores
 
 Rows = npt.NDArray[np.int32]
 Codes = npt.NDArray[np.uint8]
+Scores = npt.NDArray[np.int64]
 NOT_ASKED = -1
 MANY = 64  # larger caches of statuses are dropped between searches
 NO_INDICES = np.zeros(0, dtype=np.intp)
+NO_SCORES = np.zeros(0, dtype=np.int64)
 
 
 class Bridge:
@@ -51,6 +54,8 @@ class Bridge:
         # By plugin and row, the rejection with nominated pods.
         self._rejected_with_nominated: dict[tuple[str, int], Status] = {}
         self._externals: dict[str, PythonExternal] = {}
+        # By plugin, the last raw and normalized scores of a search.
+        self._scores: dict[str, tuple[Scores, Scores]] = {}
 
     def begin(self, state: CycleState, pod: Pod) -> None:
         """Begin a search.
@@ -139,7 +144,8 @@ class Bridge:
             return self._externals[plugin.name]
         filters = partial(self.filter, plugin) if isinstance(plugin, FilterPlugin) else None
         scores = partial(self.score, plugin) if isinstance(plugin, ScorePlugin) else None
-        external = PythonExternal(plugin.name, filter=filters, score=scores)
+        examine = partial(self.examine, plugin) if isinstance(plugin, ScorePlugin) else None
+        external = PythonExternal(plugin.name, filter=filters, score=scores, examine=examine)
         external.node_error = StatusError
         self._externals[plugin.name] = external
         return external
@@ -332,7 +338,8 @@ class Bridge:
         (n,) int64 array
             Scores from 0 to 100.
         """
-        return self.raw_and_normalized(plugin, rows)[1]
+        self._scores[plugin.name] = scores = self.raw_and_normalized(plugin, rows)
+        return scores[1]
 
     def raw_and_normalized(
         self, plugin: ScorePlugin, rows: Rows
@@ -357,12 +364,60 @@ class Bridge:
             The plugin failed, or a normalized score is not in 0 to 100.
         """
         self.pre_score(rows)
+        return self._examine(plugin, rows, NO_SCORES)
+
+    def _examine(self, plugin: ScorePlugin, rows: Rows, known: Scores) -> tuple[Scores, Scores]:
+        """The scores of rows before and after normalization; the raw scores of the first are known."""
         if plugin.name in self._state.skip_score_plugins:
             nothing = np.zeros(len(rows), dtype=np.int64)
             return nothing, nothing
         nodes = self.framework.nodes(rows)
-        raw = raw_scores(plugin, self._state, self._pod, nodes)
+        new = self.framework.nodes(rows[len(known) :]) if len(known) else nodes
+        raw = raw_scores(plugin, self._state, self._pod, new)
+        if len(known):
+            raw = np.concatenate([known, raw])
         return raw, normalized_scores(plugin, self._state, self._pod, nodes, raw)
+
+    def examine(self, plugin: ScorePlugin, rows: Rows, known: Scores = NO_SCORES) -> tuple[Scores, Scores]:
+        """Return the scores of the feasible rows before and after normalization, without asking the plugin
+        again for what it has answered.
+
+        Parameters
+        ----------
+        plugin : ScorePlugin
+            The plugin to call.
+        rows : (n,) int32 array
+            The rows of the last call of `score`; or others, with `known` scores.
+        known : (k,) int64 array, optional
+            Raw scores of the first rows.
+
+        Returns
+        -------
+        raw, normalized : (n,) int64 array
+            All 0 if PreScore returned Skip.
+
+        Raises
+        ------
+        StatusError
+            The plugin failed, or a normalized score is not in 0 to 100.
+        """
+        return self._examine(plugin, rows, known) if len(known) else self._scores[plugin.name]
+
+    @contextmanager
+    def scoring_again(self) -> Iterator[Callable[[Rows], None]]:
+        """Score other nodes in the block, with a copy of the cycle's state; the search scores its own
+        afterwards.
+
+        Yields
+        ------
+        callable
+            `pre_score`.
+        """
+        state, self._state, self._scoring = self._state, self._state.clone(), False
+        try:
+            yield self.pre_score
+        finally:
+            self._state, self._scoring = state, False
 
 
 class StatusCache:

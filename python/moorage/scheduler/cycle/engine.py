@@ -317,10 +317,11 @@ class Engine(NodeSearch):
         node, error, diagnosis = None, "", None
         try:
             self.framework.searching(True)
-            hint = self.batching.find_hint(self.search, scored, state.target, self.sign(pod))
+            hint = self.batching.find_hint(self, scored, state.target, pod, self.sign(pod))
             tried, fits = self.try_first(state, pod, hint.node)
             if fits:
-                return self.batching.leave_nodes(self.decider, hint, self.on_tried_node(tried, order))
+                decision = self.on_tried_node(tried, order)
+                return self.batching.leave_nodes(self.decider, hint, decision, state.target)
             row, start, evaluated, positions, totals = self.decider.decide(*state.target, tried)
         except StatusError as failed:
             text = failed.status.message()
@@ -337,7 +338,7 @@ class Engine(NodeSearch):
             node, start, self.decider.start, evaluated, positions, totals, order, diagnosis, error
         )
         if node is not None:
-            return self.batching.leave_nodes(self.decider, hint, decision)
+            return self.batching.leave_nodes(self.decider, hint, decision, state.target)
         return decision if diagnosis is None else self._post_filter(state, pod, decision, statuses)
 
     def _no_search(self, diagnosis: Diagnosis | None, order: Callable[[], list[str]]) -> Decision:

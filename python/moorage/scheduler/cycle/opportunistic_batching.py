@@ -1,8 +1,9 @@
 """Opportunistic batching (KEP-5598): the scored nodes of one search serve equal pods in the cycles right
 after it.
 
-kube-scheduler v1.36, framework/runtime/batch.go. Upstream keeps a list per profile, with the number of the
-cycle that stored it. Only the very next cycle may use a list, so one list for all profiles is enough here.
+kube-scheduler v1.36 and v1.37, framework/runtime/batch.go. Upstream keeps a list per profile, with the number
+of the cycle that stored it. Only the very next cycle may use a list, so one list for all profiles is enough
+here.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from msgspec.structs import replace
 
 from moorage._core.decide.decider import Decider, TieBreak
 from moorage._core.decide.scored_nodes import ScoredNodes
-from moorage._core.decide.search import Search
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.runtime import Target
+from moorage.objects.model.pod import Pod
 
+from .node_search import NodeSearch
 from .results import Decision
 
 MAX_AGE = 0.5  # seconds
@@ -51,6 +53,8 @@ class Batching:
         False without the feature gate OpportunisticBatching and with extenders; no pod is signed then.
     clock : callable
         Returns seconds; a list expires after 0.5 s.
+    rescores : bool, optional
+        `Release.last_node_is_rescored`.
 
     Attributes
     ----------
@@ -58,9 +62,10 @@ class Batching:
         The list of the last cycle.
     """
 
-    def __init__(self, is_on: bool, clock: Callable[[], float]) -> None:
+    def __init__(self, is_on: bool, clock: Callable[[], float], rescores: bool = False) -> None:
         self.is_on = is_on
         self.clock = clock
+        self.rescores = rescores
         self.scored: ScoredNodes | None = None
 
     def take(self) -> ScoredNodes | None:
@@ -99,7 +104,7 @@ class Batching:
 
     def clone(self) -> Batching:
         """Return the batching of a fork, without a list."""
-        return Batching(self.is_on, self.clock)
+        return Batching(self.is_on, self.clock, self.rescores)
 
     def is_fresh(self, scored: ScoredNodes, signature: bytes | None) -> bool:
         """Whether a list is of pods with a signature, and not older than `MAX_AGE`.
@@ -113,21 +118,24 @@ class Batching:
         return is_signed and self.clock() - scored.created <= MAX_AGE
 
     def find_hint(
-        self, search: Search, scored: ScoredNodes | None, target: Target, signature: bytes | None
+        self, nodes: NodeSearch, scored: ScoredNodes | None, target: Target, pod: Pod, signature: bytes | None
     ) -> Hint:
         """Take a node from the list of the last cycle, if a pod may use the list.
 
-        The conditions are: the pod has the signature of the list, the list is at most 0.5 s old, and the node
-        of the last pod rejects this pod (nominated pods do not count). The other nodes then compare as they
-        did before (kube-scheduler v1.36, framework/runtime/batch.go GetNodeHint).
+        The conditions are: the pod has the signature of the list, and the list is at most 0.5 s old. Where
+        the node of the last pod rejects this pod (nominated pods do not count), the other nodes compare as
+        they did before. Where it does not, the list is of no use up to v1.36; since v1.37 that node is scored
+        again, and pods with a nominated node do not use the list (batch.go, GetNodeHint).
 
         Parameters
         ----------
-        search : Search
+        nodes : NodeSearch
+            Begun for the pod.
         scored : ScoredNodes or None
             The list of the last cycle.
         target : (int, int, int)
             Of the pod (`target_of`).
+        pod : Pod
         signature : bytes or None
             Of the pod.
 
@@ -136,24 +144,32 @@ class Batching:
         Hint
             Without a node, if the pod may not use the list.
         """
-        if scored is None or not self._may_use(search, scored, target, signature):
+        if scored is None or not len(scored) or not self.is_fresh(scored, signature):
             return Hint(signature)
-        return Hint(signature, scored, search.state.symbols.names[scored.pop()] or "")
-
-    def _may_use(self, search: Search, scored: ScoredNodes, target: Target, signature: bytes | None) -> bool:
-        """Whether a pod may use the list of the last cycle; see `find_hint`."""
-        table = search.state.table
-        row = table.find_row(scored.chosen)
-        if row is None or not table.is_present(row):
-            return False
-        if len(scored) == 0 or not self.is_fresh(scored, signature):
-            return False
+        if self.rescores and pod.status.nominated_node_name:
+            return Hint(signature)
         try:
-            return search.verdict(row, *target, nominated=False) != 0
+            offered = self._offered(nodes, scored, target)
         except StatusError:
-            return False
+            return Hint(signature)
+        if offered is None:
+            return Hint(signature)
+        return Hint(signature, offered, nodes.search.state.symbols.names[offered.pop()] or "")
 
-    def leave_nodes(self, decider: Decider, hint: Hint, decision: Decision) -> Decision:
+    def _offered(self, nodes: NodeSearch, scored: ScoredNodes, target: Target) -> ScoredNodes | None:
+        """The nodes among which the next pod chooses, after the last one took its node; see `find_hint`."""
+        search = nodes.search
+        row = scored.last_row(search.state.table)
+        if row < 0:
+            return None
+        if search.verdict(row, *target, nominated=False):
+            return scored
+        if not self.rescores:
+            return None
+        with nodes.bridge.scoring_again() as pre_score:
+            return scored.rescored(search, target, pre_score)
+
+    def leave_nodes(self, decider: Decider, hint: Hint, decision: Decision, target: Target) -> Decision:
         """Leave a list to the next cycle: the rest of the list that proposed the chosen node, or a new one.
 
         Parameters
@@ -164,21 +180,23 @@ class Batching:
             The hint with which the cycle began.
         decision : Decision
             With a node.
+        target : (int, int, int)
+            Of the pod (`target_of`).
 
         Returns
         -------
         Decision
             With `hinted` set where the node is the hint.
         """
-        node, totals, tie_break = decision.node or "", decision.totals, decider.tie_break
-        if hint.scored is not None and node == hint.node:
-            hint.scored.chosen = node
+        totals, tie_break = decision.totals, decider.tie_break
+        if hint.scored is not None and decision.node == hint.node:
             self.scored = hint.scored
             return replace(decision, hinted=True)
         # With random ties each pod is scored by itself, as before v1.35, which introduced batching.
         if hint.signature is not None and totals is not None and tie_break != TieBreak.RANDOM:
             cluster, now = decider.state, self.clock()
-            names = cluster.table.name_symbols(cluster.view.rows_at(decision.feasible))
-            by_heap = tie_break == TieBreak.GO_HEAP
-            self.scored = ScoredNodes(hint.signature, node, now, names, totals, by_heap)
+            rows = cluster.view.rows_at(decision.feasible)
+            raw = decider.search.raw_scores(rows, *target) if self.rescores else None
+            names, by_heap = cluster.table.name_symbols(rows), tie_break == TieBreak.GO_HEAP
+            self.scored = ScoredNodes(hint.signature, now, names, totals, by_heap, raw)
         return decision

@@ -42,7 +42,8 @@ cdef class PythonExternal(External):
     follow : callable, optional
         Called after each pod that a run has placed, when it is in the ledger. It must not raise.
     examine : callable, optional
-        Returns the scores of rows before and after normalization; by default `score` is asked for both.
+        Returns the scores of rows before and after normalization, for rows and optionally the known raw
+        scores of the first of them; by default `score` is asked for both.
 
     Attributes
     ----------
@@ -63,8 +64,9 @@ cdef class PythonExternal(External):
         self.c.filter = _filter
         self.c.score = _score
 
-    def _examine(self, rows):
-        scores = np.asarray(self.score(rows), dtype=np.int64)
+    def _examine(self, rows, known=()):
+        scores = np.asarray(self.score(rows[len(known):]), dtype=np.int64)
+        scores = np.concatenate([known, scores]) if len(known) else scores
         return scores, scores
 
 

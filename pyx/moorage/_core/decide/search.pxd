@@ -34,3 +34,4 @@ cdef class Search:
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
     cdef int reserve_found(self, Py_ssize_t nodes) except -1
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)
+    cdef tuple _scores_of(self, int32_t kernel, const int32_t[::1] rows)

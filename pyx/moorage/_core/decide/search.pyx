@@ -375,15 +375,42 @@ cdef class Search:
             The scores before and after NormalizeScore; 0 to 100 after it.
         """
         cdef int32_t kernel = self.plan.number(plugin)
-        cdef NativeView view
         self.state.table.check_rows(rows)
         self._prepare(pod_class, node_name, pinned)
+        return self._scores_of(kernel, rows)
+
+    cdef tuple _scores_of(self, int32_t kernel, const int32_t[::1] rows):
+        """The raw and normalized scores of a plugin for rows, for the prepared pod."""
+        cdef NativeView view
         if len(rows) and kernel >= MR_EXTERNAL:
+            plugin = self.plan.externals[kernel - MR_EXTERNAL]
             for view in self.views:
-                if view.plugin.name == plugin:
+                if view.plugin is plugin:
                     return view.scores(rows) or self._raise_failure()
-            return self.plan.externals[kernel - MR_EXTERNAL].examine(np.asarray(rows))
+            return plugin.examine(np.asarray(rows))
         return _scores(self, kernel, rows)
+
+    def raw_scores(self, const int32_t[::1] rows not None, int32_t pod_class, int32_t node_name=0,
+                   int32_t pinned=0):
+        """Return the raw scores of all plugins for feasible nodes.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+            The rows of the feasible nodes. The other parameters are those of `verdicts`.
+
+        Returns
+        -------
+        (plugins, n) int64 array
+            A row for each of the plan's scores. 0 for a plugin whose PreScore returns Skip.
+        """
+        cdef int32_t at
+        self.state.table.check_rows(rows)
+        self._prepare(pod_class, node_name, pinned)
+        out = np.zeros((self.plan.c.n_scores, len(rows)), dtype=np.int64)
+        for at in range(self.plan.c.n_scores):
+            out[at] = self._scores_of(self.plan.c.scores[at], rows)[0]
+        return out
 
     def _raise_failure(self):
         """Raise the error of the plugin that has failed."""

@@ -1,0 +1,435 @@
+"""Opportunistic batching of kube-scheduler v1.37: the node chosen last is scored again where the next equal
+pod fits there too (framework/runtime/batch.go rescoreHintedNode)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.decide.test_scored_nodes import sift_down
+from tests.core.make import ZONE, container, node, pod
+from tests.scheduler.cycle.test_opportunistic_batching import (
+    LARGE,
+    cycles,
+    large,
+    nominated,
+    outcomes,
+    scheduler,
+    unspread,
+)
+from tests.scheduler.make import Clock
+
+from moorage.framework import Code, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin, Status
+from moorage.framework.profiles.row_plugin import RowPlugin
+from moorage.objects import Cluster, LabelSelector, Node, Pod, Taint
+from moorage.objects.model.pod import (
+    Affinity,
+    NodeAffinity,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredSchedulingTerm,
+    WeightedPodAffinityTerm,
+)
+from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
+
+NEW: dict[str, Any] = {"kubernetes_version": "1.37"}
+
+
+def small(name: str, **spec: Any) -> Pod:
+    return pod(name, requests={"cpu": 1}, **spec)
+
+
+def preferring(kinds: dict[str, int]) -> Affinity:
+    """Preferred node affinity to nodes of these kinds, with their weights."""
+    terms = [
+        PreferredSchedulingTerm(weight, NodeSelectorTerm((NodeSelectorRequirement("kind", "In", (kind,)),)))
+        for kind, weight in kinds.items()
+    ]
+    return Affinity(node_affinity=NodeAffinity(preferred=tuple(terms)))
+
+
+def preferring_pods(app: str, weight: int) -> Affinity:
+    """Preferred affinity to the zones of pods of an app."""
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": app}), topology_key=ZONE)
+    preferred = (WeightedPodAffinityTerm(weight=weight, pod_affinity_term=term),)
+    return Affinity(pod_affinity=PodAffinity(preferred=preferred))
+
+
+def by_name(found: list[tuple[str | None, bool]]) -> str:
+    """The nodes of decisions, in capitals where they were hints."""
+    return "".join((name or "-").upper() if hinted else name or "-" for name, hinted in found)
+
+
+def test_the_node_chosen_last_competes_with_the_others() -> None:
+    """c is the emptiest; with each pod it has less than the others, and comes back when they have as many."""
+    pods = [small(f"p{at}") for at in range(8)]
+    assert by_name(outcomes(scheduler(nodes=3, **NEW), *pods[:4])) == "cBAC"
+    assert by_name(outcomes(scheduler(nodes=3), *pods[:4])) == "cbac"
+
+
+def test_a_pod_with_a_nominated_node_does_not_use_the_list() -> None:
+    one = scheduler(**NEW)
+    pods = large("p"), nominated("q", "c", requests=LARGE), large("r")
+    assert outcomes(one, *pods) == [("d", False), ("c", False), ("b", False)]
+
+
+def test_a_list_that_has_no_node_left_is_not_scored_again() -> None:
+    """Of two nodes one was taken, and the other is too small for the next pod: what is left is nothing."""
+    one = scheduler(nodes=2, **NEW)
+    assert by_name(outcomes(one, *(pod(f"p{at}", requests={"cpu": 1.5}) for at in range(3)))) == "bAB"
+    one = scheduler(nodes=1, **NEW)
+    assert by_name(outcomes(one, small("p"), small("q"))) == "aa"
+
+
+def test_a_node_of_the_list_that_is_gone_drops_it() -> None:
+    one = scheduler(**NEW)
+    schedule_one(one.context, small("p"))
+    one.client.delete("Node", "a")
+    one.sync()
+    assert outcomes(one, small("q")) == [("c", False)]
+
+
+def test_the_age_of_a_list_counts_from_its_search() -> None:
+    clock = Clock(7.0)
+    one = scheduler(clock=clock, **NEW)
+    found = []
+    for at in range(4):
+        found += outcomes(one, small(f"p{at}"))
+        clock.now += 0.2
+    assert [hinted for _, hinted in found] == [False, True, True, False]
+
+
+def test_nodes_that_were_not_chosen_keep_their_scores() -> None:
+    """b becomes as good as new after it was scored, which nobody sees before the next search."""
+    one = scheduler(nodes=3, **NEW)
+    schedule_one(one.context, small("p"))
+    one.client.delete("Pod", "on-a", "default")
+    one.sync()
+    assert by_name(outcomes(one, small("q"), small("r"))) == "BA"
+
+
+def test_a_rollback_takes_scores_back() -> None:
+    """Within the transaction the nodes get scores that the pods which are undone have changed."""
+    one, other = scheduler(nodes=3, **NEW), scheduler(nodes=3, **NEW)
+    pods = [small(f"p{at}") for at in range(8)]
+    expected = by_name(outcomes(other, *pods))
+    assert by_name(outcomes(one, *pods[:3])) == expected[:3]
+    for _ in range(2):
+        with one.cache.transaction():
+            assert by_name(outcomes(one, *pods[3:7])) == expected[3:7]
+    assert by_name(outcomes(one, *pods[3:])) == expected[3:]
+
+
+# ---- what is chosen, against a twin
+
+Raw = dict[str, int]
+Entry = tuple[str, Raw]  # a node with its raw scores
+
+
+def normalized(plugin: str, raw: list[int]) -> list[int]:
+    least, most = min(raw), max(raw)
+    if plugin == "TaintToleration":
+        return [100 - 100 * one // most if most else 100 for one in raw]
+    if plugin == "NodeAffinity":
+        return [100 * one // most if most else one for one in raw]
+    if plugin == "InterPodAffinity":
+        return [int(100.0 * ((one - least) / (most - least))) if most > least else 0 for one in raw]
+    return raw
+
+
+class Twin:
+    """The cycles of v1.37 by their rules, with the raw scores that `Scheduler.examine` tells. There are so
+    few nodes that a search finds all of them."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.heap: list[tuple[int, Entry]] = []
+        self.last = self.key = ""
+
+    def arrange(self, entries: list[Entry], plugins: list[str]) -> None:
+        totals = [0] * len(entries)
+        for plugin in plugins:
+            scores = normalized(plugin, [raw.get(plugin, 0) for _, raw in entries])
+            weight = self.scheduler.profile.weights[plugin]
+            totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
+        self.heap = list(zip(totals, entries, strict=True))
+        for at in range(len(entries) // 2 - 1, -1, -1):
+            sift_down(cast(Any, self.heap), at, len(entries))
+
+    def pop(self) -> str:
+        self.heap[0], self.heap[-1] = self.heap[-1], self.heap[0]
+        sift_down(cast(Any, self.heap), 0, len(self.heap) - 1)
+        return self.heap.pop()[1][0]
+
+    def hint(self, nodes: list[str], fitting: dict[str, Raw], plugins: list[str], key: str) -> str:
+        if key != self.key or not self.heap or self.last not in nodes:
+            return ""
+        if self.last in fitting:
+            entries = [entry for _, entry in self.heap] + [(self.last, fitting[self.last])]
+            if not all(name in nodes for name, _ in entries):
+                return ""
+            self.arrange(entries, plugins)
+        return self.pop()
+
+    def cycle(self, pod: Pod, key: str) -> tuple[str | None, bool]:
+        """The node for a pod, and whether it is a hint. Pods with equal keys are signed alike."""
+        seen = self.scheduler.examine(pod)
+        plugins = list(seen.raw)
+        fitting = {
+            name: {plugin: int(raw[at]) for plugin, raw in seen.raw.items()}
+            for at, name in enumerate(seen.feasible)
+        }
+        hint = self.hint(list(seen.order), fitting, plugins, key)
+        if hint not in fitting:
+            kept = self.heap
+            self.arrange(list(fitting.items()), plugins)
+            chosen = self.pop() if fitting else ""
+            if chosen != hint or not chosen:
+                self.key, self.last = key if fitting else "", chosen
+                return chosen or None, False
+            self.heap = kept
+        self.key, self.last = key, hint
+        return hint, True
+
+
+TEMPLATES: list[dict[str, Any]] = [
+    {"labels": {"app": "a"}, "requests": {"cpu": 1}},
+    {"labels": {"app": "b"}, "requests": {"cpu": "300m", "memory": "1Gi"}},
+    {"labels": {"app": "a"}, "affinity": preferring({"x": 10, "y": 3}), "requests": {"cpu": "500m"}},
+    {"containers": (container(image="example.com/large:1", requests={"cpu": "700m"}),)},
+]
+TAINT = Taint(key="t", effect="PreferNoSchedule")
+TAINTS = (), (TAINT,), (TAINT, replace(TAINT, key="u")), (replace(TAINT, effect="NoSchedule"),)
+IMAGES = (), ((("example.com/large:1",), 900 * 2**20),)
+
+
+@st.composite
+def nodes_of(draw: st.DrawFn, name: str) -> Node:
+    labels = {"kind": draw(st.sampled_from("xyz"))}
+    taints = TAINTS[draw(st.sampled_from([0, 0, 0, 1, 2, 3]))]
+    zone, images, cpu = draw(st.sampled_from("mn")), draw(st.sampled_from(IMAGES)), draw(st.integers(1, 4))
+    return node(name, zone=zone, labels=labels, taints=taints, images=images, cpu=cpu)
+
+
+def happen(draw: Any, one: Scheduler, names: list[str], at: int) -> None:
+    """Something changes, or nothing."""
+    what = draw(st.sampled_from(["nothing"] * 4 + ["node", "pod", "gone", "new"]))
+    if what == "node" and names:
+        one.client.update(draw(nodes_of(draw(st.sampled_from(names)))))
+    elif what == "pod" and names:
+        near = preferring_pods(draw(st.sampled_from("ab")), draw(st.sampled_from([1, 40])))
+        one.client.create(pod(f"near{at}", on=draw(st.sampled_from(names)), affinity=near))
+    elif what == "gone" and len(names) > 1:
+        name = names.pop(draw(st.integers(0, len(names) - 1)))
+        one.client.delete("Node", name)
+    elif what == "new":
+        names.append(f"new{at}")
+        one.client.create(draw(nodes_of(names[-1])))
+    one.sync()
+
+
+@given(st.data())
+def test_each_cycle_chooses_by_the_rules(data: st.DataObject) -> None:
+    names = [f"n{at}" for at in range(data.draw(st.integers(1, 9)))]
+    cluster = Cluster(nodes=[data.draw(nodes_of(name)) for name in names])
+    one = Scheduler(cluster, profile=unspread(), controllers=False, **NEW)
+    twin = Twin(one)
+    for at in range(data.draw(st.integers(2, 16))):
+        kind = data.draw(st.sampled_from([0, 0, 0, 1, 2, 2, 3]))
+        happen(data.draw, one, names, at)
+        pod_ = pod(f"p{at}", **TEMPLATES[kind])
+        expected = twin.cycle(pod_, str(kind))
+        assert outcomes(one, pod_) == [expected]
+
+
+@given(st.data(), st.sampled_from(["first", "go-heap"]))
+def test_batches_decide_as_single_cycles_do(data: st.DataObject, tie_break: str) -> None:
+    names = [f"n{at}" for at in range(data.draw(st.integers(1, 9)))]
+    nodes = [data.draw(nodes_of(name)) for name in names]
+    near = [
+        pod(f"near-{app}", on=names[0], affinity=preferring_pods(app, 5))
+        for app in data.draw(st.lists(st.sampled_from("ab"), unique=True))
+    ]
+    kinds = data.draw(
+        st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["", "", "", "n0"])), min_size=2, max_size=12)
+    )
+    repeated = [one for one in kinds for _ in range(data.draw(st.integers(1, 4)))]
+    pods = [nominated(f"p{at}", to, **TEMPLATES[kind]) for at, (kind, to) in enumerate(repeated)]
+    together, single = (
+        Scheduler(Cluster(nodes=nodes, pods=near), profile=unspread(), tie_break=tie_break, **NEW)
+        for _ in range(2)
+    )
+    assert together.schedule_pods(pods).nodes == [node for node, _ in outcomes(single, *pods)]
+    lists = [one.context.rotation.engines[0].batching.scored for one in (together, single)]
+    kept = [
+        None if each is None else (each.last_row(one.table), len(each), each.created)
+        for one, each in zip((together, single), lists, strict=True)
+    ]
+    assert kept[0] == kept[1]
+    assert together.placer.decider.start == single.placer.decider.start
+
+
+@pytest.mark.parametrize("verb", ["run", "schedule_pods", "schedule_by_template"])
+def test_pods_of_a_batch_follow_the_list_without_cycles(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [small(f"p{at}", labels={"a": "b"}) for at in range(8)]
+    expected = [node for node, _ in outcomes(scheduler(nodes=3, **NEW), *pods)]
+    one, alone = scheduler(*(pods if verb == "run" else ()), nodes=3, **NEW), cycles(monkeypatch)
+    if verb == "run":
+        nodes = list(one.run().placements.values())
+    elif verb == "schedule_pods":
+        nodes = list(one.schedule_pods(pods).nodes)
+    else:
+        nodes = list(one.schedule_by_template(pods[0], 8).nodes)
+    assert (nodes, alone) == (expected, [0])
+
+
+def test_a_fork_begins_without_a_list() -> None:
+    one = scheduler(nodes=3, **NEW)
+    schedule_one(one.context, small("p"))
+    other = one.fork()
+    assert by_name(outcomes(one, *(small(f"q{at}") for at in range(3)))) == "BAC"
+    assert by_name(outcomes(other, *(small(f"q{at}") for at in range(3)))) == "bAC"
+
+
+# ---- plugins outside the core
+
+
+class Ranks(FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin):
+    """Ranks nodes by their name, and counts what it is asked. Fails, skips or filters where it is told to."""
+
+    name = "Ranks"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.skips = False
+        self.failing = ""
+        self.highest = 100
+
+    def sign_pod(self, pod: Pod) -> None:
+        return None
+
+    def filter(self, state: Any, pod: Pod, node_info: Any) -> Status | None:
+        return None
+
+    def pre_score(self, state: Any, pod: Pod, nodes: Any) -> Status | None:
+        assert state.find("Ranks") is None, "what PreScore writes for a hint does not reach the search"
+        state.write("Ranks", len(nodes))
+        self.asked.append("pre " + "".join(nodes.names))
+        if self.failing == "pre_score":
+            return Status(Code.ERROR, ("broken",))
+        return Status(Code.SKIP) if self.skips else None
+
+    def score(self, state: Any, pod: Pod, node_info: Any) -> int:
+        assert state.read("Ranks")
+        self.asked.append("score " + node_info.name)
+        if self.failing == "score":
+            raise RuntimeError("broken")
+        return 10 * ord(node_info.name)
+
+    def normalize_score(self, state: Any, pod: Pod, scores: Any) -> Any:
+        self.asked.append(f"normalize {(scores // 10).tolist()}")
+        if self.failing == "normalize_score":
+            raise RuntimeError("broken")
+        return self.highest * (scores - scores.min()) // max(1, scores.max() - scores.min())
+
+
+def with_plugin(plugin: Any) -> tuple[Scheduler, list[Pod]]:
+    """A scheduler of three nodes whose profile has this plugin, and equal pods of its store."""
+    pods = [small(f"p{at}") for at in range(8)]
+    profile = Profile((plugin, *unspread().plugins), weight_overrides={plugin.name: 50})
+    one = Scheduler(Cluster(nodes=[node(name) for name in "abc"]), profile=profile, **NEW)
+    one.client.create_many(pods)
+    return one, pods
+
+
+def test_a_plugin_scores_the_last_node_alone_and_normalizes_all() -> None:
+    plugin = Ranks()
+    one, pods = with_plugin(plugin)
+    assert by_name(outcomes(one, pods[0])) == "c"
+    asked = ["pre abc", *(f"score {name}" for name in "abc"), f"normalize {[*map(ord, 'abc')]}"]
+    assert plugin.asked == asked
+    plugin.asked.clear()
+    assert by_name(outcomes(one, pods[1])) == "C"
+    rest = plugin.asked[0].removeprefix("pre ")
+    assert sorted(rest) == ["a", "b", "c"]
+    assert rest[-1] == "c", "the last node comes after those that are left"
+    assert plugin.asked[1:] == ["score c", f"normalize {[*map(ord, rest)]}"]
+
+
+def test_a_plugin_that_skips_counts_for_no_node() -> None:
+    plugin = Ranks()
+    one, pods = with_plugin(plugin)
+    plugin.skips = True
+    assert by_name(outcomes(one, *pods[:3])) == "aCB"
+    plugin.skips = False
+    plugin.asked.clear()
+    assert by_name(outcomes(one, pods[3])) == "B", "alone has a score: the others have 0"
+    assert plugin.asked[-1].count("0") == 2
+    plugin.skips = True
+    assert by_name(outcomes(one, pods[4])) in ("A", "C"), "scores that there are do not count"
+
+
+@pytest.mark.parametrize("point", ["pre_score", "score", "normalize_score", "range"])
+def test_a_failing_plugin_drops_the_list(point: str) -> None:
+    plugin = Ranks()
+    one, pods = with_plugin(plugin)
+    schedule_one(one.context, pods[0])
+    plugin.failing, plugin.highest = point, 101 if point == "range" else 100
+    decision = schedule_one(one.context, pods[1])
+    assert (decision.node, bool(decision.error)) == (None, True), "the search fails, too"
+    plugin.failing, plugin.highest = "", 100
+    assert by_name(outcomes(one, pods[2])) == "c"
+
+
+class FailsOnce(ScorePlugin, SignPlugin):
+    """Fails for the hint of the second pod, and not in the search after it."""
+
+    name = "FailsOnce"
+    times = 0
+
+    def sign_pod(self, pod: Pod) -> None:
+        return None
+
+    def score(self, state: Any, pod: Pod, node_info: Any) -> int:
+        self.times += 1
+        if self.times == 4:
+            raise RuntimeError("broken")
+        return 0
+
+
+def test_after_a_failure_for_a_hint_all_nodes_are_searched() -> None:
+    one, pods = with_plugin(FailsOnce())
+    assert by_name(outcomes(one, *pods[:3])) == "abC"
+
+
+class ByRow(RowPlugin, ScorePlugin, SignPlugin):
+    """Scores a node by its row, in the core's loop."""
+
+    name = "ByRow"
+
+    def sign_pod(self, pod: Pod) -> None:
+        return None
+
+    def score_rows(self, rows: Any) -> Any:
+        return 7 * rows.astype("int64")
+
+    def normalize_rows(self, scores: Any) -> Any:
+        return 100 * scores // max(1, scores.max())
+
+
+def test_a_plugin_that_the_loop_asks_about_rows_scores_the_last_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one() -> Scheduler:
+        return with_plugin(ByRow())[0]
+
+    pods = [small(f"p{at}") for at in range(8)]
+    found = outcomes(one(), *pods)
+    assert all(hinted for _, hinted in found[1:])
+    alone = cycles(monkeypatch)
+    assert one().schedule_pods(pods).nodes == [node for node, _ in found]
+    assert alone == [0]

@@ -242,6 +242,7 @@ static inline int takes_too_many(const mr_budgets *b, int32_t set)
     for (int32_t i = 0; i < b->count[set]; i++) {
         const int32_t budget = b->members[b->first[set] + i];
         violates |= ++b->taken[budget] > b->allowed[budget];
+        if (violates && b->stops) break;
     }
     return violates;
 }

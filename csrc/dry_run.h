@@ -58,6 +58,7 @@ typedef struct {
                                    * if some set has several budgets */
     const int32_t *allowed;       /* [budget] allowed disruptions */
     int32_t *taken;               /* [budget] scratch, all 0 */
+    int32_t stops;                /* 1: a pod counts against no budget after the first that its eviction violates */
 } mr_budgets;
 
 /* A pod that needs pods to be evicted from a row. */

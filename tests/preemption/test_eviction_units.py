@@ -302,7 +302,8 @@ def test_in_v1_36_a_unit_ends_with_the_first_budget_that_it_violates() -> None:
     assert violations([Unit((both,), 0), other], budgets, stops=True) == [1, 0]
     pair = Unit((victim("w", labels=LABELS), both), 0, True)
     assert violations([pair, other], budgets) == [2, 1]
-    assert violations([pair, other], budgets, stops=True) == [1, 0]
+    assert violations([pair, other], budgets, stops=True) == [2, 0]
+    assert violations([pair, other], budgets, stops=True, by_unit=True) == [1, 0]
 
 
 def test_every_victim_counts_in_the_choice() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from msgspec.structs import replace
 
 from moorage.framework import QueueingHint
-from moorage.objects import Cluster, Namespace, Node, Pod, decode_object
+from moorage.objects import Cluster, Namespace, Node, Pod, PodDisruptionBudget, decode_object
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
+from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.scheduler import Scheduler
+from moorage.scheduler.placing.single_cycle import schedule_one
 
 
 def pod(
@@ -64,3 +69,75 @@ def test_a_deleted_pod_that_repelled_the_waiting_one(version: str, wakes: bool) 
     gone = pod("gone", anti=(matching(tier="waiting"),), nodeName="n1")
     hint = plugin.after_pod_change(pod("waiting"), gone, None)
     assert hint is (QueueingHint.QUEUE if wakes else QueueingHint.QUEUE_SKIP)
+
+
+def node(name: str, **amounts: str) -> Node:
+    meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+    status = {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"} | amounts}
+    made = decode_object({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
+    assert isinstance(made, Node)
+    return made
+
+
+def requesting(name: str, cpu: str, labels: dict[str, str] | None = None, **fields: Any) -> Pod:
+    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    made = pod(name, containers=containers, **fields)
+    return replace(made, metadata=replace(made.metadata, labels=labels or {}))
+
+
+def budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:
+    made = decode_object(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": labels}, "minAvailable": 1},
+            "status": {"disruptionsAllowed": allowed},
+        }
+    )
+    assert isinstance(made, PodDisruptionBudget)
+    return made
+
+
+@pytest.mark.parametrize(("version", "target", "violations"), [("1.36", "n2", 1), ("1.37", "n1", 0)])
+def test_a_pod_counts_against_budgets_up_to_the_first_that_it_violates(
+    version: str, target: str, violations: int
+) -> None:
+    """So that another pod on n1 may go without a violation, and its priority is lower than that on n2."""
+    pods = [
+        requesting("both", "1", {"a": "a", "b": "b"}, priority=2, nodeName="n1"),
+        requesting("one", "1", {"b": "b"}, priority=0, nodeName="n1"),
+        requesting("free", "2", priority=1, nodeName="n2"),
+    ]
+    budgets = [budget("a", 0, a="a"), budget("b", 1, b="b")]
+    scheduler = Scheduler(
+        Cluster(nodes=[node("n1"), node("n2")], pods=pods, others=budgets), kubernetes_version=version
+    )
+    scheduler.sync()
+    asked = requesting("high", "1", priority=9)
+    engine = scheduler.engines["default-scheduler"]
+    state = engine.framework.new_state(asked)
+    engine.framework.run_pre_filter_plugins(state, asked)
+    runs = PreemptionDryRuns(engine.handle.preempt_handle(), state, asked, budgets)
+    by_kernels = runs.run(["n1"], 0, 1)[0][0]
+    info = scheduler.cache.node_info("n1")
+    assert info is not None
+    by_filters = runs.select_victims_on_node(info)
+    assert [by_kernels.victims.num_pdb_violations, by_filters[1]] == [violations] * 2
+    with scheduler.preempt_pods([asked]) as preemption:
+        assert scheduler.table.row_name(preemption.rows[0]) == target
+
+
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_a_pod_that_evicts_others_is_told(version: str) -> None:
+    """In v1.37."""
+    low = requesting("low", "2", nodeName="n1")
+    scheduler = Scheduler(Cluster(nodes=[node("n1")], pods=[low]), kubernetes_version=version)
+    high = scheduler.client.create(requesting("high", "1", priority=9))
+    scheduler.sync()
+    decision = schedule_one(scheduler.context, high)
+    assert decision.nominating is not None
+    assert decision.nominating.nominated_node_name == "n1"
+    told = " preemption: found a potential placement for pod on node n1, preempting 1 victims"
+    text = "0/1 nodes are available: 1 Insufficient cpu."
+    assert decision.fit_error == text + told * (version == "1.37")

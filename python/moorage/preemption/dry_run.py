@@ -127,7 +127,7 @@ class PreemptionDryRuns:
         if status := attempt.rejection():
             return [], 0, status
         ordered = units_by_importance(potential)
-        costs = violations(ordered, self.budgets)
+        costs = violations(ordered, self.budgets, self.handle.release.budgets_stop_at_violation)
         chosen: list[int] = []
         for at in sorted(range(len(ordered)), key=lambda at: not costs[at]):
             if status := attempt.change(ordered[at], adds=True):

@@ -32,6 +32,7 @@ from .pick import Candidate, pick_one_node
 logger = logging.getLogger("moorage.preemption")
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
+PLACEMENT = "found a potential placement for pod on node {}, preempting {} victims"
 EVERY = 100, 0
 """The limits with which all potential nodes are tried."""
 
@@ -188,7 +189,7 @@ class Evaluator:
         nominating : NominatingInfo or None
             The nomination to the chosen node. An empty one clears an earlier nomination, None leaves it.
         status : Status or None
-            None (Success) if victims were evicted; else why not.
+            Success, also as None, if victims were evicted; else why not.
         """
         # 0. May the pod preempt others?
         if message := why_not_eligible(self.handle, pod, statuses):
@@ -216,7 +217,10 @@ class Evaluator:
         if failed is not None:
             return None, failed
         # 5. The pod is nominated.
-        return NominatingInfo(choice.candidate.name), None
+        name, victims = choice.candidate.name, len(choice.candidate.victims.pods)
+        is_told = self.handle.release.preemptors_are_told
+        told = Status(Code.SUCCESS, (PLACEMENT.format(name, victims),)) if is_told else None
+        return NominatingInfo(name), told
 
     def find_candidates(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> FoundCandidates:
         """Find the nodes on which a pod would fit after evictions; nothing is changed.

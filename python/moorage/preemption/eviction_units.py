@@ -97,7 +97,10 @@ def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
 
 
 def violations(
-    units: Iterable[Unit], budgets: Sequence[PodDisruptionBudget], stops: bool = False
+    units: Iterable[Unit],
+    budgets: Sequence[PodDisruptionBudget],
+    stops: bool = False,
+    by_unit: bool = False,
 ) -> list[int]:
     """Count the pods of each unit whose eviction violates a PodDisruptionBudget.
 
@@ -110,8 +113,10 @@ def violations(
     units : iterable of Unit
     budgets : sequence of PodDisruptionBudget
     stops : bool, optional
-        Whether a pod uses up no budget after the first that it violates, and a unit counts no pod after its
-        first that violates one (groups of v1.36, filterVictimsWithPDBViolation).
+        Whether a pod uses up no budget after the first that it violates.
+    by_unit : bool, optional
+        Whether a unit counts no pod after its first that violates a budget (groups of v1.36,
+        filterVictimsWithPDBViolation).
 
     Returns
     -------
@@ -135,7 +140,7 @@ def violations(
                 break
         return exceeds
 
-    count = any if stops else sum
+    count = any if by_unit else sum
     return [int(count(map(violates, unit.pods))) for unit in units]
 
 

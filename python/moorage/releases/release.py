@@ -68,6 +68,12 @@ class Release:
     gated_pods_time_out : bool
         Pods that PreEnqueue gates are asked again after five minutes, and then wait as long again. Before,
         they stay, and their timeout is an event each time that the queue is looked at.
+    budgets_stop_at_violation : bool
+        A pod counts against no PodDisruptionBudget after the first that its eviction violates, in the order
+        of the list; before, against all of its budgets.
+    preemptors_are_told : bool
+        The message of a pod that evicts others says from which node and how many: "found a potential
+        placement for pod on node n1, preempting 1 victims".
     namespaces_by_value : bool
         A namespaceSelector of the pod's own affinity terms that no labels satisfy (NotIn, DoesNotExist alone)
         selects every namespace.
@@ -120,6 +126,8 @@ class Release:
     bindings_end_nominations: bool
     assumed_pods_end_with_termination: bool
     gated_pods_time_out: bool
+    budgets_stop_at_violation: bool
+    preemptors_are_told: bool
     namespaces_by_value: bool
     configures_once: bool
     counters_by_driver: bool
@@ -195,6 +203,8 @@ RELEASES = {
             bindings_end_nominations=True,
             assumed_pods_end_with_termination=False,
             gated_pods_time_out=False,
+            budgets_stop_at_violation=False,
+            preemptors_are_told=False,
             namespaces_by_value=True,
             configures_once=False,
             counters_by_driver=False,
@@ -228,6 +238,8 @@ RELEASES = {
             bindings_end_nominations=False,
             assumed_pods_end_with_termination=True,
             gated_pods_time_out=False,
+            budgets_stop_at_violation=False,
+            preemptors_are_told=False,
             namespaces_by_value=True,
             configures_once=False,
             counters_by_driver=False,
@@ -261,6 +273,8 @@ RELEASES = {
             bindings_end_nominations=False,
             assumed_pods_end_with_termination=True,
             gated_pods_time_out=False,
+            budgets_stop_at_violation=False,
+            preemptors_are_told=False,
             namespaces_by_value=True,
             configures_once=False,
             counters_by_driver=False,
@@ -294,6 +308,8 @@ RELEASES = {
             bindings_end_nominations=False,
             assumed_pods_end_with_termination=True,
             gated_pods_time_out=True,
+            budgets_stop_at_violation=True,
+            preemptors_are_told=True,
             namespaces_by_value=False,
             configures_once=True,
             counters_by_driver=True,

@@ -347,6 +347,7 @@ cdef extern from "preemption.h" nogil:
         const int32_t* only
         const int32_t* allowed
         int32_t* taken
+        int32_t stops
 
     ctypedef struct mr_preemptor:
         const mr_search* search

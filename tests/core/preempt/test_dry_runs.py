@@ -33,7 +33,7 @@ def rejection(world: World, verdict: int) -> Rejection | None:
 
 
 def dry_run(world: World, wanted: int = -1) -> tuple[DryRun, list[Evictions]]:
-    runs = DryRuns(world.placer.decider)
+    runs = DryRuns(world.placer.decider, world.stops)
     rows = [world.row(name) for name in world.nodes]
     out = runs.dry_run(world.target(), rows, world.budgets, wanted, world.groups())
     verdicts, violations = out.verdicts.tolist(), out.violations.tolist()

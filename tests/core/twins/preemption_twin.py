@@ -212,6 +212,7 @@ class Twin:
     nominated: Mapping[str, Sequence[Pod]]
     budgets: Sequence[PodDisruptionBudget]
     whole: Mapping[str, int] = field(default_factory=dict)  # priority by name of the groups that go whole
+    stops: bool = False  # a pod counts against no budget after the first that it violates
 
     def fails(self, pod: Pod, on: NodeState, counts: Counts) -> Rejection | None:
         """With the nominated pods, and without."""
@@ -241,6 +242,8 @@ class Twin:
                 if matches and pod.name not in budget.status.disrupted_pods:
                     left[at] -= 1
                     violates |= left[at] < 0
+                    if violates and self.stops:
+                        break
             out.append(violates)
         return out
 

@@ -175,6 +175,7 @@ class World:
     nominated: dict[str, list[Pod]] = field(default_factory=dict)
     budgets: list[PodDisruptionBudget] = field(default_factory=list)
     whole: dict[str, int] = field(default_factory=dict)
+    stops: bool = False
 
     def groups(self) -> Groups:
         return Groups(self.whole, [pod for pods in self.pods.values() for pod in pods])
@@ -211,7 +212,9 @@ class World:
 
     def twin(self) -> Twin:
         there = [(node, self.pods[name]) for name, node in self.nodes.items()]
-        return Twin(Topology(there, LABELS_OF_NAMESPACES, ()), self.before(), self.budgets, self.whole)
+        return Twin(
+            Topology(there, LABELS_OF_NAMESPACES, ()), self.before(), self.budgets, self.whole, self.stops
+        )
 
 
 def of_group(pod: Pod, name: str) -> Pod:
@@ -250,7 +253,7 @@ def worlds(draw: st.DrawFn, most: int = 10, plain: bool = False) -> World:
         preemptor = alive(preemptor)
     limits = [draw(budgets(number)) for number in range(draw(st.integers(0, 3)))]
     whole = {name: draw(st.sampled_from([-5, 0, 3, 7])) for name in draw(st.sampled_from(["", "g", "gh"]))}
-    world = World(made, there, preemptor, nominated, limits, whole)
+    world = World(made, there, preemptor, nominated, limits, whole, draw(st.booleans()))
     world.make()
     return world
 
@@ -342,6 +345,6 @@ def worlds_of_groups(draw: st.DrawFn) -> World:
         for number in range(draw(st.sampled_from([0, 1, 2])))
     ]
     whole = draw(st.fixed_dictionaries({"g": priorities_of_groups}, optional={"h": priorities_of_groups}))
-    world = World(made, there, preemptor, nominated, limits, whole)
+    world = World(made, there, preemptor, nominated, limits, whole, draw(st.booleans()))
     world.make()
     return world

@@ -58,6 +58,8 @@ class Kernels:
         The scheduler's cache of nodes and pods.
     plan : Plan
         The compiled plan of the profile.
+    stops_at_violation : bool
+        As for `DryRuns`.
 
     Attributes
     ----------
@@ -70,10 +72,10 @@ class Kernels:
         a change of the node's row.
     """
 
-    def __init__(self, cache: SchedulerCache, plan: Plan) -> None:
+    def __init__(self, cache: SchedulerCache, plan: Plan, stops_at_violation: bool) -> None:
         self.cache = cache
         self.search = Search(cache.state, plan)
-        self.dry_runs = DryRuns(Decider(self.search, TieBreak.FIRST))
+        self.dry_runs = DryRuns(Decider(self.search, TieBreak.FIRST), stops_at_violation)
         self.searching = False
 
     def filter(self, plugin: WithKernels, state: CycleState, info: AnyNodeInfo) -> Status | None:

@@ -121,14 +121,15 @@ class Framework:
         decider : Decider
         """
         self.decider = decider
-        self.kernels = Kernels(self.handle.cache, decider.search.plan)
+        stops = self.handle.release.budgets_stop_at_violation
+        self.kernels = Kernels(self.handle.cache, decider.search.plan, stops)
 
     @lazy_attribute
     def preemptor(self) -> Preemptor:
         """The preemptor over the engine's decider; MoorageError without one."""
         if self.decider is None:
             raise MoorageError("the framework of this handle is not complete")
-        return Preemptor(self.decider)
+        return Preemptor(self.decider, self.handle.release.budgets_stop_at_violation)
 
     def searching(self, now: bool) -> None:
         """Record that a search of the engine begins (`now`) or has ended."""

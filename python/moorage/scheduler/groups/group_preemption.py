@@ -123,7 +123,8 @@ class _Search:
         budgets = tuple(budgets_of(self.handle))
         budgeted = units.budgeted(budgets) if budgets else []
         members = [Unit(units.pods(at), 0) for at in budgeted]
-        costs = violations(members, budgets, stops=self.group.is_v1alpha2)
+        is_v1alpha2 = self.group.is_v1alpha2
+        costs = violations(members, budgets, stops=is_v1alpha2, by_unit=is_v1alpha2)
         return [at for at, cost in zip(budgeted, costs, strict=True) if cost]
 
     def _by_room(self, units: LowerUnits) -> list[int] | None:

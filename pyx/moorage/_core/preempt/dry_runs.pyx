@@ -87,6 +87,8 @@ cdef class DryRuns:
     ----------
     decider : Decider
         The decider of the profile. The nominated pods of its search count on their nodes.
+    stops_at_violation : bool, optional
+        Whether a pod counts against no budget after the first that its eviction violates.
 
     Attributes
     ----------
@@ -95,13 +97,14 @@ cdef class DryRuns:
     state : ClusterState
     """
 
-    def __cinit__(self, Decider decider not None):
+    def __cinit__(self, Decider decider not None, bint stops_at_violation=False):
         cdef Journal journal = Journal()
         cdef ClusterState state = decider.state
         memset(&self.c, 0, sizeof(mr_preemptor))
         self.search, self.state = decider.search, state
         self.importance = Importance(state.table, state.classes, state.ledger)
         self.budgets = Budgets(state.classes)
+        self.budgets.c.stops = stops_at_violation
         self.matches = {}
         self.removed = Buffer(journal, sizeof(int32_t))
         self.removed_with = Buffer(journal, sizeof(int32_t))

@@ -148,6 +148,8 @@ cdef class Preemptor(DryRuns):
     ----------
     decider : Decider
         The decider of the profile. It places pods that fit without evictions.
+    stops_at_violation : bool, optional
+        As for `DryRuns`.
 
     Attributes
     ----------
@@ -169,7 +171,7 @@ cdef class Preemptor(DryRuns):
     cdef tuple target, budgets_set
     cdef object groups
 
-    def __cinit__(self, Decider decider not None):
+    def __cinit__(self, Decider decider not None, bint stops_at_violation=False):
         self.decider = decider
         self.cached = {}
         self.classes_limit = CLASSES

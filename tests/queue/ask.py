@@ -9,10 +9,11 @@ from moorage.framework.plugin.events import (
     ASSIGNED_POD,
     NODE,
     UNSCHEDULABLE_POD,
+    PodEvents,
     node_update_events,
-    pod_update_events,
 )
 from moorage.objects import Node, Pod, decode_object
+from moorage.releases import DEFAULT_GATES
 from moorage.scheduler import Scheduler
 
 Manifest = dict[str, Any]
@@ -20,6 +21,8 @@ RESOURCES = {
     kind: f"storage.k8s.io/{kind}"
     for kind in ("StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment")
 } | {kind: f"resource.k8s.io/{kind}" for kind in ("ResourceClaim", "ResourceSlice", "DeviceClass")}
+
+POD_EVENTS = PodEvents(DEFAULT_GATES)
 
 
 def pod(
@@ -53,7 +56,7 @@ def events_of(old: Any, new: Any) -> list[ClusterEvent]:
     """The events of an addition, an update or a deletion."""
     one = new if old is None else old
     if old is not None and new is not None and isinstance(one, Node | Pod):
-        return node_update_events(old, new) if isinstance(one, Node) else pod_update_events(old, new)
+        return node_update_events(old, new) if isinstance(one, Node) else POD_EVENTS.of_update(old, new)
     if old is not None and new is not None:
         action = ActionType.UPDATE
     else:

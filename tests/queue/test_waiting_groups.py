@@ -11,16 +11,19 @@ from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     POD,
     POD_GROUP,
-    UNSCHEDULABLE_POD_ADD,
+    PodEvents,
     on,
     queue_if,
 )
 from moorage.objects import ObjectMeta, Pod, PodGroup, group_of
 from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.objects.model.pod_group import GROUP_ANNOTATION
+from moorage.releases import DEFAULT_GATES
 from tests.core.make import pod
 from tests.framework.make import make
 from tests.queue.make import Clock, fail, gating, make_queue, names, places, queued, reject
+
+POD_EVENTS = PodEvents(DEFAULT_GATES)
 
 
 def member(name: str, group: str = "g", priority: int = 0) -> Pod:
@@ -154,11 +157,11 @@ def test_mates_stay_where_the_one_that_comes_is_kept_out_too() -> None:
     gang = Gang()
     queue = made(member("a"), member("b"), plugins=[gang.plugin])
     gang.asked.clear()
-    queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, member("b"))
+    queue.move_all_to_active_or_backoff_queue(POD_EVENTS.added, None, member("b"))
     assert not gang.asked
     gang.complete = {"g"}
     queue.add(member("c"))
-    queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, member("c"))
+    queue.move_all_to_active_or_backoff_queue(POD_EVENTS.added, None, member("c"))
     assert gang.asked == ["c", "a", "b"]
     assert places(queue) == {"active": ["c", "a", "b"]}
 

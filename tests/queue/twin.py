@@ -13,13 +13,12 @@ from moorage.framework.plugin.events import (
     FORCE_ACTIVATE,
     POP_FROM_BACKOFF,
     SCHEDULE_ATTEMPT_FAILURE,
-    UNSCHEDULABLE_POD_ADD,
-    UNSCHEDULABLE_POD_UPDATE,
     UNSCHEDULABLE_TIMEOUT,
-    pod_update_events,
+    PodEvents,
 )
 from moorage.objects import Pod, group_of
 from moorage.queue import SchedulingQueue
+from moorage.releases import DEFAULT_GATES
 from tests.queue.make import names
 
 Said = Callable[[Pod, Any, Any], bool]
@@ -28,6 +27,8 @@ SKIP, BACKOFF, AT_ONCE = range(3)
 GATE = "SchedulingGates"
 REJECTED = ("unschedulable", "gated")
 PLACES = ("active", "backoff", "error_backoff", "unschedulable", "gated")
+
+POD_EVENTS = PodEvents(DEFAULT_GATES)
 
 
 @dataclass
@@ -177,19 +178,19 @@ class Twin:
     # ---- operations
 
     def add(self, pod: Pod) -> None:
-        self.to_active(Entry(pod, self.now), UNSCHEDULABLE_POD_ADD.label)
+        self.to_active(Entry(pod, self.now), POD_EVENTS.added.label)
 
     def update(self, old: Pod, new: Pod) -> None:
         if self.is_flying(new.metadata.uid):
-            self.flight += [("event", (event, old, new)) for event in pod_update_events(old, new)]
+            self.flight += [("event", (event, old, new)) for event in POD_EVENTS.of_update(old, new)]
             return
         entry = self.find(new.metadata.uid)
         if entry is None:
-            self.to_active(Entry(new, self.now), UNSCHEDULABLE_POD_UPDATE.label)
+            self.to_active(Entry(new, self.now), POD_EVENTS.updated.label)
             return
         entry.pod = new
         if entry.place in ("unschedulable", "gated"):
-            for event in pod_update_events(old, new):
+            for event in POD_EVENTS.of_update(old, new):
                 strategy = self.strategy(entry, event, old, new)
                 if strategy != SKIP and self.requeue(entry, strategy, event.label):
                     break

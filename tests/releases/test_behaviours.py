@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moorage.framework import QueueingHint
+import moorage as mo
+from moorage.errors import InputError
+from moorage.framework import ActionType, ClusterEventWithHint, Code, QueueingHint, Status
+from moorage.framework.plugin.events import TARGET_POD, on
 from moorage.objects import Cluster, Namespace, Node, Pod, PodDisruptionBudget, decode_object
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
+from moorage.plugins.node_resources_fit import NodeResourcesFit
+from moorage.plugins.registry import default_profile
 from moorage.preemption.dry_run import PreemptionDryRuns
-from moorage.scheduler import Scheduler
+from moorage.releases import RELEASES, default_gates
+from moorage.scheduler import Profile, Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 
@@ -141,3 +147,73 @@ def test_a_pod_that_evicts_others_is_told(version: str) -> None:
     told = " preemption: found a potential placement for pod on node n1, preempting 1 victims"
     text = "0/1 nodes are available: 1 Insufficient cpu."
     assert decision.fit_error == text + told * (version == "1.37")
+
+
+class Waiting(mo.FilterPlugin, mo.EnqueueExtensions):
+    """Rejects every pod, and wants to hear of changes of the rejected pod itself."""
+
+    name = "Waiting"
+
+    def filter(self, state: object, pod: Pod, node_info: object) -> Status:
+        return Status(Code.UNSCHEDULABLE, ("not yet",))
+
+    def events_to_register(self) -> list[ClusterEventWithHint]:
+        return [on(TARGET_POD, ActionType.UPDATE_POD_LABEL)]
+
+
+def test_plugins_register_events_of_the_pod_itself_in_1_37() -> None:
+    def scheduler(version: str) -> Scheduler:
+        release = RELEASES[version]
+        plugins = default_profile(default_gates(release)).plugins
+        profile = Profile((*plugins, Waiting()), release=release)
+        cluster = Cluster(nodes=[node("n1")], pods=[pod("p"), pod("q")])
+        return Scheduler(cluster, profile=profile, kubernetes_version=version)
+
+    with pytest.raises(InputError, match=r'"Waiting": .*: Kubernetes 1\.36 has no events of TargetPod'):
+        scheduler("1.36")
+    one = scheduler("1.37")
+    assert len(one.run().unschedulable) == 2
+    changed = pod("q")
+    one.client.update(replace(changed, metadata=replace(changed.metadata, labels={"a": "b"})))
+    one.sync()
+    pending = one.queue.pending_pods()
+    assert [[info.pod.name for info in infos] for infos in (pending.backoff, pending.unschedulable)] == [
+        ["q"],
+        ["p"],
+    ]
+
+
+@pytest.mark.parametrize(("version", "is_lower"), [("1.36", True), ("1.37", False)])
+def test_a_resize_that_ends_is_a_lower_request_by_the_rule_of_the_release(
+    version: str, is_lower: bool
+) -> None:
+    """Two containers change places: the sum of their maxima is larger then, the largest sum is not."""
+
+    def cpus(asked: tuple[str, str], allocated: tuple[str, str]) -> Pod:
+        containers = [
+            {"name": name, "resources": {"requests": {"cpu": cpu}}}
+            for name, cpu in zip("ab", asked, strict=True)
+        ]
+        held = [
+            {"name": name, "allocatedResources": {"cpu": cpu}, "resources": {"requests": {"cpu": cpu}}}
+            for name, cpu in zip("ab", allocated, strict=True)
+        ]
+        made = decode_object(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "p", "namespace": "default", "uid": "p"},
+                "spec": {"containers": containers, "nodeName": "n1"},
+                "status": {"containerStatuses": held},
+            }
+        )
+        assert isinstance(made, Pod)
+        return made
+
+    scheduler = Scheduler(Cluster(nodes=[node("n1")]), kubernetes_version=version)
+    old, new = cpus(("1", "3"), ("3", "1")), cpus(("1", "3"), ("1", "3"))
+    actions = [event.action for event in scheduler.queue.pod_events.of_update(old, new)]
+    assert (ActionType.UPDATE_POD_SCALE_DOWN in actions) is is_lower
+    fit = next(one for one in scheduler.profile.plugins if isinstance(one, NodeResourcesFit))
+    hint = fit.after_pod_change(requesting("waiting", "1"), old, new)
+    assert (hint is QueueingHint.QUEUE) is is_lower

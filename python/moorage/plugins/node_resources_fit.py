@@ -21,6 +21,7 @@ from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvid
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import AnyGroup, Node, Pod
 from moorage.objects.model.resource_claims import OF_DEVICE_CLASS, DeviceClass
+from moorage.releases import DEFAULT_GATES
 
 from .room_holders import Amounts, find_holders
 
@@ -224,9 +225,9 @@ class NodeResourcesFit(
     def _frees(self, pod: Pod, old: Pod, new: Pod) -> bool:
         """Whether another pod requests less than before of a resource that a pod requests (kube-scheduler
         v1.36, isSchedulableAfterPodScaleDown)."""
-        gate = "InPlacePodLevelResourcesVerticalScaling"
-        of_pod = self.handle is None or self.handle.feature_gates[gate]
-        was, now, wanted = (pod_requests(one, pod_resizes=of_pod) for one in (old, new, pod))
+        gates = DEFAULT_GATES if self.handle is None else self.handle.feature_gates
+        of_pod, by_sums = gates["InPlacePodLevelResourcesVerticalScaling"], gates.release.resizes_by_sums
+        was, now, wanted = (pod_requests(one, pod_resizes=of_pod, by_sums=by_sums) for one in (old, new, pod))
         return any(
             _counted_amount(name, now) < _counted_amount(name, was)
             for name, amount in wanted.items()

@@ -23,8 +23,18 @@ from moorage.framework import (
     Framework,
 )
 from moorage.framework.plugin import interface
-from moorage.framework.plugin.events import ANY_EVENT, NODE, Hint, HintIndex, index_of, on
+from moorage.framework.plugin.events import (
+    ANY_EVENT,
+    NODE,
+    POD_RESOURCES,
+    Hint,
+    HintIndex,
+    PodEvents,
+    index_of,
+    on,
+)
 from moorage.objects import Pod
+from moorage.releases import FeatureGates
 
 from .places import Strategy
 
@@ -112,24 +122,32 @@ def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]
     Raises
     ------
     InputError
-        `events_to_register` of a plugin has returned something else.
+        `events_to_register` of a plugin has returned something else, or events of pods that the release does
+        not have.
     """
     by_plugin: dict[str, list[ClusterEventWithHint]] = {}
     for base in REJECTING:
         for plugin in framework.profile.at(base):
             if plugin.name not in by_plugin:
-                events = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
-                is_list = isinstance(events, Sequence)
-                if not (is_list and all(map(isinstance, events, repeat(ClusterEventWithHint)))):
-                    text = "not a sequence of ClusterEventWithHint"
-                    raise InputError(
-                        f'plugin "{plugin.name}": events_to_register returned {events!r}, {text}'
-                    )
-                wakes = framework.handle.release.taints_wake_for_new_nodes
-                by_plugin[plugin.name] = _with_taint_events(events) if wakes else list(events)
+                by_plugin[plugin.name] = _registered_by(plugin, framework.handle.feature_gates)
     if framework.handle.extenders:
         by_plugin[EXTENDER] = list(ANY_EVENT)
     return by_plugin
+
+
+def _registered_by(plugin: interface.Plugin, gates: FeatureGates) -> list[ClusterEventWithHint]:
+    """Return the events that a plugin registers in a release."""
+    if not isinstance(plugin, EnqueueExtensions):
+        return list(ANY_EVENT)
+    events, at = plugin.events_to_register(), f'plugin "{plugin.name}": events_to_register'
+    is_list = isinstance(events, Sequence)
+    if not (is_list and all(map(isinstance, events, repeat(ClusterEventWithHint)))):
+        raise InputError(f"{at} returned {events!r}, not a sequence of ClusterEventWithHint")
+    unknown, release = POD_RESOURCES - PodEvents(gates).resources, gates.release
+    for one in events:
+        if one.event.resource in unknown:
+            raise InputError(f"{at}: Kubernetes {release.version} has no events of {one.event.resource}")
+    return _with_taint_events(events) if release.taints_wake_for_new_nodes else list(events)
 
 
 def _with_taint_events(registered: Iterable[ClusterEventWithHint]) -> list[ClusterEventWithHint]:
@@ -163,6 +181,8 @@ class Hints:
         The number of calls of hints that have raised an exception.
     gated_pods_time_out : bool
         See `Release`.
+    pod_events : PodEvents
+        Those of the release.
     is_registered, meaning : callable
         Cached versions of the private methods of the same names.
     """
@@ -172,6 +192,7 @@ class Hints:
         self.classes = handle.cache.state.classes
         self.failures = 0
         self.gated_pods_time_out = handle.release.gated_pods_time_out
+        self.pod_events = PodEvents(handle.feature_gates)
         self._errors = handle.plugin_errors
         of_profile = {framework: registrations(framework) for framework in dict.fromkeys(frameworks.values())}
         self.by_plugin: dict[str, list[ClusterEvent]] = {}

@@ -30,8 +30,8 @@ from moorage.framework import PodNominator, PreEnqueuePlugin, Status
 from moorage.framework.plugin.events import (
     POP_FROM_BACKOFF,
     SCHEDULE_ATTEMPT_FAILURE,
-    UNSCHEDULABLE_POD_ADD,
-    UNSCHEDULABLE_POD_UPDATE,
+    UNSCHEDULABLE_POD,
+    UNSCHEDULED_POD,
 )
 from moorage.framework.plugin.interface import Code
 from moorage.framework.runtime.call import ask_status
@@ -42,7 +42,10 @@ from .active_queue import Less, SortedHeap, by_priority
 logger = logging.getLogger("moorage.queue")
 
 ACTIVE = Place.ACTIVE
-NEW = (UNSCHEDULABLE_POD_ADD.label, UNSCHEDULABLE_POD_UPDATE.label)
+NEW = frozenset(
+    f"{resource}{action}" for resource in (UNSCHEDULED_POD, UNSCHEDULABLE_POD) for action in ("Add", "Update")
+)
+"""Labels of the events with which pods are new to the queue, in all releases."""
 
 
 class Strategy(Enum):

@@ -27,10 +27,7 @@ from moorage.framework.plugin.events import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
     SCHEDULE_ATTEMPT_FAILURE,
-    UNSCHEDULABLE_POD_ADD,
-    UNSCHEDULABLE_POD_UPDATE,
     UNSCHEDULABLE_TIMEOUT,
-    pod_update_events,
 )
 from moorage.objects import Pod, UnitKey
 from moorage.objects.workloads.ownership import FINISHED
@@ -64,6 +61,8 @@ class SchedulingQueue:
     ----------
     hints : Hints
         The events that plugins have registered.
+    pod_events : PodEvents
+        Those of the release.
     nominator : PodNominator
     pops_from_backoff, groups_pods : bool
     """
@@ -78,6 +77,7 @@ class SchedulingQueue:
         by_name = {framework.profile.scheduler_name: framework for framework in frameworks}
         by_name.setdefault("", frameworks[0])
         self.hints = Hints(by_name)
+        self.pod_events = self.hints.pod_events
         self.pops_from_backoff = settings.pop_from_backoff
         self.groups_pods = settings.groups_pods
         self.nominator = PodNominator() if nominator is None else nominator
@@ -227,7 +227,7 @@ class SchedulingQueue:
         """
         with self._lock:
             self._in_flight.note_addition()
-            if self._places.add_new(iter(infos), UNSCHEDULABLE_POD_ADD.label, until_gated):
+            if self._places.add_new(iter(infos), self.pod_events.added.label, until_gated):
                 self._wake()
 
     def update(self, old: Pod, new: Pod) -> None:
@@ -242,13 +242,13 @@ class SchedulingQueue:
             uid = new.metadata.uid
             self._interrupt((new,))
             if uid in self._in_flight:
-                for event in pod_update_events(old, new):
+                for event in self.pod_events.of_update(old, new):
                     self._in_flight.observe(event, old, new)
                 return
             info = self._places.infos.get(uid)
             if info is None:
                 info = QueuedPodInfo(new, self._places.now())
-                moved = self._places.to_active(info, UNSCHEDULABLE_POD_UPDATE.label)
+                moved = self._places.to_active(info, self.pod_events.updated.label)
             else:
                 self._places.replace(info, new)
                 self.nominator.update_nominated_pod(old, new)
@@ -258,7 +258,7 @@ class SchedulingQueue:
 
     def _reconsider(self, info: QueuedPodInfo, old: Pod, new: Pod) -> bool:
         """Move an unschedulable pod if a hint answers Queue for its update; return whether it has moved."""
-        for event in pod_update_events(old, new):
+        for event in self.pod_events.of_update(old, new):
             strategy = self.hints.strategy(info, event, old, new)
             if strategy is not Strategy.SKIP and self._places.requeue(info, strategy, event.label):
                 return True

@@ -74,6 +74,10 @@ class Release:
     preemptors_are_told : bool
         The message of a pod that evicts others says from which node and how many: "found a potential
         placement for pod on node n1, preempting 1 victims".
+    pod_events_name_target : bool
+        Events of pods without a node are those of an UnscheduledPod, updates of the waiting pod itself those
+        of a TargetPod, and a higher request has an event of its own; before, all are those of an
+        UnschedulablePod. Plugins can register them.
     namespaces_by_value : bool
         A namespaceSelector of the pod's own affinity terms that no labels satisfy (NotIn, DoesNotExist alone)
         selects every namespace.
@@ -128,6 +132,7 @@ class Release:
     gated_pods_time_out: bool
     budgets_stop_at_violation: bool
     preemptors_are_told: bool
+    pod_events_name_target: bool
     namespaces_by_value: bool
     configures_once: bool
     counters_by_driver: bool
@@ -205,6 +210,7 @@ RELEASES = {
             gated_pods_time_out=False,
             budgets_stop_at_violation=False,
             preemptors_are_told=False,
+            pod_events_name_target=False,
             namespaces_by_value=True,
             configures_once=False,
             counters_by_driver=False,
@@ -240,6 +246,7 @@ RELEASES = {
             gated_pods_time_out=False,
             budgets_stop_at_violation=False,
             preemptors_are_told=False,
+            pod_events_name_target=False,
             namespaces_by_value=True,
             configures_once=False,
             counters_by_driver=False,
@@ -275,6 +282,7 @@ RELEASES = {
             gated_pods_time_out=False,
             budgets_stop_at_violation=False,
             preemptors_are_told=False,
+            pod_events_name_target=False,
             namespaces_by_value=True,
             configures_once=False,
             counters_by_driver=False,
@@ -310,6 +318,7 @@ RELEASES = {
             gated_pods_time_out=True,
             budgets_stop_at_violation=True,
             preemptors_are_told=True,
+            pod_events_name_target=True,
             namespaces_by_value=False,
             configures_once=True,
             counters_by_driver=True,

@@ -29,10 +29,8 @@ from moorage.framework.plugin.events import (
     ASSIGNED_POD_UPDATE,
     NODE_ADD,
     NODE_DELETE,
-    UNSCHEDULABLE_POD_ADD,
     event_resource,
     node_update_events,
-    pod_update_events,
 )
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.objects import (
@@ -290,7 +288,7 @@ class PodHandler:
         """Add the leading new pods without a node to the queue; return their number. Where groups are tried
         together, up to the first that is gated, and none while an addition may help other pods."""
         queue = self.queue
-        if queue.groups_pods and queue.may_react(UNSCHEDULABLE_POD_ADD):
+        if queue.groups_pods and queue.may_react(queue.pod_events.added):
             return 0
         pods = new_pods(notices, False, self.is_ours)
         new = NewPods(pods, self._entry_time)
@@ -299,7 +297,7 @@ class PodHandler:
         except ClockError:
             return new.taken - 1
         if queue.groups_pods and new.taken:  # the others are not gated, and wait for no event
-            queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, pods[new.taken - 1])
+            queue.move_all_to_active_or_backoff_queue(queue.pod_events.added, None, pods[new.taken - 1])
         return new.taken
 
     def _on_new_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
@@ -380,7 +378,7 @@ class PodHandler:
         else:
             self.queue.add_infos(NewPods([obj], self._entry_time))
             if self.queue.groups_pods:  # without groups no plugin registers the event (gate GangScheduling)
-                self.queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, obj)
+                self.queue.move_all_to_active_or_backoff_queue(self.queue.pod_events.added, None, obj)
 
     def on_update(self, old: Pod, new: Pod) -> None:
         """Update a pod; one that was bound moves from the queue to the cache.
@@ -418,7 +416,7 @@ class PodHandler:
         except CacheError as error:
             logger.error("%s", error)
         if self.queue.is_listening():
-            for event in pod_update_events(old, new):
+            for event in self.queue.pod_events.of_update(old, new):
                 if self.queue.may_react(event):
                     self.queue.move_all_to_active_or_backoff_queue(event, old, new)
 

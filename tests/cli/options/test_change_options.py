@@ -100,9 +100,7 @@ def test_suspended_jobs_are_told_unless_they_run(
     suspended = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
     file = dump(tmp_path, node("a", "z1"), suspended)
     assert main([*command, "-f", file, *changes]) < 2
-    told = (
-        "warning: Not counted, as they are suspended (spec.suspend: false counts them) (1): Job default/"
-    )
+    told = "warning: Not counted, as they are suspended (spec.suspend: false counts them) (1): Job default/"
     assert (told in capsys.readouterr().err) is is_told
 
 

@@ -13,10 +13,12 @@ from moorage.framework.plugin.events import (
     ASSIGNED_POD,
     NODE,
     POD,
+    TARGET_POD,
     UNSCHEDULABLE_POD,
+    UNSCHEDULED_POD,
     WILDCARD,
+    PodEvents,
     node_update_events,
-    pod_update_events,
 )
 from moorage.objects import Node, Pod, Taint, Toleration
 from moorage.objects.model.meta import Condition
@@ -26,14 +28,17 @@ from moorage.objects.model.pod import (
     PodSchedulingGate,
     ResourceRequirements,
 )
+from moorage.releases import DEFAULT_GATES, RELEASES, default_gates
 
 ADD, DELETE, UPDATE, ALL = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE, ActionType.ALL
 LABEL = ActionType.UPDATE_POD_LABEL
 
+POD_EVENTS = PodEvents(DEFAULT_GATES)
+
 
 def test_each_action_is_a_bit_of_its_own() -> None:
     bits = [int(one) for one in ActionType if one not in (UPDATE, ALL)]
-    assert bits == [1 << place for place in range(13)]
+    assert bits == [1 << place for place in range(15)]
     assert sum(bits) == ALL
     assert UPDATE == ALL & ~(ADD | DELETE)
 
@@ -66,6 +71,11 @@ def test_the_label_of_an_event_is_upstreams(event: ClusterEvent, label: str) -> 
         ((NODE, ADD), (POD, ADD), False),
         ((POD, LABEL), (ASSIGNED_POD, LABEL), True),
         ((POD, LABEL), (UNSCHEDULABLE_POD, LABEL), True),
+        ((POD, LABEL), (UNSCHEDULED_POD, LABEL), True),
+        ((POD, LABEL), (TARGET_POD, LABEL), True),
+        ((TARGET_POD, LABEL), (TARGET_POD, LABEL), True),
+        ((TARGET_POD, LABEL), (ASSIGNED_POD, LABEL), False),
+        ((UNSCHEDULED_POD, ADD), (TARGET_POD, ADD), False),
         ((POD, UPDATE), (ASSIGNED_POD, LABEL), True),
         ((POD, LABEL), (ASSIGNED_POD, UPDATE), False),
         ((POD, UPDATE), (ASSIGNED_POD, UPDATE), True),
@@ -185,4 +195,17 @@ HELD = ContainerStatus(name="c", resources=ResourceRequirements(requests={"cpu":
     ],
 )
 def test_what_changed_of_a_pod(old: Pod, new: Pod, labels: list[str]) -> None:
-    assert labels_of(pod_update_events(old, new)) == labels
+    assert labels_of(POD_EVENTS.of_update(old, new)) == labels
+
+
+def test_events_of_pods_in_v1_37() -> None:
+    events, requests = PodEvents(default_gates(RELEASES["1.37"])), {"cpu": "2"}
+    assert [events.added.label, events.updated.label] == ["UnscheduledPodAdd", "UnscheduledPodUpdate"]
+    assert events.resources == {ASSIGNED_POD, UNSCHEDULED_POD, TARGET_POD}
+    for old, new, label in (
+        (pod("p"), pod("p"), "TargetPodUpdate"),
+        (pod("p"), pod("p", requests=requests), "TargetPodUpdatePodScaleUp"),
+        (pod("p", requests=requests), pod("p"), "TargetPodUpdatePodScaleDown"),
+        (pod("p", on="n"), pod("p", requests=requests, on="n"), "AssignedPodUpdatePodScaleUp"),
+    ):
+        assert labels_of(events.of_update(old, new)) == [label]

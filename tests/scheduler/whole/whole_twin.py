@@ -16,16 +16,19 @@ from moorage.framework.plugin.events import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
+    PodEvents,
     node_update_events,
-    pod_update_events,
 )
 from moorage.framework.runtime.runtime import Target
 from moorage.objects import Node, Pod
 from moorage.queue import QueuedPodInfo
+from moorage.releases import DEFAULT_GATES
 from moorage.scheduler import Decision, Scheduler, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.runs import Run
 from moorage.store import ObjectStore
+
+POD_EVENTS = PodEvents(DEFAULT_GATES)
 
 FINISHED = ("Succeeded", "Failed")
 OURS = ("", "default-scheduler")
@@ -250,7 +253,7 @@ class WholeTwin:
     def changed(self, old: Pod, new: Pod) -> None:
         assumed = self.assumed.get(new.metadata.uid)
         if old.spec.node_name:
-            for event in pod_update_events(old, new):
+            for event in POD_EVENTS.of_update(old, new):
                 self.queue.move(event, old, new, None)
         elif new.spec.node_name:
             self.came(new)

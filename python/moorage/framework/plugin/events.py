@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import Enum, IntFlag
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from types import MethodType
 from typing import Any, NamedTuple, TypeVar
@@ -19,6 +19,7 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage.objects import LabelSelectorMatcher, Node, Object, Pod, Resources
+from moorage.releases import FeatureGates
 
 
 class ActionType(IntFlag):
@@ -33,13 +34,15 @@ class ActionType(IntFlag):
     UPDATE_NODE_CONDITION = 32
     UPDATE_NODE_ANNOTATION = 64
     UPDATE_NODE_DECLARED_FEATURE = 128
-    UPDATE_POD_LABEL = 256
-    UPDATE_POD_SCALE_DOWN = 512
-    UPDATE_POD_TOLERATION = 1024
-    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 2048
-    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 4096
-    UPDATE = 8188
-    ALL = 8191
+    UPDATE_NODE_PREEMPTION_POLICY = 256
+    UPDATE_POD_LABEL = 512
+    UPDATE_POD_SCALE_DOWN = 1024
+    UPDATE_POD_SCALE_UP = 2048
+    UPDATE_POD_TOLERATION = 4096
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 8192
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 16384
+    UPDATE = 32764
+    ALL = 32767
 
     @property
     def text(self) -> str:
@@ -51,7 +54,11 @@ class ActionType(IntFlag):
 WILDCARD = "*"
 POD = "Pod"
 ASSIGNED_POD = "AssignedPod"
+UNSCHEDULED_POD = "UnscheduledPod"
+TARGET_POD = "TargetPod"
 UNSCHEDULABLE_POD = "UnschedulablePod"
+POD_RESOURCES = frozenset({ASSIGNED_POD, UNSCHEDULED_POD, TARGET_POD, UNSCHEDULABLE_POD})
+"""The resources of events of pods, all of which a registration of `POD` covers."""
 NODE = "Node"
 PERSISTENT_VOLUME = "PersistentVolume"
 PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
@@ -90,7 +97,9 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     Attributes
     ----------
     resource : str
-        Name of the resource; changes of pods have ``AssignedPod`` or ``UnschedulablePod``.
+        Name of the resource. Changes of pods on nodes have ``AssignedPod``. Pods without a node have
+        ``UnscheduledPod``, and an update of the waiting pod itself ``TargetPod``; up to v1.36 both have
+        ``UnschedulablePod`` (`PodEvents`).
     label : str
         Name in metrics and logs; by default resource and action, for example ``NodeUpdateNodeTaint``.
     """
@@ -122,7 +131,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
             A general Update is covered only by a registration of all updates, a wildcard only by a wildcard.
         """
         same = self.resource in (incoming.resource, WILDCARD) or (
-            self.resource == POD and incoming.resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)
+            self.resource == POD and incoming.resource in POD_RESOURCES
         )
         ours, theirs = int(self.action), int(incoming.action)
         return same and bool(ours & theirs) and theirs <= ours
@@ -385,8 +394,6 @@ ASSIGNED_POD_ADD = ClusterEvent(ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_DELETE = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
 ASSIGNED_POD_UPDATE = ClusterEvent(ASSIGNED_POD, ActionType.UPDATE)
 """A change of a pod on a node that concerns no property that scheduling reads."""
-UNSCHEDULABLE_POD_ADD = ClusterEvent(UNSCHEDULABLE_POD, ActionType.ADD)
-UNSCHEDULABLE_POD_UPDATE = ClusterEvent(UNSCHEDULABLE_POD, ActionType.UPDATE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(WILDCARD, ActionType.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(WILDCARD, ActionType.ALL, "ForceActivate")
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
@@ -424,7 +431,6 @@ _NODE_CHANGES: tuple[tuple[ActionType, Changed], ...] = (
 )
 _POD_CHANGES: tuple[tuple[ActionType, Changed], ...] = (
     (ActionType.UPDATE_POD_LABEL, _differs("metadata.labels")),
-    (ActionType.UPDATE_POD_SCALE_DOWN, lambda old, new: _is_scaled_down(old, new)),
     (
         ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
         lambda old, new: bool(old.spec.scheduling_gates) and not new.spec.scheduling_gates,
@@ -455,26 +461,73 @@ def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
     return [_event(NODE, action) for action, changed in _NODE_CHANGES if changed(old, new)]
 
 
-def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """Return the events of an update of a pod.
-
-    There is one event for each changed property that scheduling may read.
+class PodEvents:
+    """The events of pods in a release.
 
     Parameters
     ----------
-    old, new : Pod
-        The pod before and after the update.
+    gates : FeatureGates
+        With the release.
 
-    Returns
-    -------
-    list of ClusterEvent
-        A general update if no such property has changed.
+    Attributes
+    ----------
+    added, updated : ClusterEvent
+        The addition of a pod without a node, and an update of one that the queue does not know.
+    resources : frozenset of str
+        The resources that events of pods have.
     """
-    resource = ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD
-    events: list[ClusterEvent] = []
-    if old is not new:
-        events = [_event(resource, action) for action, changed in _POD_CHANGES if changed(old, new)]
-    return events or [_event(resource, ActionType.UPDATE)]
+
+    def __init__(self, gates: FeatureGates) -> None:
+        name_target = gates.release.pod_events_name_target
+        unassigned = UNSCHEDULED_POD if name_target else UNSCHEDULABLE_POD
+        self.added = ClusterEvent(unassigned, ActionType.ADD)
+        self.updated = ClusterEvent(unassigned, ActionType.UPDATE)
+        self._own = TARGET_POD if name_target else UNSCHEDULABLE_POD
+        self._requests = partial(
+            pod_requests,
+            pod_resizes=gates["InPlacePodLevelResourcesVerticalScaling"],
+            by_sums=gates.release.resizes_by_sums,
+        )
+        self._changes: list[tuple[ActionType, Changed]] = [
+            _POD_CHANGES[0],
+            (ActionType.UPDATE_POD_SCALE_DOWN, self._is_scaled_down),
+            *([(ActionType.UPDATE_POD_SCALE_UP, self._is_scaled_up)] if name_target else []),
+            *_POD_CHANGES[1:],
+        ]
+        self.resources = frozenset({ASSIGNED_POD, unassigned, self._own})
+
+    def of_update(self, old: Pod, new: Pod) -> list[ClusterEvent]:
+        """Return the events of an update of a pod: one for each changed property that scheduling may read.
+
+        Parameters
+        ----------
+        old, new : Pod
+            The pod before and after the update.
+
+        Returns
+        -------
+        list of ClusterEvent
+            A general update if no such property has changed.
+        """
+        resource = ASSIGNED_POD if new.spec.node_name else self._own
+        events: list[ClusterEvent] = []
+        if old is not new:
+            events = [_event(resource, action) for action, changed in self._changes if changed(old, new)]
+        return events or [_event(resource, ActionType.UPDATE)]
+
+    def _is_scaled_down(self, old: Pod, new: Pod) -> bool:
+        """Whether a request is lower or removed, measured by the allocated resources."""
+        if (old.spec is new.spec or old.spec == new.spec) and _resizes(old) == _resizes(new):
+            return False
+        now = self._requests(new)
+        return any(
+            name not in now or now[name].milli_value() < amount.milli_value()
+            for name, amount in self._requests(old).items()
+        )
+
+    def _is_scaled_up(self, old: Pod, new: Pod) -> bool:
+        """Whether a request is higher or new."""
+        return self._is_scaled_down(new, old)
 
 
 def same_amounts(a: Resources, b: Resources) -> bool:
@@ -496,17 +549,6 @@ def same_amounts(a: Resources, b: Resources) -> bool:
 
 def _conditions(node: Node) -> Mapping[str, str]:
     return {condition.type: condition.status for condition in node.status.conditions}
-
-
-def _is_scaled_down(old: Pod, new: Pod) -> bool:
-    """Whether a request is lower or removed, measured by the allocated resources."""
-    if (old.spec is new.spec or old.spec == new.spec) and _resizes(old) == _resizes(new):
-        return False
-    now = pod_requests(new)
-    return any(
-        name not in now or now[name].milli_value() < amount.milli_value()
-        for name, amount in pod_requests(old).items()
-    )
 
 
 _allocated = attrgetter("container_statuses", "init_container_statuses", "allocated_resources", "resources")

@@ -253,7 +253,7 @@ def test_what_is_left_out_stands_in_json(file: Any, capsys: pytest.CaptureFixtur
     named = {"group": "example.com", "kind": "Database", "namespace": "shop", "name": "orders"}
     assert left_out == named | {"replicas": 3, "why": "which is not simulated"}
     assert [f"warning: {text}" for text in document["warnings"]] == printed.err.splitlines()
-    assert any("CronJob.batch shop/nightly" in text for text in document["warnings"])
+    assert any("CronJob shop/nightly" in text for text in document["warnings"])
     assert check(*file(*ROOM), "-f", "tests/data/left_out.yaml", "--allow", "skipped-kind") == 0
 
 

@@ -11,11 +11,12 @@ from moorage.objects.resource_names import plural
 from .kinds import is_namespaced, structs
 
 _SHORT = {
-    "clone": "CloneSet", "cm": "ConfigMap", "dc": "DeploymentConfig", "deploy": "Deployment",
-    "ds": "DaemonSet", "lws": "LeaderWorkerSet", "no": "Node", "ns": "Namespace",
-    "pc": "PriorityClass", "pdb": "PodDisruptionBudget", "po": "Pod", "pv": "PersistentVolume",
-    "pvc": "PersistentVolumeClaim", "rc": "ReplicationController", "rs": "ReplicaSet", "sc": "StorageClass",
-    "sts": "StatefulSet", "svc": "Service",
+    "cj": "CronJob", "clone": "CloneSet", "cm": "ConfigMap", "dc": "DeploymentConfig", "deploy": "Deployment",
+    "ds": "DaemonSet", "hpa": "HorizontalPodAutoscaler", "lws": "LeaderWorkerSet", "no": "Node",
+    "ns": "Namespace", "pc": "PriorityClass", "pdb": "PodDisruptionBudget", "po": "Pod",
+    "pv": "PersistentVolume", "pvc": "PersistentVolumeClaim", "rc": "ReplicationController",
+    "rs": "ReplicaSet", "sc": "StorageClass",
+    "so": "ScaledObject", "sts": "StatefulSet", "svc": "Service",
 }  # fmt: skip
 
 

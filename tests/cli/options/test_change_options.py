@@ -104,6 +104,50 @@ def test_suspended_jobs_are_told_unless_they_run(
     assert (told in capsys.readouterr().err) is is_told
 
 
+def autoscaled(tmp_path: Path) -> str:
+    """A node for two pods; a Deployment of one pod and its autoscaler, one of nothing, and a CronJob."""
+    template = {"metadata": {"labels": WEB}, "spec": pod("x")["spec"]}
+    spec = {"replicas": 1, "selector": {"matchLabels": WEB}, "template": template}
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    head = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}
+    autoscalers = [
+        head
+        | {"metadata": {"name": name}}
+        | {"spec": {"scaleTargetRef": {"kind": "Deployment", "name": name}, "maxReplicas": 2}}
+        for name in ("web", "gone")
+    ]
+    job = {"template": {"spec": pod("x")["spec"] | {"restartPolicy": "Never"}}}
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "night"}}
+    cron["spec"] = {"schedule": "@daily", "jobTemplate": {"spec": job}}
+    return dump(tmp_path, node("a", "z1"), web, *autoscalers, cron)
+
+
+@pytest.mark.parametrize(
+    ("changes", "passes", "told"),
+    [
+        ([], True, ["CronJob default/night"]),
+        (["--hpa", "max"], True, ["CronJob default/night", "--hpa max has no effect on"]),
+        (["--cronjobs"], True, []),
+        (["--cronjobs", "--hpa", "max"], False, ["--hpa max has no effect on"]),
+        (["--cronjobs", "--hpa", "min"], True, ["--hpa min has no effect on"]),
+    ],
+)
+def test_autoscalers_and_cron_jobs(
+    changes: list[str], passes: bool, told: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "-f", autoscaled(tmp_path), *changes]) == (0 if passes else 1)
+    err = capsys.readouterr().err.splitlines()
+    assert [text for text, line in zip(told, err, strict=True) if text not in line] == []
+    if "no effect" in " ".join(told):
+        assert err[-1].endswith("HorizontalPodAutoscaler default/gone: there is no Deployment default/gone.")
+
+
+def test_capacity_tells_what_has_no_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["capacity", "-f", autoscaled(tmp_path), "--pod", "deploy/web", "--hpa", "max"]
+    assert main(command) == 0
+    assert "warning: --hpa max has no effect on HorizontalPodAutoscaler" in capsys.readouterr().err
+
+
 def test_changes_are_made_in_the_order_given(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     both = ["--cordon", "a", "--add-nodes", "a=1"]
     apart = ["--label", "a", "disk=ssd", "--cordon", "disk=ssd"]
@@ -178,6 +222,7 @@ def test_capacity_sees_the_changes(file: str, tmp_path: Path, capsys: pytest.Cap
         (["--restart", "deploy/none"], "--restart: "),
         (["--restart", "node/a"], "--restart: node/a: a Node cannot be restarted"),
         (["--label", "a", "no value"], "--label: "),
+        (["--hpa", "most"], "--hpa: neither min nor max: 'most'"),
         (["--remove-nodes", ""], "--remove-nodes: an argument is empty"),
         (["--taint", "a"], "Option '--taint' requires 2 arguments."),
     ],

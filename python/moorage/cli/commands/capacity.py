@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.cli.messages import Stages, print_warnings
-from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.change_options import (
+    ChangingCommand,
+    change_options,
+    left_as_is,
+    requested_changes,
+)
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError
 
@@ -90,13 +95,14 @@ def capacity(  # noqa: PLR0913
         stage()
         scheduler = Scheduler(cluster, **settings)
         scheduler.apply(read.others)
+        without_effect = list[str]()
         for change in requested_changes(options):
-            change.make(scheduler)
+            without_effect += left_as_is(change, change.make(scheduler))
         if after_run:
             scheduler.run()
         label = {} if by is None else {"by": by}
         found = scheduler.capacity(read.pods, max=max_limit or None, **label)
-    warnings = [*input_warnings(cluster, scheduler), *read.warnings]
+    warnings = [*input_warnings(cluster, scheduler), *without_effect, *read.warnings]
     print_warnings(warnings)
     if compatible:
         write_compatible(output, found, read.pods, max_limit, verbose)

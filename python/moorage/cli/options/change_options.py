@@ -53,6 +53,8 @@ OPTIONS = (
     ChangeOption(
         "--restart-all", "", "Restart all workloads, one after the other: each needs room for its surge.", 0
     ),
+    ChangeOption("--hpa", "min|max", "Scale what HPAs and KEDA scale to its least or most replicas."),
+    ChangeOption("--cronjobs", "", "Let each CronJob run once, all at the same time.", 0),
     ChangeOption("--unsuspend", "", "Let suspended Jobs run, as if Kueue had admitted them.", 0),
 )
 
@@ -116,6 +118,28 @@ def _label(scheduler: Scheduler, reference: str, label: str) -> Change:
     return scheduler.label(reference if "/" in reference else f"node/{reference}", label)
 
 
+def _autoscale(scheduler: Scheduler, bound: str) -> Change:
+    if bound not in ("min", "max"):
+        raise InputError(f"neither min nor max: {bound!r}")
+    return scheduler.autoscale_to("min" if bound == "min" else "max")
+
+
+def left_as_is(change: RequestedChange, made: Change) -> list[str]:
+    """Return a warning about each object that a change has left as it is, but for pods.
+
+    Parameters
+    ----------
+    change : RequestedChange
+    made : Change
+
+    Returns
+    -------
+    list of str
+    """
+    kept = [(name, why) for name, why in made.kept.items() if not name.startswith("Pod ")]
+    return [f"{change.text} has no effect on {name}: {why}." for name, why in kept]
+
+
 _MAKERS: dict[str, Callable[..., Change]] = {
     "--add-nodes": _add_nodes,
     "--remove-nodes": lambda scheduler, nodes: scheduler.remove_nodes(nodes),
@@ -128,6 +152,8 @@ _MAKERS: dict[str, Callable[..., Change]] = {
     "--scale": _scale,
     "--restart": lambda scheduler, reference: scheduler.restart(reference),
     "--restart-all": lambda scheduler: scheduler.restart_all(),
+    "--hpa": _autoscale,
+    "--cronjobs": lambda scheduler: scheduler.run_cron_jobs(),
     "--unsuspend": lambda scheduler: scheduler.unsuspend(),
 }
 

@@ -15,6 +15,7 @@ from moorage.objects import Cluster, Object, Pod
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
 from moorage.objects.model.workload import (
+    CronJob,
     DaemonSet,
     Deployment,
     Job,
@@ -29,6 +30,7 @@ from moorage.objects.read.load import in_namespace, read_objects
 from moorage.objects.validate.field_validation import ValidationMode
 from moorage.objects.workloads.deployment_rollout import find_new_replica_set
 from moorage.objects.workloads.expand_workloads import expand_workloads
+from moorage.objects.workloads.jobs.cron_runs import next_run
 from moorage.objects.workloads.ownership import refers_to
 from moorage.store import parse_reference
 
@@ -37,7 +39,7 @@ _REPLICATED = (
     *(Deployment, ReplicaSet, ReplicationController, StatefulSet),
     *(Rollout, DeploymentConfig, LeaderWorkerSet),
 )
-_COUNTED = (Pod, Job, DaemonSet, *_REPLICATED)
+_COUNTED = (Pod, Job, CronJob, DaemonSet, *_REPLICATED)
 
 
 class Template(NamedTuple):
@@ -107,6 +109,8 @@ def read_templates(
             tops = _read(name, found, cluster, validate, namespace)
         for top in tops:
             try:
+                if isinstance(top, CronJob):
+                    top = _job_of(top, [*cluster.others, *found.others])
                 found.pods.append(Template(_pod_of(top, cluster), share))
             except InputError as error:
                 raise error.located(source=name, obj=f"{top.kind} {top.key}") from None
@@ -139,7 +143,7 @@ def _read(
     file: str, found: Templates, cluster: Cluster, validate: ValidationMode, namespace: str
 ) -> list[Object]:
     """Return the pods and workloads of a file, and add its other objects to what was found."""
-    read = read_objects(file, validate=validate, namespace=namespace, next_jobs=True)
+    read = read_objects(file, validate=validate, namespace=namespace)
     classes = [one for one in cluster.others if isinstance(one, PriorityClass)]
     completed = complete(in_namespace(read.objects, namespace), read.origins, classes, admitted=True)
     tops = _tops([obj for obj in completed.objects if isinstance(obj, _COUNTED)])
@@ -162,6 +166,14 @@ def _tops(objects: Sequence[Object]) -> list[Object]:
         elif (owner.kind, f"{obj.namespace}/{owner.name}") not in listed:
             tops.setdefault(owner, obj)
     return list(tops.values())
+
+
+def _job_of(cron_job: CronJob, others: Iterable[Object]) -> Object:
+    """Return the next Job of a CronJob, with its name and with defaults."""
+    classes = [one for one in others if isinstance(one, PriorityClass)]
+    job = next_run(cron_job)
+    meta = replace(job.metadata, name=cron_job.name, owner_references=())
+    return complete([replace(job, metadata=meta)], known=classes, admitted=True).objects[0]
 
 
 def _pod_of(obj: Object, cluster: Cluster) -> Pod:

@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from moorage.cli.messages import Stages
-from moorage.cli.options.change_options import RequestedChange
-from moorage.objects import Cluster, ObjectMeta, Pod
+from moorage.cli.options.change_options import RequestedChange, left_as_is
+from moorage.objects import Cluster, Object, ObjectMeta, Pod
 from moorage.objects.model.cluster import RefusedPod
-from moorage.objects.model.workload import MAX_PODS, Job, ReplicaSet
-from moorage.objects.read.cluster_builder import refusal_warnings, suspension_warnings
+from moorage.objects.model.workload import MAX_PODS, CronJob, Job, ReplicaSet
+from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
 from moorage.objects.workloads.jobs.job_state import verdict_of
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
@@ -309,8 +309,9 @@ def input_warnings(cluster: Cluster, scheduler: Scheduler) -> list[str]:
     -------
     list of str
     """
-    jobs: list[Job] = scheduler.client.list(Job)[0]
-    past, now = suspension_warnings(cluster.others), suspension_warnings(jobs)
+    client = scheduler.client
+    stored: list[Object] = [*client.list(Job)[0], *client.list(CronJob)[0]]
+    past, now = idle_warnings(cluster.others), idle_warnings(stored)
     kept = [text for text in cluster.warnings if text in now or text not in past]
     return [*kept, *(text for text in now if text not in past)]
 
@@ -399,14 +400,16 @@ class Preparation:
         self.evicted: dict[str, Evicted] = {}
         self.kept: dict[str, str] = {}
         self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
-        scheduler = Scheduler(cluster, **settings)
+        scheduler, told = Scheduler(cluster, **settings), list[str]()
         for change in changes:
             before = _in_reading_order(cluster, scheduler)
-            self._record(change, before.values(), change.make(scheduler))
+            made = change.make(scheduler)
+            self._record(change, before.values(), made)
+            told += left_as_is(change, made)
         scheduler.sync()
         self.pods = _in_reading_order(cluster, scheduler)
         self.workloads = workloads_of(scheduler)
-        self.warnings = input_warnings(cluster, scheduler)
+        self.warnings = input_warnings(cluster, scheduler) + told
         self._spare = [scheduler]
 
     def _record(self, change: RequestedChange, before: Iterable[Pod], made: Change) -> None:

@@ -41,8 +41,6 @@ CONTROLLERS = {
     "ReplicationController",
     "StatefulSet",
 }
-CRON_JOBS = {"cronjob", "cronjobs", "cj", "cronjob.batch", "cronjobs.batch"}
-"""Names of the kind that is not read, and owns Jobs."""
 
 
 class Target(NamedTuple):
@@ -171,8 +169,6 @@ def _pods_of(simulation: Simulation, kind: str, name: str, namespace: str | None
 
 def _kind(name: str) -> str:
     """Return the kind of a name that kubectl accepts; "" for an unknown name."""
-    if name.lower() in CRON_JOBS:
-        return "CronJob"
     with suppress(InputError):
         return kind_named(name).__name__
     return ""

@@ -348,6 +348,28 @@ class Job(Object, frozen=True):
     status: JobStatus = JobStatus()
 
 
+class JobTemplateSpec(Struct, frozen=True):
+    """The Jobs of a CronJob."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+
+
+class CronJobSpec(Struct, frozen=True):
+    """Spec of a CronJob; when it runs is not read."""
+
+    suspend: bool | None = None
+    job_template: JobTemplateSpec = JobTemplateSpec()
+
+
+class CronJob(Object, frozen=True):
+    """A CronJob."""
+
+    kind: str = "CronJob"
+    api_version: str = "batch/v1"
+    spec: CronJobSpec = CronJobSpec()
+
+
 class PriorityClass(Object, frozen=True):
     """A priority class."""
 
@@ -365,6 +387,6 @@ class PriorityClass(Object, frozen=True):
 
 KINDS = (
     Service, ReplicationController, ReplicaSet, Deployment, StatefulSet, DaemonSet, ControllerRevision, Job,
-    PriorityClass,
+    CronJob, PriorityClass,
 )  # fmt: skip
 """The kinds of this module that files are decoded to."""

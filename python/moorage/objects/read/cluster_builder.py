@@ -28,7 +28,9 @@ from moorage.objects.validate.pool_problems import find_pool_problems
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.disruption import with_statuses
 from moorage.objects.workloads.expand_workloads import expand_workloads
+from moorage.objects.workloads.jobs.cron_runs import due
 from moorage.objects.workloads.kinds.expand_kinds import SUSPENDED, expand_kinds, not_counted, queue_text
+from moorage.objects.workloads.kinds.kind_table import AT_TIMES
 from moorage.objects.workloads.naming import Names
 from moorage.objects.workloads.ownership import FINISHED
 
@@ -279,27 +281,29 @@ def _skipped(skipped: Mapping[str, int], told: Mapping[str, int]) -> Iterator[st
         yield f"Left out, because scheduling does not read these kinds{number}: {shown}."
 
 
-def suspension_warnings(objects: Iterable[Object]) -> list[str]:
-    """Return a warning about suspended Jobs; none without any.
+def idle_warnings(objects: Sequence[Object]) -> list[str]:
+    """Return warnings about suspended Jobs, and CronJobs without a run under way; none without any.
 
     Parameters
     ----------
-    objects : iterable of Object
+    objects : sequence of Object
 
     Returns
     -------
     list of str
     """
+    timed = [f"CronJob {one.key}" for one in due(objects)]
     suspended = [
         f"Job {obj.key}{queue_text(obj)}"
         for obj in objects
         if isinstance(obj, Job) and obj.spec.suspend and obj.status.completion_time is None
     ]
-    return [not_counted(SUSPENDED, suspended)] if suspended else []
+    told = ((SUSPENDED, suspended), (AT_TIMES, timed))
+    return [not_counted(why, names) for why, names in told if names]
 
 
 def _warnings(cluster: Cluster, told: Mapping[str, int]) -> list[str]:
-    warnings = suspension_warnings(cluster.others)
+    warnings = idle_warnings(cluster.others)
     warnings += _skipped(cluster.skipped, told)
     nodes = {node.name for node in cluster.nodes}
     stray = [pod for pod in cluster.pods if pod.spec.node_name and pod.spec.node_name not in nodes]

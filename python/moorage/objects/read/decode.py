@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError
 from moorage.objects.model import (
     admission_policies,
+    autoscaling,
     node,
     other_workloads,
     pod,
@@ -39,7 +40,7 @@ _KINDS: dict[str, type[Object]] = {
     struct.__name__: struct
     for module in (
         *(node, pod, pod_group, policy, resource_claims, resource_slices, storage, workload),
-        *(admission_policies, other_workloads),
+        *(admission_policies, autoscaling, other_workloads),
     )
     for struct in module.KINDS
 }

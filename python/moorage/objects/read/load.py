@@ -24,7 +24,6 @@ from moorage.objects.model.other_workloads import full_kind
 from moorage.objects.validate.field_validation import FieldValidation, ValidationMode
 from moorage.objects.validate.unknown_fields import has_version
 from moorage.objects.workloads.kinds.custom_objects import makes_pods, read_custom
-from moorage.objects.workloads.kinds.next_jobs import next_job
 from moorage.objects.workloads.other_kinds import is_simulated
 
 from .archives import member_source, read_archive
@@ -206,7 +205,6 @@ def read_objects(
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
-    next_jobs: bool = False,
     all_texts: bool = False,
 ) -> ReadObjects:
     """Read the objects of files and directories as they are; see `load`.
@@ -218,8 +216,6 @@ def read_objects(
     recursive : bool
     namespace : str
         As for `load`.
-    next_jobs : bool
-        Whether a CronJob is read as the Job that it creates next; otherwise it is left out.
     all_texts : bool
         Whether the texts of all objects are kept, not only of those that change an object of an earlier path.
 
@@ -233,7 +229,7 @@ def read_objects(
     InputError
         The input cannot be decoded.
     """
-    reader = _Reader(FieldValidation(validate), next_jobs, all_texts)
+    reader = _Reader(FieldValidation(validate), all_texts)
     for path in paths:
         reader.begin_argument()
         if isinstance(path, Listed):
@@ -280,7 +276,7 @@ class ReadObjects(NamedTuple):
 class _Reader:
     """Collects the objects of all files, in reading order."""
 
-    def __init__(self, fields: FieldValidation, next_jobs: bool, all_texts: bool) -> None:
+    def __init__(self, fields: FieldValidation, all_texts: bool) -> None:
         self.objects: list[Object] = []
         self.origins = Origins()
         self.texts: dict[int, bytes] = {}
@@ -292,7 +288,6 @@ class _Reader:
         self.hooks: list[str] = []
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
         self.fields = fields
-        self._next_jobs = next_jobs
         self._source = self._kind = ""  # of the present file, and the kind that its place in an archive tells
         self._parts = PartsReader(
             lambda kind, metadata, spec: fields.check_spec(spec, kind, metadata, self._source)
@@ -519,10 +514,6 @@ class _Reader:
         else:
             if has_version(kind, head.api_version):  # fields of versions that are gone are not known
                 self.fields.check(document, kind, head.api_version, origin.source)
-            group = head.api_version.rpartition("/")[0]
-            if self._next_jobs and kind == "CronJob" and group in ("batch", ""):
-                self._store(next_job(document), *origin[:3])
-                return []
             custom = read_custom(document, kind, head.api_version)
             if custom is None or not custom.document:
                 self.skipped[full_kind(kind, head.api_version)] += 1

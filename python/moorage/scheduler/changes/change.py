@@ -24,7 +24,7 @@ class Change(Struct, Tabular, frozen=True):
     ----------
     created, changed, deleted : tuple of str
     kept : dict of str to str
-        Pods that a drain has left where they are, each with the reason.
+        What a change has left as it is, such as pods on a drained node, each with the reason.
     """
 
     created: tuple[str, ...] = ()

@@ -17,27 +17,19 @@ from msgspec.structs import replace
 from moorage.errors import InputError
 from moorage.objects import Namespace, Node, Object, Pod
 from moorage.objects.admission.admission import RefusedError
-from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.storage import PersistentVolumeClaim
-from moorage.objects.model.workload import (
-    MAX_PODS,
-    Deployment,
-    Job,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
-)
+from moorage.objects.model.workload import MAX_PODS, CronJob, Job
 from moorage.objects.validate.gated_operators import GATE, refuse_comparisons
-from moorage.objects.workloads.other_kinds import PARENTS
+from moorage.objects.workloads.jobs.cron_runs import due, next_run
 from moorage.scheduler.scheduler_parts import SchedulerParts
 from moorage.store import ApiError, ObjectClient, ObjectStore, kind_named, parse_reference
 
 from . import apply_objects, drain, node_changes
+from .autoscaled_replicas import SCALABLE, Bound, scale_to
 from .change import Change, full_name
 from .restarts import RESTARTABLE, restarted
 from .selection import get, select_nodes, select_objects
 
-_SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet, CloneSet, *PARENTS)
 _PERMANENT = ("default", "kube-system", "kube-public")
 """Namespaces that the API server does not delete."""
 
@@ -176,7 +168,7 @@ class ClusterChanges(SchedulerParts):
                 f"must be between 0 and {MAX_PODS}, not {replicas}", obj=reference, path="replicas"
             )
         struct, namespace, name = parse_reference(reference)
-        if struct not in _SCALABLE:
+        if struct not in SCALABLE:
             raise InputError(f"a {struct.__name__} has no replicas", obj=reference)
         with self._changing() as client:
             obj: Any = get(client, struct, name, namespace)
@@ -205,6 +197,42 @@ class ClusterChanges(SchedulerParts):
         with self._changing() as client:
             obj: Any = get(client, struct, name, namespace)
             return _updated(client, obj, restarted(obj))
+
+    def autoscale_to(self, bound: Bound) -> Change:
+        """Give the targets of HorizontalPodAutoscalers and KEDA's ScaledObjects their least or most replicas.
+
+        Parameters
+        ----------
+        bound : {"min", "max"}
+            Of several autoscalers of one target, the widest bound counts.
+
+        Returns
+        -------
+        Change
+            What has changed; `kept` has the autoscalers without effect, and why.
+
+        Raises
+        ------
+        ValueError
+            There is no such bound.
+        """
+        if bound not in ("min", "max"):
+            raise ValueError(f"neither min nor max: {bound!r}")
+        with self._changing() as client:
+            return scale_to(client, bound)
+
+    def run_cron_jobs(self) -> Change:
+        """Let each CronJob create its next Job, all at once. One that is suspended, or has a Job that has not
+        finished, creates none.
+
+        Returns
+        -------
+        Change
+            The Jobs, each with the name of its CronJob and ``-next``.
+        """
+        with self._changing() as client:
+            stored: list[Object] = [*client.list(CronJob)[0], *client.list(Job)[0]]
+            return apply_objects.apply(client, self.controllers, [next_run(one) for one in due(stored)])
 
     def unsuspend(self) -> Change:
         """Let all suspended Jobs make their pods, as Kueue does when it admits them. Quotas of Kueue have no

@@ -260,7 +260,7 @@ def test_what_is_not_simulated_is_left_out_and_told(case: str, tmp_path: Path) -
 NOTES = {
     "CronJob": (
         obj("batch/v1", "CronJob", f"{{schedule: x, jobTemplate: {{spec: {{template: {TEMPLATE}}}}}}}"),
-        "as they make pods at their times (1): CronJob.batch default/x",
+        "as they make pods at their times (1): CronJob default/x",
     ),
     "suspended Job": (
         obj(

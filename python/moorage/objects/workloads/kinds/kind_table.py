@@ -124,7 +124,6 @@ def _training(field: str) -> Rule:
 
 
 RULES: dict[str, Rule] = {
-    "CronJob.batch": _TIMED,
     "CronWorkflow.argoproj.io": _TIMED,
     "ScheduledSparkApplication.sparkoperator.k8s.io": _TIMED,
     "ScaledJob.keda.sh": _TIMED,

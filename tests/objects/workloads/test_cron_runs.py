@@ -1,0 +1,68 @@
+"""CronJobs: which are due, and what their next Job is; run by a scheduler, all at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.controllers.workloads.make import machine, pods, scheduler, template
+
+from moorage.objects import Object, build_cluster, decode_object
+from moorage.objects.model.workload import CronJob, Job
+from moorage.objects.workloads.jobs.cron_runs import due, next_run
+
+
+def cron_job(name: str, parallelism: int = 1, **spec: Any) -> Object:
+    job = {"parallelism": parallelism, "template": template(name, restartPolicy="Never")}
+    inner = {"metadata": {"labels": {"run": name}}, "spec": job}
+    meta = {"name": name, "namespace": "default", "uid": name}
+    value = {"schedule": "@daily", "jobTemplate": inner} | spec
+    return decode_object({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": meta, "spec": value})
+
+
+def run_of(name: str, **status: Any) -> Object:
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": name, "uid": name, "controller": True}
+    meta = {"name": f"{name}-29", "namespace": "default", "ownerReferences": [owner]}
+    spec = {"template": template(name, restartPolicy="Never")}
+    value = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec, "status": status}
+    return decode_object(value)
+
+
+def test_a_cron_job_is_due_unless_it_is_suspended_or_has_a_run() -> None:
+    failed = {"conditions": [{"type": "Failed", "status": "True"}]}
+    objects = [
+        *(cron_job(name) for name in ("idle", "busy", "done", "failed")),
+        cron_job("off", suspend=True),
+        run_of("busy"),
+        run_of("done", completionTime="2026-01-01T00:00:00Z"),
+        run_of("failed", **failed),
+    ]
+    assert [one.name for one in due(objects)] == ["idle", "done", "failed"]
+
+
+def test_the_next_job_is_that_of_the_template() -> None:
+    one = cron_job("night", 3)
+    assert isinstance(one, CronJob)
+    job = next_run(one)
+    assert (job.name, job.namespace) == ("night-next", "default")
+    assert job.metadata.labels == {"run": "night"}
+    assert job.metadata.is_controlled_by("night")
+    assert job.spec.parallelism == 3
+
+
+def test_each_runs_once() -> None:
+    one = scheduler(machine("a"), cron_job("night", 2), cron_job("noon"), cron_job("off", suspend=True))
+    assert pods(one) == {}
+    assert one.run_cron_jobs().created == ("Job default/night-next", "Job default/noon-next")
+    one.run()
+    assert sorted(pods(one, "night").values()) == ["a", "a"]
+    assert [*pods(one, "noon").values()] == ["a"]
+    assert one.run_cron_jobs().created == ()  # both have a run
+    jobs: list[Job] = one.client.list(Job)[0]
+    assert {job.spec.parallelism for job in jobs} == {1, 2}
+
+
+def test_those_that_are_due_are_told() -> None:
+    cluster = build_cluster([cron_job("idle"), cron_job("busy"), run_of("busy")])
+    assert cluster.warnings == [
+        "Not counted, as they make pods at their times (1): CronJob default/idle.",
+    ]

@@ -222,6 +222,7 @@ def test_capacity_sees_the_changes(file: str, tmp_path: Path, capsys: pytest.Cap
         (["--restart", "deploy/none"], "--restart: "),
         (["--restart", "node/a"], "--restart: node/a: a Node cannot be restarted"),
         (["--label", "a", "no value"], "--label: "),
+        (["--set-requests", "/nowhere"], "/nowhere: no such file"),
         (["--hpa", "most"], "--hpa: neither min nor max: 'most'"),
         (["--remove-nodes", ""], "--remove-nodes: an argument is empty"),
         (["--taint", "a"], "Option '--taint' requires 2 arguments."),

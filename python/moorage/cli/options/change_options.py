@@ -54,6 +54,11 @@ OPTIONS = (
         "--restart-all", "", "Restart all workloads, one after the other: each needs room for its surge.", 0
     ),
     ChangeOption("--hpa", "min|max", "Scale what HPAs and KEDA scale to its least or most replicas."),
+    ChangeOption(
+        "--set-requests",
+        "FILE",
+        "Give containers these requests: VPAs, or CSV or JSON of workload, container, cpu and memory.",
+    ),
     ChangeOption("--cronjobs", "", "Let each CronJob run once, all at the same time.", 0),
     ChangeOption("--unsuspend", "", "Let suspended Jobs run, as if Kueue had admitted them.", 0),
 )
@@ -153,6 +158,7 @@ _MAKERS: dict[str, Callable[..., Change]] = {
     "--restart": lambda scheduler, reference: scheduler.restart(reference),
     "--restart-all": lambda scheduler: scheduler.restart_all(),
     "--hpa": _autoscale,
+    "--set-requests": lambda scheduler, file: scheduler.set_requests(file),
     "--cronjobs": lambda scheduler: scheduler.run_cron_jobs(),
     "--unsuspend": lambda scheduler: scheduler.unsuspend(),
 }

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.errors import InputError
+from moorage.errors import InputError, located
 from moorage.objects import Namespace, Node, Object, Pod
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.storage import PersistentVolumeClaim
@@ -27,6 +27,7 @@ from moorage.store import ApiError, ObjectClient, ObjectStore, kind_named, parse
 from . import apply_objects, drain, node_changes
 from .autoscaled_replicas import SCALABLE, Bound, scale_to
 from .change import Change, full_name
+from .requested_resources import RequestFile, ResourceRequest, read_requests, set_requests
 from .restarts import RESTARTABLE, restarted
 from .selection import get, select_nodes, select_objects
 
@@ -233,6 +234,31 @@ class ClusterChanges(SchedulerParts):
         with self._changing() as client:
             stored: list[Object] = [*client.list(CronJob)[0], *client.list(Job)[0]]
             return apply_objects.apply(client, self.controllers, [next_run(one) for one in due(stored)])
+
+    def set_requests(self, what: str | Iterable[ResourceRequest]) -> Change:
+        """Give containers of workloads other requests of cpu and memory, and roll the workloads out. A limit
+        that is lower is raised to the request.
+
+        Parameters
+        ----------
+        what : str or iterable of ResourceRequest
+            A file: VerticalPodAutoscalers with a recommendation, or rows with the fields workload,
+            container, cpu, memory and namespace, as CSV, JSON or YAML (see `read_requests`).
+
+        Returns
+        -------
+        Change
+            What has changed; `kept` has the VerticalPodAutoscalers without effect, and why.
+
+        Raises
+        ------
+        InputError
+            The file is not valid, a workload is no Deployment, StatefulSet or DaemonSet, it or a container
+            does not exist or is there twice, or a quantity is none; nothing changes.
+        """
+        found = read_requests(what) if isinstance(what, str) else RequestFile(list(what), {})
+        with self._changing() as client, located(source=found.source):
+            return set_requests(client, found)
 
     def unsuspend(self) -> Change:
         """Let all suspended Jobs make their pods, as Kueue does when it admits them. Quotas of Kueue have no

@@ -1,0 +1,292 @@
+"""Other requests of the containers of workloads, such as a VerticalPodAutoscaler recommends."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from io import StringIO
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from moorage._core.base.quantity import Quantity
+from moorage.errors import InputError, located
+from moorage.objects.model.field_rules import quantity
+from moorage.objects.model.meta import ObjectMeta, Struct
+from moorage.objects.model.pod import Container
+from moorage.objects.model.workload import PodTemplateSpec
+from moorage.objects.read.decode import decode
+from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.yaml_reader import read_yaml
+from moorage.store import ObjectClient, parse_reference
+
+from .change import Change, full_name
+from .restarts import RESTARTABLE
+from .selection import get
+
+RESOURCES = ("cpu", "memory")
+COLUMNS = ("namespace", "workload", "container", *RESOURCES)
+_VPA = "VerticalPodAutoscaler"
+_NO_RECOMMENDATION = "its status has no recommendation"
+
+
+class ResourceRequest(NamedTuple):
+    """The requests that a container of a workload is to have.
+
+    Attributes
+    ----------
+    workload : str
+        A Deployment, StatefulSet or DaemonSet: ``deploy/web``, ``deploy/prod/web``.
+    container : str
+        Its name; an init container has one too.
+    requests : mapping of str to str
+        Quantity of ``cpu``, ``memory``, or both; others stay.
+    by : str
+        The VerticalPodAutoscaler that recommends them; it has no effect where its target is not there, or
+        is of another kind.
+    """
+
+    workload: str
+    container: str
+    requests: Mapping[str, str]
+    by: str = ""
+
+
+class RequestFile(NamedTuple):
+    """What a file says.
+
+    Attributes
+    ----------
+    requests : list of ResourceRequest
+    without : dict of str to str
+        The VerticalPodAutoscalers that recommend nothing, and why.
+    source : str
+        The name of the file, for errors.
+    """
+
+    requests: list[ResourceRequest]
+    without: dict[str, str]
+    source: str = ""
+
+
+def set_requests(client: ObjectClient, found: RequestFile) -> Change:
+    """Change the templates of workloads, whose controllers roll them out.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    found : RequestFile
+
+    Returns
+    -------
+    Change
+        What has changed; `kept` has the VerticalPodAutoscalers without effect, and why.
+
+    Raises
+    ------
+    InputError
+        A workload or a container does not exist or is there twice, or a quantity is none.
+    """
+    kept = dict(found.without)
+    wanted: dict[str, tuple[Any, dict[str, Mapping[str, str]]]] = {}
+    for one in found.requests:
+        for resource, amount in one.requests.items():
+            with located(obj=one.workload, path=f"{one.container}.{resource}"):
+                quantity(amount)
+        try:
+            obj = _workload(client, one.workload)
+        except InputError as error:
+            if not one.by:
+                raise
+            kept[one.by] = str(error)
+            continue
+        containers = wanted.setdefault(full_name(obj), (obj, {}))[1]
+        if one.container in containers:
+            raise InputError("is there twice", obj=one.workload, path=one.container)
+        containers[one.container] = one.requests
+    changed = []
+    for name, (obj, containers) in wanted.items():
+        with located(obj=name):
+            template = _with_requests(obj.spec.template, containers)
+        if template != obj.spec.template:
+            changed.append(full_name(client.update(replace(obj, spec=replace(obj.spec, template=template)))))
+    return Change(changed=tuple(changed), kept=kept)
+
+
+def _workload(client: ObjectClient, reference: str) -> Any:
+    struct, namespace, name = parse_reference(reference)
+    if struct not in RESTARTABLE:
+        raise InputError(f"a {struct.__name__} is not rolled out", obj=reference)
+    return get(client, struct, name, namespace)
+
+
+def _with_requests(template: PodTemplateSpec, wanted: Mapping[str, Mapping[str, str]]) -> PodTemplateSpec:
+    """Return a template with the requests of some containers."""
+    spec = template.spec
+    names = [one.name for one in (*spec.containers, *spec.init_containers)]
+    for name in wanted:
+        if name not in names:
+            raise InputError(f"there is no such container; there is {', '.join(names)}", path=name)
+
+    def changed(containers: Iterable[Container]) -> tuple[Container, ...]:
+        return tuple(_requesting(one, wanted.get(one.name, {})) for one in containers)
+
+    containers, first = changed(spec.containers), changed(spec.init_containers)
+    return replace(template, spec=replace(spec, containers=containers, init_containers=first))
+
+
+def _requesting(container: Container, requests: Mapping[str, str]) -> Container:
+    """Return a container with other requests; a limit that is lower than its request is raised to it."""
+    old = container.resources
+    limits = {
+        name: requests[name] if name in requests and Quantity(limit) < Quantity(requests[name]) else limit
+        for name, limit in old.limits.items()
+    }
+    resources = replace(old, requests={**old.requests, **requests}, limits=limits)
+    return replace(container, resources=resources)
+
+
+# ---- files -------------------------------------------------------------------------------------------------
+
+
+def read_requests(file: str) -> RequestFile:
+    """Read requests from a file: VerticalPodAutoscalers with a recommendation, whose target counts, or rows.
+
+    Parameters
+    ----------
+    file : str
+        ``.csv`` with the columns workload, container, cpu, memory, and namespace if a workload names none;
+        or JSON or YAML: a list of maps with these fields, or VerticalPodAutoscalers.
+
+    Returns
+    -------
+    RequestFile
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or has something else.
+    """
+    source = source_name(file)
+    with located(UnicodeDecodeError, source=source):
+        text = read_file(file).decode()
+    found = RequestFile([], {}, source)
+    with located(source=source):
+        if file.endswith(".csv"):
+            _read_csv(text, found)
+            return found
+        for document in read_yaml(text, source):
+            _read_document(document, found)
+        if not found.requests and not found.without:
+            raise InputError("there are no requests")
+    return found
+
+
+def _read_csv(text: str, found: RequestFile) -> None:
+    rows = csv.DictReader(StringIO(text, newline=""))
+    _check_fields(rows.fieldnames or (), "line 1")
+    for row in rows:
+        where = f"line {rows.line_num}"
+        if None in row or None in row.values():
+            raise InputError(f"{len(rows.fieldnames or ())} fields are expected", path=where)
+        found.requests.append(_row(row, where))
+    if not found.requests:
+        raise InputError("there is no row")
+
+
+def _read_document(document: Any, found: RequestFile) -> None:
+    """Add what a JSON value says: rows, an object, or a list of objects."""
+    if isinstance(document, list):
+        for at, row in enumerate(document):
+            if not isinstance(row, dict):
+                raise InputError("expected a map", path=f"[{at}]")
+            if "kind" in row:
+                _read_document(row, found)
+                continue
+            _check_fields(row, f"[{at}]")
+            texts = {name: "" if value is None else str(value) for name, value in row.items()}
+            found.requests.append(_row(texts, f"[{at}]"))
+        return
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if kind in ("List", f"{_VPA}List"):
+        _read_document([{"kind": _VPA} | item for item in document.get("items") or ()], found)
+    elif kind == _VPA:
+        _read_vpa(document, found)
+    else:
+        what = f"a {kind}" if isinstance(kind, str) else "something else"
+        raise InputError(f"expected a list of requests, or {_VPA}s, not {what}")
+
+
+def _check_fields(names: Iterable[str], where: str) -> None:
+    given = list(names)
+    if unknown := [name for name in given if name not in COLUMNS]:
+        raise InputError(f"unknown; known are {', '.join(COLUMNS)}", path=f"{where}: {unknown[0]}")
+    for name in ("workload", "container"):
+        if name not in given:
+            raise InputError("is missing", path=f"{where}: {name}")
+
+
+def _row(row: Mapping[str, str], where: str) -> ResourceRequest:
+    for name in ("workload", "container"):
+        if not row[name]:
+            raise InputError("is empty", path=f"{where}: {name}")
+    requests = {name: row[name] for name in RESOURCES if row.get(name)}
+    if not requests:
+        raise InputError("there is neither cpu nor memory", path=where)
+    workload, namespace = row["workload"], row.get("namespace", "")
+    if namespace and workload.count("/") > 1:
+        raise InputError("the workload has one already", path=f"{where}: namespace")
+    return ResourceRequest(_in(namespace, workload), row["container"], requests)
+
+
+def _in(namespace: str, workload: str) -> str:
+    """Return the reference to a workload of a namespace; "" is that of the reference."""
+    kind, _, name = workload.partition("/")
+    return f"{kind}/{namespace}/{name}" if namespace else workload
+
+
+class _Target(Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+
+
+class _Recommendation(Struct, frozen=True):
+    container_name: str = ""
+    target: dict[str, str] = {}
+
+
+class _Recommendations(Struct, frozen=True):
+    container_recommendations: tuple[_Recommendation, ...] = ()
+
+
+class _VpaSpec(Struct, frozen=True):
+    target_ref: _Target = _Target()
+
+
+class _VpaStatus(Struct, frozen=True):
+    recommendation: _Recommendations | None = None
+
+
+class _Vpa(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _VpaSpec = _VpaSpec()
+    status: _VpaStatus = _VpaStatus()
+
+
+def _read_vpa(document: Any, found: RequestFile) -> None:
+    one = decode(document, _Vpa)
+    namespace = one.metadata.namespace or "default"
+    name = f"{_VPA} {namespace}/{one.metadata.name}"
+    target = one.spec.target_ref
+    recommended = one.status.recommendation
+    rows = list(_recommended(f"{target.kind.lower()}/{namespace}/{target.name}", recommended))
+    found.requests.extend(row._replace(by=name) for row in rows)
+    if not rows:
+        found.without[name] = _NO_RECOMMENDATION
+
+
+def _recommended(workload: str, recommended: _Recommendations | None) -> Iterator[ResourceRequest]:
+    for one in () if recommended is None else recommended.container_recommendations:
+        requests = {name: one.target[name] for name in RESOURCES if name in one.target}
+        if requests:
+            yield ResourceRequest(workload, one.container_name, requests)

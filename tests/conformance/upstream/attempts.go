@@ -199,6 +199,7 @@ func (a *attempts) group(step M) M {
 		pod := decodePod(one)
 		a.made++
 		pod.CreationTimestamp = metav1.NewTime(time.Unix(int64(a.made), 0))
+		a.clock.Step(time.Nanosecond) // members are tried in the order in which they came
 		a.queueWorld.object(pod)
 		members = append(members, key(pod))
 	}

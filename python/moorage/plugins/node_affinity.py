@@ -132,7 +132,7 @@ class NodeAffinity(
 
     def evidence(self, inquiry: Inquiry) -> FindEvidence:
         spec = inquiry.pod.spec
-        made_for = _made_for(inquiry.pod)
+        only = made_for(inquiry.pod)
         own = _Requirements(spec.node_selector, required_terms(spec))
         added = None if self.added is None or self.added.required is None else self.added.required
         enforced = _Requirements(None, None if added is None else added.node_selector_terms)
@@ -144,8 +144,8 @@ class NodeAffinity(
                 alike.setdefault((own.seen(node), enforced.seen(node)), []).append(node)
             for nodes in alike.values():
                 unmet = own.unmet(nodes[0])
-                if made_for is not None and unmet:
-                    yield replace(made_for, nodes=len(nodes))
+                if only is not None and unmet:
+                    yield replace(only, nodes=len(nodes))
                 else:
                     yield from (LabelEvidence(text, nodes=len(nodes)) for text in unmet)
                 for text in enforced.unmet(nodes[0]):
@@ -248,8 +248,17 @@ def _split(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:
     ]
 
 
-def _made_for(pod: Pod) -> NodeNameEvidence | None:
-    """Return the node that a DaemonSet's controller has made a pod for; None for other pods."""
+def made_for(pod: Pod) -> NodeNameEvidence | None:
+    """Return the node that a DaemonSet's controller has made a pod for; None for other pods.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    NodeNameEvidence or None
+    """
     controller = pod.metadata.controller()
     node = pinned_node(pod.spec)
     if controller is None or controller.kind != "DaemonSet" or node is None:

@@ -432,3 +432,47 @@ def test_facts_are_in_the_document() -> None:
         "amount": "2",
         "priority": 100,
     }
+
+
+# ---- changes -----------------------------------------------------------------------------------------------
+
+
+def changes(text: str) -> list[str]:
+    return [change.text for change in explained(text).changes]
+
+
+def test_what_helps_a_pod_that_a_tainted_node_keeps_from_spreading() -> None:
+    text = node("cp", spec=TAINT) + node("worker") + pod("x", "worker", metadata=APP)
+    text += pod("new", metadata=APP, spec={"topologySpreadConstraints": [spread(HOST)]})
+    of = f"topology-spread {HOST} (maxSkew 1)"
+    assert changes(text)[2:] == [
+        f"set nodeTaintsPolicy: Honor (now Ignore) in {of}",
+        f"set maxSkew: 2 (now 1) in {of}",
+        f"drop {of}",
+    ]
+
+
+def test_a_lower_min_domains_is_offered_and_documented() -> None:
+    text = node("a1", {"zone": "a"}) + node("a2", {"zone": "a"}) + pod("x", "a1", metadata=APP)
+    text += pod("new", metadata=APP, spec={"topologySpreadConstraints": [spread("zone", minDomains=2)]})
+    (found,) = [one for one in document(explained(text))["changes"] if one.get("field") == "minDomains"]
+    assert found == {
+        "kind": "change-spread",
+        "text": "set minDomains: 1 (now 2) in topology-spread zone (maxSkew 1)",
+        "feasibleNodes": 2,
+        "constraint": {"kind": "topology-spread", "name": "zone (maxSkew 1)"},
+        "field": "minDomains",
+        "from": "2",
+        "to": "1",
+    }
+
+
+def test_the_term_that_a_daemonset_controller_wrote_is_not_dropped() -> None:
+    owner = {"kind": "DaemonSet", "name": "agent", "uid": "u", "apiVersion": "apps/v1", "controller": True}
+    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}
+    spec = {"affinity": {"nodeAffinity": required}}
+    text = node("n1") + node("n2") + pod("new", cpu="9", metadata={"ownerReferences": [owner]}, spec=spec)
+    assert changes(text) == ["lower the cpu request of container c from 9 to 4"]
+    plain = node("n1") + node("n2", allocatable={"cpu": "9"}) + pod("new", cpu="9", spec=spec)
+    assert "drop node-affinity metadata.name In [n1]" in changes(plain)

@@ -6,6 +6,7 @@ from functools import lru_cache
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 from tests.scheduler.explain.explain_world import World, random_pod, random_world, renamed
 
 from moorage.framework import FilterPlugin, Plugin, Profile
@@ -23,7 +24,7 @@ from moorage.scheduler.explain.constraints import (
 )
 from moorage.scheduler.explain.lowering import drop_request, effective, lower
 from moorage.scheduler.explain.probe import Probe
-from moorage.scheduler.explain.single_change import DROP, LABEL, LOWER, NODE, TOLERATE
+from moorage.scheduler.explain.single_change import DROP, LABEL, LOWER, NODE, SPREAD, TOLERATE
 
 SEEDS = range(200)
 BY_DEFAULT = 40
@@ -57,6 +58,20 @@ def test_a_smaller_reduction_does_not_suffice(seed: int) -> None:
             assert lowered is not None
             assert effective(lowered[0], change.resource) == request + 1
             assert world.fits(lowered[0]) == []
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_a_smaller_max_skew_does_not_suffice(seed: int) -> None:
+    world, pending, explanation = case(seed)
+    for change in explanation.changes:
+        if (change.kind, change.resource) == (SPREAD, "maxSkew"):
+            was = pending.spec.topology_spread_constraints
+            spreads = change.pod.spec.topology_spread_constraints
+            less = tuple(one if one in was else replace(one, max_skew=one.max_skew - 1) for one in spreads)
+            assert (
+                world.fits(replace(pending, spec=replace(pending.spec, topology_spread_constraints=less)))
+                == []
+            )
 
 
 @pytest.mark.parametrize("seed", CASES)

@@ -25,6 +25,7 @@ from .device_changes import device_changes, largest
 from .lowering import Edit, effective, lower
 from .probe import Probe
 from .single_change import DROP, KINDS, LABEL, LOWER, NODE, TOLERATE, Change
+from .spread_changes import spread_changes
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -54,7 +55,7 @@ def find_changes(probe: Probe) -> list[Change]:
         By kind, amount, and descending number of feasible nodes.
     """
     changes = [*lower_requests(probe), *tolerations(probe), *_labels(probe), *_nodes(probe), *_drops(probe)]
-    changes += device_changes(probe)
+    changes += [*spread_changes(probe), *device_changes(probe)]
     return sorted(changes, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 
 

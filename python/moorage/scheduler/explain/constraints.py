@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from moorage.objects import Container, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint
 from moorage.objects.model.pod import ContainerPort, PodAffinity, PodAffinityTerm, PodSpec, Toleration
-from moorage.plugins.node_affinity import required_terms, requirement_text
+from moorage.plugins.node_affinity import made_for, required_terms, requirement_text
 from moorage.plugins.node_ports import ANY_IP, Port, port_text
 from moorage.plugins.taint_toleration import taint_text
 
@@ -116,7 +116,7 @@ def term_constraints(pod: Pod) -> Iterator[Constraint]:
         yield _constraint("node-name", spec.node_name, "node_name", lambda name: "")
     for key, value in sorted((spec.node_selector or {}).items()):
         yield _constraint("node-selector", f"{key}={value}", "node_selector", partial(_without_key, key=key))
-    yield from _node_affinity(spec)
+    yield from _node_affinity(pod)
     for port in _distinct(host_ports(spec)):
         yield Constraint("host-port", port_text(port), partial(_without_port, port=port))
     for spread in _distinct(spec.topology_spread_constraints):
@@ -144,7 +144,7 @@ def finer_constraints(pod: Pod) -> Iterator[Constraint]:
     iterator of Constraint
     """
     terms = required_terms(pod.spec)
-    if terms is None:
+    if terms is None or made_for(pod) is not None:
         return
     if len(terms) == 1 and len(_requirements(terms[0])) > 1:
         yield _constraint("node-affinity", ALL_TERMS, REQUIRED, lambda required: None)
@@ -242,11 +242,16 @@ def _without_key(selector: dict[str, str], key: str) -> dict[str, str]:
     return {k: v for k, v in selector.items() if k != key}
 
 
-def _node_affinity(spec: PodSpec) -> Iterator[Constraint]:
+def _node_affinity(pod: Pod) -> Iterator[Constraint]:
     """Yield the requirements of required node affinity if it has one term. Several terms count as one
     constraint, since any of them suffices."""
-    terms = required_terms(spec)
-    if terms is not None and len(terms) == 1 and _requirements(terms[0]):
+    terms = required_terms(pod.spec)
+    if terms is not None and made_for(pod) is not None:
+        # The controller has written the term that names the node: to drop it would put the pod elsewhere.
+        by_labels = [one for term in terms for one in term.match_expressions]
+        if len(terms) == 1:
+            yield from _requirement_constraints(NodeSelectorTerm(match_expressions=tuple(by_labels)), 0)
+    elif terms is not None and len(terms) == 1 and _requirements(terms[0]):
         yield from _requirement_constraints(terms[0], 0)
     elif terms is not None:
         yield _constraint("node-affinity", ALL_TERMS, REQUIRED, lambda required: None)

@@ -37,9 +37,10 @@
     ``edits`` (``path``, ``container``, ``from``, ``to``). ``add-toleration``: ``toleration``. ``add-label``:
     ``label``, one ``node``, and ``eligibleNodes``, the number of nodes
     on which it would help, one at a time. ``add-node``: the node it is
-    ``like``, ``allocatable``. ``drop``: ``constraint`` (``kind``, ``name``). ``fewer-devices``,
-    ``device-class``, ``tolerate-device``, ``add-selector``, ``free-claim``, ``drop-device-rule``: ``claim``,
-    ``request``, what changes ``from`` and ``to``.
+    ``like``, ``allocatable``. ``drop``: ``constraint`` (``kind``, ``name``). ``change-spread``:
+    ``constraint``, its ``field`` (nodeTaintsPolicy, minDomains, maxSkew), ``from`` and ``to``.
+    ``fewer-devices``, ``device-class``, ``tolerate-device``, ``add-selector``, ``free-claim``,
+    ``drop-device-rule``: ``claim``, ``request``, what changes ``from`` and ``to``.
 ``changePairs``
     Where no single change places the pod: two ``changes`` that do together, with ``feasibleNodes``.
 ``conflicts``, ``blocked``
@@ -81,7 +82,7 @@ from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
 from .explanation import ExplainedPod, NodeExplanation, NodeGroup
-from .single_change import DROP, LABEL, LOWER, NODE, TOLERATE, Change
+from .single_change import DROP, LABEL, LOWER, NODE, SPREAD, TOLERATE, Change
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3
@@ -273,6 +274,9 @@ def _of_kind(change: Change) -> Json:
     if change.kind == NODE:
         allocatable = change.node.status.allocatable if change.node else {}
         return {"like": change.node_name, "allocatable": allocatable}
+    if change.kind == SPREAD and change.constraint is not None:
+        values = {"field": change.resource, "from": change.before, "to": change.after}
+        return {"constraint": _constraint(change.constraint)} | values
     if change.kind == DROP:
         return {"constraint": _constraint(change.constraint) if change.constraint else None}
     return {"claim": change.claim, "request": change.request, "from": change.before, "to": change.after}

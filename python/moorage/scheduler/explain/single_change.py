@@ -19,6 +19,7 @@ NODE = "add-node"
 DEVICE_CLASS = "device-class"
 TOLERATE_DEVICE = "tolerate-device"
 ADD_SELECTOR = "add-selector"
+SPREAD = "change-spread"
 FREE_CLAIM = "free-claim"
 DROP = "drop"
 DROP_DEVICE_RULE = "drop-device-rule"
@@ -31,6 +32,7 @@ KINDS = {
     DEVICE_CLASS: 1,
     TOLERATE_DEVICE: 1,
     ADD_SELECTOR: 1,
+    SPREAD: 1,
     FREE_CLAIM: 2,
     DROP: 2,
     DROP_DEVICE_RULE: 2,
@@ -46,8 +48,8 @@ class Change:
     ----------
     kind : str
         ``lower-request``, ``fewer-devices``, ``add-toleration``, ``add-label``, ``add-node``,
-        ``device-class``, ``tolerate-device``, ``add-selector``, ``free-claim``, ``drop`` or
-        ``drop-device-rule``.
+        ``device-class``, ``tolerate-device``, ``add-selector``, ``change-spread``, ``free-claim``, ``drop``
+        or ``drop-device-rule``.
     text : str
         The change in words.
     feasible_nodes : int
@@ -58,7 +60,8 @@ class Change:
         Relative reduction of the effective request or number of devices, 0 to 1; 0 for other kinds.
     resource, before, after : str
         For ``lower-request``: the resource, and its effective requests as quantities. For
-        ``fewer-devices`` and ``device-class``: before and after the change.
+        ``fewer-devices`` and ``device-class``: before and after the change. For ``change-spread``: the field,
+        and its values.
     edits : list of Edit
         For ``lower-request``: the edits of the spec.
     label : (str, str)
@@ -71,7 +74,8 @@ class Change:
     toleration : Toleration or None
         For ``add-toleration``.
     constraint : Constraint or None
-        For ``drop``: the dropped constraint.
+        For ``drop``: the dropped constraint. For ``change-spread``: the spread constraint, whose `drop` makes
+        the change.
     node : Node or None
         The added node, or the node with its new label.
     claim, request : str

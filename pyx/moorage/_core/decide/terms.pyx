@@ -17,7 +17,8 @@ from libc.string cimport memcmp, memset
 
 from moorage._core.base cimport allocate
 from moorage._core.csrc cimport (
-    MR_MAX_DRIVERS, mr_counter, mr_counter_add, mr_inter_pod_scores, mr_inter_pod_skips, mr_terms_prepare, mr_volumes_fit,
+    MR_MAX_DRIVERS, mr_counter, mr_counter_add, mr_inter_pod_scores, mr_inter_pod_skips, mr_terms_prepare,
+    mr_volumes_fit,
 )
 from moorage._core.state cimport Eligibility, PodClasses, TopologyKey
 
@@ -236,7 +237,7 @@ cdef class Terms:
                 unlisted += is_empty or matches
             mr_counter_add(&counter.c, row, sign * unlisted, 0)
 
-    # ---- for explanations -----------------------------------------------------------------------------------
+    # ---- for explanations ----------------------------------------------------------------------------------
 
     def hard_counts(self):
         """What the filter of PodTopologySpread compares, for each hard constraint in the pod's order.

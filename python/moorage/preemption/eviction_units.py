@@ -11,7 +11,7 @@ defaultpreemption filterPodsWithPDBViolation; for several pods v1.37, framework/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,11 +123,40 @@ def violations(
     list of int
         One for each unit.
     """
+    violated_by = _counting(budgets, stops)
+    count = any if by_unit else sum
+    return [int(count(bool(violated_by(pod)) for pod in unit.pods)) for unit in units]
+
+
+def violated_budgets(
+    pods: Iterable[Pod], budgets: Sequence[PodDisruptionBudget], stops: bool = False
+) -> list[list[str]]:
+    """Return the budgets that the eviction of each pod violates; see `violations`.
+
+    Parameters
+    ----------
+    pods : iterable of Pod
+        The most important first.
+    budgets : sequence of PodDisruptionBudget
+    stops : bool, optional
+        Whether a pod uses up no budget after the first that it violates.
+
+    Returns
+    -------
+    list of list of str
+        One for each pod: budgets as ``namespace/name``.
+    """
+    violated_by = _counting(budgets, stops)
+    return [[budgets[at].key for at in violated_by(pod)] for pod in pods]
+
+
+def _counting(budgets: Sequence[PodDisruptionBudget], stops: bool) -> Callable[[Pod], list[int]]:
+    """Return a function that uses up the budgets of a pod, and returns the indexes of those it violates."""
     allowed = [budget.status.disruptions_allowed for budget in budgets]
     matchers = [budget_matcher(budget) for budget in budgets]
 
-    def violates(pod: Pod) -> bool:
-        exceeds = False
+    def violated_by(pod: Pod) -> list[int]:
+        exceeded: list[int] = []
         for at, (budget, matcher) in enumerate(zip(budgets, matchers, strict=True)):
             labels = pod.metadata.labels
             if matcher is None or not labels or budget.namespace != pod.namespace:
@@ -135,13 +164,13 @@ def violations(
             if not matcher.matches(labels) or pod.name in budget.status.disrupted_pods:
                 continue
             allowed[at] -= 1
-            exceeds |= allowed[at] < 0
-            if exceeds and stops:
-                break
-        return exceeds
+            if allowed[at] < 0:
+                exceeded.append(at)
+                if stops:
+                    break
+        return exceeded
 
-    count = any if by_unit else sum
-    return [int(count(map(violates, unit.pods))) for unit in units]
+    return violated_by
 
 
 def groups_of(handle: FrameworkHandle) -> PodGroups | None:

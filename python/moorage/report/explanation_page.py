@@ -160,12 +160,15 @@ def _preemption(seen: Json) -> list[Block | None]:
         [
             one["node"],
             ", ".join(f"{pod['pod']} ({pod['priority']})" for pod in one["victims"]),
-            one["pdbViolations"],
+            " ".join([str(one["pdbViolations"]), *one["violatedBudgets"]]),
         ]
         for one in found["candidates"]
     ]
     headings = ("node", "victims (priority)", "disruption budgets violated")
-    return [Heading("Preemption"), Lines([text]), shortened("Candidates", headings, rows) if rows else None]
+    lines = [text] if text else []
+    if found["raisedPriority"] is not None:
+        lines.append(found["raisedPriority"]["text"])
+    return [Heading("Preemption"), Lines(lines), shortened("Candidates", headings, rows) if rows else None]
 
 
 def _claims(seen: Json) -> list[Block | None]:

@@ -476,3 +476,63 @@ def test_the_term_that_a_daemonset_controller_wrote_is_not_dropped() -> None:
     assert changes(text) == ["lower the cpu request of container c from 9 to 4"]
     plain = node("n1") + node("n2", allocatable={"cpu": "9"}) + pod("new", cpu="9", spec=spec)
     assert "drop node-affinity metadata.name In [n1]" in changes(plain)
+
+
+# ---- priorities --------------------------------------------------------------------------------------------
+
+CLASSES = """
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}
+---
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: low}, value: 5}
+---
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: timid}, value: 10,
+  preemptionPolicy: Never}
+---
+"""
+
+
+def test_the_smallest_priority_that_evicts_others_and_a_class_that_has_it() -> None:
+    text = CLASSES + node("n1", allocatable={"cpu": "2"}) + pod("f1", "n1", "2", spec={"priority": 7})
+    seen = explained(text + pod("new", cpu="2"))
+    raised = seen.raised_priority
+    assert raised is not None
+    assert raised.text == "with priority 8 (PriorityClass high has 1000) it would evict default/f1 (7) on n1"
+    assert document(seen)["preemption"]["raisedPriority"] == {
+        "text": raised.text,
+        "priority": 8,
+        "priorityClass": "high",
+        "node": "n1",
+        "victims": [{"pod": "default/f1", "priority": 7, "startTime": None}],
+        "violatedBudgets": [],
+    }
+    assert explained(text + pod("new", cpu="2", spec={"priorityClassName": "timid"})).raised_priority is None
+    assert explained(text + pod("new", cpu="3")).raised_priority is None, "the node is too small"
+
+
+def test_only_a_nominated_pod_is_in_the_way_of_a_higher_priority() -> None:
+    text = node("n1", allocatable={"cpu": "2"})
+    text += pod("preemptor", cpu="2", spec={"priority": 100}, status={"nominatedNodeName": "n1"})
+    raised = explained(text + pod("new", cpu="500m", spec={"priority": 0})).raised_priority
+    assert raised is not None
+    assert (raised.text, raised.victims) == ("with priority 101 it would fit n1", ())
+
+
+BUDGET = """
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: keep, namespace: default}
+spec: {minAvailable: 1, selector: {matchLabels: {app: x}}}
+status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 1}
+---
+"""
+
+
+def test_the_budgets_that_evictions_violate_are_named() -> None:
+    text = BUDGET + node("n1", allocatable={"cpu": "2"}) + pod("f1", "n1", "2", metadata=APP)
+    seen = explained(text + pod("new", cpu="2", spec={"priority": 9}))
+    assert seen.violated_budgets == {"n1": ("default/keep",)}
+    (candidate,) = document(seen)["preemption"]["candidates"]
+    assert (candidate["pdbViolations"], candidate["violatedBudgets"]) == (1, ["default/keep"])
+    raised = explained(text + pod("new", cpu="2")).raised_priority
+    assert raised is not None
+    assert raised.text == "with priority 1 it would evict default/f1 (0) on n1; violates default/keep"

@@ -120,7 +120,13 @@ def test_preemption_in_the_document() -> None:
         {"pod": f"default/low-{name}", "priority": at, "startTime": None} for at, name in enumerate("ab")
     ]
     candidates = [
-        {"node": name, "victims": [victims[at]], "pdbViolations": 0, "sumOfPriorities": at}
+        {
+            "node": name,
+            "victims": [victims[at]],
+            "pdbViolations": 0,
+            "sumOfPriorities": at,
+            "violatedBudgets": [],
+        }
         for at, name in enumerate("ab")
     ]
     assert seen == {
@@ -132,6 +138,7 @@ def test_preemption_in_the_document() -> None:
         "chosen": "a",
         "criterion": "highest priority",
         "tied": ["a"],
+        "raisedPriority": None,
     }
     short = document(one.explain(pod("p", requests={"cpu": 2}, priority=9)), limit=1)["preemption"]
     assert (len(short["candidates"]), short["otherCandidates"]) == (1, 1)

@@ -114,8 +114,9 @@ def _print_explanation(explanation: Explanation, limit: int | None, nodes: Seque
     if not explanation.feasible:
         _print_claims(explanation)
     if explanation.preemption is not None:
-        print_lines(_of_preemption(explanation.preemption))
-        cells = [_candidate(node) for node in explanation.preemption.listed(limit)]
+        print_lines(_of_preemption(explanation, explanation.preemption))
+        budgets = explanation.violated_budgets
+        cells = [_candidate(node, budgets) for node in explanation.preemption.listed(limit)]
         if cells:
             print_table(("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells)
         else:
@@ -193,7 +194,7 @@ def _of_situation(explanation: Explanation) -> Iterable[str]:
         yield f"simulate leaves it without a node: {situation.message}"
 
 
-def _of_preemption(examination: PreemptionExamination) -> Iterable[str]:
+def _of_preemption(explanation: Explanation, examination: PreemptionExamination) -> Iterable[str]:
     """Lines about preemption: the chosen node and criterion, or why there is no preemption."""
     preemption, choice = examination.found, examination.choice
     if choice is None:
@@ -204,12 +205,17 @@ def _of_preemption(examination: PreemptionExamination) -> Iterable[str]:
         yield f"  decided by: {CRITERION_TEXTS[choice.criterion]}"
     for reason, nodes in examination.rejections().items():
         yield f"  on {nodes}: {reason}"
+    if explanation.raised_priority is not None:
+        yield f"  {explanation.raised_priority.text}"
 
 
-def _candidate(candidate: Candidate) -> tuple[str, ...]:
+def _candidate(candidate: Candidate, budgets: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     victims = candidate.victims
     names = [f"{pod.key} ({priority_of(pod)})" for pod in victims.pods]
-    return candidate.name, ", ".join(names), str(victims.num_pdb_violations), str(highest_priority(victims))
+    violated = str(victims.num_pdb_violations)
+    if candidate.name in budgets:
+        violated += f" ({', '.join(budgets[candidate.name])})"
+    return candidate.name, ", ".join(names), violated, str(highest_priority(victims))
 
 
 def _ranking(explanation: Explanation, ranked: list[ScoredNode]) -> tuple[list[str], list[list[str]]]:

@@ -50,9 +50,11 @@
     Null where a node is feasible, or the profile does not preempt. ``message``: why the pod may not preempt;
     ``potential``: number of nodes where that could help; ``candidates``, the chosen one first, then in order
     of their dry runs: ``node``, ``victims`` (``pod``, ``priority``, ``startTime``), ``pdbViolations``,
-    ``sumOfPriorities``; ``otherCandidates`` (number of those that are not listed); ``rejected`` (reason to
-    number of nodes where it does not help); ``chosen`` node, the ``criterion`` that decided, the nodes
-    ``tied`` then.
+    ``violatedBudgets`` (``namespace/name``), ``sumOfPriorities``; ``otherCandidates`` (number of those that
+    are not listed); ``rejected`` (reason to number of nodes where it does not help); ``chosen`` node, the
+    ``criterion`` that decided, the nodes ``tied`` then; ``raisedPriority``: null, or the least ``priority``
+    with which a pod that evicts nobody would get a ``node``, the ``priorityClass`` of the cluster that is
+    enough ("" for none), ``victims``, ``violatedBudgets``, and all that as ``text``.
 ``claims``
     The pod's claims for devices: ``claim`` (``namespace/name``), ``use`` (its name in the pod; empty for the
     extended resources that device classes provide), ``devices`` and ``users`` of an allocated claim, else
@@ -75,13 +77,14 @@ import msgspec
 from moorage.devices.request_survey import SurveyStep
 from moorage.framework.plugin.evidence import Evidence
 from moorage.framework.plugin.status import Status
+from moorage.objects import Pod
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import Candidate
-from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
 from .explanation import ExplainedPod, NodeExplanation, NodeGroup
+from .raised_priority import RaisedPriority
 from .single_change import DROP, LABEL, LOWER, NODE, SPREAD, TOLERATE, Change
 
 API_VERSION = "explain.moorage.dev/v1"
@@ -145,7 +148,7 @@ def document(explanation: ExplainedPod, limit: int | None = 10, nodes: Iterable[
         ],
         "conflicts": [[_constraint(each) for each in conflict] for conflict in explanation.conflicts],
         "blocked": explanation.blocked,
-        "preemption": _preemption(explanation.preemption, limit),
+        "preemption": _preemption(explanation, limit),
         "claims": [_claim(claim) for claim in explanation.claims],
         "details": [_details(explanation.node(name)) for name in nodes],
     }
@@ -210,8 +213,9 @@ def _details(node: NodeExplanation) -> Json:
     }
 
 
-def _preemption(seen: PreemptionExamination | None, limit: int | None) -> Json | None:
+def _preemption(explanation: ExplainedPod, limit: int | None) -> Json | None:
     """Return the field ``preemption``."""
+    seen, raised = explanation.preemption, explanation.raised_priority
     if seen is None:
         return None
     found, choice = seen.found, seen.choice
@@ -219,13 +223,33 @@ def _preemption(seen: PreemptionExamination | None, limit: int | None) -> Json |
     return {
         "message": found.message,
         "potential": len(found.potential),
-        "candidates": [_candidate(candidate) for candidate in shown],
+        "candidates": [
+            _candidate(one) | {"violatedBudgets": list(explanation.violated_budgets.get(one.name, ()))}
+            for one in shown
+        ],
         "otherCandidates": len(found.candidates) - len(shown),
         "rejected": seen.rejections(),
         "chosen": None if choice is None else choice.candidate.name,
         "criterion": None if choice is None else choice.criterion,
         "tied": [] if choice is None else list(choice.tied),
+        "raisedPriority": None if raised is None else _raised(raised),
     }
+
+
+def _raised(raised: RaisedPriority) -> Json:
+    """Return ``preemption.raisedPriority``."""
+    return {
+        "text": raised.text,
+        "priority": raised.priority,
+        "priorityClass": raised.class_name,
+        "node": raised.node,
+        "victims": [_victim(pod) for pod in raised.victims],
+        "violatedBudgets": list(raised.budgets),
+    }
+
+
+def _victim(pod: Pod) -> Json:
+    return {"pod": pod.key, "priority": priority_of(pod), "startTime": pod.status.start_time}
 
 
 def _candidate(candidate: Candidate) -> Json:
@@ -233,10 +257,7 @@ def _candidate(candidate: Candidate) -> Json:
     victims = candidate.victims
     return {
         "node": candidate.name,
-        "victims": [
-            {"pod": pod.key, "priority": priority_of(pod), "startTime": pod.status.start_time}
-            for pod in victims.pods
-        ],
+        "victims": [_victim(pod) for pod in victims.pods],
         "pdbViolations": victims.num_pdb_violations,
         "sumOfPriorities": sum(map(priority_of, victims.pods)),
     }

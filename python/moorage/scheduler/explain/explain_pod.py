@@ -24,6 +24,7 @@ from moorage.objects.workloads.ownership import is_active
 from moorage.objects.workloads.top_controller import Workload, Workloads, controller_of
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.preemption.default_preemption import preemption_plugins
+from moorage.preemption.eviction_units import priority_of
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
@@ -39,6 +40,7 @@ from .evidence_search import EvidenceSearch
 from .explain_document import Explanation
 from .explanation import group_nodes
 from .probe import Probe
+from .raised_priority import budgets_of, find_raised_priority, priority_classes
 from .verdicts import FilterVerdicts
 
 PRE_FILTER_COLUMN = "PreFilter"
@@ -175,10 +177,22 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
     changes = find_changes(probe)
     conflicts, blocked = ([], "") if changes else find_conflicts(probe)
     pairs = find_pairs(probe, conflicts) if conflicts else []
-    preempts = bool(preemption_plugins(engine.profile))
-    preemption = examine_preemption(engine, pod, everywhere=False) if preempts else None
-    found = replace(explanation, changes=changes, pairs=pairs, conflicts=conflicts)
-    return replace(found, blocked=blocked, preemption=preemption)
+    found = replace(explanation, changes=changes, pairs=pairs, conflicts=conflicts, blocked=blocked)
+    return _with_preemption(found, probe) if preemption_plugins(engine.profile) else found
+
+
+def _with_preemption(explanation: Explanation, probe: Probe) -> Explanation:
+    """Return the explanation of a pod that fits nowhere with whom it may evict, now or with a higher
+    priority."""
+    engine, pod = probe.engine, probe.pod
+    preemption = examine_preemption(engine, pod, everywhere=False)
+    candidates = preemption.found.candidates
+    budgets = {one.name: budgets_of(engine, one, priority_of(pod)) for one in candidates}
+    raised = None
+    if preemption.choice is None:
+        raised = find_raised_priority(probe, priority_classes(cast(ObjectClient, engine.handle.client)))
+    violated = {name: some for name, some in budgets.items() if some}
+    return replace(explanation, preemption=preemption, violated_budgets=violated, raised_priority=raised)
 
 
 # ---- verdicts ----------------------------------------------------------------------------------------------

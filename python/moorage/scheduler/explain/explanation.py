@@ -19,6 +19,7 @@ from moorage.tables import Table, Tabular
 from .change_pairs import ChangePair
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
+from .raised_priority import RaisedPriority
 from .single_change import Change
 from .verdicts import FilterVerdicts
 
@@ -147,6 +148,10 @@ class ExplainedPod(Tabular):
         Where no node is feasible even without these constraints: the FitError text of such a pod.
     preemption : PreemptionExamination or None
         Victims of an infeasible pod, and the choice of their node; None where the profile does not preempt.
+    violated_budgets : dict of str to tuple of str
+        By candidate, the PodDisruptionBudgets that its evictions violate, as ``namespace/name``.
+    raised_priority : RaisedPriority or None
+        The smallest priority with which a pod that fits nowhere and evicts nobody would get a node.
     situation : Situation
         Placement of other pending pods.
     claims : list of ClaimExplanation
@@ -166,6 +171,8 @@ class ExplainedPod(Tabular):
     conflicts: list[list[Constraint]] = field(default_factory=list)
     blocked: str = ""
     preemption: PreemptionExamination | None = None
+    violated_budgets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    raised_priority: RaisedPriority | None = None
     situation: Situation = Situation()
     claims: list[ClaimExplanation] = field(default_factory=list)
 

@@ -1,0 +1,143 @@
+"""The smallest priority with which a pod that fits nowhere would get a node, and whom it would evict."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from moorage.framework.plugin.extender import Victims
+from moorage.objects import Pod
+from moorage.objects.model.workload import PriorityClass
+from moorage.preemption.eviction_units import by_importance, priority_of, violated_budgets
+from moorage.preemption.pick import Candidate
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.examine_preemption import examine_preemption
+from moorage.store import ObjectClient
+
+from .probe import Probe
+
+HIGHEST = 1_000_000_000
+"""The highest priority that users may give (scheduling/v1, HighestUserDefinablePriority)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedPriority:
+    """The smallest priority with which a pod would get a node.
+
+    Attributes
+    ----------
+    priority : int
+    class_name, class_value : str, int
+        The PriorityClass of the cluster with the smallest value that is enough; "" and 0 if there is none.
+    node : str
+        The node.
+    victims : tuple of Pod
+        Whom it would evict there; none if only nominated pods keep the room.
+    budgets : tuple of str
+        The PodDisruptionBudgets that the evictions violate, as ``namespace/name``.
+    """
+
+    priority: int
+    class_name: str
+    class_value: int
+    node: str
+    victims: tuple[Pod, ...]
+    budgets: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The priority and its effect in words."""
+        victims = ", ".join(f"{pod.key} ({priority_of(pod)})" for pod in self.victims)
+        effect = f"evict {victims} on {self.node}" if victims else f"fit {self.node}"
+        of = f" (PriorityClass {self.class_name} has {self.class_value})" if self.class_name else ""
+        violates = f"; violates {', '.join(self.budgets)}" if self.budgets else ""
+        return f"with priority {self.priority}{of} it would {effect}{violates}"
+
+
+def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> RaisedPriority | None:
+    """Find the smallest priority with which a pod would get a node.
+
+    Parameters
+    ----------
+    probe : Probe
+        Of a pod that fits nowhere and evicts nobody.
+    classes : sequence of PriorityClass
+
+    Returns
+    -------
+    RaisedPriority or None
+        None if no priority helps, or the pod may not preempt.
+    """
+    engine, pod = probe.engine, probe.pod
+    if pod.spec.preemption_policy == "Never":
+        return None
+    own = priority_of(pod)
+    there = {shape.priority for shape in engine.cache.state.classes.shapes}
+    priorities = sorted(one + 1 for one in there if own <= one < HIGHEST)
+
+    def candidate_with(priority: int) -> Candidate | None:
+        raised = replace(pod, spec=replace(pod.spec, priority=priority))
+        rows = probe.feasible(raised)
+        if len(rows):
+            return Candidate(probe.nodes(rows[:1])[0].name, Victims(()))
+        choice = examine_preemption(engine, raised, everywhere=False).choice
+        return None if choice is None else choice.candidate
+
+    if not priorities or candidate_with(priorities[-1]) is None:
+        return None
+    priority = priorities[bisect_left(priorities, True, key=lambda one: candidate_with(one) is not None)]
+    candidate = candidate_with(priority)
+    assert candidate is not None  # bisection has found it
+    enough = [
+        (one.value, one.name)
+        for one in classes
+        if priority <= one.value <= HIGHEST and one.preemption_policy != "Never"
+    ]
+    value, name = min(enough, default=(0, ""))
+    budgets = budgets_of(engine, candidate, priority)
+    return RaisedPriority(priority, name, value, candidate.name, tuple(candidate.victims.pods), budgets)
+
+
+def budgets_of(engine: Engine, candidate: Candidate, priority: int) -> tuple[str, ...]:
+    """Return the budgets that evictions violate.
+
+    Parameters
+    ----------
+    engine : Engine
+    candidate : Candidate
+        The node and the victims.
+    priority : int
+        Of the pod that evicts them.
+
+    Returns
+    -------
+    tuple of str
+        As ``namespace/name``.
+    """
+    row = engine.cache.state.find_row(candidate.name)
+    if not candidate.victims.num_pdb_violations or row is None:
+        return ()
+    lower = [pod for pod in engine.cache.state.pods_of(row) if priority_of(pod) < priority]
+    budgets = engine.handle.preempt_handle().pod_disruption_budgets()
+    ordered = by_importance(lower)
+    victims = {pod.key for pod in candidate.victims.pods}
+    violated = violated_budgets(ordered, budgets, engine.handle.release.budgets_stop_at_violation)
+    of_victims = [some for pod, some in zip(ordered, violated, strict=True) if pod.key in victims]
+    return tuple(sorted({budget for some in of_victims for budget in some}))
+
+
+def priority_classes(client: ObjectClient) -> list[PriorityClass]:
+    """Return the priority classes of a cluster.
+
+    Parameters
+    ----------
+    client : ObjectClient
+
+    Returns
+    -------
+    list of PriorityClass
+    """
+    return list(client.list(PriorityClass)[0])

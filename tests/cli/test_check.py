@@ -16,7 +16,7 @@ from moorage.objects import Node, Pod, load
 from moorage.objects.model.workload import Deployment, ReplicaSet
 from moorage.objects.plain import plain
 from moorage.scheduler import Scheduler
-from tests.cli.test_simulate import FULL, node, pod
+from tests.cli.test_simulate import FULL, SHORT, node, pod
 from tests.house.source import ROOT
 
 ROOM = [node("a", "z1"), node("b", "z2"), pod("old", nodeName="a")]
@@ -60,7 +60,7 @@ def test_it_fails_with_pods_and_reasons(file: Any, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == (
         "FAIL: 1 pod has no node\n\n"
         "NAMESPACE  WORKLOAD  WITH NODE  PODS  PROBLEM        COUNTS              REASON\n"
-        f"default    pod/p4    0/1        1     unschedulable  yes, waited before  {FULL}\n\n"
+        f"default    pod/p4    0/1        1     unschedulable  yes, waited before  {SHORT}\n\n"
     )
 
 
@@ -153,11 +153,12 @@ def test_a_workload_is_one_finding(file: Any, capsys: pytest.CaptureFixture[str]
     assert check(*file(*ROOM), *file(web, name="web")) == 1
     row = capsys.readouterr().out.splitlines()[3]
     assert row.split()[:6] == ["default", "deployment/web", "3/5", "2", "unschedulable", "yes"]
-    assert row.endswith(FULL)
+    assert row.endswith(SHORT)
     assert check(*file(*ROOM), *file(web, name="web"), "-o", "wide") == 1
     head, row = capsys.readouterr().out.splitlines()[2:4]
     assert "NAMES" in head
     assert row.count("web-") == 2
+    assert row.endswith(FULL)
 
 
 @pytest.mark.parametrize(

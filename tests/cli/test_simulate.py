@@ -79,11 +79,12 @@ z1    1      50.0%  25.0%   100.0%
 z2    1      50.0%  25.0%   100.0%
 
 """
+SHORT = "0/2 nodes are available: 2 Too many pods."
 FULL = (
     "0/2 nodes are available: 2 Too many pods. no new claims to deallocate, preemption: 0/2 nodes are "
     "available: 2 No preemption victims found for incoming pod."
 )
-TABLE = TABLE.replace("FULL", FULL)
+TABLE = TABLE.replace("FULL", SHORT)
 
 
 @pytest.fixture
@@ -107,6 +108,12 @@ def test_table(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert out == TABLE
     assert "scheduled in" in err
+
+
+def test_reasons_are_whole_by_pod(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for form, is_whole in (("wide", True), ("csv", True), ("table", False), ("markdown", False)):
+        assert simulate("-f", dump, "-o", form) == 0
+        assert (FULL in capsys.readouterr().out) is is_whole
 
 
 def test_json(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -350,7 +357,7 @@ def test_tables_on_a_terminal(
     assert simulate("-f", dump) == 0
     out = capsys.readouterr().out
     assert "┃" in out
-    assert FULL in " ".join(out.replace("│", " ").split())
+    assert SHORT in " ".join(out.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from moorage.cli.runs.simulation import Preparation
-from moorage.objects import build_cluster
+from moorage.cli.runs.simulation import UNSCHEDULABLE, Outcome, Preparation, group_outcomes
+from moorage.objects import Pod, build_cluster
+from moorage.objects.workloads.top_controller import Workload
+from moorage.scheduler.cycle.results import Failure
 from tests.objects.make import make, owned, pod
 
 ONE = {"cpu": "1", "pods": "10"}
@@ -35,3 +37,13 @@ def test_a_pod_of_a_stateful_set_that_gives_way_is_told_as_it_is_made_anew() -> 
     anew = found["default/web-0"].pod
     assert anew.metadata.uid != "old"
     assert anew.spec.node_name == ""
+
+
+def test_pods_whose_reasons_differ_only_in_what_preemption_adds_are_one_group_of_short_ones() -> None:
+    web, failure = Workload("default", "Deployment", "web"), Failure(error="no room")
+    texts = ("no room preemption: none helps", "no room preemption: not eligible")
+    outcomes = [Outcome(Pod(), web, UNSCHEDULABLE, "", text, failure) for text in texts]
+    assert [(one.reason, len(one.outcomes)) for one in group_outcomes(outcomes)] == [(t, 1) for t in texts]
+    assert [(one.reason, len(one.outcomes)) for one in group_outcomes(outcomes, short=True)] == [
+        ("no room", 2)
+    ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from moorage.cli.runs.gate import Finding, Verdict
 from moorage.cli.runs.removed_pods import Removed
-from moorage.cli.runs.simulation import KEPT, PLACED, Simulation
+from moorage.cli.runs.simulation import KEPT, PLACED, Outcome, Simulation
 from moorage.errors import examples
 from moorage.objects.workloads.top_controller import Workload
 from moorage.planning.survival import Survival
@@ -34,8 +34,8 @@ def write_verdict(
     Parameters
     ----------
     form : {"table", "wide", "json", "yaml", "csv", "markdown", "name", "junit", "github"}
-        ``wide`` names all pods, with the nodes of those that have found one; ``name`` prints ``pod/NAME`` of
-        each pod that is a failure.
+        ``wide`` names all pods, with the nodes of those that have found one, and has whole messages;
+        ``name`` prints ``pod/NAME`` of each pod that is a failure.
     simulation : Simulation
     verdict : Verdict
     removed : sequence of Removed
@@ -100,21 +100,28 @@ def counts_text(finding: Finding) -> str:
     return "no, allowed" if finding.allowed else "no, waited before"
 
 
-def _table(simulation: Simulation, verdict: Verdict, names_pods: bool) -> Table:
+def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> Table:
+    """The pods without a node; as a whole with their names, and with what preemption adds to a reason."""
     with_node: dict[Workload, str] = {}
     for workload, members in by_workload(simulation.outcomes).items():
         running = simulation.running[workload]
         placed = sum(one.status == PLACED for one in members)
         with_node[workload] = f"{running + placed}/{running + len(members)}"
-    rows, has_causes = [], any(finding.because for finding in verdict.findings)
+    has_causes = any(finding.because for finding in verdict.findings)
+    parts: dict[tuple[Workload, str, str, str, str], list[Outcome]] = {}
     for finding in verdict.findings:
         workload, status, reason, outcomes = finding.group
-        names = [", ".join(one.pod.name for one in outcomes)] if names_pods else []
-        numbers = with_node.get(workload, ""), str(len(outcomes)), status, counts_text(finding)
-        because = [", ".join(finding.because)] if has_causes else []
-        rows.append((workload.namespace, workload.text, *numbers, *names, *because, reason))
-    more = [*(["NAMES"] if names_pods else []), *(["BECAUSE OF"] if has_causes else [])]
-    columns = ("WITH NODE", "PODS", "PROBLEM", "COUNTS", *more, "REASON")
+        reason = reason if whole else outcomes[0].short_reason
+        key = workload, status, counts_text(finding), ", ".join(finding.because), reason
+        parts.setdefault(key, []).extend(outcomes)
+    rows = []
+    for (workload, status, counts, because, reason), outcomes in parts.items():
+        more = [", ".join(one.pod.name for one in outcomes)] if whole else []
+        more += [because] if has_causes else []
+        numbers = with_node.get(workload, ""), str(len(outcomes)), status, counts
+        rows.append((workload.namespace, workload.text, *numbers, *more, reason))
+    extra = [*(["NAMES"] if whole else []), *(["BECAUSE OF"] if has_causes else [])]
+    columns = ("WITH NODE", "PODS", "PROBLEM", "COUNTS", *extra, "REASON")
     return Table(("NAMESPACE", "WORKLOAD", *columns), rows)
 
 

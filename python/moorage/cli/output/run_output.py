@@ -133,7 +133,9 @@ def _workload_tables(simulation: Simulation, outcomes: Sequence[Outcome]) -> Ite
         pods = f"{running + placed.total()}/{running + len(members)}"
         cells.append((workload.namespace, workload.text, pods, nodes_text(placed)))
     yield Table(("NAMESPACE", "WORKLOAD", "WITH NODE", "PLACED ON"), cells)
-    groups = [group for group in group_outcomes(outcomes) if group.status not in (PLACED, REPLACED)]
+    groups = [
+        group for group in group_outcomes(outcomes, short=True) if group.status not in (PLACED, REPLACED)
+    ]
     rows = [
         (one.workload.namespace, one.workload.text, str(len(one.outcomes)), one.status, one.reason)
         for one in groups

@@ -71,8 +71,8 @@ class Alternative:
 
     @cached_property
     def reasons(self) -> dict[str, str]:
-        """Why pods have no node, by ``namespace/name``."""
-        return {one.pod.key: one.reason for one in self.simulation.outcomes if one.status != PLACED}
+        """Why pods have no node, by ``namespace/name``, without what preemption adds."""
+        return {one.pod.key: one.short_reason for one in self.simulation.outcomes if one.status != PLACED}
 
 
 def _nodes_with_pods(scheduler: Scheduler) -> int:

@@ -41,7 +41,8 @@ class Difference:
     places : tuple of str
         Its node or its status in each release; "" where there is no such pod.
     reason : str
-        Why it has no node, where it has none; of the later release if in neither.
+        Why it has no node, where it has none, without what preemption adds; of the later release if it has
+        none in either.
     cause : Cause
     """
 

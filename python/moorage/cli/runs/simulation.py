@@ -79,6 +79,11 @@ class Outcome(NamedTuple):
     failure: Failure | None = None
     victims: tuple[str, ...] = ()
 
+    @property
+    def short_reason(self) -> str:
+        """The reason without what preemption adds."""
+        return self.reason if self.failure is None else self.failure.search_message
+
 
 @dataclass
 class Simulation:
@@ -325,12 +330,14 @@ class Group(NamedTuple):
     outcomes: list[Outcome]
 
 
-def group_outcomes(outcomes: Iterable[Outcome]) -> list[Group]:
+def group_outcomes(outcomes: Iterable[Outcome], short: bool = False) -> list[Group]:
     """Group outcomes by workload, status and reason; texts of the API server have the name of the pod.
 
     Parameters
     ----------
     outcomes : iterable of Outcome
+    short : bool, optional
+        Whether the short reasons are taken.
 
     Returns
     -------
@@ -339,9 +346,14 @@ def group_outcomes(outcomes: Iterable[Outcome]) -> list[Group]:
     """
     groups: dict[tuple[Workload, str, str], list[Outcome]] = {}
     for one in outcomes:
-        reason = one.reason.replace(one.pod.name, "") if one.status == REFUSED else one.reason
+        reason = one.short_reason if short else one.reason
+        if one.status == REFUSED:
+            reason = reason.replace(one.pod.name, "")
         groups.setdefault((one.workload, one.status, reason), []).append(one)
-    return [Group(*key[:2], members[0].reason, members) for key, members in groups.items()]
+    return [
+        Group(*key[:2], members[0].short_reason if short else members[0].reason, members)
+        for key, members in groups.items()
+    ]
 
 
 def skip_reason(pod: Pod, skipped: str) -> str:

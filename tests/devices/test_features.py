@@ -12,7 +12,12 @@ from tests.plugins.test_dynamic_resources import asking, cluster
 from moorage.framework.configuration import dependents_off
 from moorage.objects import ObjectMeta
 from moorage.objects.model.resource_claims import ResourceClaim
-from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
+from moorage.objects.model.resource_slices import (
+    DeviceTaint,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    ResourceSlice,
+)
 from moorage.plugins import dynamic_resources
 from moorage.scheduler import Scheduler
 
@@ -97,12 +102,13 @@ def test_extended_resources() -> None:
 
 
 def test_taint_rules() -> None:
-    rule = DeviceTaintRule(metadata=ObjectMeta(name="all"))
+    taint = DeviceTaint(key="k", effect="NoSchedule")
+    rule = DeviceTaintRule(metadata=ObjectMeta(name="all"), spec=DeviceTaintRuleSpec(taint=taint))
     wanted = claim("c", [request()])
     assert attempt({}, wanted, PLAIN, others=(rule,)) == "b"
     assert attempt({"DRADeviceTaintRules": True}, wanted, PLAIN) == "b"
     text = attempt({"DRADeviceTaintRules": True}, wanted, PLAIN, others=(rule,))
-    assert "device taint rules" in text
+    assert "cannot allocate all claims" in text
 
 
 @pytest.mark.parametrize("gate", ["DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"])

@@ -19,7 +19,6 @@ NOT_EXACT = """
 | release | |
 |---|---|
 | 1.34, 1.35 | Devices: the allocator is that of v1.36, which tries devices and slices in another order. |
-| 1.36, 1.37 | DeviceTaintRules are not read: with one, pods whose claims have to be allocated fail. |
 | 1.37 | Pod groups: their gates are refused by name. |
 """
 DATA = ("version", "patch", "plugins", "refused_gates")

@@ -14,7 +14,9 @@ from moorage.devices.claims import claim_hints
 from moorage.devices.claims.pod_resource_claims import may_be_of
 from moorage.objects import Object, Pod
 from moorage.objects.model.pod import PodResourceClaim
-from moorage.objects.model.resource_claims import ResourceClaim
+from moorage.objects.model.resource_claims import AllocatedDeviceStatus, ResourceClaim
+from moorage.objects.read.decode import decode
+from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.scheduler import Scheduler
 
 MODEL = f'device.attributes["{DRIVER}"].model'
@@ -173,3 +175,53 @@ def test_a_search_ends_in_time_as_upstreams_would(timeout: str, ends: bool) -> N
         assert "1 cannot allocate all claims" in str(text)
     else:
         assert "node a: timed out trying to allocate devices" in str(text)
+
+
+@pytest.mark.parametrize(("version", "waits"), [("1.36", 1), ("1.37", 0)])
+def test_the_deletion_of_a_claim_with_devices_wakes_pods(version: str, waits: int) -> None:
+    taken = {"request": "r", "driver": DRIVER, "device": "d0"}
+    holding = [
+        claim(f"x{at}", [request()], allocation={"devices": {"results": [taken | {"pool": f"pool-{at}"}]}})
+        for at in "bc"
+    ]
+    bare = claim("bare", [request()])
+    made = cluster([asking("p", "c")], claim("c", [request()]), bare, *holding)
+    one = Scheduler(made, kubernetes_version=version)
+
+    def waiting() -> int:
+        one.sync()
+        return len(one.queue.pending_pods().unschedulable)
+
+    assert not one.run().placements
+    one.client.delete(ResourceClaim, "bare", "default")
+    assert waiting() == 1
+    one.client.delete(ResourceClaim, "xc", "default")
+    assert waiting() == waits
+
+
+@pytest.mark.parametrize(("version", "is_pending"), [("1.36", False), ("1.37", True)])
+def test_an_allocation_is_in_flight_while_prebind_waits(version: str, is_pending: bool) -> None:
+    binds = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+    made = cluster([asking("p", "c")], claim("c", [request()]))
+    made.others[1:3] = [resource_slice("b", [device("d0", **binds)])]
+    seen: list[bool] = []
+    now = 1_767_225_600.0
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        cache = plugin.devices.claim_cache
+        seen.append(cache.is_pending("uid-c"))
+        told = {"type": "attached", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        report = {"driver": DRIVER, "pool": "pool-b", "device": "d0", "conditions": [told]}
+        written = held(one, "c")
+        assert written.status.allocation is not None
+        devices = (decode(report, AllocatedDeviceStatus),)
+        one.client.update(replace(written, status=replace(written.status, devices=devices)))
+
+    one = Scheduler(made, kubernetes_version=version, clock=lambda: now, wait=wait)
+    plugin = next(each for each in one.profile.plugins if isinstance(each, DynamicResources))
+    assert one.run().placements == {"default/p": "b"}
+    assert seen
+    assert seen[0] is is_pending
+    assert not plugin.devices.claim_cache.is_pending("uid-c")

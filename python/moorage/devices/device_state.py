@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from moorage.devices.allocation.device_pools import DeviceSlices
+from moorage.devices.allocation.taint_rules import tainted
 from moorage.devices.claims.claim_cache import ClaimCache
 from moorage.devices.claims.claim_consumers import ClaimConsumers
 from moorage.devices.claims.node_resources import devices_by_name
@@ -56,7 +57,7 @@ class DeviceState:
         self._classes = informers.lister(DeviceClass)
         self._rules = informers.lister(DeviceTaintRule)
         self._assumed_slices: tuple[ResourceSlice, ...] = ()
-        self._known_slices: tuple[int, DeviceSlices] | None = None
+        self._known_slices: tuple[tuple[int, int], DeviceSlices] | None = None
         self._devices: tuple[DeviceSlices, dict[tuple[str, str], Device]] | None = None
         self._by_resource: tuple[int, dict[str, DeviceClass]] | None = None
         self._extended: tuple[dict[str, DeviceClass], frozenset[str]] | None = None
@@ -79,7 +80,7 @@ class DeviceState:
 
     def slices(self) -> DeviceSlices:
         """Return the slices of the cluster."""
-        changes = self._slices.changes
+        changes = self._slices.changes, self._rules.changes
         if self._known_slices is None or self._known_slices[0] != changes:
             self._known_slices = changes, DeviceSlices(self.published(), self.features)
         return self._known_slices[1]
@@ -92,8 +93,10 @@ class DeviceState:
         return self._devices[1]
 
     def published(self) -> Sequence[ResourceSlice]:
-        """Return the slices of the cluster as objects."""
-        return (*self._slices.list(), *self._assumed_slices)
+        """Return the slices of the cluster as objects, with the taints of rules."""
+        slices = (*self._slices.list(), *self._assumed_slices)
+        rules = self._rules.list() if self.features.taint_rules else ()
+        return tainted(slices, rules, self.features) if rules else slices
 
     @contextmanager
     def assuming(
@@ -121,10 +124,6 @@ class DeviceState:
         finally:
             self.claim_cache.undo(saved)
             self._assumed_slices, self._known_slices = more, known
-
-    def has_taint_rules(self) -> bool:
-        """Whether a rule taints devices."""
-        return bool(self._rules.list())
 
     @property
     def classes_version(self) -> int:

@@ -40,6 +40,8 @@ class Features:
         Attributes that are lists, in expressions. Constraints never know them.
     fractional_capacity : bool
         Ranges of capacity in thousandths.
+    taint_rules : bool
+        Taints of devices by DeviceTaintRules.
     release : Release
         Its behaviours decide where releases differ.
     """
@@ -55,6 +57,7 @@ class Features:
     pod_level_resources: bool = True
     list_attributes: bool = False
     fractional_capacity: bool = False
+    taint_rules: bool = False
     release: Release = RELEASES[DEFAULT]
 
     @classmethod
@@ -81,6 +84,9 @@ class Features:
             pod_level_resources=gates["PodLevelResources"],
             list_attributes=gates["DRAListTypeAttributes"] or gates.release.attributes_are_dynamic,
             fractional_capacity=gates["DRAFractionalCapacityRange"],
+            taint_rules=gates[
+                "DRADeviceTaintRules" if gates.release.taint_rules_have_a_gate else "DRADeviceTaints"
+            ],
             release=gates.release,
         )
 

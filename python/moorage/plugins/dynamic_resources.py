@@ -76,9 +76,6 @@ logger = logging.getLogger("moorage.devices")
 NO_CLAIMS = "no new claims to deallocate"
 NOT_FOUND = "not found"
 NOT_SCHEDULABLE = "still not schedulable"
-RULES_PANIC = (
-    "device taint rules: kube-scheduler v1.36.2 panics with DRADeviceTaintRules and a DeviceTaintRule"
-)
 _SECOND = 10**9
 
 
@@ -94,12 +91,11 @@ NO_RESOURCE = _rejected("cannot fit resource")
 
 
 class _KnownOfBatch(Struct, frozen=True):
-    """What is the same for all pods of a batch: the extended resources of device classes, whether taint rules
-    are refused, whether claims can be shared (others are written pod by pod), and the scored resources."""
+    """What is the same for all pods of a batch: the extended resources of device classes, whether claims can
+    be shared (others are written pod by pod), and the scored resources."""
 
     devices: DeviceState
     requests: ExtendedRequestsOfPods | None
-    refuses: bool
     shares: bool
     scored: frozenset[str] | None
     table: NodeTable
@@ -143,7 +139,7 @@ class DynamicResources(
         asks = requests is not None or (spec.scheduling_group is not None and self._misses_group(pod))
         if not (asks or spec.resource_claims):
             return ()
-        if batch is None or known.refuses:
+        if batch is None:
             return None
         extended = None if requests is None else self._extended_on_all_nodes(pod, requests, known)
         if asks and extended is None:
@@ -158,7 +154,6 @@ class DynamicResources(
         return _KnownOfBatch(
             devices=devices,
             requests=devices.requests_of_pods(),
-            refuses=self._refuses_rules(),
             shares=isinstance(handle.client, ObjectStore),
             scored=None if kernels is None else kernels.search.plan.scored,
             table=handle.cache.state.table,
@@ -177,10 +172,6 @@ class DynamicResources(
         if not are_everywhere(known.table, requests):
             return None
         return new_claim(pod, requests.spec), requests.mappings
-
-    def _refuses_rules(self) -> bool:
-        """Whether there are taint rules, with which kube-scheduler v1.36.2 panics."""
-        return self.required_handle().feature_gates["DRADeviceTaintRules"] and self.devices.has_taint_rules()
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         return self.devices.demands.nodes_of(cast(DeviceNeeds, needs).selectors), []
@@ -271,8 +262,6 @@ class DynamicResources(
                 return status
         found.claims = claims
         if any(one.needs_allocation for one in claims):
-            if self._refuses_rules():
-                return fwk.as_status(MoorageError(RULES_PANIC))
             found.allocator = self._allocator()
         return None
 
@@ -627,10 +616,18 @@ class DynamicResources(
             # As upstream, whatever the order of the claims.
             for one, allocation in zip(found.to_allocate(), (*own, *on_node.shared), strict=True):
                 one.allocation = allocation
-                self.devices.claim_cache.signal_pending(one.uid, allocation, self._group_cycle)
+                if not self._got_allocated(one):
+                    self.devices.claim_cache.signal_pending(one.uid, allocation, self._group_cycle)
         except AllocationError as error:
             return fwk.as_status(error)
         return None
+
+    def _got_allocated(self, one: ClaimOfCycle) -> bool:
+        """Whether a claim has got an allocation since PreFilter, so that none is in flight (v1.37)."""
+        if one.is_in_memory or not self.required_handle().release.in_flight_until_bound:
+            return False
+        claim = self.devices.claim_cache.find(one.claim.key)
+        return claim is not None and claim.metadata.uid == one.uid and claim.status.allocation is not None
 
     def unreserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> None:
         found = _read(state)
@@ -677,10 +674,12 @@ class DynamicResources(
         found = _read(state)
         if found is None or not found.claims:
             return None
+        bound: list[ClaimOfCycle] = []
         try:
             for one in found.claims:
                 if not self.devices.consumers.is_reserved_for(one.claim, pod):
                     self._bind_claim(found, one, pod, node_name)
+                    bound.append(one)
             on_node = found.nodes.get(node_name)
             if on_node is not None and on_node.statuses:
                 self._writer().tell_statuses(pod, on_node.statuses)
@@ -688,8 +687,15 @@ class DynamicResources(
             return fwk.as_status(error)
         waits = any(has_conditions(one.claim) for one in found.claims)
         if not waits or not self.devices.features.binding_conditions:
+            self._end_flight(bound)
             return None
-        return self._await_devices(found)
+        return self._await_devices(found, bound)
+
+    def _end_flight(self, bound: Sequence[ClaimOfCycle]) -> None:
+        """Note that the allocations of claims are in flight no more, now that PreBind has succeeded."""
+        for one in bound:
+            if one.allocation is not None:
+                self.devices.claim_cache.remove_pending(one.uid, is_written=True)
 
     def _bind_claim(self, found: DeviceCycleState, one: ClaimOfCycle, pod: Pod, node_name: str) -> None:
         """Write the allocation and the reservation of a claim."""
@@ -707,17 +713,18 @@ class DynamicResources(
         finally:
             if written is not None:
                 cache.assume_written(written)
-            if one.allocation is not None:
+            if one.allocation is not None and not self.required_handle().release.in_flight_until_bound:
                 cache.remove_pending(one.uid, is_written=written is not None)
         one.claim = written
 
-    def _await_devices(self, found: DeviceCycleState) -> StatusSteps:
+    def _await_devices(self, found: DeviceCycleState, bound: Sequence[ClaimOfCycle]) -> StatusSteps:
         """Wait until all binding conditions are true."""
         timeout = self._binding_timeout()
         waited = 0.0
         while True:
             try:
                 if all(self._is_claim_ready(one) for one in found.claims):
+                    self._end_flight(bound)
                     return None
             except (BindingError, VolumeError) as error:
                 return fwk.as_status(error)

@@ -55,8 +55,7 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "capacity.",
                 "DRADeviceBindingConditions": "Devices with binding conditions can be allocated; pods wait "
                 "for them.",
-                "DRADeviceTaintRules": "With a DeviceTaintRule, pods whose claims have to be allocated fail "
-                "with an error, as rules are not read here. Without one it changes nothing.",
+                "DRADeviceTaintRules": "DeviceTaintRules taint devices.",
                 "DRADeviceTaints": "Taints of devices count.",
                 "DRAExtendedResource": "Device classes provide extended resources.",
                 "DRAFractionalCapacityRange": "Ranges of capacity are compared in thousandths.",

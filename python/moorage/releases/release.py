@@ -108,6 +108,15 @@ class Release:
     last_node_is_rescored : bool
         OpportunisticBatching scores the node chosen last again where the next equal pod fits too, and keeps
         the list; pods with a nominated node do not use it.
+    claim_deletion_wakes : bool
+        The deletion of a claim that has devices wakes pods that DynamicResources rejected.
+    in_flight_until_bound : bool
+        An allocation is in flight until PreBind has succeeded, and not only until it is written; it is not if
+        the claim has got one meanwhile.
+    taint_rules_have_a_gate : bool
+        DeviceTaintRules need the gate DRADeviceTaintRules, and not DRADeviceTaints alone.
+    taint_rules_taint_all : bool
+        A DeviceTaintRule without a selector taints all devices, and not none.
     """
 
     version: str
@@ -144,6 +153,10 @@ class Release:
     errors_name_devices: bool
     attributes_are_dynamic: bool
     last_node_is_rescored: bool
+    claim_deletion_wakes: bool
+    in_flight_until_bound: bool
+    taint_rules_have_a_gate: bool
+    taint_rules_taint_all: bool
 
 
 _PLUGINS_136 = (
@@ -222,6 +235,10 @@ RELEASES = {
             errors_name_devices=False,
             attributes_are_dynamic=False,
             last_node_is_rescored=False,
+            claim_deletion_wakes=False,
+            in_flight_until_bound=False,
+            taint_rules_have_a_gate=False,
+            taint_rules_taint_all=True,
         ),
         Release(
             version="1.35",
@@ -258,6 +275,10 @@ RELEASES = {
             errors_name_devices=False,
             attributes_are_dynamic=False,
             last_node_is_rescored=False,
+            claim_deletion_wakes=False,
+            in_flight_until_bound=False,
+            taint_rules_have_a_gate=True,
+            taint_rules_taint_all=True,
         ),
         Release(
             version="1.36",
@@ -294,6 +315,10 @@ RELEASES = {
             errors_name_devices=False,
             attributes_are_dynamic=False,
             last_node_is_rescored=False,
+            claim_deletion_wakes=False,
+            in_flight_until_bound=False,
+            taint_rules_have_a_gate=True,
+            taint_rules_taint_all=True,
         ),
         Release(
             version="1.37",
@@ -330,6 +355,10 @@ RELEASES = {
             errors_name_devices=True,
             attributes_are_dynamic=True,
             last_node_is_rescored=True,
+            claim_deletion_wakes=True,
+            in_flight_until_bound=True,
+            taint_rules_have_a_gate=True,
+            taint_rules_taint_all=False,
         ),
     )
 }

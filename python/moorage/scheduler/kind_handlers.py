@@ -9,11 +9,16 @@ from typing import Any, TypeVar
 
 from moorage._core.base.watch_events import Notice
 from moorage.cache import ClusterCache
+from moorage.devices.allocation.taint_rules import taints_by
+from moorage.devices.features import Features
 from moorage.framework import ActionType, ClusterEvent
+from moorage.framework.plugin.events import RESOURCE_SLICE
 from moorage.framework.plugin.group_index import PodGroups, is_composite
 from moorage.objects import AnyGroup, Namespace, Object
+from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
 from moorage.queue import SchedulingQueue
-from moorage.store import DeletedFinalStateUnknown
+from moorage.releases import FeatureGates
+from moorage.store import DeletedFinalStateUnknown, InformerFactory
 from moorage.store.informers.handler_functions import HandlerFunctions, last_state
 
 T = TypeVar("T", bound=Object)
@@ -120,6 +125,33 @@ class StateHandler(HandlerFunctions[T]):
                 change(obj)
 
         super().__init__(partial(locked, put), lambda old, new: locked(put, new), partial(locked, remove))
+
+
+def watch_taint_rules(informers: InformerFactory, queue: SchedulingQueue, gates: FeatureGates) -> None:
+    """Report to the queue, as updates of slices, that rules change taints of devices.
+
+    Parameters
+    ----------
+    informers : InformerFactory
+    queue : SchedulingQueue
+    gates : FeatureGates
+        Rules of releases or with gates that do not apply them are not reported.
+    """
+    features, slices = Features.of(gates), informers.lister(ResourceSlice)
+    if not features.taint_rules or not queue.hints.resources().get(RESOURCE_SLICE, 0) & ActionType.UPDATE:
+        return
+
+    def change(old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        published = slices.list()
+        before, after = [taints_by(rule, published, features) if rule else {} for rule in (old, new)]
+        if before != after:
+            event = ClusterEvent(RESOURCE_SLICE, ActionType.UPDATE)
+            queue.move_all_to_active_or_backoff_queue(event, old, new)
+
+    handler = HandlerFunctions[DeviceTaintRule](
+        lambda new: change(None, new), change, lambda old: change(old, None)
+    )
+    informers.informer(DeviceTaintRule).add_event_handler(handler)
 
 
 class TreeHandler:

@@ -49,6 +49,7 @@ from .event_handlers import PodHandler, watch
 from .explain.explain_document import Explanation
 from .explain.explain_pod import explain, pod_named
 from .groups.place_group import schedule_workload
+from .kind_handlers import watch_taint_rules
 from .options import Options, SchedulerOptions, check_names
 from .placing.binding_cycle import BindingCycles, threads_for
 from .placing.preempt_pods import Preemption, preempt_pods
@@ -205,6 +206,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             self.context.prepare()
             groups = self.groups if self.queue.groups_pods else None
             watch(self.informers, cache, self.queue, self.pods, self._forget_failures, groups)
+            watch_taint_rules(self.informers, self.queue, gates)
             self.controllers = None
             if options.owns_store and options.controllers and isinstance(client, ObjectStore):
                 now = clock if clock is not None and options.wait is None else self.volumes.now

@@ -129,7 +129,7 @@ def test_defaults_of_claims(tmp_path: Path) -> None:
     assert alternative.tolerations[0].operator == "Equal"
 
 
-@pytest.mark.parametrize("version", ["v1alpha3", "v1beta2"])
+@pytest.mark.parametrize("version", ["v1alpha3", "v1beta2", "v1"])
 def test_taint_rules_are_read(version: str, tmp_path: Path) -> None:
     spec = {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "NoExecute"}}
     (rule,) = load(tmp_path, item("DeviceTaintRule", spec, version)).others
@@ -137,6 +137,9 @@ def test_taint_rules_are_read(version: str, tmp_path: Path) -> None:
     assert rule.spec.taint.key == "k"
     with pytest.raises(InputError, match=r"spec\.taint\.effect: must be one of None, NoSchedule, NoExecute"):
         load(tmp_path, item("DeviceTaintRule", {"taint": {"key": "k", "effect": "Bad"}}, version))
+    for name, value in (("driver", ""), ("pool", ""), ("device", "D 0")):
+        with pytest.raises(InputError, match=rf"spec\.deviceSelector\.{name}"):
+            load(tmp_path, item("DeviceTaintRule", spec | {"deviceSelector": {name: value}}, version))
 
 
 def test_written_objects_are_read_again(tmp_path: Path) -> None:

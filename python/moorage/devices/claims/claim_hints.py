@@ -1,4 +1,4 @@
-"""What wakes pods that DynamicResources has rejected (kube-scheduler v1.36, dynamicresources/)."""
+"""What wakes pods that DynamicResources has rejected (kube-scheduler, dynamicresources/)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,11 @@ class ClaimHints(ClaimsPlugin):
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
         changes = ActionType.ADD | ActionType.UPDATE
+        wakes = self.required_handle().release.claim_deletion_wakes
+        of_claims = changes | ActionType.DELETE if wakes else changes
         return [
             on(events.NODE, nodes),
-            on(events.RESOURCE_CLAIM, changes, self.after_claim_change),
+            on(events.RESOURCE_CLAIM, of_claims, self.after_claim_change),
             on(events.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self.after_pod_change),
             on(events.DEVICE_CLASS, changes),
             on(events.RESOURCE_SLICE, changes),
@@ -48,12 +50,19 @@ class ClaimHints(ClaimsPlugin):
         """The claims of a rejected pod by key: only events about these move it, besides deallocations."""
         return frozenset(claim_keys(pod))
 
-    def _keys_of_claim(self, old: ResourceClaim | None, new: ResourceClaim) -> tuple[str] | None:
-        return None if _is_deallocated(old, new) else (new.key,)
+    def _keys_of_claim(
+        self, old: ResourceClaim | None, new: ResourceClaim | None
+    ) -> tuple[str] | tuple[()] | None:
+        if _is_deallocated(old, new):
+            return None
+        return () if new is None else (new.key,)
 
     @indexed(_keys, _keys_of_claim, by_class=False)
-    def after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim) -> fwk.QueueingHint:
-        """Queue if all claims of the pod exist and one of them changed, or any claim was deallocated.
+    def after_claim_change(
+        self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None
+    ) -> fwk.QueueingHint:
+        """Queue if all claims of the pod exist and one of them changed, or any claim was deallocated, or
+        deleted with its devices.
 
         Parameters
         ----------
@@ -61,14 +70,16 @@ class ClaimHints(ClaimsPlugin):
             The rejected pod.
         old : ResourceClaim or None
             The object before the event; None if it was added.
-        new : ResourceClaim
-            The object after the event.
+        new : ResourceClaim or None
+            The object after the event; None if it was deleted.
 
         Returns
         -------
         QueueingHint
         """
         is_lost = _is_deallocated(old, new)
+        if new is None:
+            return queue_if(is_lost)
         if not is_lost and not may_be_of(new, pod):
             return fwk.QUEUE_SKIP
         claims = self._claims(pod)
@@ -104,5 +115,6 @@ class ClaimHints(ClaimsPlugin):
             return None
 
 
-def _is_deallocated(old: ResourceClaim | None, new: ResourceClaim) -> bool:
-    return old is not None and old.status.allocation is not None and new.status.allocation is None
+def _is_deallocated(old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
+    is_free = new is None or new.status.allocation is None
+    return old is not None and old.status.allocation is not None and is_free

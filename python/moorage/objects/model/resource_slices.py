@@ -251,12 +251,22 @@ class ResourceSlice(Object, frozen=True):
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
+def _given(name: str | None) -> None:
+    if name is not None:
+        required(name)
+
+
+def _device_name(name: str | None) -> None:
+    if name is not None:
+        dns_label(name)
+
+
 class DeviceTaintSelector(Struct, frozen=True):
     """Selects devices by names; all that are given must agree."""
 
-    driver: str | None = None
-    pool: str | None = None
-    device: str | None = None
+    driver: Annotated[str | None, _given] = None
+    pool: Annotated[str | None, _given] = None
+    device: Annotated[str | None, _device_name] = None
 
 
 class DeviceTaintRuleSpec(Struct, frozen=True):

@@ -218,8 +218,7 @@ def _without_selectors(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
 def _one_value(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
     """Yield selectors of one value of an attribute that all devices are to share.
 
-    They help where the search of v1.36.2 does not find what there is: shared counters of devices that a
-    constraint rejects stay taken.
+    They help where the search does not find in time what there is.
     """
     if not asked.survey.steps[-1].nodes:
         return

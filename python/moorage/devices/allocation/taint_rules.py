@@ -1,0 +1,81 @@
+"""Taints of devices by DeviceTaintRules (k8s.io/dynamic-resource-allocation, resourceslice/tracker)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from moorage.devices.features import Features
+from moorage.objects.model.resource_slices import Device, DeviceTaint, DeviceTaintRule, ResourceSlice
+
+from .device_pools import DeviceId
+
+
+def tainted(
+    slices: Iterable[ResourceSlice], rules: Sequence[DeviceTaintRule], features: Features
+) -> list[ResourceSlice]:
+    """Return slices with the taints of rules after those that drivers have published.
+
+    Parameters
+    ----------
+    slices : iterable of ResourceSlice
+    rules : sequence of DeviceTaintRule
+    features : Features
+
+    Returns
+    -------
+    list of ResourceSlice
+        A slice without a device that a rule selects is the same object.
+    """
+    return [_tainted(one, rules, features) for one in slices]
+
+
+def _tainted(one: ResourceSlice, rules: Sequence[DeviceTaintRule], features: Features) -> ResourceSlice:
+    chosen = [rule for rule in rules if _may_select(rule, one, features)]
+    if not chosen:
+        return one
+    devices = tuple([_with_taints(device, chosen) for device in one.spec.devices])
+    return replace(one, spec=replace(one.spec, devices=devices))
+
+
+def _with_taints(device: Device, rules: Sequence[DeviceTaintRule]) -> Device:
+    taints = [rule.spec.taint for rule in rules if _selects_device(rule, device)]
+    return replace(device, taints=(*device.taints, *taints)) if taints else device
+
+
+def taints_by(
+    rule: DeviceTaintRule, slices: Iterable[ResourceSlice], features: Features
+) -> dict[DeviceId, DeviceTaint]:
+    """Return the taint that a rule gives to each device that it selects.
+
+    Parameters
+    ----------
+    rule : DeviceTaintRule
+    slices : iterable of ResourceSlice
+    features : Features
+
+    Returns
+    -------
+    dict of DeviceId to DeviceTaint
+    """
+    return {
+        (one.spec.driver, one.spec.pool.name, device.name): rule.spec.taint
+        for one in slices
+        if _may_select(rule, one, features)
+        for device in one.spec.devices
+        if _selects_device(rule, device)
+    }
+
+
+def _may_select(rule: DeviceTaintRule, one: ResourceSlice, features: Features) -> bool:
+    """Whether a rule selects devices of the pool of a slice."""
+    selector = rule.spec.device_selector
+    if selector is None:
+        return features.release.taint_rules_taint_all
+    return selector.driver in (None, one.spec.driver) and selector.pool in (None, one.spec.pool.name)
+
+
+def _selects_device(rule: DeviceTaintRule, device: Device) -> bool:
+    selector = rule.spec.device_selector
+    return selector is None or selector.device in (None, device.name)

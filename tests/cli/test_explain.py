@@ -472,3 +472,26 @@ def test_a_pod_that_nobody_makes_is_told_in_json(tmp_path: Path, capsys: pytest.
     made = json.loads(capsys.readouterr().out)
     assert (made["kind"], made["items"]) == ("ExplanationList", [])
     assert "no PriorityClass with name gone" in made["warnings"][-1]
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [
+        ("1.34", "1 pod has claims for devices, which are allocated as in v1.36: v1.34.4 may choose other"),
+        ("1.35", "1 pod has claims for devices, which are allocated as in v1.36: v1.35.4 may choose other"),
+        ("1.36", ""),
+        ("1.37", ""),
+    ],
+)
+@pytest.mark.parametrize("command", [["explain", "p"], ["check"]])
+def test_pods_with_claims_warn_where_the_allocator_is_not_the_releases(
+    command: list[str], version: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claims = [{"name": "c", "resourceClaimName": "c"}]
+    asking, placed = pod("p", resourceClaims=claims), pod("q", nodeName="a", resourceClaims=claims)
+    files = tmp_path / "f.yaml"
+    files.write_text(yaml.safe_dump_all([node("a", "z1"), asking, placed]))
+    main([*command, "-f", str(files), "--kubernetes-version", version])
+    told = [line for line in capsys.readouterr().err.splitlines() if "claims for devices" in line]
+    assert len(told) == bool(text)
+    assert all(text in line and "docs/releases.md" in line for line in told)

@@ -18,7 +18,7 @@ NOT_EXACT = """
 
 | release | |
 |---|---|
-| 1.34, 1.35 | Devices: the allocator is that of v1.36, which tries devices and slices in another order. |
+| 1.34, 1.35 | Devices: the allocator is that of v1.36. A warning tells of pods without a node that have claims. |
 | 1.37 | Pod groups: their gates are refused by name. |
 """
 DATA = ("version", "patch", "plugins", "refused_gates")

@@ -81,6 +81,9 @@ class Release:
     namespaces_by_value : bool
         A namespaceSelector of the pod's own affinity terms that no labels satisfy (NotIn, DoesNotExist alone)
         selects every namespace.
+    devices_are_exact : bool
+        Devices are allocated as in this release. If not, they are as in v1.36, whose allocator tries devices
+        and slices in another order.
     configures_once : bool
         The allocation of a claim has each of the claim's configurations once, and not once for each request
         that it names; a configuration for all requests names none.
@@ -143,6 +146,7 @@ class Release:
     preemptors_are_told: bool
     pod_events_name_target: bool
     namespaces_by_value: bool
+    devices_are_exact: bool
     configures_once: bool
     counters_by_driver: bool
     counters_are_everywhere: bool
@@ -225,6 +229,7 @@ RELEASES = {
             preemptors_are_told=False,
             pod_events_name_target=False,
             namespaces_by_value=True,
+            devices_are_exact=False,
             configures_once=False,
             counters_by_driver=False,
             counters_are_everywhere=True,
@@ -265,6 +270,7 @@ RELEASES = {
             preemptors_are_told=False,
             pod_events_name_target=False,
             namespaces_by_value=True,
+            devices_are_exact=False,
             configures_once=False,
             counters_by_driver=False,
             counters_are_everywhere=True,
@@ -305,6 +311,7 @@ RELEASES = {
             preemptors_are_told=False,
             pod_events_name_target=False,
             namespaces_by_value=True,
+            devices_are_exact=True,
             configures_once=False,
             counters_by_driver=False,
             counters_are_everywhere=True,
@@ -345,6 +352,7 @@ RELEASES = {
             preemptors_are_told=True,
             pod_events_name_target=True,
             namespaces_by_value=False,
+            devices_are_exact=True,
             configures_once=True,
             counters_by_driver=True,
             counters_are_everywhere=False,

@@ -318,7 +318,17 @@ def input_warnings(cluster: Cluster, scheduler: Scheduler) -> list[str]:
     stored: list[Object] = [*client.list(Job)[0], *client.list(CronJob)[0]]
     past, now = idle_warnings(cluster.others), idle_warnings(stored)
     kept = [text for text in cluster.warnings if text in now or text not in past]
-    return [*kept, *(text for text in now if text not in past)]
+    return [*kept, *(text for text in now if text not in past), *_device_warnings(scheduler)]
+
+
+def _device_warnings(scheduler: Scheduler) -> Iterator[str]:
+    """Yield a sentence if pods depend on an allocator of devices that is not the release's."""
+    release, pods = scheduler.handle.release, scheduler.client.list(Pod)[0]
+    asking = sum(bool(one.spec.resource_claims) and not one.spec.node_name for one in pods)
+    if asking and not release.devices_are_exact:
+        have = "1 pod has" if asking == 1 else f"{asking} pods have"
+        text = f"{release.patch} may choose other devices and nodes (docs/releases.md)"
+        yield f"{have} claims for devices, which are allocated as in v1.36: {text}."
 
 
 class Group(NamedTuple):

@@ -410,9 +410,16 @@ def resizing(spec: str, held: str, allocated: str, reason: str = "", status_of: 
     return replace(plain, status=PodStatus(container_statuses=(status,), conditions=conditions))
 
 
+def infeasible_alone(spec: str) -> Pod:
+    """A pod whose status has nothing but an infeasible resize."""
+    conditions = (Condition(type="PodResizePending", reason="Infeasible"),)
+    return replace(pod("p", on="a", requests={"cpu": spec}), status=PodStatus(conditions=conditions))
+
+
 @pytest.mark.parametrize(
     ("held", "cpu"),
     [
+        (infeasible_alone("4"), 4000),
         (resizing("1", "2", "3"), 3000),
         (resizing("1", "3", "2"), 3000),
         (resizing("4", "3", "2"), 4000),
@@ -425,6 +432,30 @@ def resizing(spec: str, held: str, allocated: str, reason: str = "", status_of: 
 )
 def test_a_resize_in_progress_counts_at_its_largest(held: Pod, cpu: int) -> None:
     assert on_node(held)[1] == (cpu, 0)
+
+
+@pytest.mark.parametrize(
+    ("held", "cpu"),
+    [
+        (resizing("1", "2", "3"), 3000),
+        (resizing("1", "", "3"), 3000),
+        (resizing("4", "3", "2", "Infeasible"), 3000),
+        (resizing("4", "", "2", "Infeasible"), 2000),
+        (resizing("4", "", "", "Infeasible"), 0),
+        (resizing("4", "3", "2", "Infeasible", status_of="other"), 0),
+        (infeasible_alone("4"), 0),
+    ],
+)
+def test_by_sums_an_infeasible_resize_counts_by_what_the_status_says(held: Pod, cpu: int) -> None:
+    """Nothing, if it says nothing; then what containers without requests count as counts for scores."""
+    one = ClusterState(gates=PodGates(resizes_by_sums=True))
+    one.set_node(node("a"))
+    one.classes.intern(replace(held, status=PodStatus()))
+    one.add_pod(held)
+    row = one.table.find_row("a")
+    assert row is not None
+    assert one.table.requested["cpu"][row] == cpu
+    assert one.table.nonzero["cpu"][row] == (cpu or 100)
 
 
 def test_a_resize_is_part_of_the_shape() -> None:

@@ -97,18 +97,19 @@ cdef dict _resized(pod, dict requests, dict actuated, dict allocated):
 
 cdef dict _container_requests(pod, container, status, int counted):
     """Return the requests of a container. With MAXIMUM a resize in progress counts at its maximum."""
-    if status is None or counted == DESIRED:
-        return _parsed(container.resources.requests)
+    requests = _parsed(container.resources.requests)
+    if counted == DESIRED:
+        return requests
     if counted == MAXIMUM:
-        requests = _parsed(container.resources.requests)
-        if status.resources is None:
+        if status is None or status.resources is None:
             return requests
         return _resized(pod, requests, status.resources.requests, status.allocated_resources)
-    if counted == ACTUATED and status.resources is not None and status.resources.requests:
-        return _parsed(status.resources.requests)
-    if status.allocated_resources:
-        return _parsed(status.allocated_resources)
-    return {} if is_infeasible(pod) else _parsed(container.resources.requests)
+    if status is not None:
+        if counted == ACTUATED and status.resources is not None and status.resources.requests:
+            return _parsed(status.resources.requests)
+        if status.allocated_resources:
+            return _parsed(status.allocated_resources)
+    return {} if is_infeasible(pod) else requests
 
 
 cdef dict _sum_of_containers(pod, dict missing, dict statuses, int counted, bint sidecars_alone):

@@ -20,6 +20,7 @@ cdef tuple VOLUME_SOURCES = tuple([
 
 cdef Field SCHEDULING_GROUP = Field("scheduling_group")
 cdef Field RESOURCE_CLAIMS = Field("resource_claims")
+cdef Field CONDITIONS = Field("conditions")
 cdef Field NODE_ALLOCATABLE_CLAIMS = Field("node_allocatable_resource_claim_statuses")
 cdef Fields SPEC_FIELDS = Fields("node_name")
 cdef tuple CLASS_METADATA = (NAMESPACE, Field("labels"), ANNOTATIONS, Field("owner_references"))
@@ -46,14 +47,15 @@ cpdef tuple resized(object pod):
     status = STATUS.of(pod)
     whole = RESOURCES.of(status) is not None
     containers, init_containers = CONTAINER_STATUSES.of(status), INIT_CONTAINER_STATUSES.of(status)
-    claims = NODE_ALLOCATABLE_CLAIMS.of(status)
-    if not (whole or containers or init_containers or claims):
+    claims, conditions = NODE_ALLOCATABLE_CLAIMS.of(status), CONDITIONS.of(status)
+    if not (whole or containers or init_containers or claims or conditions):
         return ()
     statuses = (*containers, *init_containers)
     held = [s for s in statuses if s.resources is not None or s.allocated_resources]
-    if not held and not whole and not claims:
+    infeasible = is_infeasible(pod)
+    if not (held or whole or claims or infeasible):
         return ()
-    return held, status.resources, status.allocated_resources, is_infeasible(pod), claims
+    return held, status.resources, status.allocated_resources, infeasible, claims
 
 
 def spec_key(pod):

@@ -91,6 +91,7 @@ def _lines(seen: Json) -> list[str]:
         found.append(SITUATIONS[situation["kind"]].format(**situation))
     found += [f"A run places it on {situation['node']}."] if situation["node"] else []
     found += [seen["message"]] if seen["message"] else []
+    found += [answer["text"] for answer in seen["extenders"]]
     if seen["blocked"]:
         found.append(f"It fits no node even without its constraints: {seen['blocked']}")
     return found

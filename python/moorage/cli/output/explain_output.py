@@ -176,7 +176,10 @@ def _head(explanation: Explanation) -> Iterable[str]:
     yield from _of_situation(explanation)
     if explanation.message:
         yield explanation.message
-    if explanation.message and not explanation.examination.error and not explanation.changes:
+    yield from (answer.text for answer in explanation.extenders)
+    is_rejected = any(answer.rejected for answer in explanation.extenders)
+    is_explained = explanation.examination.error or explanation.changes or is_rejected
+    if explanation.message and not is_explained:
         yield "no single change places it" + (", two changes do" if explanation.pairs else "")
     if explanation.blocked:
         yield f"it fits no node even without its constraints: {explanation.blocked}"

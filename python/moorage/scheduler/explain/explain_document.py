@@ -62,12 +62,18 @@
     rules in order, with what each leaves: ``kind``, ``text`` (a CEL expression, a constraint), number of
     ``devices``, ``mostOnANode``, ``nodesWithEnough``, ``error``, ``holders`` (``claim``, ``users``, number of
     ``devices`` that they keep from the request).
+``extenders``
+    What each extender that is interested in the pod answers: ``name``, ``text``, ``weight``, number of nodes
+    that were ``asked`` about and ``rejected``, ``reasons`` (reason to number of nodes), if it ``scores``,
+    ``nodesAsEmpty`` (nodes are scored as if they had no pods), ``error`` ("" for an answer; else verdicts and
+    ranking are without it). Changes are tried without extenders.
 ``details``
     The requested nodes: ``node``, ``verdicts`` by filter (null: passes), ``needs``, ``score``.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
@@ -84,6 +90,7 @@ from moorage.preemption.pick import Candidate
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
 from .explanation import ExplainedPod, NodeExplanation, NodeGroup
+from .extender_answers import ExtenderAnswer
 from .raised_priority import RaisedPriority
 from .single_change import DROP, LABEL, LOWER, NODE, SPREAD, TOLERATE, Change
 
@@ -150,6 +157,7 @@ def document(explanation: ExplainedPod, limit: int | None = 10, nodes: Iterable[
         "blocked": explanation.blocked,
         "preemption": _preemption(explanation, limit),
         "claims": [_claim(claim) for claim in explanation.claims],
+        "extenders": [_extender(answer) for answer in explanation.extenders],
         "details": [_details(explanation.node(name)) for name in nodes],
     }
 
@@ -210,6 +218,22 @@ def _details(node: NodeExplanation) -> Json:
         "needs": [_need(one) for one in node.evidence if one.is_need],
         "blockers": [_evidence(one) for one in node.evidence if not one.is_need],
         "score": asdict(node.score) if node.score else None,
+    }
+
+
+def _extender(answer: ExtenderAnswer) -> Json:
+    """Return one item of ``extenders``."""
+    reasons = Counter(reason for status in answer.rejected.values() for reason in status.reasons)
+    return {
+        "name": answer.name,
+        "text": answer.text,
+        "weight": answer.weight,
+        "asked": answer.asked,
+        "rejected": len(answer.rejected),
+        "reasons": dict(reasons),
+        "scores": bool(answer.scores),
+        "nodesAsEmpty": answer.as_empty,
+        "error": answer.error,
     }
 
 

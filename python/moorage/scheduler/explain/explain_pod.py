@@ -39,6 +39,7 @@ from .device_evidence import find_device_evidence
 from .evidence_search import EvidenceSearch
 from .explain_document import Explanation
 from .explanation import group_nodes
+from .extender_answers import after_extenders, ask_extenders, verdicts_of, weights_of
 from .probe import Probe
 from .raised_priority import budgets_of, find_raised_priority, priority_classes
 from .verdicts import FilterVerdicts
@@ -157,6 +158,10 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
     probe = Probe(engine, pod)
     state, ran = probe.begin(pod)
     filters = _filters(engine, state, ran, rows)
+    extenders = ask_extenders(engine, pod, probe.nodes_named(examination.feasible))
+    fits_filters = bool(examination.feasible)
+    filters += verdicts_of(extenders, examination.order)
+    examination = after_extenders(probe, (state, ran), examination, extenders)
     claims = [] if probe.devices is None else probe.devices.explanations(probe.nodes(rows))
     search = EvidenceSearch(engine, pod, state, filters, rows)
     if probe.devices is not None:
@@ -165,14 +170,15 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
         pod=pod,
         bound_to=bound_to,
         skipped=skipped,
-        weights=engine.profile.weights,
+        weights=engine.profile.weights | weights_of(extenders),
         examination=examination,
         filters=filters,
         groups=group_nodes(examination.order, filters, search.find),
         find_evidence=search.find,
         claims=claims,
+        extenders=extenders,
     )
-    if examination.feasible or examination.error:
+    if fits_filters or examination.error:
         return explanation
     changes = find_changes(probe)
     conflicts, blocked = ([], "") if changes else find_conflicts(probe)

@@ -19,6 +19,7 @@ from moorage.tables import Table, Tabular
 from .change_pairs import ChangePair
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
+from .extender_answers import ExtenderAnswer
 from .raised_priority import RaisedPriority
 from .single_change import Change
 from .verdicts import FilterVerdicts
@@ -156,6 +157,9 @@ class ExplainedPod(Tabular):
         Placement of other pending pods.
     claims : list of ClaimExplanation
         The pod's claims for devices, and how many devices each rule leaves for them.
+    extenders : list of ExtenderAnswer
+        What the extenders that are interested in the pod answer, in the order in which they are asked.
+        Changes are tried without them.
     """
 
     pod: Pod
@@ -175,6 +179,7 @@ class ExplainedPod(Tabular):
     raised_priority: RaisedPriority | None = None
     situation: Situation = Situation()
     claims: list[ClaimExplanation] = field(default_factory=list)
+    extenders: list[ExtenderAnswer] = field(default_factory=list)
 
     @property
     def order(self) -> list[str]:

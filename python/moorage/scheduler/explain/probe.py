@@ -187,6 +187,20 @@ class Probe:
         self.engine.cache.state.view.refresh()
         return self.engine.cache.state.view.rows()
 
+    def nodes_named(self, names: Iterable[str]) -> list[Node]:
+        """Return the node objects of names.
+
+        Parameters
+        ----------
+        names : iterable of str
+
+        Returns
+        -------
+        list of Node
+        """
+        rows = [self.table.find_row(name) for name in names]
+        return self.nodes(np.array(rows, dtype=np.int32))
+
     def nodes(self, rows: npt.NDArray[np.int32]) -> list[Node]:
         """Return the node objects of rows.
 

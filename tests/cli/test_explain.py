@@ -103,7 +103,7 @@ def test_naming_the_pod(text: str, dump: str, capsys: pytest.CaptureFixture[str]
     ("arguments", "message"),
     [
         ("twin", "TARGET: twin: in several namespaces (default, other): choose one with -n"),
-        ("none", "TARGET: none: there is no such pod"),
+        ("none", "TARGET: none: there is no such pod; nearest: torn"),
         ("none -n other", "TARGET: none: there is no such pod in namespace other"),
         ("fits -n other", "TARGET: fits: there is no such pod in namespace other"),
         ("gone/fits", "TARGET: gone/fits: there is no such pod in namespace gone"),
@@ -314,7 +314,9 @@ def web(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", ["deployment/web", "deploy/web", "Deployments.apps/web", "rs/web-hash"])
+@pytest.mark.parametrize(
+    "name", ["deployment/web", "deploy/web", "Deployments.apps/web", "rs/web-hash", "web", "default/web"]
+)
 def test_a_workload_is_explained_by_one_of_its_pods(
     name: str, web: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -343,6 +345,49 @@ def test_a_workload_whose_pods_all_get_a_node(dump: str, capsys: pytest.CaptureF
     assert out.startswith(
         "statefulset/db in namespace default: 2 pods; one of them is\ndefault/new: fits 1 of"
     )
+
+
+def test_a_name_of_several_workloads_is_ambiguous(web: str, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json.loads(Path(web).read_text())
+    listed["items"].append(listed["items"][1] | {"kind": "StatefulSet"})
+    Path(web).write_text(json.dumps(listed))
+    assert explain("web", "-f", web) == 2
+    among = "deployment/web in namespace default, statefulset/web in namespace default"
+    assert capsys.readouterr().err == f"error: TARGET: web: there is no such pod; give one of {among}\n"
+
+
+def test_replicas_of_a_stateful_set_that_fail_alike_are_one_block(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their names and claims differ, and claims are in a table below."""
+    labels = {"app": "db"}
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    claim["spec"] |= {"storageClassName": "slow", "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {
+        "replicas": 3,
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        "volumeClaimTemplates": [claim],
+    }
+    slow = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    items = [
+        node("a", "z1"),
+        {"kind": "StorageClass", "metadata": {"name": "slow"}} | slow,
+        {"kind": "StatefulSet", "metadata": {"name": "db"}, "spec": spec},
+    ]
+    path = tmp_path / "sts.json"
+    path.write_text(json.dumps({"kind": "List", "items": items}))
+    assert explain("db", "-f", str(path), "-o", "json") == 1
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    names = [f"default/db-{at}" for at in range(3)]
+    assert item["pods"] == names
+    assert item["own"] == {name: [name.replace("/", "/data-")] for name in names}
+    assert explain("--all-pending", "-f", str(path)) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("statefulset/db in namespace default: 3 pods without a node; one of them is\n")
+    table = out.strip().split("\n\n")[-1].splitlines()
+    assert table[1].split() == ["default/db-0", "default/data-db-0"]
 
 
 def test_all_pending_pods_once_per_class(web: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,9 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
 @click.command(cls=ChangingCommand)
 @click.argument("target", required=False)
 @click.option(
-    "--all-pending", is_flag=True, help="Explain every pod that gets no node, once per class of equal pods."
+    "--all-pending",
+    is_flag=True,
+    help="Explain every pod that gets no node, those of a workload that fail alike at once.",
 )
 @input_options
 @click.option(
@@ -74,7 +76,8 @@ def explain(
     pods, taints and claims are in the way, the scores, and the smallest changes that would place it.
 
     TARGET is a pod (a name, NAMESPACE/NAME or pod/NAME) or a workload (deployment/web, sts/shop/db), as
-    check names it. Of a workload, the pods that get no node are explained, once per class of equal pods.
+    check names it; its kind may be left out where no pod and no other workload has the name. Of a workload,
+    the pods that get no node are explained, those that fail alike at once.
 
     A pending pod is explained as simulate finds the cluster when it decides about it: volumes are bound, and
     the pods that come before it in the queue are on their nodes. A pod that is on a node is explained as if
@@ -84,6 +87,7 @@ def explain(
     """
     from moorage.cli.output.explain_output import write_explanations
     from moorage.cli.output.printing import told
+    from moorage.cli.runs.alike_targets import merge_alike
     from moorage.scheduler.changes.selection import nearest
     from moorage.scheduler.explain.situations import SITUATIONS
 
@@ -100,7 +104,7 @@ def explain(
     unmade_texts = [f"{one.workload.text}: {len(one.outcomes)} {one.status}: {one.reason}" for one in unmade]
     warnings = [*preparation.warnings, *unmade_texts]
     print_warnings(warnings)
-    explained = [(one, explanations[one.key]) for one in targets]
+    explained = merge_alike([(one, explanations[one.key]) for one in targets])
     if explained or not unmade or output != "table":
         about = told(preparation.cluster.left_out, warnings)
         write_explanations(output, explained, limit, names, is_list, about)
@@ -122,8 +126,7 @@ def _targets(
 
     workload = targets.workload_named(preparation, target or "", namespace)
     if target is not None and workload is None:
-        found, unmade = targets.pod_named(preparation, target, namespace)
-        return found, unmade, not found
+        return targets.pod_named(preparation, target, namespace)
     if workload is not None:
         namespace = workload[2]
     simulation = preparation.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from moorage.cli.runs.alike_targets import ExplainedTarget
 from moorage.cli.runs.simulation import skip_reason
 from moorage.cli.runs.targets import Target
 from moorage.devices.request_survey import RequestSurvey
@@ -39,7 +40,7 @@ FACTS = 3
 
 def write_explanations(
     form: str,
-    explained: Sequence[tuple[Target, Explanation]],
+    explained: Sequence[ExplainedTarget],
     limit: int | None,
     nodes: Sequence[str],
     is_list: bool,
@@ -51,7 +52,7 @@ def write_explanations(
     ----------
     form : {"table", "json", "yaml", "html"}
         Format of the output.
-    explained : sequence of (Target, Explanation)
+    explained : sequence of ExplainedTarget
     limit : int or None
         Number of feasible nodes to show; None for all.
     nodes : sequence of str
@@ -63,7 +64,7 @@ def write_explanations(
     """
     with ignore_broken_pipe():
         if form != "table":
-            documents = [document(explanation, limit, nodes) for _, explanation in explained]
+            documents = [document(one.explanation, limit, nodes) for one in explained]
             listed = _list_document(explained, documents)
             if form == "html":
                 from moorage.report import explanation_page
@@ -72,25 +73,29 @@ def write_explanations(
             else:
                 write_value(form, (listed if is_list else documents[0]) | dict(told))
             return
-        for target, explanation in explained:
+        for one in explained:
             if is_list:
-                print_lines([_heading(target, explanation)])
-            _print_explanation(explanation, limit, nodes)
+                print_lines([_heading(one.target, one.explanation)])
+            _print_explanation(one.explanation, limit, nodes)
+            if one.own:
+                rows = [(pod, ", ".join(named)) for pod, named in one.own.items()]
+                print_table(("POD", "ITS OWN"), rows)
         if not explained:
             print_lines(["every pod has a node or gets one"])
 
 
 def _list_document(
-    explained: Sequence[tuple[Target, Explanation]], documents: Sequence[dict[str, Any]]
+    explained: Sequence[ExplainedTarget], documents: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     items = [
         {
-            "namespace": target.workload.namespace,
-            "workload": target.workload.text,
-            "pods": target.pods,
+            "namespace": one.target.workload.namespace,
+            "workload": one.target.workload.text,
+            "pods": one.target.pods,
+            "own": one.own,
             "explanation": made,
         }
-        for (target, _), made in zip(explained, documents, strict=True)
+        for one, made in zip(explained, documents, strict=True)
     ]
     return {"apiVersion": API_VERSION, "kind": "ExplanationList", "items": items}
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from moorage.errors import InputError
 from moorage.objects import Pod
 from moorage.objects.workloads.top_controller import Workload
+from moorage.scheduler.changes.selection import nearest
 from moorage.store import kind_named
 
 from .simulation import (
@@ -222,9 +223,11 @@ def groups_not_made(simulation: Simulation) -> list[Group]:
     )
 
 
-def pod_named(preparation: Preparation, text: str, namespace: str | None) -> tuple[list[Target], list[Group]]:
+def pod_named(
+    preparation: Preparation, text: str, namespace: str | None
+) -> tuple[list[Target], list[Group], bool]:
     """Find the pod that a target names: one of before a run, one that controllers make during it, or one
-    that nobody makes.
+    that nobody makes. A name of no pod may be that of one workload.
 
     Parameters
     ----------
@@ -240,11 +243,14 @@ def pod_named(preparation: Preparation, text: str, namespace: str | None) -> tup
         The pod; empty if nobody makes it.
     list of Group
         See `groups_not_made`.
+    bool
+        Whether several may be explained: the name is that of a workload, or nobody makes the pod.
 
     Raises
     ------
     InputError
-        There is no such pod, it has finished, or pods of several namespaces have this name.
+        There is no such pod, and not one workload of the name either; the pod has finished; or pods of
+        several namespaces have this name.
     """
     first, _, rest = text.partition("/")
     if _kind(first) == "Pod" and rest and text not in preparation.pods:
@@ -268,9 +274,25 @@ def pod_named(preparation: Preparation, text: str, namespace: str | None) -> tup
         unmade = [group for group in groups_not_made(simulation) if named(one.pod for one in group.outcomes)]
     _check_unique(found, text)
     if not (found or unmade):
-        where = f" in namespace {place}" if place else ""
-        raise InputError(f"there is no such pod{where}", source=SOURCE, obj=text)
-    return [Target(one.key, preparation.workloads.of(one), (one.key,)) for one in found[:1]], unmade
+        workload = _only_workload(simulation, text, name, place)
+        return targets_of_workload(simulation, workload.kind, name, workload.namespace), [], True
+    listed = [Target(one.key, preparation.workloads.of(one), (one.key,)) for one in found[:1]]
+    return listed, unmade, not listed
+
+
+def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> Workload:
+    """Return the workload with pods of a name; InputError if there is none or more than one."""
+    pods = (*simulation.before.values(), *simulation.new)
+    listed = {simulation.workloads.of(pod) for pod in pods if place in ("", pod.namespace)}
+    found = sorted(one for one in listed if one.name == name)
+    where = f" in namespace {place}" if place else ""
+    if not found:
+        names = {one.name for one in listed} | {pod.name for pod in pods if place in ("", pod.namespace)}
+        raise InputError(f"there is no such pod{where}{nearest(name, names)}", source=SOURCE, obj=text)
+    if len(found) > 1:
+        among = ", ".join(f"{one.text} in namespace {one.namespace}" for one in found)
+        raise InputError(f"there is no such pod{where}; give one of {among}", source=SOURCE, obj=text)
+    return found[0]
 
 
 def _check_unique(pods: Sequence[Pod], text: str) -> None:

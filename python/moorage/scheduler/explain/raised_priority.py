@@ -69,7 +69,8 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
     Returns
     -------
     RaisedPriority or None
-        None if no priority helps, or the pod may not preempt.
+        None if no priority helps, or helps against pods of its own workload alone, or the pod may not
+        preempt.
     """
     engine, pod = probe.engine, probe.pod
     if pod.spec.preemption_policy == "Never":
@@ -91,6 +92,9 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
     priority = priorities[bisect_left(priorities, True, key=lambda one: candidate_with(one) is not None)]
     candidate = candidate_with(priority)
     assert candidate is not None  # bisection has found it
+    controller = pod.metadata.controller()
+    if controller and any(one.metadata.is_controlled_by(controller.uid) for one in candidate.victims.pods):
+        return None  # it would evict pods of its own workload, which would have the priority, too
     enough = [
         (one.value, one.name)
         for one in classes

@@ -1,0 +1,73 @@
+"""Pods of a workload that fail alike have one explanation, though their names and claims differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from moorage.scheduler.explain.explain_document import Explanation, document
+
+from .targets import Target
+
+PER_POD = "pod", "situation"
+"""Fields of a document that differ between pods that fail alike."""
+
+
+@dataclass
+class ExplainedTarget:
+    """Pods that have one explanation.
+
+    Attributes
+    ----------
+    target : Target
+    explanation : Explanation
+        Of the first pod.
+    own : dict of str to list of str
+        By pod, the objects of its own that the explanation names, such as its claims; only where several
+        explanations are told as one.
+    """
+
+    target: Target
+    explanation: Explanation
+    own: dict[str, list[str]] = field(default_factory=dict)
+
+
+def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[ExplainedTarget]:
+    """Tell explanations of pods of a workload as one that are equal but for the pod's name.
+
+    Parameters
+    ----------
+    explained : sequence of (Target, Explanation)
+
+    Returns
+    -------
+    list of ExplainedTarget
+        In the order of their first pods.
+    """
+    merged: dict[object, ExplainedTarget] = {}
+    for target, explanation in explained:
+        key = target.workload, _signature(explanation)
+        known = merged.get(key)
+        if known is None:
+            merged[key] = ExplainedTarget(target, explanation, {target.key: _own_objects(explanation)})
+        else:
+            known.target = known.target._replace(pods=(*known.target.pods, *target.pods))
+            known.own[target.key] = _own_objects(explanation)
+    for one in merged.values():
+        if len(one.own) == 1 or not any(one.own.values()):
+            one.own = {}
+    return list(merged.values())
+
+
+def _signature(explanation: Explanation) -> str:
+    """Return what an explanation says, without the name of the pod."""
+    made = {name: value for name, value in document(explanation).items() if name not in PER_POD}
+    return json.dumps(made, default=str).replace(explanation.pod.name, "\0")
+
+
+def _own_objects(explanation: Explanation) -> list[str]:
+    """Return the objects with the name of the pod in their names that keep it off nodes."""
+    names = {fact.name for group in explanation.groups for fact in group.evidence}
+    names |= {claim.claim for claim in explanation.claims}
+    return sorted(name for name in names if explanation.pod.name in name)

@@ -15,14 +15,17 @@ WORKLOAD = [str(ROOT / "tests/data/scheduler_perf/excerpt/performance-config.yam
 SIMKUBE = str(ROOT / "tests/data/simkube/trace.json")
 NO_NODE = "There is no node in the input, so no pod can have one; -f gives the nodes of a cluster"
 RECORD = """\
-{"time":"2026-01-01T00:00:00Z","event":"Add","resource":{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"},\
-"status":{"allocatable":{"cpu":"4","pods":"9"}}}}
-{"time":"2026-01-01T00:00:01Z","event":"Add","resource":{"apiVersion":"v1","kind":"Node","metadata":{"name":"b"},\
-"status":{"allocatable":{"cpu":"8","pods":"9"}}}}
-{"time":"2026-01-01T00:00:02Z","event":"Add","resource":POD}
-{"time":"2026-01-01T00:00:03Z","event":"Update","resource":BOUND}
+{"requestObject":{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"},\
+"status":{"allocatable":{"cpu":"4","pods":"9"}}},"objectRef":{"resource":"nodes","name":"a"},HEAD00Z"}
+{"requestObject":{"apiVersion":"v1","kind":"Node","metadata":{"name":"b"},\
+"status":{"allocatable":{"cpu":"8","pods":"9"}}},"objectRef":{"resource":"nodes","name":"b"},HEAD01Z"}
+{"requestObject":POD,"objectRef":{"resource":"pods","namespace":"default","name":"x"},HEAD02Z"}
+{"requestObject":{"target":{"kind":"Node","name":"NODE"}},\
+"objectRef":{"resource":"pods","namespace":"default","name":"x","subresource":"binding"},HEAD03Z"}
 not JSON
 """
+HEAD = '"verb":"create","stage":"ResponseComplete","apiVersion":"audit.k8s.io/v1","kind":"Event",'
+HEAD += '"responseStatus":{"code":201},"stageTimestamp":"2026-01-01T00:00:'
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -32,10 +35,10 @@ POD = {
 
 
 def record(tmp_path: Path, node: str) -> list[str]:
-    bound = POD | {"spec": POD["spec"] | {"nodeName": node}}  # type: ignore[operator]
-    path = tmp_path / "record.jsonl"
-    path.write_text(RECORD.replace("POD", json.dumps(POD)).replace("BOUND", json.dumps(bound)))
-    return ["replay", str(path), "--format", "kube-scheduler-simulator"]
+    path = tmp_path / "audit.log"
+    text = RECORD.replace("HEAD", HEAD).replace("POD", json.dumps(POD)).replace("NODE", node)
+    path.write_text(text)
+    return ["replay", str(path), "--format", "audit"]
 
 
 def test_a_trace_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +79,7 @@ def test_a_record_is_verified(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert main([*record(tmp_path, "b"), "--verify"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == "1 of 1 recorded bindings are decided alike"
-    assert "1 lines left out: no JSON object" in err
+    assert "1 lines left out: no event of an audit log" in err
     assert main([*record(tmp_path, "a"), "--verify"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["0 of 1 recorded bindings are decided alike", "first divergence at 3 s: default/x"]

@@ -129,7 +129,7 @@ INPUTS = (
     replay("traces/not-accepted/aks_wrapped.log", "cluster_dumps/troubleshoot_nodes7.json", form="audit"),
     replay(*EVENTS, form="kubectl-events", why="all 183 pods of the cluster, 12 older than the events"),
     replay(
-        "traces/not-accepted/batch_task.v2017.csv", form="alibaba2018", code=2,
+        "traces/not-accepted/batch_task.v2017.csv", form="auto", code=2,
         why="the trace of 2017, under the name of a table of 2018",
     ),
     replay(

@@ -44,7 +44,7 @@ def test_made_up_clusters_are_shown_where_a_command_is_tried_out(capsys: pytest.
 def test_help_of_replay_lists_the_formats(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", "--help"]) == 0
     out = capsys.readouterr().out
-    assert "--format auto|alibaba2018|" in out
+    assert "--format auto|alibaba2020|" in out
     assert "scheduler_perf" not in out  # which perf runs
 
 

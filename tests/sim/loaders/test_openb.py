@@ -114,7 +114,7 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
     path.write_text("a,b\n1,2\n")
     with pytest.raises(
         mo.InputError,
-        match=r"its format has to be named by --format \(in Python format\): one of alibaba2018, ",
+        match=r"its format has to be named by --format \(in Python format\): one of alibaba2020, ",
     ):
         Timeline.read(path)
     with pytest.raises(mo.InputError, match="neither a list of nodes nor of pods"):

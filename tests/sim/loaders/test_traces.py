@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -28,31 +27,6 @@ def room_of(timeline: Timeline, at: int = 0) -> dict[str, Any]:
     return dict(timeline.cluster.nodes[at].status.allocatable)
 
 
-def test_alibaba_2018(tmp_path: Path) -> None:
-    machines, tasks = tmp_path / "machine_meta.csv", tmp_path / "batch_task.csv"
-    machines.write_text("m_1,0,1,1,96,100,USING\nm_1,9,1,1,96,100,USING\nm_2,0,1,,,100,USING\n")
-    rows = ("M1,2,j_1,1,Terminated,10,25,100,0.5", "M2_1,,j_1,1,Failed,10,20,50,0.1")
-    tasks.write_text(
-        "\n".join((*rows, "R3,1,j_2,1,Waiting,0,0,100,0.5", "R4,1,j_2,1,Running,30,0,50,0.39\n"))
-    )
-    timeline = Timeline.read(machines, tasks, format="alibaba2018", memory_gib=2)
-    assert happened(timeline) == [
-        (10, "create", "j-1-m1-0"),
-        (10, "create", "j-1-m1-1"),
-        (25, "delete", "j-1-m1-0"),
-        (25, "delete", "j-1-m1-1"),
-        (30, "create", "j-2-r4-0"),
-    ]
-    assert requests_of(timeline) == {"cpu": "1000m", "memory": "1024Mi"}
-    assert room_of(timeline) == {"cpu": "96", "memory": "204800Mi", "pods": "2147483647"}  # no limit
-    assert timeline.notes == {
-        "machines left out: a field is missing or no number": 1,
-        "tasks left out: no number of instances": 1,
-        "tasks left out: no start, cpu or memory": 1,
-    }
-    assert mo.replay(timeline).summary()["placed"] == 3
-
-
 def test_alibaba_2020(tmp_path: Path) -> None:
     machines, tasks = tmp_path / "pai_machine_spec.csv", tmp_path / "pai_task_table.csv"
     machines.write_text("aa,T4,96,512,2\nbb,V100,64,256,8\ncc,CPU,64,256,0\n")
@@ -68,80 +42,6 @@ def test_alibaba_2020(tmp_path: Path) -> None:
     assert room_of(timeline, 1)["alibabacloud.com/gpu-milli"] == "8000"
     assert "alibabacloud.com/gpu-milli" not in room_of(timeline, 2)
     assert mo.replay(timeline).pods().to_dict()["node"][0] == "aa"
-
-
-@pytest.mark.parametrize("form", ["csv", "json"])
-def test_google_2019(tmp_path: Path, form: str) -> None:
-    machines = [(0, 7, 1, 0.5, 0.25), (5_000_000, 7, 3, 1.0, 0.5), (90_000_000, 7, 2, None, None)]
-    instances = [
-        (1_000_000, 0, 42, 0, None, 200, 0.01, 0.002),
-        (2_000_000, 3, 42, 0, 7, 200, 0.01, 0.002),
-        (3_000_000, 3, 42, 1, 7, 0, 0.02, 0.004),
-        (4_000_000, 6, 42, 0, 7, 200, 0.01, 0.002),
-        (4_000_000, 6, 43, 0, 7, 200, 0.01, 0.002),
-        (5_000_000, 0, 44, 0, None, 0, None, None),
-        (2**63 - 1, 0, 45, 0, None, 0, 0.1, 0.1),
-    ]
-    paths = [tmp_path / "machine_events", tmp_path / "instance_events"]
-    columns = ["time", "machine_id", "type", "capacity.cpus", "capacity.memory"]
-    _write(paths[0], form, columns, machines)
-    columns = ["time", "type", "collection_id", "instance_index", "machine_id", "priority"]
-    _write(paths[1], form, [*columns, "resource_request.cpus", "resource_request.memory"], instances)
-    timeline = Timeline.read(*paths, format="google2019")
-    assert happened(timeline) == [
-        (0, "create", "m-7"),
-        (1, "create", "42-0"),
-        (2, "bind", "42-0"),
-        (3, "create", "42-1"),
-        (3, "bind", "42-1"),
-        (4, "delete", "42-0"),
-        (5, "apply", "m-7"),
-        (90, "leave", "m-7"),
-    ]
-    assert requests_of(timeline, 1) == {"cpu": "1000m", "memory": "819Mi"}
-    assert timeline.notes == {
-        "instances left out: no request": 1,
-        "instance events left out: no time or type": 1,
-    }
-    assert mo.verify(timeline).agrees
-
-
-def _write(path: Path, form: str, columns: list[str], rows: list[tuple[Any, ...]]) -> None:
-    if form == "csv":
-        lines = [",".join("" if one is None else str(one) for one in row) for row in rows]
-        path.write_text("\n".join([",".join(columns), *lines]))
-        return
-    documents = []
-    for row in rows:
-        document: dict[str, Any] = {}
-        for name, value in zip(columns, row, strict=True):
-            outer, dot, inner = name.partition(".")
-            if dot and value is not None:
-                document.setdefault(outer, {})[inner] = value
-            elif not dot:
-                document[name] = value
-        documents.append(json.dumps(document))
-    path.write_text("\n".join(documents))
-
-
-def test_azure_packing(tmp_path: Path) -> None:
-    path = tmp_path / "packing_trace_zone_a_v1.sqlite"
-    with sqlite3.connect(path) as db:
-        db.execute("CREATE TABLE vmType (id, vmTypeId, machineId, core, memory, hdd, ssd, nic)")
-        db.execute("CREATE TABLE vm (vmId, tenantId, vmTypeId, priority, starttime, endtime)")
-        db.execute(
-            "INSERT INTO vmType VALUES (0, 5, 0, 0.125, 0.5, NULL, 0.25, 0.1), (1, 5, 1, 1, 1, 0, 0, 0)"
-        )
-        db.execute("INSERT INTO vm VALUES (1, 0, 5, 1, -3.5, 0.5), (2, 0, 5, 0, 1, NULL), (3, 0, 9, 0, 1, 2)")
-    db.close()
-    timeline = Timeline.read(path, format="azure", machines=2)
-    assert happened(timeline) == [(0, "create", "vm-1"), (43200, "delete", "vm-1"), (86400, "create", "vm-2")]
-    expected = {"cpu": "125000m", "memory": "512000Mi", "azure.com/ssd": "250000", "azure.com/nic": "100000"}
-    assert requests_of(timeline) == expected
-    assert mo.replay(timeline).summary()["placed"] == 2
-    path.write_text("nothing")
-    with pytest.raises(mo.InputError, match="is no packing trace"):
-        Timeline.read(path, format="azure")
 
 
 def test_philly(tmp_path: Path) -> None:
@@ -243,7 +143,5 @@ def test_jobs_of_many_processors_on_one_node(tmp_path: Path) -> None:
 def test_names_of_files_tell_tables_apart(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(mo.InputError, match="its name has none of machine_meta, batch_task"):
-        Timeline.read(path, format="alibaba2018")
-    with pytest.raises(mo.InputError, match="is no table of the trace of 2019"):
-        Timeline.read(path, path, format="google2019")
+    with pytest.raises(mo.InputError, match="its name has none of pai_machine_spec, pai_task_table"):
+        Timeline.read(path, format="alibaba2020")

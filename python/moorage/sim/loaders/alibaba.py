@@ -1,7 +1,7 @@
-"""Alibaba's traces of 2018 (batch tasks) and of 2020 (machine learning jobs on GPUs).
+"""Alibaba's trace of 2020: machine learning jobs on GPUs.
 
-The columns are those of the publisher's descriptions (alibaba/clusterdata, cluster-trace-v2018 and
-cluster-trace-gpu-v2020). Files have no heading; which one is which is told by its name.
+The columns are those of the publisher's description (alibaba/clusterdata, cluster-trace-gpu-v2020). Files
+have no heading; which one is which is told by its name.
 """
 
 from __future__ import annotations
@@ -21,53 +21,10 @@ from .trace_rows import csv_rows, number_of
 if TYPE_CHECKING:
     from moorage.sim.timeline import Timeline
 
-MACHINES_2018 = ("machine", "time", "domain1", "domain2", "cpu", "memory", "status")
-TASKS_2018 = ("task", "instances", "job", "type", "status", "start", "end", "cpu", "memory")
 MACHINES_2020 = ("machine", "gpu_type", "cpu", "memory", "gpu")
 TASKS_2020 = ("job", "task", "instances", "status", "start", "end", "cpu", "memory", "gpu", "gpu_type")
 MOST_INSTANCES = 100_000
 """Instances of a task; a task with more is left out."""
-
-
-def read_alibaba_2018(timeline: Timeline, paths: Sequence[str | Path], *, memory_gib: float = 1.0) -> None:
-    """Read ``machine_meta.csv`` and ``batch_task.csv`` of 2018 into an empty timeline.
-
-    Each instance of a task is a pod from the start to the end of the task. A machine counts once, with the
-    first line about it.
-
-    Parameters
-    ----------
-    timeline : Timeline
-    paths : sequence of str or Path
-    memory_gib : float, optional
-        Gibibytes of one unit of memory: the trace has hundredths of the largest machine.
-
-    Raises
-    ------
-    InputError
-        A file cannot be read, or its name is neither.
-    """
-    builder, seen = TraceBuilder(timeline), set[str]()
-    for path in paths:
-        kind = _kind(path, ("machine_meta", "batch_task"))
-        if kind == "machine_meta":
-            for row in csv_rows(path, MACHINES_2018):
-                cpu, memory = number_of(row["cpu"]), number_of(row["memory"])
-                if row["machine"] in seen:
-                    continue
-                if cpu is None or memory is None:
-                    builder.note("machines left out: a field is missing or no number")
-                    continue
-                seen.add(row["machine"])
-                room: Resources = {"cpu": f"{cpu:g}", "memory": f"{int(memory * memory_gib * 1024)}Mi"}
-                builder.node(row["machine"], room)
-        else:
-            for row in csv_rows(path, TASKS_2018):
-                cpu, memory = number_of(row["cpu"]), number_of(row["memory"])
-                milli = None if cpu is None else int(cpu * 10)
-                mib = None if memory is None else int(memory * memory_gib * 1024)
-                _add_task(builder, row, milli, mib, {})
-    builder.finish()
 
 
 def read_alibaba_2020(timeline: Timeline, paths: Sequence[str | Path]) -> None:
@@ -88,7 +45,7 @@ def read_alibaba_2020(timeline: Timeline, paths: Sequence[str | Path]) -> None:
     """
     builder = TraceBuilder(timeline)
     for path in paths:
-        kind = _kind(path, ("pai_machine_spec", "pai_task_table"))
+        kind = kind_of(path, ("pai_machine_spec", "pai_task_table"))
         if kind == "pai_machine_spec":
             for row in csv_rows(path, MACHINES_2020):
                 cpu, memory, gpus = (number_of(row[name]) for name in ("cpu", "memory", "gpu"))
@@ -104,21 +61,43 @@ def read_alibaba_2020(timeline: Timeline, paths: Sequence[str | Path]) -> None:
                 cpu, memory, gpu = (number_of(row[name]) for name in ("cpu", "memory", "gpu"))
                 share: Resources = {GPU_MILLI: str(int(gpu * 10))} if gpu else {}
                 milli = 0 if cpu is None else int(cpu * 10)
-                _add_task(builder, row, milli, int((memory or 0.0) * 1024), share)
+                add_task(builder, row, milli, int((memory or 0.0) * 1024), share)
     builder.finish()
 
 
-def _kind(path: str | Path, names: Sequence[str]) -> str:
+def kind_of(path: str | Path, names: Sequence[str]) -> str:
+    """Return which of some names the name of a file has; InputError for none.
+
+    Parameters
+    ----------
+    path : str or Path
+    names : sequence of str
+
+    Returns
+    -------
+    str
+    """
     for name in names:
         if name in Path(path).name:
             return name
     raise InputError(f"its name has none of {', '.join(names)}", source=source_name(str(path)))
 
 
-def _add_task(
+def add_task(
     builder: TraceBuilder, row: dict[str, str], milli: int | None, mib: int | None, more: Resources
 ) -> None:
-    """Add the instances of a task as pods."""
+    """Add the instances of a task as pods.
+
+    Parameters
+    ----------
+    builder : TraceBuilder
+    row : dict of str to str
+        With job, task, instances, start, end and perhaps gpu_type.
+    milli, mib : int or None
+        Requests of cpu and memory; None leaves the task out.
+    more : dict of str to str
+        Other requests.
+    """
     start, end, count = (number_of(row[name]) for name in ("start", "end", "instances"))
     if not start or start < 0 or milli is None or mib is None:
         builder.note("tasks left out: no start, cpu or memory")

@@ -17,12 +17,8 @@ if TYPE_CHECKING:
     from moorage.sim.timeline import Timeline
 
 FORMATS = {
-    "alibaba2018": "moorage.sim.loaders.alibaba:read_alibaba_2018",
     "alibaba2020": "moorage.sim.loaders.alibaba:read_alibaba_2020",
     "audit": "moorage.sim.loaders.recorded_objects:read_audit_log",
-    "azure": "moorage.sim.loaders.azure_packing:read_azure_packing",
-    "google2019": "moorage.sim.loaders.google2019:read_google_2019",
-    "kube-scheduler-simulator": "moorage.sim.loaders.recorded_objects:read_simulator_record",
     "kubectl-events": "moorage.sim.loaders.recorded_objects:read_kubectl_events",
     "openb": "moorage.sim.loaders.openb:read_openb",
     "philly": "moorage.sim.loaders.philly:read_philly",
@@ -38,7 +34,6 @@ paths, and the options of the format."""
 _SUFFIXES = {".swf": "swf", ".sktrace": "simkube"}
 _NAMES = {
     **dict.fromkeys(("pai_machine_spec", "pai_task_table"), "alibaba2020"),
-    **dict.fromkeys(("machine_meta.csv", "batch_task.csv"), "alibaba2018"),
     **dict.fromkeys(("cluster_machine_list", "cluster_job_log", "revised_machine_list"), "philly"),
 }
 _MARKS = {'"applied_objs"': "simkube", "audit.k8s.io/": "audit"}

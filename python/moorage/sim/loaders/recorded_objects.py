@@ -1,4 +1,4 @@
-"""Records of clusters: kube-scheduler-simulator, audit logs, SimKube, and events of kubectl."""
+"""Records of clusters: audit logs, SimKube, and events of kubectl."""
 
 from __future__ import annotations
 
@@ -28,37 +28,6 @@ ASSIGNED = re.compile(r"Successfully assigned (\S+)/(\S+) to (\S+)")
 """Message of the event Scheduled (kube-scheduler, schedule_one.go)."""
 KINDS = {"pods": "pod", "nodes": "node"}
 """Resources of an audit log that are read, with the kind in references."""
-
-
-def read_simulator_record(timeline: Timeline, paths: Sequence[str | Path]) -> None:
-    """Read records of kube-scheduler-simulator: JSON lines with time, event and resource.
-
-    Parameters
-    ----------
-    timeline : Timeline
-    paths : sequence of str or Path
-
-    Raises
-    ------
-    InputError
-        A file cannot be read.
-    """
-    events = ObjectEvents(timeline)
-    for row in _lines(events, paths):
-        time, what = events.seconds(row.get("time")), row.get("event")
-        resource = row.get("resource")
-        if time is None:
-            continue
-        if what == "Delete" and isinstance(resource, dict):
-            meta = map_of(resource.get("metadata"))
-            parts = (str(resource.get("kind", "")).lower(), meta.get("namespace"), meta.get("name"))
-            events.delete(time, "/".join(str(part) for part in parts if part))
-        elif what in ("Add", "Update"):
-            obj = events.decode(resource)
-            if obj is not None:
-                events.put(time, obj)
-        else:
-            events.note("records left out: neither Add nor Update nor Delete")
 
 
 def read_audit_log(timeline: Timeline, paths: Sequence[str | Path]) -> None:
@@ -281,8 +250,18 @@ def _document(text: bytes, source: str) -> Any:
         raise InputError(f"is no JSON: {error}", source=source) from None
 
 
-def _lines(events: ObjectEvents, paths: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
-    """Iterate over the JSON objects of files of lines."""
+def json_objects(events: ObjectEvents, paths: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
+    """Iterate over the JSON objects of files of lines; others are noted.
+
+    Parameters
+    ----------
+    events : ObjectEvents
+    paths : sequence of str or Path
+
+    Yields
+    ------
+    dict
+    """
     for path in paths:
         for _, row in json_rows(path):
             if isinstance(row, dict):

@@ -2,23 +2,24 @@
 
 The columns are those of the publisher's description (google/cluster-data, ClusterData2019). Tables are told
 by their columns: ``machine_events`` has ``capacity``, ``instance_events`` has ``instance_index``.
+
+A recipe: no real file of the trace was there to try it on. ``python FILE.py TABLES… OUT.yaml`` writes a
+scenario, which ``moorage replay OUT.yaml`` replays; in Python, ``read`` fills an empty timeline.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moorage.errors import InputError
 from moorage.objects.read.files import source_name
+from moorage.sim.loaders.trace_builder import TraceBuilder, make_node, name_of
+from moorage.sim.loaders.trace_rows import csv_rows, json_rows, lines, number_of
+from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.timeline_event import Verb
-
-from .trace_builder import TraceBuilder, make_node, name_of
-from .trace_rows import csv_rows, json_rows, lines, number_of
-
-if TYPE_CHECKING:
-    from moorage.sim.timeline import Timeline
 
 ADD, REMOVE, UPDATE = 1, 2, 3
 SUBMIT, SCHEDULE, ENDS = 0, 3, (4, 5, 6, 7, 8)
@@ -26,7 +27,7 @@ AFTER = 2**62
 """Microseconds from which on a time means: after the end of the trace."""
 
 
-def read_google_2019(
+def read(
     timeline: Timeline, paths: Sequence[str | Path], *, cores: float = 100.0, memory_gib: float = 400.0
 ) -> None:
     """Read tables of the trace of 2019 into an empty timeline.
@@ -148,3 +149,10 @@ def _seconds(row: Mapping[str, Any]) -> float | None:
     """Seconds since the start of the trace; None for no time, or one after its end."""
     value = number_of(str(row.get("time", "")))
     return None if value is None or not 0 <= value < AFTER else value / 1e6
+
+
+if __name__ == "__main__":
+    *files, out = sys.argv[1:]
+    trace = Timeline()
+    read(trace, files)
+    trace.write(out)

@@ -1,23 +1,23 @@
 """Azure Trace for Packing 2020: an SQLite file with requests for virtual machines.
 
 The tables ``vm`` and ``vmType`` are those of the publisher's description (Azure/AzurePublicDataset).
+
+A recipe: no real file of the trace was there to try it on. ``python FILE.py TABLES… OUT.yaml`` writes a
+scenario, which ``moorage replay OUT.yaml`` replays; in Python, ``read`` fills an empty timeline.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from moorage.errors import InputError
 from moorage.objects import Resources
 from moorage.objects.read.files import source_name
-
-from .trace_builder import TraceBuilder
-
-if TYPE_CHECKING:
-    from moorage.sim.timeline import Timeline
+from moorage.sim.loaders.trace_builder import TraceBuilder
+from moorage.sim.timeline import Timeline
 
 DAY = 86400.0
 WHOLE = 1_000_000
@@ -26,9 +26,7 @@ QUERY = """SELECT vm.vmId, vm.priority, vm.starttime, vm.endtime, t.core, t.memo
 FROM vm JOIN vmType t ON t.vmTypeId = vm.vmTypeId WHERE t.machineId = ? ORDER BY vm.starttime, vm.vmId"""
 
 
-def read_azure_packing(
-    timeline: Timeline, paths: Sequence[str | Path], *, machine: int = 0, machines: int = 1000
-) -> None:
+def read(timeline: Timeline, paths: Sequence[str | Path], *, machine: int = 0, machines: int = 1000) -> None:
     """Read the packing trace into an empty timeline.
 
     Requests are fractions of a machine; a machine has 1000 cores and 1000 GiB here, and a million units of
@@ -85,3 +83,10 @@ def _add(builder: TraceBuilder, row: tuple[float | None, ...]) -> None:
     template = builder.template((level, core, memory, *others), requests, priority=level)
     ended = None if end is None else max(end, 0.0) * DAY
     builder.pod(f"vm-{name}", template, max(start, 0.0) * DAY, ended)
+
+
+if __name__ == "__main__":
+    *files, out = sys.argv[1:]
+    trace = Timeline()
+    read(trace, files)
+    trace.write(out)

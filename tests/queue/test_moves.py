@@ -24,6 +24,7 @@ from moorage.objects.model.pod import PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import Place, QueuedPodInfo
 from moorage.queue.places import Strategy
+from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore
 from moorage.store.watch import with_version
 from tests.core.make import node, pod
 from tests.framework.make import make
@@ -419,6 +420,47 @@ def test_nominations_follow_the_updates_of_pods_in_the_queue() -> None:
     assert nominator.nominated_node(wishes) is None
     queue.add(replace(wishes, spec=replace(wishes.spec, scheduling_gates=GATED)))
     assert nominator.nominated_node(wishes) is None
+
+
+def test_nominations_that_the_queue_knows_are_followed_together() -> None:
+    """The next one is that of a pod that is unschedulable."""
+    store, indexer, notices = ObjectStore(), Indexer[Pod]({}), list[Notice[Pod]]()
+    watch, nominator = store.watch(Pod), PodNominator()
+    store.create_many([queued(name) for name in "abcd"])
+    indexer.apply(watch.poll(), DeletedFinalStateUnknown, [])
+    queue = make_queue(WANTS_NODES, nominator=nominator)
+    for at, one in enumerate(store.list(Pod)[0]):
+        queue.add(one)
+        fail(queue, "Nodes")
+        nominator.add_nominated_pod(one, NominatingInfo(f"n{at}"))
+        if at == 1:
+            move(queue, NODE_ADD)
+        store.patch_pod_status(one, f"n{at}", ())
+    indexer.apply(watch.poll(), DeletedFinalStateUnknown, notices)
+    assert queue.follow_nominations(notices) == 2
+    infos = [queue.get(notice.new.metadata.uid) for notice in notices if notice.new is not None]
+    assert [info.pod is notice.new for info, notice in zip(infos, notices, strict=True)] == [True] * 2 + [
+        False
+    ] * 2
+    first = infos[0].pod
+    assert nominator.by_node["n0"] == {first.metadata.uid: first}
+    assert first.status.nominated_node_name == "n0"
+    assert queue.follow_nominations(notices) == 0
+
+
+def test_a_nomination_before_that_of_another_pod_is_not_followed() -> None:
+    """It moves to the end of the pods of its node."""
+    store, indexer, notices = ObjectStore(), Indexer[Pod]({}), list[Notice[Pod]]()
+    watch, nominator = store.watch(Pod), PodNominator()
+    one = store.create(queued("a"))
+    indexer.apply(watch.poll(), DeletedFinalStateUnknown, [])
+    queue = make_queue(WANTS_NODES, nominator=nominator)
+    queue.add(one)
+    for each in (one, queued("b")):
+        nominator.add_nominated_pod(each, NominatingInfo("n"))
+    store.patch_pod_status(one, "n", ())
+    indexer.apply(watch.poll(), DeletedFinalStateUnknown, notices)
+    assert queue.follow_nominations(notices) == 0
 
 
 def test_a_plugin_that_overrides_pre_enqueue_is_called() -> None:

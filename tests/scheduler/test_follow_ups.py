@@ -36,11 +36,11 @@ def victims(nodes: int, per_node: int = 4, **labels: str) -> list[Pod]:
     ]
 
 
-def made_of(*objects: Object, nodes: int = 4, clock: Clock | None = None) -> Scheduler:
+def made_of(*objects: Object, nodes: int = 4, **options: Any) -> Scheduler:
     pods = [each for each in objects if isinstance(each, Pod)]
     others = [each for each in objects if not isinstance(each, Pod)]
     machines = [node(f"n{at}", cpu=4, labels={"kubernetes.io/hostname": f"n{at}"}) for at in range(nodes)]
-    return Scheduler(Cluster(nodes=machines, pods=pods, others=others), clock=clock)
+    return Scheduler(Cluster(nodes=machines, pods=pods, others=others), **options)
 
 
 def traces(one: Scheduler) -> dict[str, object]:
@@ -62,16 +62,21 @@ def traces(one: Scheduler) -> dict[str, object]:
 
 
 def outcome(make: Callable[[], Scheduler], monkeypatch: pytest.MonkeyPatch) -> tuple[int, Any, Any]:
-    """How many pods a run has tried on with, what it has left, and what one without follow-ups has left."""
-    found, follow_up = list[bool](), Run._follow_up
+    """How many pods a run has tried on with, what it has left, and what one has left that receives the events
+    of each eviction after the other pods have returned to the queue."""
+    found = list[bool]()
 
-    def noted(self: Run, *arguments: Any) -> bool:
-        found.append(follow_up(self, *arguments))
-        return found[-1]
+    def noted(method: Any) -> Callable[..., bool]:
+        def call(self: Run, *arguments: Any) -> bool:
+            found.append(method(self, *arguments))
+            return found[-1]
 
-    def run_of(method: Any) -> tuple[Any, ...]:
+        return call
+
+    def run_of(follow_up: Any, may_go_on: Any) -> tuple[Any, ...]:
         with monkeypatch.context() as patched:
-            patched.setattr(Run, "_follow_up", method)
+            patched.setattr(Run, "_follow_up", follow_up)
+            patched.setattr(Run, "_may_go_on", may_go_on)
             one = make()
             first = one.run()
             before = traces(one)
@@ -82,7 +87,10 @@ def outcome(make: Callable[[], Scheduler], monkeypatch: pytest.MonkeyPatch) -> t
             ]
             return before, traces(one), messages, [run.placements | run.evicted for run in (first, second)]
 
-    together, apart = run_of(noted), run_of(lambda *arguments: False)
+    def no(*arguments: Any) -> bool:
+        return False
+
+    together, apart = run_of(noted(Run._follow_up), noted(Run._may_go_on)), run_of(no, no)
     return sum(found), together, apart
 
 
@@ -94,7 +102,7 @@ def check(make: Callable[[], Scheduler], monkeypatch: pytest.MonkeyPatch) -> int
 
 
 def test_equal_preemptors_are_tried_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert check(lambda: made_of(*victims(4), *preemptors(4)), monkeypatch) == 3
+    assert check(lambda: made_of(*victims(4), *preemptors(4)), monkeypatch) == 4
 
 
 def test_a_pod_that_an_event_puts_in_front_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +114,22 @@ def test_a_pod_that_an_event_puts_in_front_is_tried_first(monkeypatch: pytest.Mo
     first = pod("first", requests={"cpu": 1}, priority=9, affinity=alone, preemption_policy="Never")
     old = replace(first, metadata=replace(first.metadata, creation_timestamp="2020-01-01T00:00:00Z"))
     check(lambda: made_of(*victims(4, app="low"), old, *preemptors(3, 4), clock=Clock(1.6e9)), monkeypatch)
+
+
+def test_a_failed_pod_that_victims_make_room_for_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its backoff has ended when the victims of the first preemptor leave."""
+    first = pod("first", requests={"cpu": 3}, priority=99, preemption_policy="Never")
+    low = [pod(f"low-{at}", on=f"n{at}", requests={"cpu": 4}) for at in range(4)]
+
+    def make() -> Scheduler:
+        clock = Clock(1.6e9)
+        one = made_of(*low, first, *preemptors(3, 1), clock=clock)
+        one.handle.on_eviction.append(lambda *arguments: setattr(clock, "now", clock.now + 60))
+        return one
+
+    _, together, apart = outcome(make, monkeypatch)
+    assert "default/first" in together[3][0]
+    assert together == apart
 
 
 def test_controllers_react_before_the_next_pod(monkeypatch: pytest.MonkeyPatch) -> None:

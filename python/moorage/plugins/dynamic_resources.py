@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -564,8 +564,7 @@ class DynamicResources(
 
     def _unhelpful(self, text: str) -> fwk.Status:
         """The status of a PostFilter that frees no claim; since v1.37 it has no text."""
-        texts = (text,) if self.required_handle().release.claims_without_help_are_told else ()
-        return fwk.Status(fwk.Code.UNSCHEDULABLE, texts, STATE)
+        return _without_help(text if self.required_handle().release.claims_without_help_are_told else "")
 
     # ---- Score ---------------------------------------------------------------------------------------------
 
@@ -759,6 +758,12 @@ class DynamicResources(
 
 def _unschedulable(text: str) -> fwk.Status:
     return fwk.Status(fwk.Code.UNSCHEDULABLE, (text,))
+
+
+@lru_cache
+def _without_help(text: str) -> fwk.Status:
+    """Return the status of a PostFilter that frees no claim; "" is no text."""
+    return fwk.Status(fwk.Code.UNSCHEDULABLE, (text,) if text else (), STATE)
 
 
 def _read(state: fwk.CycleState) -> DeviceCycleState | None:

@@ -645,6 +645,14 @@ class SchedulingQueue:
             heard = [event if hears(event) else None for event in (ASSIGNED_POD_UPDATE, ASSIGNED_POD_DELETE)]
             self._in_flight.observe_evictions(evictions, *heard)
 
+    def follow_nominations(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Enter the leading pods whose nomination, which the queue knows, was written to their status; return
+        their number."""
+        nominator, places = self.nominator, self._places
+        with self._lock, nominator.lock:
+            places.changes += 1
+            return places.follow_nominations(notices, nominator.nodes, nominator.by_node)
+
     def record_run(self, event: ClusterEvent, notices: Iterable[Notice[Any]]) -> int:
         """Record an event of leading objects for pods in flight, if no other can react; return how many."""
         with self._lock:

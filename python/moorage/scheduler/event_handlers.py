@@ -199,7 +199,11 @@ class PodHandler:
         self.finished: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
         self._release = handle.release
-        self._of_cause = {Cause.BOUND: self._on_bound_pods, Cause.EVICTED: self._on_evicted_pods}
+        self._of_cause = {
+            Cause.BOUND: self._on_bound_pods,
+            Cause.EVICTED: self._on_evicted_pods,
+            Cause.NOMINATED: queue.follow_nominations,
+        }
 
     def save(self) -> object:
         """Return the state, for `undo`."""
@@ -341,7 +345,9 @@ class PodHandler:
             evicted = [deletion.identity for _, deletion in events]
             self._leave(*evicted)
             with self.cache.lock:
-                assumed = {pod.metadata.uid: self._discard(pod) for pod in self.cache.remove_added(evicted)}
+                others = self.cache.remove_added(evicted)  # assumed ones, and those that a run has removed
+                found = [(pod.metadata.uid, self._discard(pod)) for pod in others]
+            assumed = {uid: pod for uid, pod in found if pod is not None}
             for at, (change, deletion) in enumerate(events):
                 if not queue.is_listening():
                     break

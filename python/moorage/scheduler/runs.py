@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from moorage._core.decide.bulk_operations import not_assumed, terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch, Route
+from moorage._core.preempt.bound_pods import are_independent, held_of
 from moorage._core.queue.in_flight import keys_of, pods_of
 from moorage.framework import NominatingInfo
 from moorage.framework.plugin.group_index import is_composite
@@ -33,7 +34,7 @@ from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_groups, patch_outcomes
 from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
-from .placing.place import CLAIMS, Placing
+from .placing.place import CLAIMS, Placing, never
 from .placing.routes import SEGMENTS, WHOLE_CYCLE
 from .placing.single_cycle import report_failure, whole_cycle
 from .scheduler_metrics import SchedulerMetrics
@@ -76,6 +77,10 @@ class Run:
         # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
         self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
         self._evicts = False
+        self._are_gone = (
+            False  # whether the last victims were removed from the cache, and leave nothing behind
+        )
+        self._other_changes = 0  # `_changes_of_others` before the pods that are placed now
         self._evictions, self._retried = 0, dict[str, int]()  # of preemptors: the evictions until then
         self._has_bound = False  # whether pods were bound one by one since the last sync
         # Groups that have failed since the last event that may help them, and their popped pods.
@@ -333,6 +338,19 @@ class Run:
             self._retry_groups()
         return not self._evicts
 
+    def _changes_of_others(self) -> int:
+        """Return a number that grows with each write to the store but evictions and nominations."""
+        client = self.scheduler.client
+        return client.other_changes if isinstance(client, ObjectStore) else 0
+
+    def _may_go_on(self) -> bool:
+        """Whether the next pod of the batch may be tried before the events of an eviction are received: the
+        cache has no victim any more, and nothing in the queue and no controller can react."""
+        are_gone, self._are_gone, controllers = self._are_gone, False, self.scheduler.controllers
+        if not are_gone or self.queue.has_unschedulable or self._changes_of_others() != self._other_changes:
+            return False
+        return controllers is None or not controllers.follows_all_pods
+
     def _attempted(self, number: int) -> None:
         """Note that so many pods of the batch were tried, and the events of an eviction received."""
 
@@ -350,9 +368,7 @@ class Run:
                     self.refuse(info, status.message())
         self.result.seconds += time.perf_counter() - began
 
-    def place(
-        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
-    ) -> int:
+    def place(self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range) -> int:
         """Place some pods of a batch and account for them in bulk.
 
         Parameters
@@ -361,7 +377,7 @@ class Run:
             Of the pods' profile.
         result : ScheduleResult
             Of the whole batch; takes rows and failures.
-        infos : sequence of QueuedPodInfo
+        infos : list of QueuedPodInfo
             The queue entries of the whole batch.
         pods : range
             The indexes of the pods to place.
@@ -373,11 +389,12 @@ class Run:
         """
         context, batch, began = self.scheduler.context, result.batch, time.perf_counter()
         assert batch is not None
+        self._other_changes = self._changes_of_others()
         placing = Placing(context, engine, batch, result, writes_nominations=not self.reports_failures)
         claiming = context.volume_classes.claiming
         if claiming:
             engine.profile.claims_plugin.follow_claims()
-        end = placing.place(pods.start, pods.stop, True)
+        end = placing.place(pods.start, pods.stop, never if batch.has(READS_VOLUMES) else self._may_go_on)
         tried, failures, seconds = range(pods.start, end), result.failures, time.perf_counter() - began
         self.result.seconds += seconds
         if self.metrics is not None:
@@ -390,8 +407,16 @@ class Run:
             nodes = dict(zip(at_node, result.nodes_of(at_node), strict=True))
             claimed = engine.profile.claims_plugin.take_devices(claiming, nodes)
             self._claimed += [(engine, infos[at], claimed[at]) for at in nodes]
-        if len(placed) < len(tried):
-            self._fail(engine, batch, infos, result.unplaced(pods.start, end), failures)
+        failed = result.unplaced(pods.start, end) if len(placed) < len(tried) else []
+        if placing.is_ahead and not failures[failed[-1]].nominated_node:
+            # The last pod has seen the victims gone. It is not to be moved by the events about them.
+            last = failed.pop()
+            self._fail(engine, batch, infos, failed, failures)
+            if not self._follow_up(batch, infos, last):
+                return last - pods.start
+            failed = [last]
+        if failed:
+            self._fail(engine, batch, infos, failed, failures)
         if end < pods.stop and not self._evicts and batch.route(end) & CLAIMS:
             if self._claimed:
                 self._write_claims()
@@ -672,6 +697,10 @@ class Run:
     def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         """Record the eviction of pods."""
         self._evicts = True
+        if isinstance(self.scheduler.client, ObjectStore):  # which has deleted them
+            self._are_gone = are_independent(victims) and not self.scheduler.cache.remove_added(
+                held_of(victims)
+            )
         if self.metrics is not None:
             self.metrics.preempted(len(victims))
         self._note_evictions(evictions_of(victims, node, preemptor))

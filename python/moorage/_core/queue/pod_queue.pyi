@@ -1,6 +1,7 @@
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from moorage._core.base.watch_events import Notice
 from moorage._core.queue.backoff_queue import BackoffQueue
 from moorage._core.queue.entrance import Entrance, GroupedPods
 from moorage._core.queue.in_flight import InFlight, Numbers
@@ -37,3 +38,6 @@ class PodQueue:
         first: int,
     ) -> int: ...
     def move_unschedulable(self, infos: list[QueuedPodInfo], first: int) -> tuple[int, bool]: ...
+    def follow_nominations(
+        self, notices: Iterable[Notice[Pod]], nodes: dict[str, str], by_node: dict[str, dict[str, Pod]]
+    ) -> int: ...

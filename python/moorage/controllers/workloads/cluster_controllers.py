@@ -297,6 +297,12 @@ class ClusterControllers:
         self._deleted.append(obj)
 
     @property
+    def follows_all_pods(self) -> bool:
+        """Whether there is work, or changes of pods without owners would make some: for budgets, and for
+        workloads that wait."""
+        return self.budgets.has_budgets or not self.is_idle
+
+    @property
     def is_idle(self) -> bool:
         """Whether the next round has nothing to do."""
         noted = (

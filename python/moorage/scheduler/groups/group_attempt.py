@@ -29,7 +29,7 @@ from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started, assumed_on
-from moorage.scheduler.placing.place import LEDGER, Placing
+from moorage.scheduler.placing.place import LEDGER, Placing, never
 from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE
 from moorage.scheduler.scheduling_context import SchedulingContext
 
@@ -339,7 +339,7 @@ class Attempt:
             engine, batch = self.context.rotation.take(segment.engine), self.members.batch
             MemberPlacing(
                 self.context, engine, batch, self.result, Sink(), attempt=self, segment=segment
-            ).place(segment.first, segment.end, until_eviction=True)
+            ).place(segment.first, segment.end, never)
             if self.error:
                 break
         self.next_start = self.context.rotation.start

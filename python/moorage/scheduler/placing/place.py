@@ -3,6 +3,8 @@ cycles."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from moorage._core.decide.batch_rows import LedgerSink, Sink
@@ -31,6 +33,11 @@ UNLIKE = ALONE | int(Route.SHARES)
 """Route bits of pods that may fit where others of their target do not."""
 
 
+def never() -> bool:
+    """Return False."""
+    return False
+
+
 class Placing(Struct):
     """Places the pods of a batch by one engine, in order.
 
@@ -46,6 +53,8 @@ class Placing(Struct):
         Receives the placed pods; by default the ledger, which assumes them.
     writes_nominations : bool, optional
         Whether nominations are written to the pods here; else the report of the failure has them.
+    is_ahead : bool
+        Set by `place`: whether the events of evictions, after which pods were tried, are not processed yet.
     """
 
     context: SchedulingContext
@@ -54,19 +63,21 @@ class Placing(Struct):
     result: ScheduleResult
     sink: Sink = LEDGER
     writes_nominations: bool = True
+    is_ahead: bool = False
     _latest: dict[Target, Failure] = {}  # latest failure of each target, for `_complete_failures`
     _failed_search: tuple[int, FailedSearch] | None = None  # with the pod's index
 
-    def place(self, first: int, end: int, until_eviction: bool = False) -> int:
+    def place(self, first: int, end: int, may_go_on: Callable[[], bool] | None = None) -> int:
         """Place the pods from `first` up to, but not including, `end`.
 
         Parameters
         ----------
         first, end : int
             Indexes in the batch.
-        until_eviction : bool, optional
-            Whether to stop after the first pod for which others are evicted, before the store's events about
-            them are processed.
+        may_go_on : callable, optional
+            Called after each pod for which others are evicted: whether the next one may be tried before the
+            store's events about them are processed. The next pod that fails and evicts no others is the last
+            one then. By default the events are processed at once.
 
         Returns
         -------
@@ -86,10 +97,15 @@ class Placing(Struct):
                     break
                 evicted = self._place_one(at)
             at += 1
-            if evicted and until_eviction:
-                break
-            if evicted:
+            if not evicted:
+                if self.is_ahead and at - 1 in self.result.failures:
+                    break
+            elif may_go_on is None:
                 self.context.sync()
+            else:
+                self.is_ahead = may_go_on()
+                if not self.is_ahead:
+                    break
         return at
 
     def place_until_failure(self, end: int) -> int:
@@ -187,7 +203,7 @@ class Placing(Struct):
         target = self.batch.target(at)
         known: Failure | None = self.engine.search.states.state_of(*target).failure
         failure = self._failure_of(target, at)
-        if failure is None:
+        if failure is None or self.is_ahead:
             return True
         if known is not None:
             self._latest.setdefault(target, known)

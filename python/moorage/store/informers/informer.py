@@ -139,6 +139,8 @@ class Registration(Generic[T]):
                     break
                 for _ in range(received):
                     pending.popleft()
+                if received:
+                    continue
             notice = pending[0]
             old, new = notice.old, notice.new
             try:

@@ -7,9 +7,11 @@ kube-scheduler v1.36, backend/queue/scheduling_queue.go. Not thread-safe; the qu
 from libc.math cimport isnan
 from libc.stdint cimport int64_t
 
+from moorage._core.base cimport METADATA, STATUS, UID, Cause, Field, Notice
 from moorage._core.queue.queued_pods cimport PriorityLanes, QueuedPodInfo
 from moorage._core.queue.queued_pods import Place
 
+cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
 cdef object ACTIVE = Place.ACTIVE, BACKOFF = Place.BACKOFF, UNSCHEDULABLE = Place.UNSCHEDULABLE
 
 
@@ -193,3 +195,40 @@ cdef class PodQueue:
                 info.gating_plugin = ""
             self.wait(info, BACKOFF)
         return len(infos), False
+
+    def follow_nominations(self, notices, dict nodes not None, dict by_node not None):
+        """Enter the leading pods whose nomination was written to their status, and is known already: the pod
+        waits in the active or the backoff queue, and was the last that was nominated to its node.
+
+        Parameters
+        ----------
+        notices : iterable of Notice
+            Of pods.
+        nodes, by_node : dict
+            Of the nominator. The latter takes the new states.
+
+        Returns
+        -------
+        int
+            The number of leading notices of that kind.
+        """
+        cdef Notice notice
+        cdef QueuedPodInfo info
+        cdef dict pods
+        cdef Py_ssize_t count = 0
+        for notice in notices:
+            if notice.cause != Cause.NOMINATED:
+                break
+            old, new = notice.old, notice.new
+            info = self.infos.get(UID.of(METADATA.of(new)))
+            if info is None or info.place is UNSCHEDULABLE or info.pod is not old:
+                break
+            node = NOMINATED_NODE_NAME.of(STATUS.of(new))
+            if not node or NOMINATED_NODE_NAME.of(STATUS.of(old)) or nodes.get(info.uid) != node:
+                break
+            pods = by_node[node]
+            if next(reversed(pods)) != info.uid:
+                break
+            pods[info.uid] = info.pod = new
+            count += 1
+        return count

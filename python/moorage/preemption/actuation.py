@@ -33,9 +33,7 @@ logger = logging.getLogger("moorage.preemption")
 def prepare_candidate(
     handle: PreemptHandle, candidate: Candidate, pod: Pod, plugin_name: str
 ) -> Status | None:
-    """Clear the nominations of pods of lower priority to a node, then evict its victims in their order.
-
-    Victims that are terminating already are skipped. If one cannot be deleted, the rest is not evicted.
+    """Do `make_room` on the chosen node.
 
     Parameters
     ----------
@@ -52,13 +50,37 @@ def prepare_candidate(
     Status or None
         An Error if a victim could not be deleted.
     """
-    end_nominations_below(handle, candidate.name, pod)
     try:
-        victims = not_terminating(candidate.victims.pods)
-        evict_victims(handle.handle, candidate.name, pod, victims, plugin_name)
+        make_room(handle, candidate.name, pod, candidate.victims.pods, plugin_name)
     except ApiError as error:
         return as_status(error)
     return None
+
+
+def make_room(
+    handle: PreemptHandle, node_name: str, pod: Pod, victims: Sequence[Pod], plugin_name: str
+) -> None:
+    """Clear the nominations of pods of lower priority to a node, then evict its victims in their order.
+
+    Victims that are terminating already are skipped. If one cannot be deleted, the rest is not evicted.
+
+    Parameters
+    ----------
+    handle : PreemptHandle
+    node_name : str
+    pod : Pod
+        The preemptor.
+    victims : sequence of Pod
+    plugin_name : str
+        Rejects victims that wait on Permit.
+
+    Raises
+    ------
+    ApiError
+        A victim could not be deleted.
+    """
+    end_nominations_below(handle, node_name, pod)
+    evict_victims(handle.handle, node_name, pod, not_terminating(victims), plugin_name)
 
 
 def end_nominations_below(handle: PreemptHandle, node_name: str, pod: Pod) -> None:

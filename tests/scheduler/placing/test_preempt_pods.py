@@ -116,6 +116,19 @@ def test_what_is_kept_is_written_as_a_run_writes_it() -> None:
     assert [event.reason for event in one.handle.recorder.events] == ["Preempted"]
 
 
+def test_a_victim_that_is_terminating_already_is_left_to_its_end() -> None:
+    low = victim("a1", "a", 4)
+    ending = replace(low.metadata, deletion_timestamp="2026-01-01T00:00:00Z", finalizers=("example.com/keep",))
+    one = scheduler(replace(low, metadata=ending), victim("b1", "b", 4, 5))
+    one.sync()
+    before = one.client.get(Pod, "a1", "default")
+    done = one.preempt_pods([high("h1", 4)])
+    assert said(one, done) == [("a", ["a1"])]
+    done.commit()
+    assert one.client.get(Pod, "a1", "default") == before
+    assert not one.handle.recorder.events
+
+
 def reasons_of(one: Pod) -> list[str]:
     return [condition.reason for condition in one.status.conditions]
 

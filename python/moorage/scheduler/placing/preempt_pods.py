@@ -17,7 +17,7 @@ from moorage.errors import MoorageError
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
-from moorage.preemption.actuation import end_nominations_below, evict_victims
+from moorage.preemption.actuation import make_room
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eviction_units import groups_of
 from moorage.scheduler.check_arguments import check_pods, check_readable
@@ -139,7 +139,8 @@ class Preemption:
 
         For each pod the nominations of lower priority to its node end, and its victims are evicted, as those
         of `Scheduler.run`: victims that wait on Permit are rejected, those in PreBind are cancelled, and
-        others that the store has get the condition DisruptionTarget and are deleted there.
+        others that the store has get the condition DisruptionTarget and are deleted there, unless they are
+        terminating already.
 
         Raises
         ------
@@ -159,9 +160,8 @@ class Preemption:
             if row >= 0:
                 context.handle.nominator.delete_nominated_pod_if_exists(pod)
             if victims[at]:
-                handle = context.engine_of(pod).handle
-                end_nominations_below(handle.preempt_handle(), row_name(row), pod)
-                evict_victims(handle, row_name(row), pod, victims[at], DefaultPreemption.name)
+                handle = context.engine_of(pod).handle.preempt_handle()
+                make_room(handle, row_name(row), pod, victims[at], DefaultPreemption.name)
         context.sync()
 
     def _end(self) -> None:

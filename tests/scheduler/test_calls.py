@@ -9,10 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+import pytest
 from tests.core.make import node, pod
+from tests.scheduler.groups.gang_kit import gang, members, world
 
 import moorage
 from moorage.controllers.workloads import disruption_controller
+from moorage.devices.device_state import DeviceState
 from moorage.objects import Cluster, LabelSelector, ObjectMeta, PodDisruptionBudget
 from moorage.objects.model.pod import PodSchedulingGate
 from moorage.objects.model.policy import PodDisruptionBudgetSpec
@@ -61,6 +64,17 @@ def test_a_second_scheduler_takes_few_calls() -> None:
     assert construction.total() <= 830, construction.most_common()
     assert run.total() <= 175, run.most_common()
     assert len(run) <= 40, sorted(run)
+
+
+def test_a_group_without_claims_makes_nothing_about_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library of CEL takes more calls than the group."""
+
+    def refused(*arguments: object) -> None:
+        raise AssertionError("devices are looked at")
+
+    monkeypatch.setattr(DeviceState, "__init__", refused)
+    result = world([node(name, cpu=4) for name in "abcde"], gang("g", 3), members("g", 3)).run()
+    assert len(result.placements) == 3
 
 
 def test_calls_for_a_new_scheduler_do_not_grow_with_its_objects() -> None:

@@ -40,6 +40,21 @@ def fit(**strategy: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize(
+    ("parallelism", "asked", "expected"),
+    [(None, None, 4), (2, None, 2), (None, 1, 1), (2, 3, 3), (None, 99, 4), (99, None, 4)],
+)
+def test_threads_are_those_asked_for_up_to_the_cores(
+    parallelism: int | None, asked: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(4)))
+    given = {} if parallelism is None else {"parallelism": parallelism}
+    one = scheduler(config(**given), threads=asked)
+    assert [engine.search.threads for engine in one.engines.values()] == [expected]
+    with pytest.raises(ValueError, match=r"^threads 0: 1 or more$"):
+        Scheduler(threads=0)
+
+
 SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 50, "score": 10}, {"utilization": 100, "score": 5}]
 
 

@@ -12,7 +12,6 @@ from moorage.devices.claims.claim_cache import ClaimCache
 from moorage.devices.claims.claim_consumers import ClaimConsumers
 from moorage.devices.claims.node_resources import devices_by_name
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim
 from moorage.objects.model.resource_slices import Device, DeviceTaintRule, ResourceSlice
 from moorage.store import InformerFactory
@@ -34,20 +33,19 @@ class DeviceState:
     ----------
     informers : InformerFactory
     features : Features
+    consumers : ClaimConsumers
 
     Attributes
     ----------
     claim_cache : ClaimCache
-    consumers : ClaimConsumers
     selectors : SelectorCache
     counts : DeviceCounts
     demands : DeviceDemands
     """
 
-    def __init__(self, informers: InformerFactory, features: Features) -> None:
-        self.features = features
+    def __init__(self, informers: InformerFactory, features: Features, consumers: ClaimConsumers) -> None:
+        self.features, self.consumers = features, consumers
         self.claim_cache = ClaimCache(informers.informer(ResourceClaim), features.consumable_capacity)
-        self.consumers = ClaimConsumers(informers.lister(PodGroup) if features.claims_of_groups else None)
         self.selectors = SelectorCache(
             list_attributes=features.list_attributes, multiple_allocations=not features.is_stable
         )
@@ -76,7 +74,8 @@ class DeviceState:
         -------
         DeviceState
         """
-        return cls(handle.informers, Features.of(handle.feature_gates))
+        features, consumers = Features.of(handle.feature_gates), handle.shared(ClaimConsumers.of)
+        return cls(handle.informers, features, consumers)
 
     def slices(self) -> DeviceSlices:
         """Return the slices of the cluster."""

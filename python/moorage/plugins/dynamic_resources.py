@@ -33,7 +33,7 @@ from moorage.devices.claims.binding_conditions import (
     is_overdue,
     is_ready,
 )
-from moorage.devices.claims.claim_consumers import group_claims, of_pod
+from moorage.devices.claims.claim_consumers import ClaimConsumers, group_claims, of_pod
 from moorage.devices.claims.claim_hints import ClaimHints
 from moorage.devices.claims.claim_writer import ClaimWriter
 from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
@@ -195,7 +195,7 @@ class DynamicResources(
         """Whether claims of a pod's group are used, and the group is not known."""
         if pod.spec.scheduling_group is None or self.handle is None or self.handle.informers is None:
             return False
-        return self.devices.consumers.misses_group(pod)
+        return self.handle.shared(ClaimConsumers.of).misses_group(pod)
 
     def _extended_requests(self, pod: Pod) -> ExtendedRequests | None:
         handle = self.handle

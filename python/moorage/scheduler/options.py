@@ -38,6 +38,7 @@ class SchedulerOptions(ProfileOptions, total=False):
     ttl: float | None
     clock: Callable[[], float] | None
     wait: Wait | None
+    threads: int | None
     binding_threads: int | None
     controllers: bool
     fail_fast: bool
@@ -76,7 +77,9 @@ class Options(Struct, frozen=True, kw_only=True):
     seed : int
     clock : callable or None
     wait : callable or None
-    threads : int
+    threads : int or None
+        Number of threads that search very many nodes; None for the configuration's parallelism.
+    binding_threads : int
         Number of threads that run steps of binding cycles.
     owns_store : bool
         Whether nobody else writes to the store.
@@ -93,7 +96,8 @@ class Options(Struct, frozen=True, kw_only=True):
     seed: int = 0
     clock: Callable[[], float] | None = None
     wait: Wait | None = None
-    threads: int = 0
+    threads: int | None = None
+    binding_threads: int = 0
     owns_store: bool = False
     controllers: bool = True
     fail_fast: bool = False

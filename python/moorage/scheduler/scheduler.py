@@ -115,6 +115,10 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         in `ScheduleResult.binding`, and `advance` continues with them. In a store of the scheduler's own,
         waiting takes no real time, and claims are bound and volumes provisioned at once
         (`SimulatedController`).
+    threads : int, optional
+        Number of threads that search very many nodes, 1 or more; at most one for each core of the process is
+        used. By default the parallelism of the configuration, 16 without one. No result depends on it;
+        docs/guide/performance.md says which searches they take part in.
     binding_threads : int, optional
         Number of threads that run PreBind and Bind beside the scheduling of other pods, for plugins and API
         servers that take real time; not with a Cluster, a clock or `wait`. By default 0 with an
@@ -195,7 +199,9 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             cache.participants = [rotation, batching]
             self.profile, self.plan, self.placer = engines[0].profile, engines[0].plan, engines[0].placer
             nominates = gates["NominatedNodeNameForExpectation"]
-            self.bindings = BindingCycles(client, cache.clock, self.volumes, options.threads, nominates)
+            self.bindings = BindingCycles(
+                client, cache.clock, self.volumes, options.binding_threads, nominates
+            )
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
             self._records = Records(self)
@@ -660,7 +666,8 @@ def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Opt
         seed=given.get("seed", 0),
         clock=clock,
         wait=wait,
-        threads=threads_for(cluster, given.get("binding_threads"), clock or wait),
+        threads=given.get("threads"),
+        binding_threads=threads_for(cluster, given.get("binding_threads"), clock or wait),
         owns_store=isinstance(cluster, Cluster),
         controllers=given.get("controllers", True),
         fail_fast=given.get("fail_fast", False),

@@ -118,7 +118,9 @@ def test_what_is_kept_is_written_as_a_run_writes_it() -> None:
 
 def test_a_victim_that_is_terminating_already_is_left_to_its_end() -> None:
     low = victim("a1", "a", 4)
-    ending = replace(low.metadata, deletion_timestamp="2026-01-01T00:00:00Z", finalizers=("example.com/keep",))
+    ending = replace(
+        low.metadata, deletion_timestamp="2026-01-01T00:00:00Z", finalizers=("example.com/keep",)
+    )
     one = scheduler(replace(low, metadata=ending), victim("b1", "b", 4, 5))
     one.sync()
     before = one.client.get(Pod, "a1", "default")

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from moorage._core.devices.claims_of_pods import ClaimError, claims_by_use, pod_claims
+from moorage.devices.features import Features
+from moorage.framework import FrameworkHandle
 from moorage.objects import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimConsumerReference
@@ -57,6 +59,21 @@ class ClaimConsumers:
 
     def __init__(self, groups: Lister[PodGroup] | None) -> None:
         self._groups = groups
+
+    @classmethod
+    def of(cls, handle: FrameworkHandle) -> ClaimConsumers:
+        """Return the consumers for a handle. Without any claim, groups need no more than this.
+
+        Parameters
+        ----------
+        handle : FrameworkHandle
+
+        Returns
+        -------
+        ClaimConsumers
+        """
+        are_groups = Features.of(handle.feature_gates).claims_of_groups
+        return cls(handle.informers.lister(PodGroup) if are_groups else None)
 
     @property
     def are_groups(self) -> bool:

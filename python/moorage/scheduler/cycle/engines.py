@@ -217,16 +217,18 @@ def make_engines(
     configuration, percentage, seed = options.configuration, options.percentage, options.seed
     if not hasattr(seed, "__index__"):
         raise TypeError(f"seed {seed!r}: an integer is wanted")
-    parallelism = 0
+    threads = PARALLELISM
     if configuration is None:
         profiles = check_profiles(profiles)
         handles = [replace(handle) for _ in profiles]
     else:
         handles = [replace(handle) for _ in configuration.profiles or ()]
         profiles = make_profiles(configuration, all_plugins(options.registry, handle.release), handles)
-        parallelism = configuration.parallelism or 0
+        threads = configuration.parallelism or PARALLELISM
         if percentage is None:
             percentage = configuration.percentage_of_nodes_to_score
+    if options.threads is not None:
+        threads = options.threads
     profiles = [
         one if one.release is handle.release else replace(one, release=handle.release) for one in profiles
     ]
@@ -238,16 +240,23 @@ def make_engines(
             engine = Engine(
                 owned[-1], engine_handle, TIE_BREAKS[options.tie_break], percentage or 0, seed, batching
             )
-            engine.search.threads = _threads(parallelism or PARALLELISM)
+            engine.search.threads = _threads(threads)
             engines.append(engine)
     return engines
 
 
-def _threads(parallelism: int) -> int:
-    """Return the number of threads that search very many nodes, at most the number of this process's
-    cores."""
+def _threads(wanted: int) -> int:
+    """Return the number of threads that search very many nodes, at most the number of this process's cores.
+
+    Raises
+    ------
+    ValueError
+        Fewer than one is wanted.
+    """
+    if wanted < 1:
+        raise ValueError(f"threads {wanted}: 1 or more")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(parallelism, cores, MAX_THREADS)
+    return min(wanted, cores, MAX_THREADS)
 
 
 @contextmanager

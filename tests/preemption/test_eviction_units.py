@@ -32,7 +32,7 @@ from moorage.objects import LabelSelector, Pod, PodGroup, group_of
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGroup
 from moorage.objects.model.pod_group import V1ALPHA2, AllDisruptionMode, DisruptionMode, SingleDisruptionMode
 from moorage.preemption.dry_run import PreemptionDryRuns
-from moorage.preemption.eviction_units import Unit, Units, units_by_importance, violations
+from moorage.preemption.eviction_units import EvictionUnits, Unit, units_by_importance, violations
 from moorage.preemption.pick import pick_one_node
 from moorage.scheduler import Scheduler
 
@@ -98,7 +98,7 @@ def test_a_pod_evicts_pods_of_v1_36_one_by_one_by_their_own_priority() -> None:
     others = [member("n0", "b", to="h")]
     one = world(*pods, *others, groups=mixed, nodes=NODES[:2])
     assert said(one, preemptor(2)) == {"a": ["m2"]}
-    units = Units(one.handle, for_group=True)
+    units = EvictionUnits(one.handle, for_group=True)
     assert [units.unit_of(("default", name)) for name in "gh"] == [
         (99, ("default", "g")),
         (0, ("default", "h")),
@@ -110,7 +110,7 @@ def test_seen_by_a_group_pods_of_v1_36_have_their_own_priority() -> None:
     one = world(
         member("m", priority=2), groups=[replace(group(mode="Pod", priority=9), api_version=V1ALPHA2)]
     )
-    units = Units(one.handle, for_group=True)
+    units = EvictionUnits(one.handle, for_group=True)
     assert units.unit_of(("default", "g")) == (None, None)
     (unit,) = units.of([member("m", priority=2)])
     assert (unit.priority, unit.is_group) == (2, True)
@@ -135,8 +135,8 @@ def test_seen_by_a_group_other_pods_have_their_group_s_priority(priority: int | 
     key = group_of(member("m"))
     assert key is not None
     handle = one.handle
-    assert Units(handle, for_group=True).unit_of(key) == (expected, None)
-    assert Units(handle).unit_of(key) == (None, None)
+    assert EvictionUnits(handle, for_group=True).unit_of(key) == (expected, None)
+    assert EvictionUnits(handle).unit_of(key) == (None, None)
 
 
 def test_seen_by_a_group_priorities_follow_the_groups() -> None:
@@ -144,7 +144,7 @@ def test_seen_by_a_group_priorities_follow_the_groups() -> None:
     keys = [("default", name) for name in ("g", "h", "none")]
 
     def seen() -> list[tuple[int | None, Any]]:
-        units = Units(one.handle, for_group=True)
+        units = EvictionUnits(one.handle, for_group=True)
         return [units.unit_of(key) for key in keys]
 
     assert seen() == seen() == [(7, None), (8, None), (None, None)]

@@ -22,7 +22,7 @@ from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod, PodDisruptionBudget
 
 from .eligibility import NO_VICTIM, NO_VICTIMS
-from .eviction_units import Unit, Units, groups_of, priority_of, units_by_importance, violations
+from .eviction_units import EvictionUnits, Unit, groups_of, priority_of, units_by_importance, violations
 from .pick import Candidate
 
 Outcome = tuple[list[Candidate], dict[str, fwk.Status]]
@@ -48,7 +48,7 @@ class PreemptionDryRuns:
     ) -> None:
         self.preempt_handle, self.handle = handle, handle.handle
         self.state, self.pod, self.budgets = state, pod, budgets
-        self.units = Units(self.handle)
+        self.units = EvictionUnits(self.handle)
 
     def run(self, nodes: Sequence[str], offset: int, wanted: int) -> Outcome:
         """Try nodes one after the other until there are enough candidates.
@@ -116,7 +116,7 @@ class PreemptionDryRuns:
         status : Status or None
             Why evictions do not help; None if they do.
         """
-        attempt = Attempt(self.preempt_handle, self.state.clone(), self.pod, info.clone())
+        attempt = DryRunAttempt(self.preempt_handle, self.state.clone(), self.pod, info.clone())
         priority = priority_of(self.pod)
         potential = [unit for unit in self.units.of(info.pods) if unit.priority < priority]
         for unit in potential:
@@ -223,7 +223,7 @@ def _violates(candidate: Candidate) -> bool:
     return candidate.victims.num_pdb_violations > 0
 
 
-class Attempt:
+class DryRunAttempt:
     """A dry run for a pod on one node."""
 
     def __init__(

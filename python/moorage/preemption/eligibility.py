@@ -11,7 +11,7 @@ from moorage.framework import Code, FrameworkHandle, Status
 from moorage.objects import AnyGroup, Pod, group_of
 from moorage.objects.model.pod import DISRUPTION_TARGET
 
-from .eviction_units import Units, groups_of, priority_of
+from .eviction_units import EvictionUnits, groups_of, priority_of
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -102,7 +102,7 @@ def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, S
     info = handle.cache.node_info(name) if name else None
     if info is None or statuses.get(name, ABSENT).code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return ""
-    priority_as_victim = Units(handle).priority_of
+    priority_as_victim = EvictionUnits(handle).priority_of
     waits = any(priority_as_victim(other) < priority_of(pod) and is_leaving(other) for other in info.pods)
     return TERMINATING if waits else ""
 

@@ -187,7 +187,7 @@ def groups_of(handle: FrameworkHandle) -> PodGroups | None:
     return handle.shared(PodGroups) if handle.groups_pods else None
 
 
-class Units:
+class EvictionUnits:
     """The current eviction units of a cluster.
 
     Parameters

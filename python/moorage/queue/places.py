@@ -89,7 +89,7 @@ def alone(key: UnitKey) -> UnitKey:
     return key
 
 
-class Units(GroupedPods):
+class WaitingGroups(GroupedPods):
     """The waiting pods of each group whose pods are tried together, wherever they are in the queue.
 
     Parameters
@@ -234,11 +234,11 @@ class Places(PodQueue):
     incoming : Counter or None
         Counts the pods that enter a queue, by queue (active, backoff or unschedulable) and label of the
         event; None, the default, for no counts.
-    units : Units
+    units : WaitingGroups
     active : SortedHeap or PriorityLanes
     """
 
-    units: Units
+    units: WaitingGroups
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class Places(PodQueue):
     def _clear(self) -> None:
         """Replace all places by empty ones."""
         self.changes += 1
-        self.units = Units(self._settings.top_of)
+        self.units = WaitingGroups(self._settings.top_of)
         self._is_by_priority = getattr(self._less, "__func__", None) is by_priority
         self.active = PriorityLanes() if self._is_by_priority else SortedHeap(self._less)
         times = self._settings.initial_backoff, self._settings.max_backoff

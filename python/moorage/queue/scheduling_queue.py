@@ -627,7 +627,7 @@ class SchedulingQueue:
             self._sweep(moves, event, old, new)
 
     def regroup(self, keys: Iterable[UnitKey]) -> None:
-        """Find the groups of waiting pods anew; see `Units.regroup`."""
+        """Find the groups of waiting pods anew; see `WaitingGroups.regroup`."""
         with self._lock:
             self._places.units.regroup(keys)
 

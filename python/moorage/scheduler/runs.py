@@ -33,7 +33,7 @@ from .groups.group_attempt import GroupResult, failures_with_group
 from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_groups, patch_outcomes
 from .groups.place_group import place_group, rejected, several_schedulers
-from .placing.binding_cycle import Outcome
+from .placing.binding_cycle import BindingOutcome
 from .placing.place import CLAIMS, Placing, never
 from .placing.routes import SEGMENTS, WHOLE_CYCLE
 from .placing.single_cycle import report_failure, whole_cycle
@@ -474,7 +474,7 @@ class Run:
             self._failed([info], [decision.failure])
         else:
             context.volume_classes.follow()
-            self._record(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
+            self._record(BindingOutcome(info.pod, decision.node, decision.waiting, decision.binding))
         self.resume(self.scheduler.cache.clock())
         return decision
 
@@ -623,7 +623,7 @@ class Run:
         for outcome in self.scheduler.bindings.resume(now):
             self._record(outcome)
 
-    def _record(self, outcome: Outcome) -> None:
+    def _record(self, outcome: BindingOutcome) -> None:
         """Record the state of a binding cycle: complete, waiting on Permit, or binding."""
         pod, result = outcome.pod, self.result
         result.waiting.pop(pod.key, None)

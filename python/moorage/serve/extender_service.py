@@ -18,7 +18,7 @@ from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod
 from moorage.objects.read.decode import decode_kind
-from moorage.preemption.dry_run import Attempt
+from moorage.preemption.dry_run import DryRunAttempt
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import explain_verdict
 from moorage.scheduler.cycle.engine import Engine
@@ -195,7 +195,7 @@ class ExtenderService:
             is_allowed = ran.node_names is None or node in ran.node_names
             if info is None or info.node is None or not is_allowed:
                 continue
-            attempt = Attempt(PreemptHandle(engine.handle), state.clone(), pod, info.clone())
+            attempt = DryRunAttempt(PreemptHandle(engine.handle), state.clone(), pod, info.clone())
             here = {one.metadata.uid: one for one in info.pods}
             failed = [attempt.change_pod(here[uid], adds=False) for uid in uids if uid in here]
             if any(failed) or attempt.rejection() is not None:

@@ -14,7 +14,7 @@ from tests.scheduler.groups.gang_kit import GATES, composite, gang, members, nod
 from moorage._core.preempt.lower_units import LowerUnits
 from moorage.objects import LabelSelector, Object
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
-from moorage.preemption.eviction_units import Units
+from moorage.preemption.eviction_units import EvictionUnits
 from moorage.scheduler import Scheduler
 from moorage.scheduler.groups import group_preemption
 
@@ -112,7 +112,7 @@ def units_on(used: list[list[int]], priority: int = 9) -> tuple[Scheduler, Lower
         for each, cpu in enumerate(there)
     ]
     one = world([node(f"n{at}", cpu=4, pods=9) for at in range(len(used))], pods, feature_gates=PREEMPTS)
-    return one, LowerUnits(one.cache.state, priority, Units(one.handle, for_group=True))
+    return one, LowerUnits(one.cache.state, priority, EvictionUnits(one.handle, for_group=True))
 
 
 def test_indexes_of_units_are_checked() -> None:

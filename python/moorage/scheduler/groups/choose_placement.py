@@ -47,7 +47,7 @@ class AnyMembers(Protocol):
 
 
 class AnyAttempt(Protocol):
-    """What `Attempt` and `CompositeAttempt` have in common."""
+    """What `GroupAttempt` and `CompositeAttempt` have in common."""
 
     error: str
     reason: str
@@ -89,12 +89,12 @@ def decide_among(
         Whether the placed pods stay if the group succeeds.
     try_in : callable
         Places the pods in one placement; takes whether they stay.
-    nothing : Attempt or CompositeAttempt
+    nothing : GroupAttempt or CompositeAttempt
         An attempt at nothing, returned where there are no placements.
 
     Returns
     -------
-    Attempt or CompositeAttempt
+    GroupAttempt or CompositeAttempt
     """
     if not placements:
         nothing.reason = NO_PLACEMENTS

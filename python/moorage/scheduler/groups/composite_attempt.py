@@ -28,7 +28,15 @@ from moorage.scheduler.placing.binding_cycle import Started
 from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .choose_placement import CANNOT_BE_SATISFIED, AnyMembers, decide_among
-from .group_attempt import Attempt, GroupResult, Members, all_or_nothing, counts_members, decide, in_cycle
+from .group_attempt import (
+    GroupAttempt,
+    GroupResult,
+    Members,
+    all_or_nothing,
+    counts_members,
+    decide,
+    in_cycle,
+)
 from .placement_memory import PlacementMemory
 
 NO_PODS = "no pods were schedulable"
@@ -237,7 +245,7 @@ class CompositeAttempt:
 
     Attributes
     ----------
-    children : list of Attempt or CompositeAttempt
+    children : list of GroupAttempt or CompositeAttempt
         Of the groups that were tried, in order.
     satisfied : int
         Number of groups that have what they need.
@@ -254,7 +262,7 @@ class CompositeAttempt:
     def __init__(self, members: CompositeMembers) -> None:
         self.members = members
         self.context = members.context
-        self.children: list[Attempt | CompositeAttempt] = []
+        self.children: list[GroupAttempt | CompositeAttempt] = []
         self.satisfied = 0
         self.error = self.reason = ""
         self.nominates = False
@@ -330,7 +338,7 @@ class CompositeAttempt:
     # ---- the result ----------------------------------------------------------------------------------------
 
     def start(self) -> dict[int, Started]:
-        """Begin the binding cycles of a group that succeeded; see `Attempt.start`.
+        """Begin the binding cycles of a group that succeeded; see `GroupAttempt.start`.
 
         Returns
         -------
@@ -407,7 +415,7 @@ def groups_of(members: Members | CompositeMembers) -> list[AnyGroup]:
     return found
 
 
-def _failures(attempt: Attempt, above: str) -> dict[int, Failure]:
+def _failures(attempt: GroupAttempt, above: str) -> dict[int, Failure]:
     """The failures of the pods of a pod group that are not placed for good; `above`: why the tree failed."""
     if not attempt.succeeded:
         return attempt.failed()
@@ -426,7 +434,7 @@ def _failures(attempt: Attempt, above: str) -> dict[int, Failure]:
 
 def decide_tree(
     members: Members | CompositeMembers, commit: bool = True, parent: Placement | None = None
-) -> Attempt | CompositeAttempt:
+) -> GroupAttempt | CompositeAttempt:
     """Place the pods of a group or of a tree of groups; in the best placement, if bound to a topology.
 
     Parameters
@@ -440,7 +448,7 @@ def decide_tree(
 
     Returns
     -------
-    Attempt or CompositeAttempt
+    GroupAttempt or CompositeAttempt
 
     Raises
     ------
@@ -468,19 +476,19 @@ def _try_groups(members: CompositeMembers, placement: Placement, commit: bool) -
     return attempt
 
 
-def result_of(members: AnyMembers, attempt: Attempt | CompositeAttempt) -> GroupResult:
+def result_of(members: AnyMembers, attempt: GroupAttempt | CompositeAttempt) -> GroupResult:
     """Return the result that an attempt has filled, or an empty one of a tree.
 
     Parameters
     ----------
     members : Members or CompositeMembers
-    attempt : Attempt or CompositeAttempt
+    attempt : GroupAttempt or CompositeAttempt
 
     Returns
     -------
     GroupResult
     """
-    if isinstance(attempt, Attempt):
+    if isinstance(attempt, GroupAttempt):
         return attempt.result
     context = members.context
     result = GroupResult(context.cache.state, len(members.pods), context.batch_of(members.pods))

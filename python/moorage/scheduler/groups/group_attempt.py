@@ -216,7 +216,7 @@ class GroupResult(ScheduleResult):
         self.message, self.is_error = message, is_error
 
 
-class Attempt:
+class GroupAttempt:
     """One attempt to place the pods of a group, inside a transaction of the caller.
 
     Parameters
@@ -427,11 +427,11 @@ class MemberPlacing(Placing, kw_only=True):
 
     Parameters
     ----------
-    attempt : Attempt
+    attempt : GroupAttempt
     segment : Segment
     """
 
-    attempt: Attempt
+    attempt: GroupAttempt
     segment: Segment
 
     def place_together(self, first: int, end: int) -> int:
@@ -488,7 +488,7 @@ class MemberPlacing(Placing, kw_only=True):
 # ---- the algorithm -----------------------------------------------------------------------------------------
 
 
-def decide(members: Members, commit: bool = True, parent: Placement | None = None) -> Attempt:
+def decide(members: Members, commit: bool = True, parent: Placement | None = None) -> GroupAttempt:
     """Place the pods of a group; in the best placement, if the group is bound to a topology.
 
     Parameters
@@ -502,7 +502,7 @@ def decide(members: Members, commit: bool = True, parent: Placement | None = Non
 
     Returns
     -------
-    Attempt
+    GroupAttempt
 
     Raises
     ------
@@ -511,7 +511,7 @@ def decide(members: Members, commit: bool = True, parent: Placement | None = Non
     """
     group, profile = members.group, members.engine.profile
     if members.in_tree and len(members.pods) + len(members.scheduled) < members.minimum:
-        attempt = Attempt(members)
+        attempt = GroupAttempt(members)
         numbers = members.minimum, len(members.scheduled), len(members.pods)
         attempt.reason = CANNOT_BE_SATISFIED.format(*numbers)
         return attempt
@@ -522,10 +522,10 @@ def decide(members: Members, commit: bool = True, parent: Placement | None = Non
     if parent is None:
         parent = members.engine.handle.derived(PlacementMemory).all_nodes()
     placements = make_placements(profile, group, members.scheduled, parent)
-    return decide_among(members, placements, commit, partial(try_members, members), Attempt(members))
+    return decide_among(members, placements, commit, partial(try_members, members), GroupAttempt(members))
 
 
-def try_members(members: Members, placement: Placement | None = None, commit: bool = True) -> Attempt:
+def try_members(members: Members, placement: Placement | None = None, commit: bool = True) -> GroupAttempt:
     """Place the pods of a group on the nodes of one placement, or on all nodes. The rotation advances in any
     case.
 
@@ -539,14 +539,14 @@ def try_members(members: Members, placement: Placement | None = None, commit: bo
 
     Returns
     -------
-    Attempt
+    GroupAttempt
     """
     is_part = placement is not None and len(placement.rows) < members.context.cache.state.view.size
     for engine in members.engines:
         engine.search.search_in(placement.rows if placement is not None and is_part else None)
         if is_part or members.in_tree:
             engine.search.states.open_scope()  # remembered failures concern other nodes
-    attempt = Attempt(members)
+    attempt = GroupAttempt(members)
     with all_or_nothing(members.context) as transaction:
         try:
             attempt.place()

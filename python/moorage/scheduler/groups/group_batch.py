@@ -24,7 +24,7 @@ from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .composite_attempt import leaf_of, succeeds_whole
 from .group_attempt import counts_members
-from .group_placement import NOWHERE, GroupPlacement, places_by_topology
+from .group_placement import NO_SINK, GroupPlacement, places_by_topology
 from .tree_placement import TreePlacement
 
 GROWTH = 16
@@ -199,7 +199,7 @@ class GroupBatch:
         """
         begin, end = self.begin(first), self.ends[stop - 1]
         with self.context.cache.transaction() as transaction:
-            at = engine.placer.place(self.batch, self.result, begin, end, NOWHERE, _stop)
+            at = engine.placer.place(self.batch, self.result, begin, end, NO_SINK, _stop)
             done = stop if at == end else bisect_right(self.ends, at)
             if done > first:
                 view = self.context.cache.state.view

@@ -24,9 +24,9 @@ from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.placing.place import LEDGER
 from moorage.scheduler.scheduling_context import SchedulingContext
 
-from .placement_memory import NO_ROWS, KindOfGroup, PlacementMemory
+from .placement_memory import NO_ROWS, PlacementMemory, PlacementResults
 
-NOWHERE = Sink()
+NO_SINK = Sink()
 
 
 class PluginFailedError(Exception):
@@ -62,7 +62,7 @@ def place_all(engine: Engine, result: ScheduleResult, pods: range) -> None:
         The pods before that pod are counted; the caller undoes it.
     """
     assert result.batch is not None
-    if engine.placer.place(result.batch, result, pods.start, pods.stop, NOWHERE, _go_on) < pods.stop:
+    if engine.placer.place(result.batch, result, pods.start, pods.stop, NO_SINK, _go_on) < pods.stop:
         raise PluginFailedError
 
 
@@ -135,7 +135,9 @@ class GroupPlacement:
 
     # ---- the search ----------------------------------------------------------------------------------------
 
-    def _feasible(self, kind: KindOfGroup, group: PodGroup, needs_all: bool) -> npt.NDArray[np.int64] | None:
+    def _feasible(
+        self, kind: PlacementResults, group: PodGroup, needs_all: bool
+    ) -> npt.NDArray[np.int64] | None:
         """Search the placements in order; return the indexes of those that fit.
 
         Returns None without any, or where a group's own cycle is needed: a placement takes only some of the
@@ -162,7 +164,7 @@ class GroupPlacement:
             return None
         return feasible
 
-    def _search_outdated(self, kind: KindOfGroup, group: PodGroup) -> int:
+    def _search_outdated(self, kind: PlacementResults, group: PodGroup) -> int:
         """Search the placements that have changed, while the searches of the others begin where they have
         begun; return the index of the first placement whose search does not."""
         decider = self._engine.decider
@@ -184,7 +186,7 @@ class GroupPlacement:
         classes = self._batch.classes(self._pods.start, self._pods.stop)
         return not any(self._engine.may_preempt(shape_of(pod_class)) for pod_class in classes)
 
-    def _search(self, kind: KindOfGroup, group: PodGroup, at: int) -> None:
+    def _search(self, kind: PlacementResults, group: PodGroup, at: int) -> None:
         """Place the pods in one placement, note where and how plugins score that, and undo it.
 
         Raises
@@ -215,7 +217,7 @@ class GroupPlacement:
             scores = [plugin.score_placement(group, found) for plugin in self._scorers]
         kind.note(at, (start, next_start), rows, scores)
 
-    def _best(self, kind: KindOfGroup, feasible: npt.NDArray[np.int64]) -> int:
+    def _best(self, kind: PlacementResults, feasible: npt.NDArray[np.int64]) -> int:
         """Return the index in `feasible` of the placement with the highest score. Ties are broken as among
         nodes."""
         if len(feasible) == 1:

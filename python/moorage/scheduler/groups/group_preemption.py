@@ -18,21 +18,21 @@ from moorage.objects import AnyGroup, Pod
 from moorage.preemption.actuation import evict_victims
 from moorage.preemption.default_preemption import DefaultPreemption, preemption_plugins
 from moorage.preemption.eligibility import NEVER, TERMINATING, is_leaving
-from moorage.preemption.eviction_units import Unit, Units, violations
+from moorage.preemption.eviction_units import EvictionUnits, Unit, violations
 
 from .composite_attempt import CompositeAttempt, CompositeMembers, decide_tree, groups_of
-from .group_attempt import Attempt, Members
+from .group_attempt import GroupAttempt, Members
 from .group_room import decides_by_room, leaves_of, taken_by
 
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
 TOPOLOGY = "workload aware preemption is not supported for pod groups with scheduling constraints"
 NO_PLUGIN = "default preemption plugin is not registered, workload aware preemption is disabled"
-EVERYWHERE = "cluster"
+WHOLE_CLUSTER = "cluster"
 """Stands for the node in the events of victims: they may be on any node of the cluster."""
 
 
 def preempt_for_group(
-    members: Members | CompositeMembers, group: AnyGroup, failed: Attempt | CompositeAttempt
+    members: Members | CompositeMembers, group: AnyGroup, failed: GroupAttempt | CompositeAttempt
 ) -> None:
     """Evict pods for a group that failed.
 
@@ -40,7 +40,7 @@ def preempt_for_group(
     ----------
     members : Members or CompositeMembers
     group : PodGroup or CompositePodGroup
-    failed : Attempt or CompositeAttempt
+    failed : GroupAttempt or CompositeAttempt
         Changed in place: its placed pods are nominated to their nodes if evictions make room. Otherwise the
         reason why they do not is appended to its reason.
 
@@ -56,7 +56,7 @@ def preempt_for_group(
         return
     failed.nominates = True
     handle = members.engine.handle
-    evict_victims(handle, EVERYWHERE, group, not_terminating(search.victims), DefaultPreemption.name)
+    evict_victims(handle, WHOLE_CLUSTER, group, not_terminating(search.victims), DefaultPreemption.name)
 
 
 class _Search:
@@ -72,7 +72,7 @@ class _Search:
         self.members, self.group = members, group
         self.context, self.handle = members.context, members.engine.handle
         self.cache = self.context.cache
-        self.units = Units(self.handle, for_group=True)
+        self.units = EvictionUnits(self.handle, for_group=True)
         self.priority = group.spec.priority or 0
         self.victims: Sequence[Pod] = []
 

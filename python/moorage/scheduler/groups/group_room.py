@@ -20,7 +20,7 @@ class Taken(NamedTuple):
     Attributes
     ----------
     succeeds : bool
-        Whether it can be bound; see `Attempt.succeeded`.
+        Whether it can be bound; see `GroupAttempt.succeeded`.
     counts : bool
         Whether it has what it needs, with the pods placed before.
     pods : int

@@ -29,7 +29,7 @@ from .composite_attempt import (
     members_of,
     result_of,
 )
-from .group_attempt import Attempt, GroupResult, Members
+from .group_attempt import GroupAttempt, GroupResult, Members
 from .group_preemption import preempt_for_group
 
 SEVERAL_SCHEDULERS = (
@@ -116,7 +116,7 @@ def place_group(
 
 
 def _decide(members: Members | CompositeMembers, evicts: bool) -> GroupResult:
-    """Attempt to place the group, and preempt for it if that fails."""
+    """GroupAttempt to place the group, and preempt for it if that fails."""
     attempt, handle = decide_tree(members), members.engine.handle
     result = result_of(members, attempt)
     if attempt.error:
@@ -134,7 +134,7 @@ def _decide(members: Members | CompositeMembers, evicts: bool) -> GroupResult:
     return result
 
 
-def _outcomes(attempt: Attempt | CompositeAttempt) -> list[tuple[AnyGroup, str]]:
+def _outcomes(attempt: GroupAttempt | CompositeAttempt) -> list[tuple[AnyGroup, str]]:
     """Return the groups, and why each failed; "" where it succeeded."""
     if isinstance(attempt, CompositeAttempt):
         return attempt.outcomes("" if attempt.succeeded else attempt.message)
@@ -142,7 +142,7 @@ def _outcomes(attempt: Attempt | CompositeAttempt) -> list[tuple[AnyGroup, str]]
     return [] if group is None else [(group, "" if attempt.succeeded else attempt.message)]
 
 
-def _failed_with_error(attempt: Attempt | CompositeAttempt) -> GroupResult:
+def _failed_with_error(attempt: GroupAttempt | CompositeAttempt) -> GroupResult:
     """Return the result after an error in the cycle of one pod; the other pods get an error that refers to
     it."""
     error = attempt.error_of_group

@@ -35,7 +35,7 @@ class PlacementMemory:
     def __init__(self, handle: FrameworkHandle) -> None:
         self._cluster = handle.cache.state
         self._placements: Sequence[Placement] = ()
-        self._kinds: dict[object, KindOfGroup] = {}
+        self._kinds: dict[object, PlacementResults] = {}
         self._placement_of: list[int] = []  # by row, the index of its placement; -1 for none
         self.changed: Ints = np.zeros(0, dtype=np.int64)
         self._cursor = 0
@@ -48,7 +48,7 @@ class PlacementMemory:
             self._all_nodes = view.static_version, Placement("", view.rows())
         return self._all_nodes[1]
 
-    def kind(self, placements: Sequence[Placement], key: object) -> KindOfGroup:
+    def kind(self, placements: Sequence[Placement], key: object) -> PlacementResults:
         """Return what is known about a kind of group.
 
         Parameters
@@ -60,7 +60,7 @@ class PlacementMemory:
 
         Returns
         -------
-        KindOfGroup
+        PlacementResults
         """
         if placements is not self._placements or self.now() < 0:
             self._begin(placements)
@@ -68,7 +68,7 @@ class PlacementMemory:
         if kind is None:
             if len(self._kinds) >= MOST_KINDS:
                 self._kinds.clear()
-            kind = self._kinds[key] = KindOfGroup(self, len(placements))
+            kind = self._kinds[key] = PlacementResults(self, len(placements))
         return kind
 
     def _begin(self, placements: Sequence[Placement]) -> None:
@@ -93,7 +93,7 @@ class PlacementMemory:
         return self._cursor
 
 
-class KindOfGroup:
+class PlacementResults:
     """The results for one kind of group, by placement.
 
     Parameters

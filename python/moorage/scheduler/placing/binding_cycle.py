@@ -125,7 +125,7 @@ class Started(Struct, frozen=True):
         return self.assumed.spec.node_name
 
 
-class Outcome(Struct, frozen=True):
+class BindingOutcome(Struct, frozen=True):
     """The outcome for a pod: bound to `node`, waiting on Permit, being bound, or failed.
 
     Attributes
@@ -272,7 +272,7 @@ class BindingCycles:
 
     # ---- under the lock of the cache -----------------------------------------------------------------------
 
-    def reserve(self, engine: Engine, state: CycleState, pod: Pod, node: str) -> Started | Outcome:
+    def reserve(self, engine: Engine, state: CycleState, pod: Pod, node: str) -> Started | BindingOutcome:
         """Assume a pod on a node and run Reserve and Permit, under the lock of the cache.
 
         Parameters
@@ -285,7 +285,7 @@ class BindingCycles:
 
         Returns
         -------
-        Started or Outcome
+        Started or BindingOutcome
             The argument of `bind`; or the failure of the pod, which is then forgotten.
         """
         assumed = assumed_on(engine, state, pod, node)
@@ -324,7 +324,7 @@ class BindingCycles:
 
     # ---- without that lock ---------------------------------------------------------------------------------
 
-    def bind(self, started: Started) -> Outcome:
+    def bind(self, started: Started) -> BindingOutcome:
         """Run the binding cycle until the pod is bound, fails, or has to wait; without the lock of the cache.
 
         Parameters
@@ -333,7 +333,7 @@ class BindingCycles:
 
         Returns
         -------
-        Outcome
+        BindingOutcome
         """
         framework, node, uid = started.engine.framework, started.node, started.pod.metadata.uid
         with self._forgotten_on_error(started):
@@ -346,7 +346,7 @@ class BindingCycles:
                     patch_pod(self.client, started.pod, None, NominatingInfo(node))
             if started.waiting is not None and started.waiting.signal is None:
                 self._await(started)
-                return Outcome(started.pod, node, waiting=True)
+                return BindingOutcome(started.pod, node, waiting=True)
         return self._after_permit(started)
 
     def _await(self, started: Started) -> None:
@@ -357,7 +357,7 @@ class BindingCycles:
             self._expiry = min(self._expiry, waiting.deadline())
             waiting.when_decided(lambda: self._decided.append(uid))
 
-    def resume(self, now: float) -> list[Outcome]:
+    def resume(self, now: float) -> list[BindingOutcome]:
         """Fire the Permit timers that are due, and resume the binding cycles that can go on.
 
         Parameters
@@ -367,7 +367,7 @@ class BindingCycles:
 
         Returns
         -------
-        list of Outcome
+        list of BindingOutcome
             Without the pods that still wait.
         """
         if now >= self._expiry:
@@ -384,7 +384,7 @@ class BindingCycles:
                 outcomes.append(self._after_permit(started))
         return outcomes + self._resume_running()
 
-    def _resume_running(self) -> list[Outcome]:
+    def _resume_running(self) -> list[BindingOutcome]:
         """Resume the running binding cycles whose next step is due, in the order of time."""
         if not self.running:
             return []
@@ -446,7 +446,7 @@ class BindingCycles:
     def _due(self) -> Iterator[float]:
         return (running.due for running in self.running.values() if running.future is None)
 
-    def _after_permit(self, started: Started) -> Outcome:
+    def _after_permit(self, started: Started) -> BindingOutcome:
         """Run PreBind, Bind and PostBind of a pod whose wait on Permit has ended."""
         framework, uid = started.engine.framework, started.pod.metadata.uid
         with self._forgotten_on_error(started):
@@ -463,7 +463,7 @@ class BindingCycles:
                 in_pre_bind = framework.handle.pods_in_pre_bind[uid] = PodInPreBind()
         return self._take_step(Running(started, self._steps(started, in_pre_bind), in_pre_bind))
 
-    def _take_step(self, running: Running) -> Outcome:
+    def _take_step(self, running: Running) -> BindingOutcome:
         """Run the next step, or have a thread run it."""
         if self._pool is None:
             running.started.engine.take_turn()
@@ -471,7 +471,9 @@ class BindingCycles:
         running.future = self._pool.submit(take_step, running.steps)
         return self._is_binding(running)
 
-    def _process(self, running: Running, get_step: Callable[[], float | Ended[Status | None]]) -> Outcome:
+    def _process(
+        self, running: Running, get_step: Callable[[], float | Ended[Status | None]]
+    ) -> BindingOutcome:
         """Process the result of a step. A pod whose step raises is unreserved and forgotten."""
         started = running.started
         with self._forgotten_on_error(started):
@@ -485,11 +487,11 @@ class BindingCycles:
         running.due = self.time.now() + step
         return self._is_binding(running)
 
-    def _is_binding(self, running: Running) -> Outcome:
+    def _is_binding(self, running: Running) -> BindingOutcome:
         """Record a running binding cycle and return its outcome so far."""
         started = running.started
         self.running[started.pod.metadata.uid] = running
-        return Outcome(started.pod, started.node, binding=True)
+        return BindingOutcome(started.pod, started.node, binding=True)
 
     def _steps(self, started: Started, in_pre_bind: PodInPreBind | None) -> StatusSteps:
         """Yield the waits, in seconds, of PreBind, during which the pod can be cancelled; then bind. Return
@@ -508,7 +510,7 @@ class BindingCycles:
                 return status
         return self._bind(started)
 
-    def _end(self, started: Started, status: Status | None) -> Outcome:
+    def _end(self, started: Started, status: Status | None) -> BindingOutcome:
         """Finish a binding cycle with the status of Bind, or with the failure of PreBind."""
         if status is not None and not status.is_success:
             return self._fail_binding(started, status)
@@ -517,7 +519,7 @@ class BindingCycles:
         framework.handle.recorder.event(assumed, "Normal", "Scheduled", "Binding", note)
         framework.run_post_bind_plugins(started.state, assumed, node)
         started.engine.cache.finish_binding(assumed)
-        return Outcome(started.pod, node)
+        return BindingOutcome(started.pod, node)
 
     def _bind(self, started: Started) -> Status | None:
         """Bind by an extender, or else by the plugins. An extender cannot write to a store of this process,
@@ -538,12 +540,12 @@ class BindingCycles:
 
     # ---- failures ------------------------------------------------------------------------------------------
 
-    def _fail_scheduling(self, started: Started, status: Status) -> Outcome:
+    def _fail_scheduling(self, started: Started, status: Status) -> BindingOutcome:
         """Unreserve and forget an assumed pod that failed in its scheduling cycle."""
         self._forget(started)
         return self._failed(started, status)
 
-    def _fail_binding(self, started: Started, status: Status) -> Outcome:
+    def _fail_binding(self, started: Started, status: Status) -> BindingOutcome:
         """Unreserve and forget an assumed pod that failed in its binding cycle.
 
         Other pods may have been rejected because of this pod. After an error, or if the pod was deleted, its
@@ -570,7 +572,7 @@ class BindingCycles:
                 is_forgotten = False
         return is_forgotten
 
-    def _failed(self, started: Started, status: Status) -> Outcome:
+    def _failed(self, started: Started, status: Status) -> BindingOutcome:
         """Report the failure of a pod and return its outcome."""
         engine = started.engine
         if status.is_rejected:
@@ -580,7 +582,7 @@ class BindingCycles:
             failure = Failure(error=status.message() or str(status.code), nominating=NominatingInfo())
         silent = status.as_error() is None
         self.report(engine, started.pod, failure, NominatingInfo(), silent)
-        return Outcome(started.pod, failure=failure)
+        return BindingOutcome(started.pod, failure=failure)
 
     def nominate(
         self, nominator: PodNominator, pod: Pod, info: NominatingInfo | None, *, writes: bool = True

@@ -18,18 +18,18 @@ from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .listed_nodes import place_listed
 
-NOT_TOGETHER = int(Route.ALONE | Route.CLAIMS | Route.VOLUMES)
+OWN_CYCLE = int(Route.ALONE | Route.CLAIMS | Route.VOLUMES)
 """Of the pods that need a cycle of their own, nominated and signed ones without these other bits may do
 without."""
 
 LEDGER = LedgerSink()
-WIDE = PreFilterRun()
+ALL_NODES = PreFilterRun()
 """The result of a PreFilter that leaves all nodes."""
 LISTED = 1024
 """The number of pods after which the age of a list of scored nodes is looked at again."""
 
 ALONE, CLAIMS = int(Route.ALONE), int(Route.CLAIMS)
-UNLIKE = ALONE | int(Route.SHARES)
+BY_POD = ALONE | int(Route.SHARES)
 """Route bits of pods that may fit where others of their target do not."""
 
 
@@ -158,7 +158,7 @@ class Placing(Struct):
         pod."""
         batch, engine, at = self.batch, self.engine, first
         nominator, search = self.context.nominator, engine.search
-        while at < end and batch.route(at) & NOT_TOGETHER == Route.NOMINATED:
+        while at < end and batch.route(at) & OWN_CYCLE == Route.NOMINATED:
             pod = batch.pod(at)
             node = pod.status.nominated_node_name
             row = engine.row_in_view(node)
@@ -178,7 +178,7 @@ class Placing(Struct):
         (see `opportunistic_batching`). Return the index of the first other pod."""
         state, nominator = self.context.cache.state, self.context.nominator
         route = 0 if self.engine.batching.scored is None else self.batch.route(first)
-        if route & NOT_TOGETHER != Route.SIGNED or self.sink is not LEDGER:
+        if route & OWN_CYCLE != Route.SIGNED or self.sink is not LEDGER:
             return first
         if nominator or self.engine.search.has_nominated:
             return first
@@ -188,7 +188,7 @@ class Placing(Struct):
     def _follow_hints(self, first: int, end: int) -> int:
         batch, engine, at, stop = self.batch, self.engine, first, first
         scored = engine.batching.take()
-        while scored is not None and at == stop < end and batch.route(at) & NOT_TOGETHER == Route.SIGNED:
+        while scored is not None and at == stop < end and batch.route(at) & OWN_CYCLE == Route.SIGNED:
             stop = min(batch.end_of_run(at), at + LISTED, end)
             at = place_listed(engine, scored, batch, self.result, at, stop)
         self.sink.enter(batch, self.result, first, at)
@@ -235,7 +235,9 @@ class Placing(Struct):
             return known
         framework, pod = engine.framework, self.batch.pod(at)
         shape = framework.shape_of(target)
-        state, ran = framework.pre_filtered(target, pod) if framework.may_narrow(target) else (None, WIDE)
+        state, ran = (
+            framework.pre_filtered(target, pod) if framework.may_narrow(target) else (None, ALL_NODES)
+        )
         diagnosis, by_node = engine.diagnose(target, shape, ran)
         if target == engine.last_preemptor or not engine.preemption_is_futile(diagnosis):
             if state is None:
@@ -296,7 +298,7 @@ class Placing(Struct):
             Of this decision.
         """
         # A search among named nodes advances the rotation even without a result, so it has to be repeated.
-        if decision.next == decision.start and not self.batch.route(at) & UNLIKE:
+        if decision.next == decision.start and not self.batch.route(at) & BY_POD:
             head = self.context.cache.state.log.head
             self.engine.search.states.set_failure(self.batch.target(at), failure, head)
 

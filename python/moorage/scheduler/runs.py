@@ -451,9 +451,7 @@ class Run:
         if failed:
             self._failed([infos[at] for at in failed], [failures[at] for at in failed])
 
-    def _each(
-        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
-    ) -> int:
+    def _each(self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range) -> int:
         """Place and bind pods one by one, with all plugins of the profile; see `place`."""
         if self._claimed:
             self._write_claims()

@@ -32,7 +32,7 @@ from .pods import PodRun, Window
 from .report import DEFAULT_TIE_BREAK, DONE, FAILURE, STUCK, WorkloadReport, make_report
 from .scheduler_perf_file import Workload
 
-Way = Callable[[Engine, ScheduleResult, Sequence[QueuedPodInfo], range], int]
+Way = Callable[[Engine, ScheduleResult, list[QueuedPodInfo], range], int]
 
 
 class MeasuredRun(VirtualRun):
@@ -115,18 +115,14 @@ class MeasuredRun(VirtualRun):
             self._known = self.operations.known_of(self._infos)
         return self._known
 
-    def place(
-        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
-    ) -> int:
+    def place(self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range) -> int:
         return self._timed(super().place, engine, result, infos, pods)
 
-    def _each(
-        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
-    ) -> int:
+    def _each(self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range) -> int:
         return self._timed(super()._each, engine, result, infos, pods)
 
     def _timed(
-        self, place: Way, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
+        self, place: Way, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range
     ) -> int:
         """Try some pods of a batch; returns the number of attempts."""
         placed, first = self.operations.placed, pods.start

@@ -254,7 +254,7 @@ def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
             moved = requeue_all(self, infos, strategy, label)
             for info in infos:
                 if info.place is not Place.UNSCHEDULABLE:
-                    returned.append((info.pod.key, label, self.now(), info.timestamp, info.until, info.order))
+                    returned.append((info.pod.key, label, info.timestamp, info.until))
             return moved
 
         with pytest.MonkeyPatch.context() as patched:

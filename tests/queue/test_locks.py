@@ -35,7 +35,10 @@ def test_a_queue_holds_its_lock_in_every_operation() -> None:
         "move_all_to_active_or_backoff_queue": lambda: one.move_all_to_active_or_backoff_queue(
             NODE_ADD, None, None
         ),
-        **{name: partial(getattr(one, name), []) for name in ("record_evictions", "finish")},
+        **{
+            name: partial(getattr(one, name), [])
+            for name in ("record_evictions", "follow_nominations", "finish")
+        },
         "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
         "record_run": lambda: one.record_run(NODE_ADD, []),
         "may_react": lambda: one.may_react(NODE_ADD),

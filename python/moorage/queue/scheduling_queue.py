@@ -65,6 +65,8 @@ class SchedulingQueue:
         Those of the release.
     nominator : PodNominator
     pops_from_backoff, groups_pods : bool
+    initial_backoff : float
+        The shortest backoff, in seconds.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class SchedulingQueue:
         self.hints = Hints(by_name)
         self.pod_events = self.hints.pod_events
         self.pops_from_backoff = settings.pop_from_backoff
-        self.groups_pods = settings.groups_pods
+        self.groups_pods, self.initial_backoff = settings.groups_pods, settings.initial_backoff
         self.nominator = PodNominator() if nominator is None else nominator
         self._clock = clock
         self._lock = FastRLock()

@@ -343,9 +343,9 @@ class Run:
         client = self.scheduler.client
         return client.other_changes if isinstance(client, ObjectStore) else 0
 
-    def _may_go_on(self) -> bool:
-        """Whether the next pod of the batch may be tried before the events of an eviction are received: the
-        cache has no victim any more, and nothing in the queue and no controller can react."""
+    def _may_go_on(self, at: int) -> bool:
+        """Whether the next pod of the batch, with an index, may be tried before the events of an eviction are
+        received: the cache has no victim any more, and nothing in the queue and no controller can react."""
         are_gone, self._are_gone, controllers = self._are_gone, False, self.scheduler.controllers
         if not are_gone or self.queue.has_unschedulable or self._changes_of_others() != self._other_changes:
             return False

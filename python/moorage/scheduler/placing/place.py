@@ -33,7 +33,7 @@ BY_POD = ALONE | int(Route.SHARES)
 """Route bits of pods that may fit where others of their target do not."""
 
 
-def never() -> bool:
+def never(at: int) -> bool:
     """Return False."""
     return False
 
@@ -67,7 +67,7 @@ class Placing(Struct):
     _latest: dict[Target, Failure] = {}  # latest failure of each target, for `_complete_failures`
     _failed_search: tuple[int, FailedSearch] | None = None  # with the pod's index
 
-    def place(self, first: int, end: int, may_go_on: Callable[[], bool] | None = None) -> int:
+    def place(self, first: int, end: int, may_go_on: Callable[[int], bool] | None = None) -> int:
         """Place the pods from `first` up to, but not including, `end`.
 
         Parameters
@@ -75,9 +75,9 @@ class Placing(Struct):
         first, end : int
             Indexes in the batch.
         may_go_on : callable, optional
-            Called after each pod for which others are evicted: whether the next one may be tried before the
-            store's events about them are processed. The next pod that fails and evicts no others is the last
-            one then. By default the events are processed at once.
+            Called with the index of the next pod after each one for which others are evicted: whether it may
+            be tried before the store's events about them are processed. The next pod that fails and evicts no
+            others is the last one then. By default the events are processed at once.
 
         Returns
         -------
@@ -103,7 +103,7 @@ class Placing(Struct):
             elif may_go_on is None:
                 self.context.sync()
             else:
-                self.is_ahead = may_go_on()
+                self.is_ahead = may_go_on(at)
                 if not self.is_ahead:
                     break
         return at

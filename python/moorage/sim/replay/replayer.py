@@ -514,6 +514,9 @@ class Replayer(VirtualRun):
         self._drop()  # before bindings could have them tried again
         return tried
 
+    def _may_go_on(self, at: int) -> bool:
+        return False  # the end of a victim is recorded when it is reported
+
     def _note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         super()._note_placements(infos, nodes)
         recorder = self.recorder

@@ -175,9 +175,6 @@ class VirtualRun(Run):
             operations is not None and operations.is_interrupted()
         )
 
-    def _may_go_on(self) -> bool:
-        return False  # each attempt takes its time, and events have theirs
-
     def _attempted(self, number: int) -> None:
         self.bind()
         self.clock.attempted(number - self._counted)

@@ -650,10 +650,10 @@ class SchedulingQueue:
     def follow_nominations(self, notices: Iterable[Notice[Pod]]) -> int:
         """Enter the leading pods whose nomination, which the queue knows, was written to their status; return
         their number."""
-        nominator, places = self.nominator, self._places
+        nominator = self.nominator
         with self._lock, nominator.lock:
-            places.changes += 1
-            return places.follow_nominations(notices, nominator.nodes, nominator.by_node)
+            self._places.changes += 1
+            return self._places.follow_nominations(notices, nominator.nodes, nominator.by_node)
 
     def record_run(self, event: ClusterEvent, notices: Iterable[Notice[Any]]) -> int:
         """Record an event of leading objects for pods in flight, if no other can react; return how many."""

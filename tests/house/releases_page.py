@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from moorage.releases import RELEASES, Release, gates_of
+from moorage.releases import DEFAULT, RELEASES, Release, gates_of
 from moorage.releases.behaviours import described
 
 HEAD = """# Kubernetes releases
@@ -12,6 +12,23 @@ HEAD = """# Kubernetes releases
 `--kubernetes-version {versions}` and `Scheduler(kubernetes_version=…)` decide as the
 kube-scheduler of that release: {patches}. Each release is a record in
 `python/moorage/releases/release.py`; `python -m tests.house.releases_page` makes this page of the records.
+
+## Which release decides
+
+Commands that load a cluster take the first of these that is there, and say so on stderr (`release: …`) and in
+`-o json` (`release`, with the reason):
+
+1. `--kubernetes-version`
+2. the tag of the image of a kube-scheduler in the namespace kube-system, else of a kube-apiserver, else of a
+   kube-controller-manager; of several, the newest
+3. the version of the API server that an archive tells: `cluster_version.json` of a support bundle, or the output of
+   `kubectl version -o json` (`serverVersion`)
+4. the newest kubelet (`status.nodeInfo.kubeletVersion`)
+5. {default}
+
+A release that is not there is decided by the nearest one, with a warning. What has no nodes of a cluster
+(configurations, traces, files of scheduler_perf), `moorage scheduler`, `moorage replay` and `Scheduler` in Python decide as
+{default} unless they are told otherwise.
 """
 NOT_EXACT = """
 ## What is not exact
@@ -27,7 +44,11 @@ DATA = ("version", "patch", "plugins", "refused_gates")
 def page() -> str:
     """The text of the page."""
     patches = ", ".join(release.patch for release in RELEASES.values())
-    parts = [HEAD.format(versions="|".join(RELEASES), patches=patches), "\n## Behaviours\n\n", _head("")]
+    parts = [
+        HEAD.format(versions="|".join(RELEASES), patches=patches, default=DEFAULT),
+        "\n## Behaviours\n\n",
+        _head(""),
+    ]
     parts += [_row(name, text) for name, text in described().items() if name not in DATA]
     parts += [NOT_EXACT, "\n## Feature gates that differ\n\n", _head("gate")]
     names = sorted({name for release in RELEASES.values() for name in gates_of(release)})

@@ -15,3 +15,6 @@ from .release import DEFAULT as DEFAULT
 from .release import RELEASES as RELEASES
 from .release import Release as Release
 from .release import release_named as release_named
+from .versions import Version as Version
+from .versions import nearest_release as nearest_release
+from .versions import parse_version as parse_version

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DEFAULT = "1.36"
-"""The release that decides where none is named."""
+"""The release that decides where none is named, and nothing else tells one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from moorage.cli.options.change_options import (
     left_as_is,
     requested_changes,
 )
+from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError
 
@@ -85,7 +86,6 @@ def capacity(  # noqa: PLR0913
 
     if compatible and output in ("csv", "markdown", "html"):
         raise click.UsageError(f"cluster-capacity has no -o {output}")
-    settings = scheduler_settings(options)
     namespace = options["namespace"] or "default"
     with Stages("reading", "counting") as stage:
         cluster = _without(load_input(options), exclude_nodes)
@@ -93,7 +93,7 @@ def capacity(  # noqa: PLR0913
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
-        scheduler = Scheduler(cluster, **settings)
+        scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
         scheduler.apply(read.others)
         without_effect = list[str]()
         for change in requested_changes(options):
@@ -103,11 +103,12 @@ def capacity(  # noqa: PLR0913
         label = {} if by is None else {"by": by}
         found = scheduler.capacity(read.pods, max=max_limit or None, **label)
     warnings = [*input_warnings(cluster, scheduler), *without_effect, *read.warnings]
+    print_release(cluster)
     print_warnings(warnings)
     if compatible:
         write_compatible(output, found, read.pods, max_limit, verbose)
     else:
-        write_capacity(output, found, verbose, scheduler, told(cluster.left_out, warnings))
+        write_capacity(output, found, verbose, scheduler, told(cluster, warnings))
 
 
 def _without(cluster: Cluster, names: str) -> Cluster:

@@ -10,6 +10,7 @@ import click
 
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import (
     NO_NODE,
     input_options,
@@ -111,8 +112,6 @@ def check(
         raise click.UsageError("--at-once is for --survive")
     if options["survive"] is not None and output == "name":
         raise click.UsageError("-o name is not for --survive")
-    if options["upgrade_from"] == options["version"]:
-        raise click.UsageError("--upgrade-from and --kubernetes-version are the same release")
     with Stages("reading", "scheduling", "judging", "losing nodes") as stage:
         before, after = load_before_and_after(options)
         if not after.nodes:
@@ -122,12 +121,15 @@ def check(
             raise InputError(f"{NO_NODE}, {hint}", source="-f")
         changes, causes = requested_changes(options), dict[str, str]()
         if options["upgrade_from"] is None:
-            preparation = Preparation(after, scheduler_settings(options), changes)
+            preparation = Preparation(after, scheduler_settings(options, after), changes)
             stage()
             done, waiting = preparation.run(stage), waiting_pods(before)
         else:
             stage()
-            versions = options["upgrade_from"], options["version"]
+            assert after.release is not None
+            versions = options["upgrade_from"], after.release.version
+            if versions[0] == versions[1]:
+                raise click.UsageError("--upgrade-from and --kubernetes-version are the same release")
             compared = compare_releases(versions, after, options, changes, stages=stage)
             done, waiting, causes = compared.after.simulation, compared.without_node(), compared.losses()
         stage()
@@ -135,6 +137,7 @@ def check(
         warnings = list(done.warnings())
         stage()
         survival = _survival(done.scheduler, options)
+    print_release(after)
     print_warnings(warnings)
     write_verdict(output, done, verdict, removed_pods(done, before.pods), survival)
     return 0 if verdict.passed and (survival is None or survival) else 1

@@ -36,6 +36,7 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
 
     Exit codes: 0 all alternatives ran, whether or not they differ; 2 bad input.
     """
+    from moorage.cli.options.deciding_release import print_release
     from moorage.cli.options.inputs import listed_once, load_input
     from moorage.cli.output.comparison_output import write_comparison
     from moorage.cli.runs.comparison import run_alternative
@@ -58,5 +59,6 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
                 done.append(run_alternative(name, options, from_scratch))
                 stage()
     warnings = dict.fromkeys(text for one in done for text in one.simulation.warnings())
+    print_release(*(one.simulation.cluster for one in done))
     print_warnings(warnings)
     write_comparison(output, done, warnings, compared)

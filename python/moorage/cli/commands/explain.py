@@ -9,6 +9,7 @@ import click
 
 from moorage.cli.messages import print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError
 
@@ -103,10 +104,11 @@ def explain(
     explanations = SITUATIONS[situation or "in-turn"](preparation.make, keys)
     unmade_texts = [f"{one.workload.text}: {len(one.outcomes)} {one.status}: {one.reason}" for one in unmade]
     warnings = [*preparation.warnings, *unmade_texts]
+    print_release(preparation.cluster)
     print_warnings(warnings)
     explained = merge_alike([(one, explanations[one.key]) for one in targets])
     if explained or not unmade or output != "table":
-        about = told(preparation.cluster.left_out, warnings)
+        about = told(preparation.cluster, warnings)
         write_explanations(output, explained, limit, names, is_list, about)
     return 0 if all(one.has_place for one in explanations.values()) and not unmade else 1
 
@@ -114,8 +116,8 @@ def explain(
 def _prepare(options: dict[str, Any]) -> Preparation:
     from moorage.cli.runs.simulation import Preparation
 
-    settings = scheduler_settings(options)
-    return Preparation(load_input(options), settings, requested_changes(options))
+    cluster = load_input(options)
+    return Preparation(cluster, scheduler_settings(options, cluster), requested_changes(options))
 
 
 def _targets(

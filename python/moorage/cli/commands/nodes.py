@@ -8,6 +8,7 @@ import click
 
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError, located
 
@@ -57,7 +58,9 @@ def nodes(by: str | None, selector: str, sort_by: str, after_run: bool, output: 
         raise click.UsageError("-o name is not for --by")
     with Stages("reading", "counting") as stage:
         cluster = load_input(options)
-        scheduler = Preparation(cluster, scheduler_settings(options), requested_changes(options)).make()
+        scheduler = Preparation(
+            cluster, scheduler_settings(options, cluster), requested_changes(options)
+        ).make()
         if after_run:
             scheduler.run()
         stage()
@@ -68,8 +71,9 @@ def nodes(by: str | None, selector: str, sort_by: str, after_run: bool, output: 
         with located(source="--by"):
             found = scheduler.node_room(names, by or "")
         found = _sorted(found, sort_by)
+    print_release(cluster)
     print_warnings(cluster.warnings)
-    write_nodes(output, found, by or "", told(cluster.left_out, cluster.warnings))
+    write_nodes(output, found, by or "", told(cluster, cluster.warnings))
 
 
 def _sorted(rooms: list[Room], key: str) -> list[Room]:

@@ -10,6 +10,7 @@ import click
 
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError, located
 
@@ -174,7 +175,7 @@ def _answer(options: dict[str, Any], ask: Question) -> None:
 
     with Stages("reading", "planning") as stage:
         cluster = load_input(options)
-        preparation = Preparation(cluster, scheduler_settings(options), requested_changes(options))
+        preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes(options))
         place = options["namespace"] or "default"
         read = read_templates(options.get("templates", ()), cluster, options["validate"], place)
         scheduler = preparation.make()
@@ -185,5 +186,6 @@ def _answer(options: dict[str, Any], ask: Question) -> None:
         with located(source="plan"):
             found = ask(scheduler, [(one.pod, one.share) for one in read.pods])
     warnings = [*preparation.warnings, *read.warnings]
+    print_release(cluster)
     print_warnings(warnings)
-    write_plan(options["output"], found, told(cluster.left_out, warnings))
+    write_plan(options["output"], found, told(cluster, warnings))

@@ -11,6 +11,7 @@ import click
 
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.errors import located
 
@@ -106,9 +107,10 @@ def simulate(
     matcher, changes = _matcher(selector), requested_changes(options)
     if schedulers is not None and changes:
         raise click.UsageError(f"{changes[0].option} is not for --schedulers")
-    began, settings = time.perf_counter(), scheduler_settings(options)
+    began = time.perf_counter()
     with Stages("reading", "scheduling", "summing up") as stage:
-        preparation = Preparation(load_input(options), settings, changes)
+        cluster = load_input(options)
+        preparation = Preparation(cluster, scheduler_settings(options, cluster), changes)
         preparing = time.perf_counter() - began
         stage()
         if schedulers is not None:
@@ -122,6 +124,7 @@ def simulate(
             for one in done.outcomes
             if place in (None, one.pod.namespace) and matcher.matches(one.pod.metadata.labels)
         ]
+    print_release(cluster)
     print_warnings(done.warnings())
     if annotate:
         _write_annotated(output, done)

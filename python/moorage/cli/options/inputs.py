@@ -164,7 +164,7 @@ def _checking(options: Mapping[str, Any], selectors: SelectorValidation) -> Chec
     """What an API server with the feature gates of the options checks of an object."""
     from moorage.objects.validate.gated_operators import GATE, refuse_comparisons
 
-    if "gates" not in options or selected_gates(options["gates"], options["version"]).get(GATE):
+    if "gates" not in options or changed_gates(options["gates"]).get(GATE):  # off in every release
         return selectors.check
 
     def check(obj: Object) -> None:
@@ -319,7 +319,12 @@ def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
-    """Refuse a namespace that does not exist, with the server's text; say that there is no node."""
+    """Refuse a namespace that does not exist, with the server's text; say that there is no node; determine
+    which release decides."""
+    if "version" in options:
+        from .deciding_release import deciding_release
+
+        cluster.release = deciding_release(cluster, options["version"])
     if not cluster.nodes:
         cluster.warnings.append(f"{NO_NODE}.")
     name = options["namespace"]
@@ -340,9 +345,7 @@ GATE_OPTIONS = (
         "--kubernetes-version",
         "version",
         type=click.Choice(tuple(RELEASES)),
-        default=DEFAULT,
-        show_default=True,
-        help="The release of kube-scheduler that decides.",
+        help=f"The release of kube-scheduler that decides; default: that of the cluster, or {DEFAULT}.",
     ),
 )
 """Options for `selected_gates`."""
@@ -395,13 +398,15 @@ def scheduler_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def scheduler_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+def scheduler_settings(options: Mapping[str, Any], cluster: Cluster | None = None) -> dict[str, Any]:
     """Return the keyword arguments of a `Scheduler`, with the configuration read.
 
     Parameters
     ----------
     options : mapping of str to object
         The values of `scheduler_options`.
+    cluster : Cluster, optional
+        Its release decides; without it, that of the options.
 
     Returns
     -------
@@ -409,7 +414,8 @@ def scheduler_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """
     from moorage.plugins.registry import read_configuration
 
-    gates = selected_gates(options["gates"], options["version"])
+    release = None if cluster is None else cluster.release
+    gates = selected_gates(options["gates"], options["version"] if release is None else release.version)
     config = options["config"]
     return {
         # Read once, because the file may be standard input.
@@ -421,20 +427,17 @@ def scheduler_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def selected_gates(text: str, version: str) -> FeatureGates:
-    """Return all feature gates of a release, with ``A=true,B=false`` changed; an unknown gate is an error.
+def changed_gates(text: str) -> dict[str, bool]:
+    """Return the gates of ``A=true,B=false``.
 
     Parameters
     ----------
     text : str
         Value of ``--feature-gates``.
-    version : str
-        Value of ``--kubernetes-version``.
 
     Returns
     -------
-    FeatureGates
-        Value by gate, for a `Scheduler` of that release.
+    dict of str to bool
     """
     changes: dict[str, bool] = {}
     for part in filter(None, text.split(",")):
@@ -442,8 +445,26 @@ def selected_gates(text: str, version: str) -> FeatureGates:
         if value not in ("true", "false"):
             raise InputError(f"neither true nor false: {value!r}", source="--feature-gates", path=name)
         changes[name] = value == "true"
+    return changes
+
+
+def selected_gates(text: str, version: str | None) -> FeatureGates:
+    """Return all feature gates of a release, with ``A=true,B=false`` changed; an unknown gate is an error.
+
+    Parameters
+    ----------
+    text : str
+        Value of ``--feature-gates``.
+    version : str or None
+        Value of ``--kubernetes-version``; None for the default release.
+
+    Returns
+    -------
+    FeatureGates
+        Value by gate, for a `Scheduler` of that release.
+    """
     with located(ValueError, source="--feature-gates"):
-        return feature_gates(changes, RELEASES[version])
+        return feature_gates(changed_gates(text), RELEASES[version or DEFAULT])
 
 
 def _sizes(text: str) -> dict[str, int]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage import __version__
+from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import connected, load_input, names_server, scheduler_settings
 from moorage.cli.options.plugin_file import configuration_with, read_plugin_file
 from moorage.errors import InputError, located
@@ -172,7 +173,9 @@ def serving_extender(options: Mapping[str, Any]) -> Iterator[str]:
             client = stack.enter_context(connected(options))
             scheduler = Scheduler(client, clock=time.monotonic, **settings)
         else:
-            scheduler = Scheduler(load_input(options), **settings)
+            cluster = load_input(options)
+            print_release(cluster)
+            scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
         scheduler.sync()
         tls = f"--tls-cert-file {certificate}, " if certificate else ""
         with located(OSError, source=f"{tls}--bind-address {options['bind_address']}"):

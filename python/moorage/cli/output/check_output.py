@@ -47,7 +47,7 @@ def write_verdict(
             failed = (finding.group.outcomes for finding in verdict.findings if finding.counts)
             print(*(f"pod/{one.pod.name}\n" for outcomes in failed for one in outcomes), sep="", end="")
         elif form in ("json", "yaml"):
-            about = told(simulation.cluster.left_out, simulation.warnings())
+            about = told(simulation.cluster, simulation.warnings())
             document = _document(verdict) | {"removed": list(map(_removed, removed))} | about
             write_value(form, document | survival_document(survival))
         elif form in ("junit", "github"):

@@ -9,7 +9,15 @@ from typing import Any
 from moorage.cli.runs.comparison import Alternative, differing
 from moorage.cli.runs.release_comparison import ReleaseComparison
 
-from .printing import Table, ignore_broken_pipe, print_lines, told, write_tables, write_value
+from .printing import (
+    Table,
+    ignore_broken_pipe,
+    left_out_document,
+    print_lines,
+    release_document,
+    write_tables,
+    write_value,
+)
 
 API_VERSION = "compare.moorage.dev/v1"
 
@@ -35,7 +43,7 @@ def write_comparison(
     with ignore_broken_pipe():
         if form in ("json", "yaml"):
             left_out = dict.fromkeys(each for one in alternatives for each in one.simulation.cluster.left_out)
-            write_value(form, _document(alternatives, releases) | told(left_out, warnings))
+            write_value(form, _document(alternatives, releases) | left_out_document(left_out, warnings))
         elif form == "html":
             from moorage.report import comparison_page
 
@@ -91,6 +99,8 @@ def _document(alternatives: Sequence[Alternative], releases: ReleaseComparison |
         "alternatives": [{"name": one.name, "measures": one.measures} for one in alternatives],
     }
     if releases is None:
+        for shown, one in zip(document["alternatives"], alternatives, strict=True):
+            shown["release"] = release_document(one.simulation.cluster)
         moved = [{"pod": key, "places": places} for key, places in differing(alternatives).items()]
         return document | {"differences": moved}
     pods = [

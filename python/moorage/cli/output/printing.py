@@ -18,7 +18,7 @@ from moorage.objects.read.write import dump_yaml
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from moorage.objects.model.cluster import LeftOut
+    from moorage.objects.model.cluster import Cluster, LeftOut
 
 RICH_ROWS = 1000
 """Maximum rows of a formatted table on a terminal; longer ones are plain, since rich lays out each cell."""
@@ -215,7 +215,41 @@ def discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def told(left_out: Iterable[LeftOut], warnings: Iterable[str]) -> dict[str, Any]:
+def told(cluster: Cluster, warnings: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of a document about the input: its release, and what was left out.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    warnings : iterable of str
+        All that the command prints.
+
+    Returns
+    -------
+    dict
+        ``release`` has the release of Kubernetes that decides, ``leftOut`` the workloads that are not
+        simulated, ``warnings`` a sentence each.
+    """
+    return {"release": release_document(cluster)} | left_out_document(cluster.left_out, warnings)
+
+
+def release_document(cluster: Cluster) -> dict[str, str]:
+    """Return the release of Kubernetes that decides for a cluster, and why.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        As a command has loaded it.
+
+    Returns
+    -------
+    dict
+    """
+    assert cluster.release is not None
+    return cluster.release._asdict()
+
+
+def left_out_document(left_out: Iterable[LeftOut], warnings: Iterable[str]) -> dict[str, Any]:
     """Return the fields of a document about what was left out of the input.
 
     Parameters

@@ -217,7 +217,7 @@ def _document(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> dic
         out["workloads"] = [_workload_document(simulation, *item) for item in by_workload(outcomes).items()]
         out["pods"] = [_pod_row(one) for one in outcomes]
         out["nodes"] = [room.to_dict() for room in simulation.scheduler.node_room()]
-    out |= {"summary": shown} | told(simulation.cluster.left_out, simulation.warnings())
+    out |= {"summary": shown} | told(simulation.cluster, simulation.warnings())
     return out | _multi_document(simulation.several)
 
 

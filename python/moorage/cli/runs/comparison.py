@@ -110,19 +110,20 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     InputError
         The file or a change is not valid.
     """
-    settings = scheduler_settings(options)
     changes: Sequence[RequestedChange] = [] if name == AS_IS else parse_changes(name)
     is_cluster = name != AS_IS and not changes
-    if is_cluster and _is_configuration(name):
-        is_cluster = False
+    is_configuration = is_cluster and _is_configuration(name)
+    is_cluster = is_cluster and not is_configuration
+    cluster = load_input(
+        {**without_server(options), "files": (name,), "synthetic": None} if is_cluster else options
+    )
+    settings = scheduler_settings(options, cluster)
+    if is_configuration:
         with located(source=name):
             try:
                 settings["config"] = read_configuration(name, settings["feature_gates"])
             except ConfigurationError as error:
                 raise InputError(error.message, path=error.path) from None
-    cluster = load_input(
-        {**without_server(options), "files": (name,), "synthetic": None} if is_cluster else options
-    )
     if from_scratch:
         cluster = without_bindings(cluster)
     return Alternative(name, Preparation(cluster, settings, changes).run())

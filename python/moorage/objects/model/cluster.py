@@ -59,6 +59,21 @@ class LeftOut(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+class DecidingRelease(NamedTuple):
+    """The release of Kubernetes that decides, and where its name is from.
+
+    Attributes
+    ----------
+    version : str
+        For example "1.36".
+    reason : str
+        A clause, for example "kubelet of node n1: v1.36.2".
+    """
+
+    version: str
+    reason: str
+
+
 @dataclass(slots=True, repr=False)
 class Cluster(Tabular):
     """The objects of a cluster by kind, valid and with defaults.
@@ -79,6 +94,10 @@ class Cluster(Tabular):
         Workloads among the skipped objects that have more replicas than listed pods.
     warnings : list of str
         Warnings of the loader, one sentence each.
+    server_version : str
+        Version of the API server, of archives that tell it; "" elsewhere.
+    release : DecidingRelease or None
+        Set by commands.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -90,6 +109,8 @@ class Cluster(Tabular):
     refused: list[RefusedPod] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    server_version: str = ""
+    release: DecidingRelease | None = None
 
     def headline(self) -> str:
         """Return the number of objects by kind, in one line."""

@@ -46,6 +46,12 @@ class AttachedVolume(Struct, frozen=True):
     device_path: str = ""
 
 
+class NodeSystemInfo(Struct, frozen=True):
+    """What a node says of its software (core/v1)."""
+
+    kubelet_version: str = ""
+
+
 class NodeStatus(Struct, frozen=True):
     """Status of a node (core/v1)."""
 
@@ -55,6 +61,7 @@ class NodeStatus(Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
     volumes_attached: tuple[AttachedVolume, ...] = ()
     declared_features: tuple[str, ...] = ()
+    node_info: NodeSystemInfo = NodeSystemInfo()
 
 
 class Node(Object, frozen=True):

@@ -46,7 +46,7 @@ from .files import (
 from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
 from .parts_reader import Parts, PartsReader
-from .snapshots import read_snapshot, refuse_answers
+from .snapshots import read_server_version, read_snapshot, refuse_answers
 
 _PEEK = 4096
 _EXAMPLES = 5
@@ -135,6 +135,7 @@ def load(
         objects, origins=read.origins, texts=read.texts, skipped=read.skipped, check=check
     )
     cluster.warnings += read.warnings
+    cluster.server_version = read.server_version
     return cluster
 
 
@@ -172,6 +173,7 @@ def load_before_and_after(
     before = build_cluster(objects[:number], origins=read.origins[:number])
     after = build_cluster(objects, origins=read.origins, texts=read.texts, skipped=read.skipped, check=check)
     after.warnings += read.warnings
+    after.server_version = read.server_version
     return before, after
 
 
@@ -242,7 +244,8 @@ def read_objects(
         why = f"because Helm runs hooks apart from a release ({len(reader.hooks)})"
         warnings.append(f"Left out, {why}: {shown}.")
     warnings += reader.fields.warnings()
-    return ReadObjects(reader.objects, reader.origins, reader.texts, reader.skipped, warnings)
+    version = reader.server_version
+    return ReadObjects(reader.objects, reader.origins, reader.texts, reader.skipped, warnings, version)
 
 
 def no_manifests(files: list[str]) -> str:
@@ -264,13 +267,14 @@ def no_manifests(files: list[str]) -> str:
 
 class ReadObjects(NamedTuple):
     """Objects in reading order, where each is from, the JSON texts of some by index, how many were left out
-    by kind, and warnings."""
+    by kind, warnings, and the version of the API server, "" where no file tells it."""
 
     objects: list[Object]
     origins: Origins
     texts: Mapping[int, bytes]
     skipped: Mapping[str, int]
     warnings: list[str]
+    server_version: str
 
 
 class _Reader:
@@ -286,6 +290,7 @@ class _Reader:
         self.skipped: Counter[str] = Counter()
         self.left_out: list[str] = []
         self.hooks: list[str] = []
+        self.server_version = ""
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
         self.fields = fields
         self._source = self._kind = ""  # of the present file, and the kind that its place in an archive tells
@@ -526,6 +531,9 @@ class _Reader:
     def _read_snapshot(self, document: Any, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Return the objects of a snapshot of another tool, in reverse order."""
         found = read_snapshot(document)
+        if found is None and (version := read_server_version(document)):
+            self.server_version = version
+            return []
         if found is None:
             is_trace = "events" in decode(document, dict[str, Any])
             raise NoManifestError("no kind: a trace, not a dump of objects" if is_trace else "no kind")

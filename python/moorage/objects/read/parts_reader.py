@@ -11,7 +11,14 @@ from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from moorage.objects.model.meta import Condition, Int64, ObjectMeta, OwnerReference, QuantityLike
-from moorage.objects.model.node import AttachedVolume, ContainerImage, Node, NodeSpec, NodeStatus
+from moorage.objects.model.node import (
+    AttachedVolume,
+    ContainerImage,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    NodeSystemInfo,
+)
 from moorage.objects.model.pod import Pod, PodSpec, PodStatus, Volume
 
 _KINDS, _VERSIONS = ("Pod", "Node"), ("v1", UNSET)
@@ -68,6 +75,7 @@ class _NodeStatus(msgspec.Struct, rename="camel", gc=False):
     conditions: tuple[Condition, ...] = ()
     volumes_attached: tuple[AttachedVolume, ...] = ()
     declared_features: tuple[str, ...] = ()
+    node_info: NodeSystemInfo = NodeSystemInfo()
 
 
 class _Shared(dict[bytes, Any]):
@@ -220,6 +228,7 @@ class PartsReader:
             conditions=tuple(map(self._condition, status.conditions)),
             volumes_attached=status.volumes_attached,
             declared_features=status.declared_features,
+            node_info=NodeSystemInfo(self._text(status.node_info.kubelet_version)),
         )
 
     def _text(self, text: str) -> str:

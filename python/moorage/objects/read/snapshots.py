@@ -53,6 +53,38 @@ class _Answer(msgspec.Struct):
     message: Any = None
 
 
+class _Version(msgspec.Struct, rename="camel"):
+    git_version: str = ""
+
+
+class _Versions(msgspec.Struct, rename="camel"):
+    """What ``/version`` of an API server answers, as Troubleshoot keeps it, and as ``kubectl version`` shows
+    it."""
+
+    info: _Version | None = None
+    server_version: _Version | None = None
+
+
+def read_server_version(document: Document) -> str:
+    """Return the version of an API server that a document of a dump tells; "" for another document.
+
+    Parameters
+    ----------
+    document : dict or bytes
+
+    Returns
+    -------
+    str
+        For example "v1.31.2+k3s1".
+    """
+    try:
+        told = decode(document, _Versions)
+    except InputError:
+        return ""
+    version = told.server_version or told.info
+    return "" if version is None else version.git_version
+
+
 def refuse_answers(document: Document, kind: str, api_version: str, source: str) -> None:
     """Refuse what stands where objects should be, and says that there is something else to do.
 

@@ -1,0 +1,88 @@
+"""The release of Kubernetes that decides where ``--kubernetes-version`` names none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from moorage.cli.messages import print_message
+from moorage.objects import Cluster, Pod
+from moorage.objects.model.cluster import DecidingRelease
+from moorage.releases import DEFAULT, Version, nearest_release, parse_version
+
+COMPONENTS = ("kube-scheduler", "kube-apiserver", "kube-controller-manager")
+"""Their pods in kube-system tell the version of a cluster, the first of these before the others."""
+NAMED = "--kubernetes-version"
+NOT_TOLD = "the input does not tell its release"
+
+
+def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
+    """Return the release that decides for a cluster, and warn where it is not its own.
+
+    The cluster's own is that of the image of a component of its control plane, else that of its API server,
+    which some archives tell, else that of its newest kubelet.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Its warnings get one where it is of a release that moorage does not have.
+    named : str or None
+        Value of ``--kubernetes-version``, which comes before all that.
+
+    Returns
+    -------
+    DecidingRelease
+    """
+    if named is not None:
+        return DecidingRelease(named, NAMED)
+    found = next(_told(cluster), None)
+    if found is None:
+        return DecidingRelease(DEFAULT, NOT_TOLD)
+    version, reason = found
+    release, is_its_own = nearest_release(version)
+    if not is_its_own:
+        cluster.warnings.append(
+            f"The cluster is of Kubernetes {version.major}.{version.minor} ({reason}), which cannot decide; "
+            f"{release.version} is the nearest release that can. {NAMED} names another."
+        )
+    return DecidingRelease(release.version, reason)
+
+
+def _told(cluster: Cluster) -> Iterator[tuple[Version, str]]:
+    """Iterate over what tells the release of a cluster, the best first."""
+    for component in COMPONENTS:
+        images = [(*tagged, pod.name) for pod in cluster.pods for tagged in _images(pod, component)]
+        if images:
+            version, image, name = max(images)
+            yield version, f"image of pod kube-system/{name}: {image}"
+    server = parse_version(cluster.server_version)
+    if server is not None:
+        yield server, f"version of the API server: {cluster.server_version}"
+    told = [(node.status.node_info.kubelet_version, node.name) for node in cluster.nodes]
+    kubelets = [(known, text, name) for text, name in told if (known := parse_version(text)) is not None]
+    if kubelets:
+        version, text, name = max(kubelets)
+        yield version, f"kubelet of node {name}: {text}"
+
+
+def _images(pod: Pod, component: str) -> Iterator[tuple[Version, str]]:
+    """Iterate over the images of a component in a pod of the control plane that have a version as their tag.
+
+    Elsewhere than in kube-system, such an image is one of a second scheduler.
+    """
+    for container in pod.spec.containers if pod.namespace == "kube-system" else ():
+        name, _, tag = container.image.partition("@")[0].rpartition(":")
+        version = parse_version(tag)
+        if version is not None and name.rpartition("/")[2] == component:
+            yield version, container.image
+
+
+def print_release(*clusters: Cluster) -> None:
+    """Say on stderr which release decides for each cluster and why, if the input has told it.
+
+    Parameters
+    ----------
+    *clusters : Cluster
+    """
+    for release in dict.fromkeys(cluster.release for cluster in clusters):
+        if release is not None and release.reason not in (NAMED, NOT_TOLD):
+            print_message("release", f"Kubernetes {release.version} decides ({release.reason})")

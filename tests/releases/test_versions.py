@@ -1,0 +1,45 @@
+"""Versions of Kubernetes as clusters tell them."""
+
+from __future__ import annotations
+
+import pytest
+
+from moorage.releases import RELEASES, Version, nearest_release, parse_version
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("v1.36.2", (1, 36, 2)),
+        ("1.37", (1, 37, 0)),
+        ("v1.31.2+k3s1", (1, 31, 2)),
+        ("v1.34.4-eks-1a2b3c4", (1, 34, 4)),
+        ("v1.35.0-alpha.1", (1, 35, 0)),
+        ("kwok-v0.6.0", None),
+        ("fake", None),
+        ("", None),
+        ("v1", None),
+        ("2024.10.26.1", None),
+    ],
+)
+def test_a_version_is_read_from_the_beginning_of_a_text(
+    text: str, version: tuple[int, int, int] | None
+) -> None:
+    assert parse_version(text) == version
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "is_its_own"),
+    [
+        ((1, 34, 9), "1.34", True),
+        ((1, 37, 0), "1.37", True),
+        ((1, 33, 0), "1.34", False),
+        ((1, 38, 1), "1.37", False),
+        ((0, 99, 0), "1.34", False),
+        ((2, 0, 0), "1.37", False),
+    ],
+)
+def test_the_release_of_a_version_is_its_own_or_the_nearest(
+    version: tuple[int, int, int], release: str, is_its_own: bool
+) -> None:
+    assert nearest_release(Version(*version)) == (RELEASES[release], is_its_own)

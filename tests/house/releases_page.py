@@ -21,21 +21,21 @@ Commands that load a cluster take the first of these that is there, and say so o
 1. `--kubernetes-version`
 2. the tag of the image of a kube-scheduler in the namespace kube-system, else of a kube-apiserver, else of a
    kube-controller-manager; of several, the newest
-3. the version of the API server that an archive tells: `cluster_version.json` of a support bundle, or the output of
-   `kubectl version -o json` (`serverVersion`)
+3. the version of the API server that an archive tells: `cluster_version.json` of a support bundle, or the
+   output of `kubectl version -o json` (`serverVersion`)
 4. the newest kubelet (`status.nodeInfo.kubeletVersion`)
 5. {default}
 
 A release that is not there is decided by the nearest one, with a warning. What has no nodes of a cluster
-(configurations, traces, files of scheduler_perf), `moorage scheduler`, `moorage replay` and `Scheduler` in Python decide as
-{default} unless they are told otherwise.
+(configurations, traces, files of scheduler_perf), `moorage scheduler`, `moorage replay` and `Scheduler` in
+Python decide as {default} unless they are told otherwise.
 """
 NOT_EXACT = """
 ## What is not exact
 
 | release | |
 |---|---|
-| 1.34, 1.35 | Devices: the allocator is that of v1.36. A warning tells of pods without a node that have claims. |
+| 1.34, 1.35 | Devices: the allocator is that of v1.36. Pods without a node that have claims get a warning. |
 | 1.37 | Pod groups: their gates are refused by name. |
 """
 DATA = ("version", "patch", "plugins", "refused_gates")

@@ -186,6 +186,69 @@ def test_a_difference_names_the_behaviour(
     assert bool(row["reason"]) is (change != "gets another node")
 
 
+UNSPREAD = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List}}]}]
+"""
+"""With default constraints pods are not batched."""
+
+
+def test_equal_pods_that_are_batched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """v1.37 scores the node chosen last again, with the other scores as they were."""
+    nodes = [host("a", {"i:latest": 600 << 20}, "6"), host("b", {"i:latest": 300 << 20}, "4")]
+    pods = [pod(name, containers=[container("c", "500m")]) for name in ("p", "q")]
+    (tmp_path / "config.yaml").write_text(UNSPREAD)
+    file = written(tmp_path / "c.json", [*nodes, *pods])
+    (row,) = rows(capsys, *releases("1.36", "1.37"), "-f", file, "--config", str(tmp_path / "config.yaml"))
+    assert [*row.values()][:5] == [
+        "default/q",
+        "a",
+        "b",
+        "gets another node",
+        "last_node_is_rescored",
+    ]
+
+
+def test_pods_of_several_budgets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two pods of a violate budgets in v1.36. In v1.37 it is one: the first counts against the first of its
+    budgets alone. Two pods of b violate one in both, and would be the better victims."""
+
+    def budget(name: str, allowed: int, **labels: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": "default", "uid": name},
+            "spec": {"selector": {"matchLabels": labels}, "minAvailable": 0},
+            "status": {"disruptionsAllowed": allowed, "observedGeneration": 1},
+        }
+
+    def victim(name: str, place: str, priority: int, **labels: str) -> dict[str, Any]:
+        made = pod(name, nodeName=place, priority=priority, containers=[container("c", "1")])
+        made["metadata"]["labels"] = labels
+        made["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+        return made
+
+    items = [
+        *(host(name, cpu="2") for name in "ab"),
+        *(budget("first", 0, x="1"), budget("second", 1, y="1"), budget("third", 0, z="1")),
+        *(victim("v1", "a", 9, x="1", y="1"), victim("v2", "a", 5, y="1")),
+        *(victim("w1", "b", 5, z="1"), victim("w2", "b", 5, z="1")),
+        pod("large", priority=100, containers=[container("c", "2")]),
+    ]
+    file = written(tmp_path / "c.json", items)
+    found = rows(capsys, *releases("1.36", "1.37"), "-f", file)
+    changes = {row["pod"]: (row["change"], row["because_of"]) for row in found}
+    because = "budgets_stop_at_violation"
+    assert changes == {
+        "default/large": ("gets another node", because),
+        "default/v1": ("no longer fits", because),
+        "default/v2": ("no longer fits", because),
+        "default/w1": ("now fits", because),
+        "default/w2": ("now fits", because),
+    }
+
+
 def test_only_pending_pods_are_placed_unless_all_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,6 +22,7 @@ from moorage.framework.plugin.events import (
 )
 from moorage.objects import Node, Pod, Taint, Toleration
 from moorage.objects.model.meta import Condition
+from moorage.objects.model.node import NodePodPreemptionPolicy
 from moorage.objects.model.pod import (
     ContainerStatus,
     PodResourceClaimStatus,
@@ -102,6 +103,11 @@ def with_status(one: Node, **status: Any) -> Node:
     return replace(one, status=replace(one.status, **status))
 
 
+def without_resize_preemption(one: Node) -> Node:
+    policy = NodePodPreemptionPolicy(("autoscaler",))
+    return replace(one, spec=replace(one.spec, pod_preemption_policy=policy))
+
+
 TAINT = Taint(key="k", effect="NoSchedule")
 
 
@@ -113,6 +119,7 @@ TAINT = Taint(key="k", effect="NoSchedule")
         (node("n", cpu="4"), node("n", cpu="5"), ["NodeUpdateNodeAllocatable"]),
         (node("n"), node("n", gpu="1"), ["NodeUpdateNodeAllocatable"]),
         (node("n", labels={"a": "b"}), node("n"), ["NodeUpdateNodeLabel"]),
+        (node("n"), without_resize_preemption(node("n")), ["NodeUpdateNodePreemptionPolicy"]),
         (node("n", taints=[TAINT]), node("n"), ["NodeUpdateNodeTaint"]),
         (node("n", unschedulable=True), node("n"), ["NodeUpdateNodeTaint"]),
         (node("n"), node("n", unschedulable=True), []),

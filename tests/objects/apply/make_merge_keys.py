@@ -1,19 +1,18 @@
 """Makes the table of patch strategies and merge keys from the JSON schema of Kubernetes' types.
 
-    python -m tests.objects.apply.make_merge_keys definitions.json > FILE
+    python -m tests.objects.apply.make_merge_keys v1.36.json v1.37.json > FILE
 
 FILE is python/moorage/objects/apply/merge_keys.json; `tests.objects.validate.make_field_names` says where
-definitions.json is from.
+the schemas are from.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
-from tests.objects.validate.make_field_names import SOURCE, short, table
+from tests.objects.validate.make_field_names import SOURCE, definitions_of, short, table
 
 STRATEGY, KEY = "x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key"
 
@@ -38,4 +37,4 @@ def text(made: dict[str, dict[str, list[str]]]) -> str:
 
 
 if __name__ == "__main__":
-    print(text(merge_keys(json.loads(Path(sys.argv[1]).read_text())["$defs"])), end="")
+    print(text(merge_keys(definitions_of(sys.argv[1:]))), end="")

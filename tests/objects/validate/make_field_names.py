@@ -1,10 +1,16 @@
-"""Makes the table of field names from the JSON schema of Kubernetes' types.
+"""Makes the table of field names from the JSON schemas of Kubernetes' types, of one release or of several.
 
-    pip download --no-deps kubernetes-validate==1.36.0 && unzip -p kubernetes_validate-*.whl \\
-        kubernetes_validate/kubernetes-json-schema/v1.36.0-local/_definitions.json > definitions.json
-    python -m tests.objects.validate.make_field_names definitions.json > FILE
+For each release:
 
-FILE is python/moorage/objects/validate/field_names.json.
+    pip download --no-deps kubernetes-validate==1.37.0 && unzip -p kubernetes_validate-1.37.0-*.whl \\
+        kubernetes_validate/kubernetes-json-schema/v1.37.0-local/_definitions.json > v1.37.json
+
+Then, the earliest first:
+
+    python -m tests.objects.validate.make_field_names v1.36.json v1.37.json > FILE
+
+FILE is python/moorage/objects/validate/field_names.json. It has the kinds and the fields of all of them, as
+clusters of each release are read.
 """
 
 from __future__ import annotations
@@ -16,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = {
-    "source": "PyPI kubernetes-validate 1.36.0, kubernetes-json-schema/v1.36.0-local/_definitions.json, made "
-    "from api/openapi-spec/swagger.json of github.com/kubernetes/kubernetes v1.36.0",
+    "source": "PyPI kubernetes-validate 1.36.0 and 1.37.0, kubernetes-json-schema/v*-local/_definitions.json"
+    ", made from api/openapi-spec/swagger.json of github.com/kubernetes/kubernetes v1.36.0 and v1.37.0",
     "licence": "Apache-2.0",
 }
 PREFIX = re.compile(r"^io\.k8s\.(api|apimachinery\.pkg\.apis|[\w.-]+\.pkg\.apis)\.")
@@ -37,6 +43,17 @@ def target(schema: dict[str, Any], structs: set[str]) -> str:
         if isinstance(part, dict) and short(part.get("$ref", "")) in structs - RECURSIVE:
             return short(part["$ref"]) + mark
     return ""
+
+
+def definitions_of(files: list[str]) -> dict[str, dict[str, Any]]:
+    """The types of all files; one that several have has the fields of all."""
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        for name, schema in json.loads(Path(file).read_text())["$defs"].items():
+            earlier = found.get(name, {}).get("properties", {})
+            fields = {"properties": earlier | schema["properties"]} if "properties" in schema else {}
+            found[name] = schema | fields
+    return found
 
 
 def table(definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -71,4 +88,4 @@ def text(made: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    print(text(table(json.loads(Path(sys.argv[1]).read_text())["$defs"])), end="")
+    print(text(table(definitions_of(sys.argv[1:]))), end="")

@@ -259,3 +259,23 @@ def test_a_sound_manifest_says_nothing_about_another_kind(tmp_path: Path) -> Non
     )
     with pytest.raises(InputError, match=re.escape('unknown field "spec.containers"')):
         load(file)
+
+
+def test_fields_and_kinds_of_v1_37_are_known(tmp_path: Path) -> None:
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "spec": {"podPreemptionPolicy": {"disableResizePreemption": ["autoscaler"]}},
+        "status": {"nodeInfo": {"runningInUserNamespace": True}},
+    }
+    responders = [{"name": "a.io/b", "priority": 1}]
+    volumes = [{"name": "v", "emptyDir": {"mode": 448}}]
+    mounts = [{"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec"]}]
+    containers = [{"name": "c", "volumeMounts": mounts}]
+    asked = pod(spec={"containers": containers, "volumes": volumes, "evictionResponders": responders})
+    rule = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": "r"}}
+    rule["spec"] = {"taint": {"key": "k", "effect": "NoSchedule"}}
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node, asked, rule]}))
+    assert load(path).nodes[0].spec.pod_preemption_policy is not None

@@ -427,6 +427,7 @@ _NODE_CHANGES: tuple[tuple[ActionType, Changed], ...] = (
     (ActionType.UPDATE_NODE_TAINT, _differs("spec.taints")),
     (ActionType.UPDATE_NODE_CONDITION, lambda old, new: _conditions(old) != _conditions(new)),
     (ActionType.UPDATE_NODE_ANNOTATION, _differs("metadata.annotations")),
+    (ActionType.UPDATE_NODE_PREEMPTION_POLICY, _differs("spec.pod_preemption_policy")),
     (ActionType.UPDATE_NODE_DECLARED_FEATURE, _differs("status.declared_features")),
 )
 _POD_CHANGES: tuple[tuple[ActionType, Changed], ...] = (

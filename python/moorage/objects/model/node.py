@@ -24,12 +24,19 @@ class Taint(Struct, frozen=True):
         labels({self.key: self.value})
 
 
+class NodePodPreemptionPolicy(Struct, frozen=True):
+    """What a node says of preemption for its pods (core/v1, from v1.37)."""
+
+    disable_resize_preemption: tuple[str, ...] = ()
+
+
 class NodeSpec(Struct, frozen=True):
     """Spec of a node (core/v1)."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     provider_id: str = field(default="", name="providerID")
+    pod_preemption_policy: NodePodPreemptionPolicy | None = None
 
 
 class ContainerImage(Struct, frozen=True):

@@ -1,6 +1,5 @@
-"""Finds fields that the built-in kinds of Kubernetes v1.36, and pod groups of v1.37, do not have.
-
-The table of v1.36 is field_names.json.
+"""Finds fields that the built-in kinds of Kubernetes do not have: neither in v1.36 nor in v1.37, as clusters of
+both are read. The table is field_names.json.
 """
 
 from __future__ import annotations
@@ -27,52 +26,12 @@ class _Table(msgspec.Struct):
     structs: dict[str, dict[str, str]]
 
 
-_GROUPS_OF_V1_37 = ("PodGroup", "CompositePodGroup")
-
-
-def _newer() -> _Table:
-    """Pod groups of v1.37 (KEP-4671, KEP-5710, KEP-5732, KEP-6012), which the table of v1.36 lacks."""
-    kinds = {
-        f"scheduling.k8s.io/{version}/{kind}": f"scheduling.v1beta1.{kind}"
-        for kind in _GROUPS_OF_V1_37
-        for version in ("v1alpha3", "v1beta1")
-    }
-    own = "scheduling.v1beta1."
-    spec = dict.fromkeys(
-        ("parentCompositePodGroupName", "preemptionPolicy", "priority", "priorityClassName"), ""
-    )
-    spec |= {"workloadRef": f"{own}WorkloadReference", "schedulingConstraints": f"{own}Constraints"}
-    spec["disruptionMode"] = f"{own}DisruptionMode"
-    structs: dict[str, dict[str, str]] = {
-        f"{own}WorkloadReference": {"workloadName": "", "templateName": ""},
-        f"{own}Constraints": {"topology": f"{own}TopologyConstraint[]"},
-        f"{own}TopologyConstraint": {"key": ""},
-        f"{own}DisruptionMode": {"all": "", "single": ""},
-        f"{own}PodGroupGang": {"minCount": ""},
-        f"{own}CompositePodGroupGang": {"minGroupCount": ""},
-    }
-    top = {"apiVersion": "", "kind": "", "metadata": "meta.v1.ObjectMeta"}
-    for kind in _GROUPS_OF_V1_37:
-        more = {"resourceClaims": ""} if kind == "PodGroup" else {}
-        structs |= {
-            f"{own}{kind}": {**top, "spec": f"{own}{kind}Spec", "status": f"{own}{kind}Status"},
-            f"{own}{kind}Spec": {**spec, **more, "schedulingPolicy": f"{own}{kind}Policy"},
-            f"{own}{kind}Policy": {"basic": "", "gang": f"{own}{kind}Gang"},
-            f"{own}{kind}Status": {
-                "conditions": "meta.v1.Condition[]",
-                **({"resourceClaimStatuses": ""} if more else {}),
-            },
-        }
-    return _Table(kinds, structs)
-
-
 @cache
 def _table() -> _Table:
     from importlib.resources import files  # takes long to import
 
-    text, newer = files(__package__).joinpath("field_names.json").read_bytes(), _newer()
-    table = msgspec.json.decode(text, type=_Table)
-    return _Table(table.kinds | newer.kinds, table.structs | newer.structs)
+    text = files(__package__).joinpath("field_names.json").read_bytes()
+    return msgspec.json.decode(text, type=_Table)
 
 
 @cache

@@ -28,7 +28,14 @@ from moorage.framework.plugin.events import (
     pod_labels,
     queue_if,
 )
-from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
+from moorage.framework.plugin.evidence import (
+    Evidence,
+    EvidencePlugin,
+    FindEvidence,
+    Inquiry,
+    Rows,
+    distinct_evidence,
+)
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import LabelSelectorMatcher, Node, Pod
@@ -336,17 +343,16 @@ class _Terms:
 
     def repelling(self, rows: Rows) -> Iterator[Evidence]:
         """Yield the pods that the pod's own anti-affinity keeps away from."""
+        own = {self._inquiry.pod.namespace}
         terms = zip(self._required_anti, self._objects[1], self._anti, strict=True)
-        for term, written, counts in terms:
-            namespaces = (
-                "" if term.namespaces == {self._inquiry.pod.namespace} else self._where(term, written)
-            )
-            yield from self._pods_of(counts, rows, False, namespaces)
+        yield from distinct_evidence(
+            self._pods_of(counts, rows, False, "" if term.namespaces == own else self._where(term, written))
+            for term, written, counts in terms
+        )
 
     def repelled(self, rows: Rows) -> Iterator[Evidence]:
         """Yield the pods whose anti-affinity keeps the pod away."""
-        for counts in self._existing:
-            yield from self._pods_of(counts, rows, True, "")
+        yield from distinct_evidence(self._pods_of(counts, rows, True, "") for counts in self._existing)
 
     def _pods_of(
         self, counts: DomainCounts, rows: Rows, theirs: bool, namespaces: str

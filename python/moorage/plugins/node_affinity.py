@@ -233,7 +233,7 @@ class _Requirements:
         if self._terms is not None:
             lacking = [[text for text, matcher in term if not matcher.matches(node)] for term in self._terms]
             unmet += sorted(lacking, key=len)[0] if lacking else [NO_TERMS]
-        return unmet
+        return list(dict.fromkeys(unmet))
 
 
 def _split(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:

@@ -92,7 +92,8 @@ class NodePorts(InTreePlugin, EvidencePlugin, fwk.PreFilterPlugin, fwk.FilterPlu
         names = inquiry.search.state.symbols.names
 
         def ports_of(shape: Shape) -> list[Port]:
-            return [(names[ip] or "", names[protocol] or "", port) for ip, protocol, port in shape.ports]
+            ports = [(names[ip] or "", names[protocol] or "", port) for ip, protocol, port in shape.ports]
+            return list(dict.fromkeys(ports))
 
         wanted = ports_of(inquiry.state.shape)
 

@@ -28,7 +28,14 @@ from moorage.framework.plugin.events import (
     pod_labels,
     queue_if,
 )
-from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
+from moorage.framework.plugin.evidence import (
+    Evidence,
+    EvidencePlugin,
+    FindEvidence,
+    Inquiry,
+    Rows,
+    distinct_evidence,
+)
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import InTreePlugin
@@ -240,8 +247,8 @@ class PodTopologySpread(
         spreads = [_Spread(inquiry, one, *counts) for one, counts in zip(hard, read, strict=True)]
 
         def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
-            for spread in spreads:
-                yield from spread.evidence(rows, status.reasons == (MISMATCH,))
+            has_labels = status.reasons == (MISMATCH,)
+            yield from distinct_evidence(spread.evidence(rows, has_labels) for spread in spreads)
 
         return find
 

@@ -7,7 +7,7 @@ engine. Texts, JSON and pages are made from evidence alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -172,6 +172,25 @@ class EvidencePlugin(Plugin):
             Takes rows and the status with which this filter rejects their nodes.
         """
         raise NotImplementedError
+
+
+def distinct_evidence(sources: Iterable[Iterable[Evidence]]) -> Iterator[Evidence]:
+    """Yield the facts that several constraints of a pod give about the same nodes, equal ones once.
+
+    Parameters
+    ----------
+    sources : iterable of iterable of Evidence
+        Those of each constraint.
+
+    Yields
+    ------
+    Evidence
+    """
+    told: set[object] = set()
+    for source in sources:
+        facts = merge_evidence(source)
+        yield from (one for one in facts if one.key not in told)
+        told |= {one.key for one in facts}
 
 
 def merge_evidence(found: Iterable[Evidence]) -> list[Evidence]:

@@ -54,8 +54,8 @@ def find_changes(probe: Probe) -> list[Change]:
     list of Change
         By kind, amount, and descending number of feasible nodes.
     """
-    changes = [*lower_requests(probe), *tolerations(probe), *_labels(probe), *_nodes(probe), *_drops(probe)]
-    changes += [*spread_changes(probe), *device_changes(probe)]
+    changes = [*lower_requests(probe), *tolerations(probe), *spread_changes(probe), *_labels(probe)]
+    changes += [*_nodes(probe), *_drops(probe), *device_changes(probe)]
     return sorted(changes, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 
 

@@ -37,6 +37,8 @@ NOT_EXACT = """
 |---|---|
 | 1.34, 1.35 | Devices: the allocator is that of v1.36. Pods without a node that have claims get a warning. |
 | 1.37 | Pod groups: their gates are refused by name. |
+| 1.37 | Pods with bindMountOptions (gate VolumeBindMountOptions, off) ask for no node that declares them. |
+| 1.37 | ReadWriteOncePod: upstream miscounts the pods of a claim if a node is replaced between two attempts. |
 """
 DATA = ("version", "patch", "plugins", "refused_gates")
 

@@ -115,6 +115,25 @@ def test_pods_that_enter_queues() -> None:
     assert of(metrics, "pod_scheduling_sli_duration_seconds_sum")["2",] == 30.0
 
 
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_queued_entities_are_counted_in_v1_37(version: str) -> None:
+    """And pods that come are UnscheduledPods there."""
+    large = [pod(f"large{at}", requests={"cpu": "6"}) for at in range(2)]
+    cluster = Cluster(nodes=[node("a", cpu="4")], pods=[*large, pod("p")])
+    metrics = Scheduler(cluster, kubernetes_version=version).measure()
+    found = of(metrics, "queued_entities")
+    if version == "1.36":
+        assert found == {}
+        return
+    assert {queue: number for (queue, kind), number in found.items() if kind == "pod"} == {
+        "active": 3,
+        "backoff": 0,
+        "unschedulable": 0,
+        "gated": 0,
+    }
+    assert sum(number for (_, kind), number in found.items() if kind == "podgroup") == 0
+
+
 def test_pods_that_a_timer_moves() -> None:
     scheduler = Scheduler(Cluster(nodes=[node("a", cpu="4")]), clock=(clock := Clock()), measured=True)
     scheduler.client.create(pod("large", requests={"cpu": "6"}))

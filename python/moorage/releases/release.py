@@ -78,6 +78,8 @@ class Release:
         Events of pods without a node are those of an UnscheduledPod, updates of the waiting pod itself those
         of a TargetPod, and a higher request has an event of its own; before, all are those of an
         UnschedulablePod. Plugins can register them.
+    counts_entities : bool
+        The metric `scheduler_queued_entities` counts queued pods and pod groups.
     namespaces_by_value : bool
         A namespaceSelector of the pod's own affinity terms that no labels satisfy (NotIn, DoesNotExist alone)
         selects every namespace.
@@ -145,6 +147,7 @@ class Release:
     budgets_stop_at_violation: bool
     preemptors_are_told: bool
     pod_events_name_target: bool
+    counts_entities: bool
     namespaces_by_value: bool
     devices_are_exact: bool
     configures_once: bool
@@ -228,6 +231,7 @@ RELEASES = {
             budgets_stop_at_violation=False,
             preemptors_are_told=False,
             pod_events_name_target=False,
+            counts_entities=False,
             namespaces_by_value=True,
             devices_are_exact=False,
             configures_once=False,
@@ -269,6 +273,7 @@ RELEASES = {
             budgets_stop_at_violation=False,
             preemptors_are_told=False,
             pod_events_name_target=False,
+            counts_entities=False,
             namespaces_by_value=True,
             devices_are_exact=False,
             configures_once=False,
@@ -310,6 +315,7 @@ RELEASES = {
             budgets_stop_at_violation=False,
             preemptors_are_told=False,
             pod_events_name_target=False,
+            counts_entities=False,
             namespaces_by_value=True,
             devices_are_exact=True,
             configures_once=False,
@@ -351,6 +357,7 @@ RELEASES = {
             budgets_stop_at_violation=True,
             preemptors_are_told=True,
             pod_events_name_target=True,
+            counts_entities=True,
             namespaces_by_value=False,
             devices_are_exact=True,
             configures_once=True,

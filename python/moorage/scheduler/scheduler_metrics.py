@@ -303,6 +303,8 @@ class SchedulerMetrics(Observer):
             yield from one.collect()
         pending = self._queue.pending_pods()
         yield self._pending(pending)
+        if self._context.handle.release.counts_entities:
+            yield _entities(pending)
         yield self._entered()
         yield self._unschedulable(pending)
         yield self._inflight()
@@ -380,3 +382,23 @@ class SchedulerMetrics(Observer):
         for label, size in zip(("nodes", "pods", "assumed_pods"), sizes, strict=True):
             family.add_metric([label], size)
         return family
+
+
+def _entities(pending: PendingPods) -> Any:
+    """Return how many pods without a group, and how many groups, wait in each queue."""
+    family = prometheus().GaugeMetricFamily(
+        "scheduler_queued_entities",
+        "Number of queued pods that are in no pod group, and of queued pod groups, by the queue type.",
+        labels=["queue", "type"],
+    )
+    queues = {
+        "active": pending.active,
+        "backoff": pending.backoff + pending.error_backoff,
+        "unschedulable": pending.unschedulable,
+        "gated": pending.gated,
+    }
+    for queue, infos in queues.items():
+        groups = {info.unit for info in infos if info.unit is not None}
+        family.add_metric([queue, "pod"], sum(info.unit is None for info in infos))
+        family.add_metric([queue, "podgroup"], len(groups))
+    return family

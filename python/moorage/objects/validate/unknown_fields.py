@@ -1,4 +1,4 @@
-"""Finds fields that the built-in kinds of Kubernetes do not have: neither in v1.36 nor in v1.37, as clusters of
+"""Finds fields that the built-in kinds of Kubernetes have neither in v1.36 nor in v1.37, as clusters of
 both are read. The table is field_names.json.
 """
 

@@ -17,7 +17,6 @@ from moorage.objects.model.pod import Container
 from moorage.objects.model.workload import PodTemplateSpec
 from moorage.objects.read.decode import decode
 from moorage.objects.read.files import read_file, source_name
-from moorage.objects.read.yaml_reader import read_yaml
 from moorage.store import ObjectClient, parse_reference
 
 from .change import Change, full_name
@@ -167,6 +166,8 @@ def read_requests(file: str) -> RequestFile:
     InputError
         The file cannot be read, or has something else.
     """
+    from moorage.objects.read.yaml_reader import read_yaml  # few need it, and it imports PyYAML
+
     source = source_name(file)
     with located(UnicodeDecodeError, source=source):
         text = read_file(file).decode()

@@ -57,7 +57,7 @@ def noted() -> Iterator[list[bool]]:
         return call
 
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("_follow_up", "_may_go_on"):
+        for name in ("_follow_up", "may_go_on"):
             patched.setattr(Run, name, noting(getattr(Run, name)))
         yield found
 
@@ -66,7 +66,7 @@ def noted() -> Iterator[list[bool]]:
 def one_by_one() -> Iterator[None]:
     """After each eviction, the other pods of the batch return to the queue."""
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("_follow_up", "_may_go_on"):
+        for name in ("_follow_up", "may_go_on"):
             patched.setattr(Run, name, lambda *arguments: False)
         yield
 

@@ -76,7 +76,7 @@ def outcome(make: Callable[[], Scheduler], monkeypatch: pytest.MonkeyPatch) -> t
     def run_of(follow_up: Any, may_go_on: Any) -> tuple[Any, ...]:
         with monkeypatch.context() as patched:
             patched.setattr(Run, "_follow_up", follow_up)
-            patched.setattr(Run, "_may_go_on", may_go_on)
+            patched.setattr(Run, "may_go_on", may_go_on)
             one = make()
             first = one.run()
             before = traces(one)
@@ -90,7 +90,7 @@ def outcome(make: Callable[[], Scheduler], monkeypatch: pytest.MonkeyPatch) -> t
     def no(*arguments: Any) -> bool:
         return False
 
-    together, apart = run_of(noted(Run._follow_up), noted(Run._may_go_on)), run_of(no, no)
+    together, apart = run_of(noted(Run._follow_up), noted(Run.may_go_on)), run_of(no, no)
     return sum(found), together, apart
 
 

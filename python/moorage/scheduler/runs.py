@@ -50,6 +50,11 @@ logger = logging.getLogger("moorage.scheduler")
 class Run:
     """One run of a scheduler, with its result.
 
+    Replays, measured runs and live runs derive from it and override public methods alone. `attempt`, `place`,
+    `place_unit`, `place_units`, `bind` and `break_off` do something. `may_go_on` and `attempted` say whether
+    pods may be tried at once. `give_back`, `count_placed`, `note_placements`, `note_failures` and
+    `note_evictions` record what was done.
+
     Parameters
     ----------
     scheduler : SchedulerParts
@@ -138,7 +143,7 @@ class Run:
         """Record the evictions of the block; after an exception, return pods in flight to the queue."""
         self.scheduler.context.enlist()
         try:
-            self.scheduler.handle.on_eviction.append(self._evicted)
+            self.scheduler.handle.on_eviction.append(self.evicted)
             yield
             self._end()
         except BaseException:
@@ -149,7 +154,7 @@ class Run:
     def _end(self) -> None:
         """Stop recording evictions, and log a summary of the plugin errors."""
         callbacks = self.scheduler.handle.on_eviction
-        callbacks[:] = [callback for callback in callbacks if callback != self._evicted]
+        callbacks[:] = [callback for callback in callbacks if callback != self.evicted]
         errors = self.scheduler.handle.plugin_errors
         if errors.counts:
             errors.summarize()
@@ -306,9 +311,8 @@ class Run:
                 continue
             result = ScheduleResult(context.cache.state, len(batch), batch)
             for _, end, route in batch.cut(SEGMENTS, tried):
-                place = self._each if route & WHOLE_CYCLE else self.place
                 while tried < end and (not self._evicts or self._follow_up(batch, infos, tried)):
-                    tried += place(context.deciding(route), result, infos, range(tried, end))
+                    tried += self.place(context.deciding(route), result, infos, range(tried, end))
                 if tried < end:
                     break
             if self._claimed:
@@ -329,9 +333,7 @@ class Run:
         goes_on = False
         try:
             scheduler.sync(with_controllers=False)
-            goes_on = scheduler.controllers is None or scheduler.controllers.is_idle
-            if goes_on:
-                self._attempted(at)
+            goes_on = (scheduler.controllers is None or scheduler.controllers.is_idle) and self.attempted(at)
         finally:
             self._evicts = not (queue.resume(infos) and goes_on)
         if not self._evicts:
@@ -343,16 +345,34 @@ class Run:
         client = self.scheduler.client
         return client.other_changes if isinstance(client, ObjectStore) else 0
 
-    def _may_go_on(self, at: int) -> bool:
-        """Whether the next pod of the batch, with an index, may be tried before the events of an eviction are
-        received: the cache has no victim any more, and nothing in the queue and no controller can react."""
+    def may_go_on(self, at: int) -> bool:
+        """Whether the next pod of the batch may be tried before the events of an eviction are received: the
+        cache has no victim any more, and nothing in the queue and no controller can react.
+
+        Parameters
+        ----------
+        at : int
+            The index of that pod.
+        """
         are_gone, self._are_gone, controllers = self._are_gone, False, self.scheduler.controllers
         if not are_gone or self.queue.has_unschedulable or self._changes_of_others() != self._other_changes:
             return False
         return controllers is None or not controllers.follows_all_pods
 
-    def _attempted(self, number: int) -> None:
-        """Note that so many pods of the batch were tried, and the events of an eviction received."""
+    def attempted(self, number: int) -> bool:
+        """Note that pods of the batch were tried, and the events of an eviction received.
+
+        Parameters
+        ----------
+        number : int
+            How many of the batch have been tried.
+
+        Returns
+        -------
+        bool
+            Whether the next one may be tried at once; otherwise the rest returns to the queue.
+        """
+        return True
 
     def _write_claims(self) -> None:
         """Write the resource claims of placed pods. A pod for which that fails is no longer placed."""
@@ -369,7 +389,7 @@ class Run:
         self.result.seconds += time.perf_counter() - began
 
     def place(self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range) -> int:
-        """Place some pods of a batch and account for them in bulk.
+        """Place some pods of a batch: in bulk, or one by one where all plugins of the profile are called.
 
         Parameters
         ----------
@@ -387,6 +407,14 @@ class Run:
         int
             The number of pods that were tried.
         """
+        assert result.batch is not None
+        is_apart = result.batch.route(pods.start) & WHOLE_CYCLE
+        return (self._each if is_apart else self._together)(engine, result, infos, pods)
+
+    def _together(
+        self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range
+    ) -> int:
+        """Place some pods of a batch and account for them in bulk; see `place`."""
         context, batch, began = self.scheduler.context, result.batch, time.perf_counter()
         assert batch is not None
         self._other_changes = self._changes_of_others()
@@ -394,7 +422,7 @@ class Run:
         claiming = context.volume_classes.claiming
         if claiming:
             engine.profile.claims_plugin.follow_claims()
-        end = placing.place(pods.start, pods.stop, never if batch.has(READS_VOLUMES) else self._may_go_on)
+        end = placing.place(pods.start, pods.stop, never if batch.has(READS_VOLUMES) else self.may_go_on)
         tried, failures, seconds = range(pods.start, end), result.failures, time.perf_counter() - began
         self.result.seconds += seconds
         if self.metrics is not None:
@@ -437,17 +465,27 @@ class Run:
         failures: Mapping[int, Failure],
     ) -> None:
         """Account for the pods of a batch that fit nowhere."""
-        self._give_back(infos, failed, failures)
+        self.give_back(infos, failed, failures)
         # Pods with claims are reported as the pod that was scheduled by plugins.
         if self.reports_failures or batch.has(CLAIMS):
             for at in failed:
                 if self.reports_failures or batch.route(at) & CLAIMS:
                     report_failure(self.scheduler.context, engine, infos[at].pod, failures[at])
 
-    def _give_back(
+    def give_back(
         self, infos: Sequence[QueuedPodInfo], failed: Sequence[int], failures: Mapping[int, Failure]
     ) -> None:
-        """Record the failures of pods of a batch by their indexes, and return the pods to the queue."""
+        """Record the failures of pods of a batch, and return the pods to the queue.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+            The whole batch.
+        failed : sequence of int
+            The indexes of the pods.
+        failures : mapping of int to Failure
+            By index why a pod fits nowhere.
+        """
         if failed:
             self._failed([infos[at] for at in failed], [failures[at] for at in failed])
 
@@ -556,7 +594,7 @@ class Run:
             if fails:
                 for at in part if self.reports_failures else ():
                     report_failure(context, context.engine_of(infos[at].pod), infos[at].pod, failures[at])
-                self._give_back(infos, part, failures)
+                self.give_back(infos, part, failures)
                 for at in () if self.reports_failures else part:
                     nominate(nominator, infos[at].pod, failures[at].nominating)
             for at in () if fails else part:
@@ -637,8 +675,15 @@ class Run:
             if not self.scheduler.is_waiting(pod):  # deleted meanwhile: what it held is free for good
                 self._retry_groups()
 
-    def _note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
-        """Record the nodes of pods that are assumed or bound."""
+    def note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        """Record pods that are assumed or bound.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+        nodes : list of str
+            The name of the node of each.
+        """
         self._may_repeat |= self._binds
         self.result.note_placed(infos, nodes)
         for key in keys_of(infos) if self.result.unschedulable else ():
@@ -647,8 +692,8 @@ class Run:
     def _assumed(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         """Record pods that were placed, and are to be bound together."""
         if self.metrics is not None:
-            self._count_placed(self.metrics, infos)
-        self._note_placements(infos, nodes)
+            self.count_placed(self.metrics, infos)
+        self.note_placements(infos, nodes)
         if infos:
             self._placed.append((infos, nodes))
 
@@ -661,14 +706,20 @@ class Run:
             self._placed = [([info for info, _ in kept], [node for _, node in kept])] if kept else []
         return dropped
 
-    def _count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
-        """Count pods that were placed, and are to be bound together."""
+    def count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
+        """Count pods that were placed, and are to be bound together.
+
+        Parameters
+        ----------
+        metrics : SchedulerMetrics
+        infos : sequence of QueuedPodInfo
+        """
         metrics.scheduled(infos)
 
     def _bound(self, pod: Pod, node: str) -> None:
         """Record a pod that was placed and bound by itself."""
         info = self.queue.in_flight_pod(pod.metadata.uid)
-        self._note_placements([info or QueuedPodInfo(pod)], [node])
+        self.note_placements([info or QueuedPodInfo(pod)], [node])
         if self.metrics is not None and info is not None:
             self.metrics.scheduled([info])
         self.queue.done(pod.metadata.uid)
@@ -678,7 +729,7 @@ class Run:
         """Record the failures of pods, and return the pods to the queue."""
         if self.metrics is not None:
             self.metrics.failed(infos, failures)
-        self._note_failures(keys_of(infos), infos, failures)
+        self.note_failures(infos, failures)
         scheduler = self.scheduler
         latest = scheduler.pods.indexer.get_many(keys_of(infos))
         rejectors = [failure.rejectors for failure in failures]
@@ -686,14 +737,19 @@ class Run:
         if scheduler.bindings.freed:
             scheduler.announce_freed()
 
-    def _note_failures(
-        self, keys: Sequence[str], infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]
-    ) -> None:
-        """Record why pods, by ``namespace/name``, fit nowhere."""
-        self.result.unschedulable.update(zip(keys, failures, strict=True))
+    def note_failures(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
+        """Record why pods fit nowhere.
 
-    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
-        """Record the eviction of pods."""
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+        failures : list of Failure
+            Of each pod.
+        """
+        self.result.unschedulable.update(zip(keys_of(infos), failures, strict=True))
+
+    def evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
+        """Remove evicted pods from the cache, and record them; see `FrameworkHandle.on_eviction`."""
         self._evicts = True
         if isinstance(self.scheduler.client, ObjectStore):  # which has deleted them
             self._are_gone = are_independent(victims) and not self.scheduler.cache.remove_added(
@@ -701,10 +757,16 @@ class Run:
             )
         if self.metrics is not None:
             self.metrics.preempted(len(victims))
-        self._note_evictions(evictions_of(victims, node, preemptor))
+        self.note_evictions(evictions_of(victims, node, preemptor))
 
-    def _note_evictions(self, evicted: Mapping[str, Eviction]) -> None:
-        """Record the evictions of pods, by ``namespace/name``."""
+    def note_evictions(self, evicted: Mapping[str, Eviction]) -> None:
+        """Record evictions.
+
+        Parameters
+        ----------
+        evicted : mapping of str to Eviction
+            By ``namespace/name`` of the pod.
+        """
         self._evictions += 1
         self.result.evicted.update(evicted)
         if self.result.has_placed:

@@ -151,7 +151,7 @@ class LiveRun(Run):
         self._collect()
         super().break_off()
 
-    def _count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
+    def count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
         metrics.begin(infos, are_placed=True)
 
     def _profile(self, info: QueuedPodInfo) -> str:

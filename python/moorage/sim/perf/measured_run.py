@@ -79,7 +79,7 @@ class MeasuredRun(VirtualRun):
         # batch, as this is no work of the scheduler.
         self._spans: list[tuple[slice, slice | None, int]] = []
         self.operations = Operations(self, clock, workload, self._measure)
-        scheduler.handle.on_eviction.append(self._evicted)
+        scheduler.handle.on_eviction.append(self.evicted)
 
     def _measure(self, window: Window | None) -> None:
         if window is None:
@@ -120,9 +120,6 @@ class MeasuredRun(VirtualRun):
     def place(self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range) -> int:
         return self._timed(super().place, engine, result, infos, pods)
 
-    def _each(self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range) -> int:
-        return self._timed(super()._each, engine, result, infos, pods)
-
     def _timed(
         self, place: Way, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range
     ) -> int:
@@ -134,22 +131,22 @@ class MeasuredRun(VirtualRun):
         self._spans.append((slice(first, first + attempts), slice(before, len(placed)), spent))
         return attempts
 
-    def _may_go_on(self, at: int) -> bool:
+    def may_go_on(self, at: int) -> bool:
         clock, tried = self.operations.clock, at - self._counted
         ends = clock.next_event(), self.queue.next_event(), clock.exact + Fraction(self.queue.initial_backoff)
         # Until a timer ends it makes no difference whether preemptors back off at once or a little later.
-        return tried + 1 < min(map(clock.attempts_until, ends)) and super()._may_go_on(at)
+        return tried + 1 < min(map(clock.attempts_until, ends)) and super().may_go_on(at)
 
-    def _give_back(
+    def give_back(
         self, infos: Sequence[QueuedPodInfo], failed: Sequence[int], failures: Mapping[int, Failure]
     ) -> None:
         preemptors = [at for at in failed if failures[at].nominated_node]
         others = len(failed) - len(preemptors[1:])
-        super()._give_back(infos, failed[:others], failures)
+        super().give_back(infos, failed[:others], failures)
         for before, at in pairwise(preemptors):  # each is tried after the time of those before it
             self.clock.attempted(before + 1 - self._counted)
             self._counted = before + 1
-            super()._give_back(infos, [at], failures)
+            super().give_back(infos, [at], failures)
 
     def place_unit(
         self, group: AnyGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]

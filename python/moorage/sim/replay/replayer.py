@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from moorage._core.queue.in_flight import keys_of
 from moorage.errors import InputError, located
-from moorage.objects import AnyGroup, Node, Object, ObjectMeta, Pod, validate
+from moorage.objects import Node, Object, ObjectMeta, Pod, validate
 from moorage.objects.validate.field_validation import FieldValidation
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Failure, Scheduler
+from moorage.scheduler import Eviction, Failure, Scheduler
 from moorage.sim.autoscaling import Autoscaler
 from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
 from moorage.sim.perf import Workload
@@ -118,7 +118,7 @@ class Replayer(VirtualRun):
         self._templates = {at: self._pod_template(one) for at, one in _pods(timeline)}
         direct = [at in self._templates and self._is_direct(one) for at, one in enumerate(timeline.arguments)]
         self.cursor = EventCursor(timeline, np.array(direct, np.bool_), at)
-        scheduler.handle.on_eviction.append(self._evicted)
+        scheduler.handle.on_eviction.append(self.evicted)
         scheduler.informers.informer(Pod).add_event_handler(PodNotes(self))
         scheduler.informers.informer(Node).add_event_handler(NodeNotes(self))
         self._idle = self._nothing_waits()
@@ -514,32 +514,30 @@ class Replayer(VirtualRun):
         self._drop()  # before bindings could have them tried again
         return tried
 
-    def _may_go_on(self, at: int) -> bool:
+    def may_go_on(self, at: int) -> bool:
         return False  # the end of a victim is recorded when it is reported
 
-    def _note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
-        super()._note_placements(infos, nodes)
+    def note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        super().note_placements(infos, nodes)
         recorder = self.recorder
         for key, node in zip(keys_of(infos), nodes, strict=True):
             info, pod = self._infos.get(key), recorder.live[key]
             recorder.decide(self.decided(), pod, recorder.node(node), info.attempts if info else 1)
             recorder.pending.pop(key, None)
 
-    def _note_failures(
-        self, keys: Sequence[str], infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]
-    ) -> None:
+    def note_failures(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
         recorder = self.recorder
-        for key, info, failure in zip(keys, infos, failures, strict=True):
+        for key, info, failure in zip(keys_of(infos), infos, failures, strict=True):
             if key in recorder.live:
                 reason = recorder.reason(failure.message)
                 recorder.decide(self.decided(), recorder.live[key], -1, info.attempts, reason)
                 if self.drops and not failure.nominated_node:
                     self._dropped.append(info.pod)
-        super()._note_failures(keys, infos, failures)
+        super().note_failures(infos, failures)
 
-    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
-        self._victims.update(victim.key for victim in victims)
-        super()._evicted(victims, node, preemptor)
+    def note_evictions(self, evicted: Mapping[str, Eviction]) -> None:
+        self._victims.update(evicted)
+        super().note_evictions(evicted)
 
     def _drop(self) -> None:
         """Delete the pods that fit nowhere, where they do not wait."""

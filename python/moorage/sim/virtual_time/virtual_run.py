@@ -10,10 +10,9 @@ from moorage._core.queue.in_flight import keys_of
 from moorage.scheduler.runs import ALL, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from fractions import Fraction
 
-    from moorage._core.decide.pod_batch import PodBatch
     from moorage.queue import QueuedPodInfo
     from moorage.scheduler import Failure, Scheduler
     from moorage.scheduler.cycle.results import Eviction
@@ -169,16 +168,11 @@ class VirtualRun(Run):
         self.clock.attempted(tried - self._counted)
         return bool(infos or result.has_placed or result.skipped)
 
-    def _follow_up(self, batch: PodBatch, infos: list[QueuedPodInfo], at: int) -> bool:
-        operations = self.operations
-        return super()._follow_up(batch, infos, at) and not (
-            operations is not None and operations.is_interrupted()
-        )
-
-    def _attempted(self, number: int) -> None:
+    def attempted(self, number: int) -> bool:
         self.bind()
         self.clock.attempted(number - self._counted)
         self._counted = number
+        return self.operations is None or not self.operations.is_interrupted()
 
     def decided(self) -> float:
         """Return when the next pod of the batch is decided; each attempt takes its time.
@@ -194,19 +188,17 @@ class VirtualRun(Run):
 
     # ---- the pods of operations ----------------------------------------------------------------------------
 
-    def _note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+    def note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         if self.operations is not None:
             self.operations.note_placements(keys_of(infos), nodes)
-        super()._note_placements(infos, nodes)
+        super().note_placements(infos, nodes)
 
-    def _note_failures(
-        self, keys: Sequence[str], infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]
-    ) -> None:
+    def note_failures(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
         if self.operations is not None:
-            self.operations.note_failures(keys, failures)
-        super()._note_failures(keys, infos, failures)
+            self.operations.note_failures(keys_of(infos), failures)
+        super().note_failures(infos, failures)
 
-    def _note_evictions(self, evicted: Mapping[str, Eviction]) -> None:
-        super()._note_evictions(evicted)
+    def note_evictions(self, evicted: Mapping[str, Eviction]) -> None:
+        super().note_evictions(evicted)
         if self.operations is not None:
             self.operations.note_evictions(evicted)

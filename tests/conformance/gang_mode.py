@@ -32,7 +32,7 @@ class OneCycle(Run):
         """Try the next group, and bind those of its pods that got a node; the pods that were tried. Of equal
         priority they come in the order given, not in that of the events that let them into the queue."""
         on_eviction = self.scheduler.handle.on_eviction
-        on_eviction.append(self._evicted)
+        on_eviction.append(self.evicted)
         try:
             infos = self.take()
             places = {key: at for at, key in enumerate(given)}
@@ -43,7 +43,7 @@ class OneCycle(Run):
                 self.attempt(infos)
                 self.bind()
         finally:
-            on_eviction.remove(self._evicted)
+            on_eviction.remove(self.evicted)
         return [info.pod for info in infos]
 
 

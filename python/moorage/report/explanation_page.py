@@ -197,5 +197,7 @@ def _details(node: Json) -> Grid:
         [plugin, ", ".join(status["reasons"]) if status else "passes"]
         for plugin, status in node["verdicts"].items()
     ]
+    if node["comparison"] is not None:
+        rows.append(["compared", node["comparison"]["text"]])
     rows += [["because", fact["text"]] for fact in (*node["needs"], *node["blockers"])]
     return shortened(f"Verdicts of node {node['node']}", ("plugin", "verdict"), rows)

@@ -49,7 +49,14 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     show_default=True,
     help="Number of feasible nodes that are shown; all: these, and the names of all others.",
 )
-@click.option("--node", "names", multiple=True, metavar="NAME", help="Show this node in detail; repeatable.")
+@click.option(
+    "--node",
+    "--why-not",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Show this node in detail, and why the pod goes elsewhere; repeatable.",
+)
 @click.option(
     "--alone",
     "situation",

@@ -20,9 +20,11 @@ from moorage.scheduler.explain.explanation import (
     ALONE,
     IN_TURN,
     NOW,
+    NodeExplanation,
     NodeGroup,
     ScoredNode,
 )
+from moorage.scheduler.explain.node_comparison import NodeComparison
 from moorage.scheduler.explain.single_change import FEWER_DEVICES, LOWER, Change
 
 from .printing import ignore_broken_pipe, print_lines, print_table, write_value
@@ -128,7 +130,11 @@ def _print_explanation(explanation: Explanation, limit: int | None, nodes: Seque
             print()
     _print_changes(explanation)
     for name in nodes:
-        print_table(*_details(explanation, name))
+        node = explanation.node(name)
+        print_table(*_details(node))
+        if node.comparison is not None:
+            print_lines([node.comparison.text])
+            print_table(*_compared(node.comparison))
 
 
 def _print_claims(explanation: Explanation) -> None:
@@ -269,8 +275,16 @@ def _change(change: Change) -> tuple[str, str, str]:
     return change.text + others, less, str(change.feasible_nodes)
 
 
-def _details(explanation: Explanation, name: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:
-    node = explanation.node(name)
+def _compared(comparison: NodeComparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings and rows of the scores of two nodes by plugin."""
+    rows: list[tuple[str, ...]] = [
+        (f"{one.plugin} x{one.weight}", str(one.chosen), str(one.asked), f"{one.weighted:+d}")
+        for one in comparison.differences
+    ]
+    return ("PLUGIN", comparison.chosen, comparison.asked, "OF THE TOTAL"), rows
+
+
+def _details(node: NodeExplanation) -> tuple[tuple[str, str], list[tuple[str, str]]]:
     cells = [
         (plugin, ", ".join(status.reasons) if status else "passes")
         for plugin, status in node.verdicts.items()
@@ -278,4 +292,4 @@ def _details(explanation: Explanation, name: str) -> tuple[tuple[str, str], list
     cells += [("because", one.text) for one in node.evidence]
     if node.score is not None:
         cells.append(("rank", f"{node.score.rank}, total {node.score.total}"))
-    return (name, "VERDICT"), cells
+    return (node.node, "VERDICT"), cells

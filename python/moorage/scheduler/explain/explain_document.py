@@ -68,7 +68,10 @@
     ``nodesAsEmpty`` (nodes are scored as if they had no pods), ``error`` ("" for an answer; else verdicts and
     ranking are without it). Changes are tried without extenders.
 ``details``
-    The requested nodes: ``node``, ``verdicts`` by filter (null: passes), ``needs``, ``score``.
+    The requested nodes: ``node``, ``verdicts`` by filter (null: passes), ``needs``, ``blockers``, ``score``,
+    and for a feasible node on which the pod is not placed ``comparison`` with the ``chosen`` one: ``text``,
+    both totals, ``plugins`` by which they differ (``weight``, scores ``chosen`` and ``asked``),
+    ``turningWeights`` (by plugin, the nearest weight with which the node would win).
 """
 
 from __future__ import annotations
@@ -91,6 +94,7 @@ from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
 from .explanation import ExplainedPod, NodeExplanation, NodeGroup
 from .extender_answers import ExtenderAnswer
+from .node_comparison import NodeComparison
 from .raised_priority import RaisedPriority
 from .single_change import DROP, LABEL, LOWER, NODE, SPREAD, TOLERATE, Change
 
@@ -218,6 +222,19 @@ def _details(node: NodeExplanation) -> Json:
         "needs": [_need(one) for one in node.evidence if one.is_need],
         "blockers": [_evidence(one) for one in node.evidence if not one.is_need],
         "score": asdict(node.score) if node.score else None,
+        "comparison": _comparison(node.comparison) if node.comparison else None,
+    }
+
+
+def _comparison(comparison: NodeComparison) -> Json:
+    """Return ``details.comparison``."""
+    return {
+        "text": comparison.text,
+        "chosen": comparison.chosen,
+        "chosenTotal": comparison.chosen_total,
+        "total": comparison.asked_total,
+        "plugins": [asdict(one) for one in comparison.differences],
+        "turningWeights": comparison.turning,
     }
 
 

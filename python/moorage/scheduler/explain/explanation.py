@@ -20,6 +20,7 @@ from .change_pairs import ChangePair
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
 from .extender_answers import ExtenderAnswer
+from .node_comparison import NodeComparison, compare_nodes
 from .raised_priority import RaisedPriority
 from .single_change import Change
 from .verdicts import FilterVerdicts
@@ -86,12 +87,15 @@ class NodeExplanation:
         The facts by which filters reject the node.
     score : ScoredNode or None
         None for a node that is not feasible.
+    comparison : NodeComparison or None
+        With the node on which the pod is placed; None for that one and for a node that is not feasible.
     """
 
     node: str
     verdicts: dict[str, Status | None]
     evidence: list[Evidence]
     score: ScoredNode | None = None
+    comparison: NodeComparison | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +208,12 @@ class ExplainedPod(Tabular):
             return bool(self.situation.node)
         return bool(self.feasible) and not self.skipped
 
+    @property
+    def chosen(self) -> str:
+        """The node on which the pod is or would be placed: that of the run, else its present one, else the
+        first of the best; "" for none."""
+        return self.situation.node or self.bound_to or next(iter(self.examination.best), "")
+
     def headline(self) -> str:
         """Return on how many nodes the pod fits, and why on no other, in one line."""
         fits = f"{self.pod.key}: fits {len(self.feasible)} of {len(self.order)} nodes"
@@ -301,6 +311,7 @@ class ExplainedPod(Tabular):
             verdicts,
             self.find_evidence([at], [status for status in verdicts.values() if status]),
             self._scored(scores.feasible.index(name)) if scored else None,
+            compare_nodes(scores, self.weights, self.chosen, name) if scored else None,
         )
 
 

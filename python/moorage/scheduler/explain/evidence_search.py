@@ -1,10 +1,12 @@
-"""Asks the filters for the evidence by which they reject nodes."""
+"""The verdicts of the filters on every node, and the evidence by which they reject nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from moorage.framework import CycleState, FilterPlugin, Plugin, Status
 from moorage.framework.plugin.evidence import (
@@ -18,7 +20,24 @@ from moorage.framework.plugin.evidence import (
 from moorage.objects import Pod
 from moorage.scheduler.cycle.engine import Engine
 
-from .verdicts import FilterVerdicts
+
+@dataclass(frozen=True, slots=True)
+class FilterVerdicts:
+    """The verdict of one filter on every node, independent of the other filters.
+
+    Attributes
+    ----------
+    plugin : str
+        Name of the filter.
+    codes : (nodes,) int array
+        In list order: 0 where the node passes, otherwise an index into `statuses`.
+    statuses : list of Status or None
+        The first is None, for nodes that pass.
+    """
+
+    plugin: str
+    codes: npt.NDArray[np.intp]
+    statuses: list[Status | None]
 
 
 class EvidenceSearch:

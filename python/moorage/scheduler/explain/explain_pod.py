@@ -36,13 +36,12 @@ from .changes import find_changes
 from .claim_explanations import PodClaims, generated_claims, released_claims
 from .constraints import find_conflicts
 from .device_evidence import find_device_evidence
-from .evidence_search import EvidenceSearch
+from .evidence_search import EvidenceSearch, FilterVerdicts
 from .explain_document import Explanation
 from .explanation import group_nodes
 from .extender_answers import after_extenders, ask_extenders, verdicts_of, weights_of
 from .probe import Probe
 from .raised_priority import budgets_of, find_raised_priority, priority_classes
-from .verdicts import FilterVerdicts
 
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job

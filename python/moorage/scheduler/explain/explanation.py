@@ -19,11 +19,11 @@ from moorage.tables import Table, Tabular
 from .change_pairs import ChangePair
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
+from .evidence_search import FilterVerdicts
 from .extender_answers import ExtenderAnswer
 from .node_comparison import NodeComparison, compare_nodes
 from .raised_priority import RaisedPriority
 from .single_change import Change
-from .verdicts import FilterVerdicts
 
 NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
 

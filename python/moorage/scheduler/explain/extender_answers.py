@@ -19,8 +19,8 @@ from moorage.scheduler.cycle.examine import score_rows
 from moorage.scheduler.cycle.results import Examination
 from moorage.scheduler.extenders.extended_search import MAX_EXTENDER_PRIORITY
 
+from .evidence_search import FilterVerdicts
 from .probe import Probe
-from .verdicts import FilterVerdicts
 
 MOST_REASONS = 3
 NO_REASON = "the extender gives no reason"

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from tests.core.make import node, pod
 
 from moorage._core.decide.batch_rows import Placements
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.external import PythonExternal
+from moorage._core.decide.placer import Placer
+from moorage._core.decide.plan import Plan
 from moorage._core.decide.scored_nodes import ScoredNodes
+from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Cluster
 from moorage.scheduler import Scheduler
 
@@ -110,6 +115,19 @@ def test_the_node_taken_last_is_known_until_all_are_scored_again(is_heap: bool) 
     one.client.delete("Node", "a")
     one.sync()
     assert nodes.rescored(search, target) is None
+
+
+@pytest.mark.parametrize(("score", "is_kept"), [(-1, False), (0, True), (100, True), (101, False)])
+def test_a_score_outside_its_range_drops_the_list(score: int, is_kept: bool) -> None:
+    state = ClusterState()
+    for name in "ab":
+        state.set_node(node(name))
+    plugin = PythonExternal("A", score=lambda rows: np.full(len(rows), score))
+    search = Placer(state, Plan(state.table, [], [(plugin, 1)]), TieBreak.FIRST, 100).search
+    target, rows = (state.classes.intern(pod("p")), 0, 0), np.arange(2, dtype=np.int32)
+    names, raw = state.table.name_symbols(rows), np.zeros((1, 2), np.int64)
+    nodes = ScoredNodes(b"", 0.0, names, np.arange(2), True, raw).rescored(search, target)
+    assert (nodes is not None) is is_kept
 
 
 def test_only_equal_pods_follow_a_list() -> None:

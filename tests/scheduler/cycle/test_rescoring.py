@@ -114,6 +114,36 @@ def test_nodes_that_were_not_chosen_keep_their_scores() -> None:
     assert by_name(outcomes(one, small("q"), small("r"))) == "BA"
 
 
+@pytest.mark.parametrize(("version", "cpu"), [("1.36", 3), ("1.37", 3), ("1.37", 1.5)])
+def test_a_batch_searches_where_the_proposed_node_is_full(version: str, cpu: float) -> None:
+    """c would be next; of 1.5 cpu two fit on d, where what is left is no better than on b."""
+    together, single = (scheduler(kubernetes_version=version) for _ in range(2))
+    pods = [pod(f"p{at}", requests={"cpu": cpu}) for at in range(4)]
+    for one in (together, single):
+        schedule_one(one.context, pods[0])
+        one.client.create(pod("other", on="c", requests={"cpu": 3}))
+        one.sync()
+    expected = [node for node, _ in outcomes(single, *pods[1:])]
+    assert expected[0] == "b"
+    assert together.schedule_pods(pods[1:]).nodes == expected
+    assert (together.table.requested["cpu"] <= together.table.allocatable["cpu"]).all()
+
+
+def test_a_node_that_was_scored_without_a_plugin_has_none_of_its_score_later() -> None:
+    """InterPodAffinity skips while no pod has a preference; a scored node keeps nothing of before."""
+    near = pod("near", on="b", affinity=preferring_pods("a", 100))
+    nodes = [node(name, zone=name, cpu=cpu) for name, cpu in (("a", 10), ("b", 8))]
+    one = Scheduler(Cluster(nodes=nodes, pods=[near]), profile=unspread(), **NEW)
+    pods = [pod(f"p{at}", labels={"app": "a"}, requests={"cpu": 1}) for at in range(4)]
+    assert by_name(outcomes(one, pods[0])) == "b"
+    one.client.delete("Pod", "near", "default")
+    one.sync()
+    assert by_name(outcomes(one, pods[1])) == "A"
+    one.client.create(near)
+    one.sync()
+    assert by_name(outcomes(one, pods[2])) == "A", "b was scored when there was no preference"
+
+
 def test_a_rollback_takes_scores_back() -> None:
     """Within the transaction the nodes get scores that the pods which are undone have changed."""
     one, other = scheduler(nodes=3, **NEW), scheduler(nodes=3, **NEW)
@@ -219,12 +249,16 @@ def nodes_of(draw: st.DrawFn, name: str) -> Node:
 
 def happen(draw: Any, one: Scheduler, names: list[str], at: int) -> None:
     """Something changes, or nothing."""
-    what = draw(st.sampled_from(["nothing"] * 4 + ["node", "pod", "gone", "new"]))
+    what = draw(st.sampled_from(["nothing"] * 4 + ["node", "pod", "lost", "gone", "new"]))
     if what == "node" and names:
         one.client.update(draw(nodes_of(draw(st.sampled_from(names)))))
     elif what == "pod" and names:
         near = preferring_pods(draw(st.sampled_from("ab")), draw(st.sampled_from([1, 40])))
         one.client.create(pod(f"near{at}", on=draw(st.sampled_from(names)), affinity=near))
+    elif what == "lost" and (
+        near := [one.name for one in one.client.list("Pod")[0] if one.name[:4] == "near"]
+    ):
+        one.client.delete("Pod", draw(st.sampled_from(sorted(near))), "default")
     elif what == "gone" and len(names) > 1:
         name = names.pop(draw(st.integers(0, len(names) - 1)))
         one.client.delete("Node", name)

@@ -34,7 +34,7 @@ from moorage.framework.plugin.events import (
     on,
 )
 from moorage.objects import Pod
-from moorage.releases import FeatureGates
+from moorage.releases import Release
 
 from .places import Strategy
 
@@ -126,24 +126,27 @@ def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]
         not have.
     """
     by_plugin: dict[str, list[ClusterEventWithHint]] = {}
+    gates = framework.handle.feature_gates
+    unknown = POD_RESOURCES - PodEvents(gates).resources
     for base in REJECTING:
         for plugin in framework.profile.at(base):
             if plugin.name not in by_plugin:
-                by_plugin[plugin.name] = _registered_by(plugin, framework.handle.feature_gates)
+                by_plugin[plugin.name] = _registered_by(plugin, gates.release, unknown)
     if framework.handle.extenders:
         by_plugin[EXTENDER] = list(ANY_EVENT)
     return by_plugin
 
 
-def _registered_by(plugin: interface.Plugin, gates: FeatureGates) -> list[ClusterEventWithHint]:
-    """Return the events that a plugin registers in a release."""
+def _registered_by(
+    plugin: interface.Plugin, release: Release, unknown: frozenset[str]
+) -> list[ClusterEventWithHint]:
+    """Return the events that a plugin registers in a release; `unknown` are resources that it has not."""
     if not isinstance(plugin, EnqueueExtensions):
         return list(ANY_EVENT)
     events, at = plugin.events_to_register(), f'plugin "{plugin.name}": events_to_register'
     is_list = isinstance(events, Sequence)
     if not (is_list and all(map(isinstance, events, repeat(ClusterEventWithHint)))):
         raise InputError(f"{at} returned {events!r}, not a sequence of ClusterEventWithHint")
-    unknown, release = POD_RESOURCES - PodEvents(gates).resources, gates.release
     for one in events:
         if one.event.resource in unknown:
             raise InputError(f"{at}: Kubernetes {release.version} has no events of {one.event.resource}")

@@ -21,8 +21,8 @@ Commands that load a cluster take the first of these that is there, and say so o
 1. `--kubernetes-version`
 2. the tag of the image of a kube-scheduler in the namespace kube-system, else of a kube-apiserver, else of a
    kube-controller-manager; of several, the newest
-3. the version of the API server that an archive tells: `cluster_version.json` of a support bundle, or the
-   output of `kubectl version -o json` (`serverVersion`)
+3. the version of the API server: that of `--kubeconfig`, `cluster_version.json` of a support bundle, or the
+   output of `kubectl version -o json` among the files (`serverVersion`)
 4. the newest kubelet (`status.nodeInfo.kubeletVersion`)
 5. {default}
 
@@ -38,7 +38,7 @@ NOT_EXACT = """
 | 1.34, 1.35 | Devices: the allocator is that of v1.36. Pods without a node that have claims get a warning. |
 | 1.37 | Pod groups: their gates are refused by name. |
 | 1.37 | Pods with bindMountOptions (gate VolumeBindMountOptions, off) ask for no node that declares them. |
-| 1.37 | ReadWriteOncePod: upstream miscounts the pods of a claim if a node is replaced between two attempts. |
+| 1.37 | ReadWriteOncePod: upstream miscounts the pods of a claim if a node is replaced between attempts. |
 """
 DATA = ("version", "patch", "plugins", "refused_gates")
 

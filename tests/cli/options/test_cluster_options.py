@@ -313,3 +313,14 @@ def test_the_role_of_a_reader_lists_every_kind_and_no_more() -> None:
     assert {name for name in allowed - needed if name.partition(".")[2] not in groups - {""}} == set()
     assert not allowed & {"secrets", "configmaps"}
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+
+
+@pytest.mark.parametrize("version", ["v1.37.1", ""])
+def test_the_release_is_that_of_the_api_server(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str
+) -> None:
+    server.version = version
+    code, out, _ = run(capsys, "simulate", "--kubeconfig", tmp_path / "config", "-o", "json")
+    assert code == 0
+    told = f"version of the API server: {version}" if version else "the input does not tell its release"
+    assert json.loads(out)["release"] == {"version": "1.37" if version else "1.36", "reason": told}

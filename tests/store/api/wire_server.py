@@ -45,6 +45,8 @@ class WireServer:
 
     Attributes
     ----------
+    version : str
+        Of ``/version``; "" for none.
     faults : list of callable
         The first takes a handler before its request is served, and returns whether it has answered. It is
         dropped before the client can see its answer: the next request is not for it.
@@ -58,6 +60,7 @@ class WireServer:
     def __init__(self, store: ObjectStore) -> None:
         self.store = store
         self.faults: list[Callable[[Handler], bool]] = []
+        self.version = ""
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.streams_lists = True
         self.unserved: set[str] = set()
@@ -165,6 +168,10 @@ class Handler(BaseHTTPRequestHandler):
         parts = self.parts
         if parts == ["apis"] or (parts[0] == "apis" and len(parts) == 3):
             self.discover()
+            return
+        if parts == ["version"]:
+            told = self.server_of.version
+            self.send(200 if told else 404, json.dumps({"gitVersion": told}).encode() if told else b"{}")
             return
         rest = parts[2:] if parts[0] == "api" else parts[3:]
         namespace = ""

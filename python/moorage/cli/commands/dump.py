@@ -32,7 +32,7 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
     from moorage.objects import write
     from moorage.objects.anonymize import anonymize as renamed
 
-    objects = listed_objects(options)
+    objects = listed_objects(options).objects
     if anonymize:
         objects = renamed(objects)
     if file == "-":

@@ -198,7 +198,7 @@ def listed_once(options: Mapping[str, Any]) -> Mapping[str, Any]:
     -------
     mapping of str to object
     """
-    return {**options, "listed": _listed(options)} if names_server(options) else options
+    return {**options, "listed": listed_objects(options)} if names_server(options) else options
 
 
 def without_server(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def connected(options: Mapping[str, Any], timeout: float | None = None) -> ApiCl
     return connect(options["kubeconfig"], options["context"], in_cluster=options["in_cluster"], **limit)
 
 
-def listed_objects(options: Mapping[str, Any]) -> list[Object]:
+def listed_objects(options: Mapping[str, Any]) -> Listed:
     """Read the objects of the API server that options name; warn of what the user may not read.
 
     Parameters
@@ -256,22 +256,18 @@ def listed_objects(options: Mapping[str, Any]) -> list[Object]:
 
     Returns
     -------
-    list of Object
+    Listed
     """
     from moorage.cli.messages import print_warnings
-
-    with connected(options) as client:
-        from moorage.store.api.cluster_objects import list_cluster
-
-        objects, warnings = list_cluster(client)
-    print_warnings(warnings)
-    return objects
-
-
-def _listed(options: Mapping[str, Any]) -> Listed:
     from moorage.objects.read.load import Listed
 
-    return Listed("API server", listed_objects(options))
+    with connected(options) as client:
+        from moorage.store.api.cluster_objects import list_cluster, server_version
+
+        objects, warnings = list_cluster(client)
+        version = server_version(client)
+    print_warnings(warnings)
+    return Listed("API server", objects, version)
 
 
 def _sources(options: Mapping[str, Any]) -> Sequence[object]:
@@ -284,7 +280,7 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Listed]:
     if not names_server(options):
         files: Sequence[str] = options["files"]
         return files
-    return options.get("listed") or _listed(options), *options["files"]
+    return options.get("listed") or listed_objects(options), *options["files"]
 
 
 @contextmanager

@@ -73,10 +73,13 @@ class Listed(NamedTuple):
     source : str
         Where they are from, for errors.
     objects : sequence of Object
+    server_version : str
+        Version of the API server, for example "v1.36.2"; "" where it is not known.
     """
 
     source: str
     objects: Sequence[Object]
+    server_version: str = ""
 
 
 def load(
@@ -315,6 +318,7 @@ class _Reader:
 
     def take(self, listed: Listed) -> None:
         """Take objects that were read elsewhere."""
+        self.server_version = listed.server_version
         for at, obj in enumerate(listed.objects):
             self._store(obj, listed.source, 1, at)
 

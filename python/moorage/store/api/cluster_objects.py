@@ -14,9 +14,10 @@ from moorage.objects.model.workload import ControllerRevision
 from moorage.objects.plain import plain
 from moorage.objects.read.decode import UNREADABLE, decode_as, is_known
 from moorage.objects.read.object_defaults import decoded_revision
+from moorage.objects.read.snapshots import read_server_version
 from moorage.objects.read.write import to_value
 from moorage.objects.resource_names import resource
-from moorage.store.errors import ForbiddenError
+from moorage.store.errors import ApiError, ForbiddenError
 from moorage.store.kinds import structs
 
 from .api_client import ApiClient
@@ -33,6 +34,24 @@ def kinds_of_clusters() -> list[type[Object]]:
     """
     others = [one for one in structs() if one not in REQUIRED and is_known(one.__name__, "")]
     return [Namespace, Node, *sorted(others, key=lambda one: one.__name__), Pod]
+
+
+def server_version(client: ApiClient) -> str:
+    """Return the version of a cluster's API server; "" where it does not tell it.
+
+    Parameters
+    ----------
+    client : ApiClient
+
+    Returns
+    -------
+    str
+        For example "v1.36.2".
+    """
+    try:
+        return read_server_version(b'{"info":' + client.connection.request("GET", "/version") + b"}")
+    except ApiError:
+        return ""
 
 
 def list_cluster(client: ApiClient) -> tuple[list[Object], list[str]]:

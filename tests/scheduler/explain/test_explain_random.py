@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from functools import lru_cache
 from random import Random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.conftest import NIGHTLY
 from tests.scheduler.explain.explain_world import World, random_pod, random_world, renamed
 
 from moorage.framework import FilterPlugin, Plugin, Profile
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.objects import Node, Pod
+from moorage.objects import Node, Pod, Toleration
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Explanation
 from moorage.scheduler.explain.changes import with_label
@@ -137,6 +139,32 @@ def test_conflicts_are_minimal(seed: int) -> None:
             assert world.fits(only(*(each for each in conflict if each != dropped)))
     standing = [each for conflict in explanation.conflicts for each in conflict]
     assert world.fits(only(*(each for each in every if each not in standing)))
+
+
+def test_a_raised_priority_evicts_whom_it_says_and_a_lower_one_nobody() -> None:
+    raised = [seed for seed in range(1500 if NIGHTLY else 150) if priority_is_raised(seed)]
+    assert len(raised) >= 10
+
+
+def priority_is_raised(seed: int) -> bool:
+    """Whether a higher priority is offered for a pod with requests alone; tried out if it is."""
+    random = Random(seed)
+    world, pending = random_world(random), random_pod(random)
+    world.bound = [with_spec(one, priority=random.choice((0, 3, 7))) for one in world.bound]
+    loose = {"node_name": "", "node_selector": None, "affinity": None, "topology_spread_constraints": ()}
+    tolerant = (Toleration(operator="Exists"),)
+    pending = with_spec(pending, priority=random.choice((0, 3)), tolerations=tolerant, **loose)
+    raised = world.scheduler().explain(pending).raised_priority
+    if raised is None:
+        return False
+    for priority, victims in (raised.priority, raised.victims), (raised.priority - 1, ()):
+        evicted = world.scheduler(with_spec(pending, priority=priority)).run().evicted
+        assert set(evicted) == {pod.key for pod in victims}
+    return True
+
+
+def with_spec(pod: Pod, **fields: Any) -> Pod:
+    return replace(pod, spec=replace(pod.spec, **fields))
 
 
 def native_filters() -> list[Plugin]:

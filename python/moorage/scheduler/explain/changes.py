@@ -274,13 +274,21 @@ def _nodes(probe: Probe) -> Iterator[Change]:
     keys = sorted((selected | constraints.topology_keys(spec)) - {HOSTNAME, ZONE})
     tried: set[object] = set()
     done: set[object] = set()
+    seen: set[object] = set()  # spares most nodes of a large cluster the comparison
     for node in probe.nodes(_by_size(probe)):
         labels = node.metadata.labels
+        if probe.devices is None:
+            shape = (node.spec.taints, labels.get(ZONE), *map(labels.get, keys))
+            if shape in seen:
+                continue
+            seen.add(shape)
         taints = tuple((taint.key, taint.value, taint.effect) for taint in _lasting_taints(node))
         devices = None if probe.devices is None else probe.devices.kinds_of(node)
         alike = (taints, devices, *(labels.get(key) for key in keys))
         in_zone = (alike, labels.get(ZONE))
-        if alike in done or in_zone in tried or len(tried) == MOST_TEMPLATES:
+        if len(tried) == MOST_TEMPLATES:
+            break
+        if alike in done or in_zone in tried:
             continue
         tried.add(in_zone)
         copy = _copy(probe, node)

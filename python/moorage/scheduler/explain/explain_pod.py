@@ -157,7 +157,7 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
     probe = Probe(engine, pod)
     state, ran = probe.begin(pod)
     filters = _filters(engine, state, ran, rows)
-    extenders = ask_extenders(engine, pod, probe.nodes_named(examination.feasible))
+    extenders = ask_extenders(probe, examination.feasible)
     fits_filters = bool(examination.feasible)
     filters += verdicts_of(extenders, examination.order)
     examination = after_extenders(probe, (state, ran), examination, extenders)
@@ -194,7 +194,7 @@ def _with_preemption(explanation: Explanation, probe: Probe) -> Explanation:
     candidates = preemption.found.candidates
     budgets = {one.name: budgets_of(engine, one, priority_of(pod)) for one in candidates}
     raised = None
-    if preemption.choice is None:
+    if preemption.choice is None and preemption.found.potential:
         raised = find_raised_priority(probe, priority_classes(cast(ObjectClient, engine.handle.client)))
     violated = {name: some for name, some in budgets.items() if some}
     return replace(explanation, preemption=preemption, violated_budgets=violated, raised_priority=raised)

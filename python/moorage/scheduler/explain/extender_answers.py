@@ -14,7 +14,6 @@ from moorage.framework import MAX_NODE_SCORE, Code, CycleState, PreFilterRun, St
 from moorage.framework.plugin.extender import Extender
 from moorage.objects import Node, Pod
 from moorage.scheduler.cycle.diagnosis import Diagnosis
-from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import score_rows
 from moorage.scheduler.cycle.results import Examination
 from moorage.scheduler.extenders.extended_search import MAX_EXTENDER_PRIORITY
@@ -75,27 +74,27 @@ class ExtenderAnswer:
         return "; ".join(parts)
 
 
-def ask_extenders(engine: Engine, pod: Pod, nodes: Sequence[Node]) -> list[ExtenderAnswer]:
+def ask_extenders(probe: Probe, nodes: Sequence[str]) -> list[ExtenderAnswer]:
     """Ask the extenders that are interested in a pod, each about the nodes that those before it accept.
 
     Parameters
     ----------
-    engine : Engine
-    pod : Pod
-    nodes : sequence of Node
+    probe : Probe
+    nodes : sequence of str
         The nodes that pass the filters.
 
     Returns
     -------
     list of ExtenderAnswer
     """
-    left, answers = list(nodes), list[ExtenderAnswer]()
-    for extender in engine.interested(pod):
+    pod, interested = probe.pod, probe.engine.interested(probe.pod)
+    left, answers = probe.nodes_named(nodes) if interested else [], list[ExtenderAnswer]()
+    for extender in interested:
         answer = _ask(extender, pod, left)
         left = [node for node in left if node.name not in answer.rejected]
         answers.append(answer)
     scored = []
-    for extender, answer in zip(engine.interested(pod), answers, strict=True):
+    for extender, answer in zip(interested, answers, strict=True):
         scored.append(_scored(extender, answer, pod, left))
     return scored
 

@@ -198,7 +198,8 @@ class Probe:
         -------
         list of Node
         """
-        rows = [self.table.find_row(name) for name in names]
+        find_row = self.table.find_row
+        rows = [find_row(name) for name in names]
         return self.nodes(np.array(rows, dtype=np.int32))
 
     def nodes(self, rows: npt.NDArray[np.int32]) -> list[Node]:
@@ -212,5 +213,6 @@ class Probe:
         -------
         list of Node
         """
-        objects = (self.table.objects[row] for row in rows)
+        listed = self.table.objects
+        objects = (listed[row] for row in rows.tolist())
         return [node for node in objects if node is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from msgspec.structs import replace
 
@@ -76,9 +77,11 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
     if pod.spec.preemption_policy == "Never":
         return None
     own = priority_of(pod)
+    # A superset of the priorities that matter, of few values; more priority never helps less.
     there = {shape.priority for shape in engine.cache.state.classes.shapes}
     priorities = sorted(one + 1 for one in there if own <= one < HIGHEST)
 
+    @cache
     def candidate_with(priority: int) -> Candidate | None:
         raised = replace(pod, spec=replace(pod.spec, priority=priority))
         rows = probe.feasible(raised)
@@ -87,7 +90,7 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
         choice = examine_preemption(engine, raised, everywhere=False).choice
         return None if choice is None else choice.candidate
 
-    if not priorities or candidate_with(priorities[-1]) is None:
+    if not priorities or candidate_with(HIGHEST) is None:
         return None
     priority = priorities[bisect_left(priorities, True, key=lambda one: candidate_with(one) is not None)]
     candidate = candidate_with(priority)

@@ -41,6 +41,8 @@ def listed(folder: Path) -> Iterator[tuple[str, Spec]]:
     """The gates of the list, a pair for each of their versions."""
     for gate in yaml.safe_load((folder / LIST).read_text()):
         for one in gate["versionedSpecs"]:
+            if "minCompatibilityVersion" in one:
+                continue  # --min-compatibility-version is one minor version lower by default
             spec = Spec(_version(one["version"]), one["preRelease"], one["default"], one["lockToDefault"])
             yield NAMES.get(gate["name"], gate["name"]), spec
 

@@ -40,7 +40,7 @@ def test_defaults_of_releases() -> None:
     assert of("NodeDeclaredFeatures") == [False, False, True, True]
     assert of("OpportunisticBatching") == [False, True, True, True]
     assert of("StorageCapacityScoring") == [False, False, False, True]
-    assert of("DRAFractionalCapacityRange") == [False, False, False, True]
+    assert of("DRAFractionalCapacityRange") == [False, False, False, False]
     assert [release.tie_break for release in RELEASES.values()] == ["random", "go-heap", "go-heap", "go-heap"]
     assert default_gates(V136) is DEFAULT_GATES
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from moorage.releases import RELEASES, default_gates
 Json = dict[str, Any]
 NODE = named_node("n")
 BEFORE, SINCE = Features.of(default_gates(RELEASES["1.36"])), Features.of(default_gates(RELEASES["1.37"]))
+FRACTIONS = replace(SINCE, fractional_capacity=True)
 OTHER = "other.example.com"
 CONFIG = {"opaque": {"driver": DRIVER, "parameters": {"kind": "Config"}}}
 
@@ -174,26 +176,26 @@ def test_a_share_without_amounts_and_shared_counters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("amount", "valid", "before", "since"),
+    ("amount", "valid", "before", "since", "in_thousandths"),
     [
-        ("1500m", {"min": "1", "step": "1"}, "2", "2"),
-        ("1500m", {"min": "500m", "step": "500m"}, "2", "1500m"),
-        ("1600m", {"min": "500m", "step": "500m"}, "2", "2"),
-        ("3", {"min": "2Ki", "step": "1Ki"}, "2Ki", "2Ki"),
-        ("3000", {"min": "1Ki", "step": "1Ki"}, "3Ki", "3Ki"),
-        ("3500", {"min": "1k", "step": "1k"}, "4000", "4k"),
+        ("1500m", {"min": "1", "step": "1"}, "2", "2", "2"),
+        ("1500m", {"min": "500m", "step": "500m"}, "2", "2", "1500m"),
+        ("1600m", {"min": "500m", "step": "500m"}, "2", "2", "2"),
+        ("3", {"min": "2Ki", "step": "1Ki"}, "2Ki", "2Ki", "2Ki"),
+        ("3000", {"min": "1Ki", "step": "1Ki"}, "3Ki", "3Ki", "3Ki"),
+        ("3500", {"min": "1k", "step": "1k"}, "4000", "4k", "4k"),
     ],
 )
-def test_a_requested_capacity_is_rounded(amount: str, valid: dict[str, str], before: str, since: str) -> None:
-    slices = [
-        resource_slice("n", [shareable("d", "64Ki", requestPolicy={"default": "1", "validRange": valid})])
-    ]
-    for features, expected in ((BEFORE, before), (SINCE, since)):
+def test_a_requested_capacity_is_rounded(
+    amount: str, valid: dict[str, str], before: str, since: str, in_thousandths: str
+) -> None:
+    policy = {"default": "1", "validRange": valid}
+    slices = [resource_slice("n", [shareable("d", "64Ki", requestPolicy=policy)])]
+    for features, expected in ((BEFORE, before), (SINCE, since), (FRACTIONS, in_thousandths)):
         found = search(features, slices, asking(amount))
         assert found is not None
-        assert {name: str(one) for name, one in (found[0].devices[0].consumed or {}).items()} == {
-            "memory": expected
-        }
+        amounts = {name: str(one) for name, one in (found[0].devices[0].consumed or {}).items()}
+        assert amounts == {"memory": expected}
 
 
 START = "claim default/c, request r: checking capacity for device"
@@ -219,9 +221,9 @@ RANGE = "capacity request cannot be represented in the device's range arithmetic
 )
 def test_a_requested_capacity_that_cannot_be_rounded(amount: str, more: Json, text: str) -> None:
     slices = [resource_slice("n", [shareable("d", "64E", requestPolicy={"default": "1"} | more)])]
-    assert error(SINCE, slices, asking(amount)) == f'{START} {DEVICE}: capacity "memory": {RANGE}{text}'
+    assert error(FRACTIONS, slices, asking(amount)) == f'{START} {DEVICE}: capacity "memory": {RANGE}{text}'
     every = asking(amount, allocationMode="All", count=0)
-    assert error(SINCE, slices, every) == f'{START} d: capacity "memory": {RANGE}{text}'
+    assert error(FRACTIONS, slices, every) == f'{START} d: capacity "memory": {RANGE}{text}'
 
 
 def test_a_negative_capacity() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from moorage.framework.plugin.amounts import quantity_text
@@ -99,7 +99,7 @@ class Claims:
         def find(rows: Rows, status: Status) -> Iterator[Evidence]:
             if self.found is None or self.found.unbound_immediate:
                 for one in self._of_pod():
-                    yield from (one,) * len(rows)
+                    yield replace(one, nodes=len(rows))
                 return
             for row in rows.tolist():
                 yield from self._of_node(self.found, self.inquiry.node(row), status.reasons)

@@ -410,8 +410,8 @@ class _Terms:
 
     def _near_misses(self, key: str, value: str) -> Iterator[str]:
         """Yield the pods that would match in a domain but for their namespace or the node's label."""
-        near = [(pod, row) for pod, row in self._alike if self._is_near(row, key, value)]
-        for pod, row in islice(near, MOST_NEAR):
+        alike = ((pod, row) for pod, row in self._alike if self._is_near(row, key, value))
+        for pod, row in islice(alike, MOST_NEAR):
             labels = self._inquiry.node(row).metadata.labels
             if key not in labels:
                 yield f"pod {pod.key} matches, but its node {self._inquiry.node(row).name} lacks label {key}"

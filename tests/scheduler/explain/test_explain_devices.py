@@ -258,8 +258,9 @@ def test_an_invalid_pool_blocks() -> None:
 def test_two_requests_that_compete() -> None:
     """Each alone has enough devices."""
     found = explained(claim("c", [request("r", 2), request("s", 2)]))
-    details = {one.detail for group in found.groups for one in group.evidence}
-    assert "enough devices for each alone; the search finds none for all together" in details
+    texts_of_nodes = {one.text for group in found.groups for one in group.evidence}
+    told = "claim default/c (each request alone finds enough devices; the search finds no set of them)"
+    assert told in texts_of_nodes
     assert "ask for 1 device instead of 2 in request s of claim gpus" in texts(found)
 
 

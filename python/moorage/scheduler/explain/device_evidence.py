@@ -85,7 +85,12 @@ def _of_node(
     lacking = [one for claim in claims for one in lacking_requests(claim, node.name)]
     yield from (("request", *one) for one in lacking)
     if not lacking and status.reasons == CANNOT_ALLOCATE.reasons:
-        yield "request", "all", "enough devices for each alone; the search finds none for all together"
+        asking = [claim for claim in claims if claim.requests]
+        requests = sum(len(claim.requests) for claim in asking)
+        each = (
+            "each request alone finds enough devices" if requests > 1 else "each rule leaves enough devices"
+        )
+        yield "claim", ", ".join(claim.claim for claim in asking), f"{each}; the search finds no set of them"
 
 
 def _allocation_text(claim: ClaimExplanation) -> str:

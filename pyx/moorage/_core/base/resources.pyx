@@ -97,11 +97,11 @@ cdef dict _resized(pod, dict requests, dict actuated, dict allocated):
 
 cdef dict _container_requests(pod, container, status, int counted):
     """Return the requests of a container. With MAXIMUM a resize in progress counts at its maximum."""
-    requests = _parsed(container.resources.requests)
-    if counted == DESIRED:
-        return requests
+    if counted == DESIRED or (counted == MAXIMUM and status is None):
+        return _parsed(container.resources.requests)
     if counted == MAXIMUM:
-        if status is None or status.resources is None:
+        requests = _parsed(container.resources.requests)
+        if status.resources is None:
             return requests
         return _resized(pod, requests, status.resources.requests, status.allocated_resources)
     if status is not None:
@@ -109,7 +109,7 @@ cdef dict _container_requests(pod, container, status, int counted):
             return _parsed(status.resources.requests)
         if status.allocated_resources:
             return _parsed(status.allocated_resources)
-    return {} if is_infeasible(pod) else requests
+    return {} if is_infeasible(pod) else _parsed(container.resources.requests)
 
 
 cdef dict _sum_of_containers(pod, dict missing, dict statuses, int counted, bint sidecars_alone):

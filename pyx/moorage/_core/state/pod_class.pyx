@@ -536,7 +536,7 @@ cdef class PodClasses:
         if last is not None and _has_parts(pod, last[2]):
             return last[3]
         # The ledger may depend on all fields of a pod.
-        shape = last[4] if last is not None and self.ledger_of is None else _intern_shape(self, pod)
+        shape = last[4] if last is not None and self.ledger_of is None else _intern_shape(self, pod, held)
         pod_class = _find(self, pod, shape)
         self.recent.put(SPEC.of(pod), (namespace, held, _parts(pod), pod_class, shape))
         self.remember(pod, pod_class)
@@ -720,12 +720,14 @@ cdef object _intern_key(PodClasses classes, tuple key):
     return pod_class
 
 
-cdef object _intern_shape(PodClasses classes, pod):
+cdef object _intern_shape(PodClasses classes, pod, tuple held):
     """Return the id of the shape of a pod, adding the shape if it is new."""
     cdef Shape shape
     # Compiling a spec costs tens of microseconds, so ids are memoised by the encoded spec.
     namespace = NAMESPACE.of(METADATA.of(pod))
-    raw = spec_key(pod) if classes.ledger_of is None else (spec_key(pod), classes.ledger_of(pod))
+    raw = spec_key(pod, held)
+    if classes.ledger_of is not None:
+        raw = raw, classes.ledger_of(pod)
     key = namespace, raw
     shape_id = classes.memo.get(key)
     if shape_id is not None:

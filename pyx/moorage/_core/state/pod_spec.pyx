@@ -58,7 +58,7 @@ cpdef tuple resized(object pod):
     return held, status.resources, status.allocated_resources, infeasible, claims
 
 
-def spec_key(pod):
+def spec_key(pod, held=None):
     """Return a key that is equal only for pods whose shapes are equal but for their namespaces.
 
     Of the volumes, a shape contains only image volumes: pods that differ in their claims share a shape. So do
@@ -67,6 +67,8 @@ def spec_key(pod):
     Parameters
     ----------
     pod : Pod
+    held : tuple, optional
+        `resized` of the pod, where it is known.
 
     Returns
     -------
@@ -78,7 +80,7 @@ def spec_key(pod):
         spec = replace(spec, node_name="", scheduling_group=None, volumes=images)
     elif NODE_NAME.of(spec) or SCHEDULING_GROUP.of(spec) is not None:
         spec = replace(spec, node_name="", scheduling_group=None)
-    return encode((spec, resized(pod)))
+    return encode((spec, resized(pod) if held is None else held))
 
 
 def bound(pod, str node_name not None):

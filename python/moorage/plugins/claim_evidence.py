@@ -194,7 +194,7 @@ class Claims:
         requested = requested_storage(claim)
         listed: list[CSIStorageCapacity] = self.listers(CSIStorageCapacity).list()
         here = [
-            (_largest(one), one.key)
+            (largest_volume(one), one.key)
             for one in listed
             if one.storage_class_name == name and volume_binder.has_access(node, one)
         ]
@@ -234,8 +234,18 @@ class Claims:
                 yield ClaimEvidence(claim.key, f"not bound; class {name} makes volumes for {terms}", name)
 
 
-def _largest(capacity: CSIStorageCapacity) -> int:
-    """Return the largest volume that a capacity allows, in bytes."""
+def largest_volume(capacity: CSIStorageCapacity) -> int:
+    """Return the largest volume that a capacity allows.
+
+    Parameters
+    ----------
+    capacity : CSIStorageCapacity
+
+    Returns
+    -------
+    int
+        Bytes.
+    """
     limit = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
     return 0 if limit is None else parse_bytes(limit)
 

@@ -538,3 +538,22 @@ def test_the_budgets_that_evictions_violate_are_named() -> None:
     raised = explained(text + pod("new", cpu="2")).raised_priority
     assert raised is not None
     assert raised.text == "with priority 1 it would evict default/f1 (0) on n1; violates default/keep"
+
+
+def test_a_claim_that_asks_for_no_more_than_there_is() -> None:
+    text = node("n1") + DRIVER + CAPACITY + pod("new", spec=USES)
+    one = Scheduler(build_cluster([decode_object(item) for item in yaml.safe_load_all(text) if item]))
+    seen = one.explain("default/new")
+    (change,) = document(seen)["changes"]
+    assert change == {
+        "kind": "smaller-claim",
+        "text": "lower the request of claim default/data from 4Gi to 3Gi",
+        "feasibleNodes": 1,
+        "claim": "default/data",
+        "request": "",
+        "from": "4Gi",
+        "to": "3Gi",
+    }
+    assert one.explain("default/new").feasible == [], "the claim is as it was"
+    assert explained(text.replace("4Gi", "3Gi")).feasible == ["n1"]
+    assert explained(text.replace("4Gi", "3073Mi")).feasible == []

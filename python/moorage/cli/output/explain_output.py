@@ -25,7 +25,7 @@ from moorage.scheduler.explain.explanation import (
     ScoredNode,
 )
 from moorage.scheduler.explain.node_comparison import NodeComparison
-from moorage.scheduler.explain.single_change import FEWER_DEVICES, LOWER, Change
+from moorage.scheduler.explain.single_change import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
 
 from .printing import ignore_broken_pipe, print_lines, print_table, write_value
 
@@ -270,7 +270,7 @@ def _verdict(status: Status) -> str:
 
 
 def _change(change: Change) -> tuple[str, str, str]:
-    less = f"{100 * change.amount:.1f}%" if change.kind in (LOWER, FEWER_DEVICES) else ""
+    less = f"{100 * change.amount:.1f}%" if change.kind in (LOWER, SMALLER_CLAIM, FEWER_DEVICES) else ""
     others = f", or one of {change.eligible_nodes - 1} others" if change.eligible_nodes > 1 else ""
     return change.text + others, less, str(change.feasible_nodes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
@@ -13,18 +14,24 @@ from msgspec.structs import replace
 
 from moorage._core.base.selectors import pod_matches_node_selector
 from moorage.devices.allocation.claim_requests import MAX_RESULTS
+from moorage.framework import FilterPlugin
 from moorage.framework.plugin.amounts import quantity_text
-from moorage.objects import Node, NodeSelectorRequirement, ObjectMeta, PodSpec, Taint
+from moorage.objects import Node, NodeSelectorRequirement, ObjectMeta, PersistentVolumeClaim, PodSpec, Taint
 from moorage.objects.model.node import NodeSpec, NodeStatus
 from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.objects.model.storage import CSIStorageCapacity
+from moorage.plugins.claim_evidence import STORAGE, claims_of, largest_volume
 from moorage.plugins.node_affinity import required_terms
+from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler.changes.node_changes import slices_for
+from moorage.volume.binding.assume_cache import PVCAssumeCache
+from moorage.volume.binding.claims import claim_class, requested_storage
 
 from . import constraints
 from .device_changes import device_changes, largest
 from .lowering import Edit, effective, lower
 from .probe import Probe
-from .single_change import DROP, KINDS, LABEL, LOWER, NODE, TOLERATE, Change
+from .single_change import DROP, KINDS, LABEL, LOWER, NODE, SMALLER_CLAIM, TOLERATE, Change
 from .spread_changes import spread_changes
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -54,7 +61,8 @@ def find_changes(probe: Probe) -> list[Change]:
     list of Change
         By kind, amount, and descending number of feasible nodes.
     """
-    changes = [*lower_requests(probe), *tolerations(probe), *spread_changes(probe), *_labels(probe)]
+    changes = [*lower_requests(probe), *smaller_claims(probe), *tolerations(probe)]
+    changes += [*spread_changes(probe), *_labels(probe)]
     changes += [*_nodes(probe), *_drops(probe), *device_changes(probe)]
     return sorted(changes, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 
@@ -96,6 +104,63 @@ def lower_requests(probe: Probe) -> Iterator[Change]:
             after=texts[1],
             edits=edits,
         )
+
+
+def smaller_claims(probe: Probe) -> Iterator[Change]:
+    """Yield, for each claim of the pod, the change to the largest size for which a node has storage capacity.
+
+    Parameters
+    ----------
+    probe : Probe
+
+    Yields
+    ------
+    Change
+    """
+    plugins = (one for one in probe.engine.profile.at(FilterPlugin) if isinstance(one, VolumeBinding))
+    plugin = next(plugins, None)
+    if plugin is None or not any(map(probe.pod.claim_key, probe.pod.spec.volumes)) or plugin.sources is None:
+        return
+    sources = plugin.sources
+    claims = claims_of(probe.pod, plugin.lister(PersistentVolumeClaim))
+    for claim in (one for one in claims if not one.spec.volume_name):
+        size, name = requested_storage(claim), claim_class(claim)
+        of_class = (one for one in plugin.lister(CSIStorageCapacity).list() if one.storage_class_name == name)
+        sizes = sorted({largest_volume(one) for one in of_class}, reverse=True)
+        for smaller in (one for one in sizes if 0 < one < size):
+            texts = quantity_text(STORAGE, size), quantity_text(STORAGE, smaller)
+            requests = claim.spec.resources.requests | {STORAGE: texts[1]}
+            resources = replace(claim.spec.resources, requests=requests)
+            changed = replace(claim, spec=replace(claim.spec, resources=resources))
+            with _assumed(sources.pvc_cache, changed):
+                feasible = probe.count_feasible(probe.pod)
+            if feasible:
+                text = f"lower the request of claim {claim.key} from {texts[0]} to {texts[1]}"
+                reduction = float(Fraction(size - smaller, size))
+                yield Change(
+                    SMALLER_CLAIM,
+                    text,
+                    feasible,
+                    probe.pod,
+                    amount=reduction,
+                    before=texts[0],
+                    after=texts[1],
+                    claim=claim.key,
+                )
+                break
+
+
+@contextmanager
+def _assumed(cache: PVCAssumeCache, claim: PersistentVolumeClaim) -> Iterator[None]:
+    """Have the binder see another state of a claim inside the context."""
+    before = cache.get(claim.key)
+    cache.assume(claim)
+    try:
+        yield
+    finally:
+        cache.restore(claim.key)
+        if cache.get(claim.key) is not before:
+            cache.assume(before)
 
 
 def _most_devices(probe: Probe, resource: str, before: int) -> int:

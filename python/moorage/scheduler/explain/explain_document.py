@@ -40,7 +40,8 @@
     ``like``, ``allocatable``. ``drop``: ``constraint`` (``kind``, ``name``). ``change-spread``:
     ``constraint``, its ``field`` (nodeTaintsPolicy, minDomains, maxSkew), ``from`` and ``to``.
     ``fewer-devices``, ``device-class``, ``tolerate-device``, ``add-selector``, ``free-claim``,
-    ``drop-device-rule``: ``claim``, ``request``, what changes ``from`` and ``to``.
+    ``drop-device-rule``: ``claim``, ``request``, what changes ``from`` and ``to``; so does
+    ``smaller-claim`` (the storage of a PersistentVolumeClaim).
 ``changePairs``
     Where no single change places the pod: two ``changes`` that do together, with ``feasibleNodes``.
 ``conflicts``, ``blocked``

@@ -12,6 +12,7 @@ from .constraints import Constraint
 from .lowering import Edit
 
 LOWER = "lower-request"
+SMALLER_CLAIM = "smaller-claim"
 TOLERATE = "add-toleration"
 FEWER_DEVICES = "fewer-devices"
 LABEL = "add-label"
@@ -25,6 +26,7 @@ DROP = "drop"
 DROP_DEVICE_RULE = "drop-device-rule"
 KINDS = {
     LOWER: 0,
+    SMALLER_CLAIM: 0,
     FEWER_DEVICES: 0,
     TOLERATE: 1,
     LABEL: 1,
@@ -48,8 +50,8 @@ class Change:
     ----------
     kind : str
         ``lower-request``, ``fewer-devices``, ``add-toleration``, ``add-label``, ``add-node``,
-        ``device-class``, ``tolerate-device``, ``add-selector``, ``change-spread``, ``free-claim``, ``drop``
-        or ``drop-device-rule``.
+        ``device-class``, ``tolerate-device``, ``add-selector``, ``change-spread``, ``smaller-claim``,
+        ``free-claim``, ``drop`` or ``drop-device-rule``.
     text : str
         The change in words.
     feasible_nodes : int
@@ -61,7 +63,7 @@ class Change:
     resource, before, after : str
         For ``lower-request``: the resource, and its effective requests as quantities. For
         ``fewer-devices`` and ``device-class``: before and after the change. For ``change-spread``: the field,
-        and its values.
+        and its values. For ``smaller-claim``: the storage that the claim asks for, before and after.
     edits : list of Edit
         For ``lower-request``: the edits of the spec.
     label : (str, str)

@@ -94,7 +94,7 @@ class SchedulingContext:
     _signature: bytes | None = field(default=None, init=False)
     _turn: int = field(default=0, init=False)
 
-    @property
+    @lazy_attribute
     def nominator(self) -> PodNominator:
         """The nominated pods."""
         return self.handle.nominator

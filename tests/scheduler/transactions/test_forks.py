@@ -21,6 +21,7 @@ from tests.volume.make import storage_class, uses
 
 import moorage as mo
 from moorage._core.base.indexed_objects import OrderedMap
+from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import PodGates
 from moorage._core.base.sets import PortSets, TaintSets
 from moorage._core.base.symbols import Symbols
@@ -77,7 +78,7 @@ def test_a_fork_decides_as_the_original_would_in_many_steps(seed: int) -> None:
 # ---- what both can reach ---------------------------------------------------------------------------------
 
 FIXED = (
-    str, int, float, bytes, Enum, type, type(None), ModuleType, BuiltinFunctionType, Object, PodGates,
+    str, int, float, bytes, Enum, type, type(None), ModuleType, BuiltinFunctionType, Object, PodGates, Quantity,
 )  # fmt: skip
 SHARED = (
     Symbols, PortSets, TaintSets, PodClasses, Shape, OrderedMap, WatchEvent, AlikeEvents, BoundPods,

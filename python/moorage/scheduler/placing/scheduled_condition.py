@@ -6,7 +6,6 @@ kube-scheduler v1.36, schedule_one.go updatePod. A failed write is only logged.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -67,8 +66,10 @@ def patch_pod(
     """
     if condition is None and isinstance(client, ObjectStore):
         if nominating is not None and not nominating.noop:
-            with suppress(NotFoundError, ConflictError):  # the latter for another UID
+            try:
                 client.patch_pod_status(pod, nominating.nominated_node_name, ())
+            except (NotFoundError, ConflictError):  # the latter for another UID
+                return
         return
     try:
         current = client.get(Pod, pod.name, pod.namespace) if isinstance(client, ObjectStore) else pod

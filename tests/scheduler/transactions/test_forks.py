@@ -78,7 +78,8 @@ def test_a_fork_decides_as_the_original_would_in_many_steps(seed: int) -> None:
 # ---- what both can reach ---------------------------------------------------------------------------------
 
 FIXED = (
-    str, int, float, bytes, Enum, type, type(None), ModuleType, BuiltinFunctionType, Object, PodGates, Quantity,
+    str, int, float, bytes, Enum, type, type(None), ModuleType, BuiltinFunctionType, Object, PodGates,
+    Quantity,
 )  # fmt: skip
 SHARED = (
     Symbols, PortSets, TaintSets, PodClasses, Shape, OrderedMap, WatchEvent, AlikeEvents, BoundPods,

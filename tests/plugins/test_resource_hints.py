@@ -164,14 +164,17 @@ def test_slices_and_classes_have_no_hints(scheduler: Scheduler) -> None:
         assert ask(scheduler, "DynamicResources", USING, old, None) is None
 
 
-def test_what_queues_pods_with_claims() -> None:
-    """A claim that is deleted, or a node that goes, frees nothing that the plugin is told of."""
-    found = {one.event.resource: one.event.action for one in DynamicResources().events_to_register()}
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_what_queues_pods_with_claims(version: str) -> None:
+    """A node that goes frees nothing that the plugin is told of; a claim that is deleted does since v1.37."""
+    one = Scheduler(kubernetes_version=version)
+    plugin = next(each for each in one.profile.plugins if isinstance(each, DynamicResources))
+    found = {each.event.resource: each.event.action for each in plugin.events_to_register()}
     changes = ActionType.ADD | ActionType.UPDATE
     nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
     assert found == {
         events.NODE: nodes,
-        events.RESOURCE_CLAIM: changes,
+        events.RESOURCE_CLAIM: changes | ActionType.DELETE if version == "1.37" else changes,
         events.POD: ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
         events.DEVICE_CLASS: changes,
         events.RESOURCE_SLICE: changes,

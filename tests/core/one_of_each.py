@@ -28,8 +28,8 @@ from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.framework.profiles.native_library import load_native_plugin
 from moorage.objects import Cluster, LabelSelector, NodeSelector, decode_object
 from moorage.objects.model.pod import PodAffinityTerm, PodResourceClaim, TopologySpreadConstraint
+from moorage.preemption.eviction_units import EvictionUnits
 from moorage.scheduler import Scheduler
-from moorage.scheduler.groups.group_preemption import Units
 
 
 def modules() -> Iterator[ModuleType]:
@@ -139,7 +139,7 @@ def instances() -> dict[str, Any]:
     claims = reachable([scheduler_with_claims()])
     external = native_plugin()
     view = kinds()["NativeView"](external, held["ClusterState"])
-    units = kinds()["LowerUnits"](held["ClusterState"], 9, Units(scheduler.handle, for_group=True))
+    units = kinds()["LowerUnits"](held["ClusterState"], 9, EvictionUnits(scheduler.handle, for_group=True))
     made = reachable([*within_calls(held), *for_claims(claims), external, view, units])
     return made | claims | held
 

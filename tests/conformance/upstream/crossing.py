@@ -11,7 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from moorage.releases import gates_of, release_named
+from moorage.releases import dependents_off, gates_of, release_named
+from moorage.releases.gate_effects import Effect
 from tests.conformance.vectors import lines
 
 Json = dict[str, Any]
@@ -68,6 +69,8 @@ def scenarios(folder: Path, families: Iterable[str]) -> list[Json]:
 def of_release(scenario: Json, release: str) -> Json:
     """A scenario with its release, without the gates that the release has not, or does not let anybody set.
 
+    Gates that need one that is off are off as well.
+
     Parameters
     ----------
     scenario : dict
@@ -81,7 +84,11 @@ def of_release(scenario: Json, release: str) -> Json:
     known = gates_of(release_named(release))
     configuration = dict(scenario.get("config", {}))
     gates = configuration.pop("featureGates", {})
-    gates = {name: on for name, on in gates.items() if name in known and not known[name].is_locked}
+    gates = {
+        name: on for name, on in gates.items()
+        if name in known and not known[name].is_locked and known[name].effect is not Effect.NOT_BUILT
+    }  # fmt: skip
+    gates = dependents_off(gates, release_named(release)) | gates  # or upstream would not start
     return scenario | {"release": release, "config": configuration | {"featureGates": gates}}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from moorage.releases import DEFAULT, release_named
+
 Json = dict[str, Any]
 
 LEFT_OUT = {
@@ -12,10 +14,6 @@ LEFT_OUT = {
     *("feasibleAt", "feasibleAtDigest", "totals", "totalsDigest", "orderHash", "hinted"),
 }
 """Fields of modes sampled and gang that the Go program does not tell, and what differs from run to run."""
-
-
-SCHEME = '"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29"'
-"""How the vectors name the scheme of configurations."""
 
 
 def normal(step: Json) -> Json:
@@ -62,12 +60,13 @@ def _pods(queue: Json, *parts: str) -> list[str]:
     return [one["pod"] if isinstance(one, dict) else one for one in entries]
 
 
-def outcome(result: Json) -> Json:
+def outcome(result: Json, release: str = DEFAULT) -> Json:
     """The part of a configuration's result that is compared, as a line of the vectors has it.
 
     Parameters
     ----------
     result : dict
+    release : str, optional
 
     Returns
     -------
@@ -75,5 +74,7 @@ def outcome(result: Json) -> Json:
     """
     found = {key: value for key, value in result.items() if key not in ("name", "mode")}
     if "error" in found:  # upstream's scheme is named after the place of its source
-        found["error"] = found["error"].replace('"pkg/runtime/scheme.go:111"', SCHEME)
+        found["error"] = found["error"].replace(
+            '"pkg/runtime/scheme.go:111"', f'"{release_named(release).scheme}"'
+        )
     return found

@@ -26,7 +26,7 @@ from tests.conformance.upstream.crossing import (
     scenarios,
     without_growing_requests,
 )
-from tests.conformance.upstream.normal import SCHEME, normal, outcome
+from tests.conformance.upstream.normal import normal, outcome
 from tests.conformance.upstream.queueing import waiting
 from tests.house.source import ROOT
 
@@ -76,7 +76,9 @@ def test_configurations_are_decided() -> None:
     assert stages == {"load", "validate", "new", None}
     error = 'no kind "X" is registered for version "v" in scheme '
     told = {"mode": "configuration", "error": f'{error}"pkg/runtime/scheme.go:111"'}
-    assert outcome(told) == {"error": f"{error}{SCHEME}"}
+    scheme = "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29"
+    assert outcome(told) == outcome(told, "1.36") == {"error": f'{error}"{scheme}"'}
+    assert outcome(told, "1.37") == {"error": told["error"]}
 
 
 def test_what_upstream_leaves_to_chance_is_not_compared() -> None:

@@ -173,7 +173,8 @@ def test_every_change_of_a_result_is_noticed(family: str, steps: int) -> None:
 
     def wrong() -> list[str]:
         # The scenario is left out of the line: it is replayed once, above.
-        scenario = {"name": family, "steps": [{}] * len(produced[1:])}
+        mode = vector["scenario"]["mode"]
+        scenario = {"name": family, "mode": mode, "steps": [{}] * len(produced[1:])}
         line = json.dumps({"scenario": scenario, "result": vector["result"]}).encode()
         return failures(line, replayed=lambda scenario, how: iter(produced))
 

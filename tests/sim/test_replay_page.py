@@ -30,7 +30,7 @@ def test_a_command_prints_what_the_page_says(
 
 
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) == 5
+    assert len(COMMANDS) == 4
 
 
 def test_the_code_runs() -> None:

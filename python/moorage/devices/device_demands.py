@@ -545,7 +545,7 @@ class _Pools:
             if pool.has_counters and any(one.counters for one in pool.devices):
                 consuming = frozenset([one for one in (*pool.devices, *pool.elsewhere) if one.counters])
                 counted = pool.driver, consuming, frozenset(pool.counters)
-                owner = self._features.owner_of_counters(pool)
+                owner = self._features.owner_of_counters(pool.driver, pool.name)
                 if self._by_owner.setdefault(owner, counted) != counted:
                     return False
         return True

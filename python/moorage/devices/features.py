@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from moorage.releases import DEFAULT, RELEASES, FeatureGates, Release
-
-if TYPE_CHECKING:
-    from moorage.devices.allocation.device_pools import DevicePool
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +86,20 @@ class Features:
             release=gates.release,
         )
 
-    def owner_of_counters(self, pool: DevicePool) -> Hashable:
+    def owner_of_counters(self, driver: str, pool: str) -> Hashable:
         """Return what owns the shared counters of a pool: its driver and name, or until v1.36 the name alone.
 
         Parameters
         ----------
-        pool : DevicePool
+        driver : str
+        pool : str
+            Its name.
 
         Returns
         -------
         hashable
         """
-        return (pool.driver, pool.name) if self.release.counters_by_driver else pool.name
+        return (driver, pool) if self.release.counters_by_driver else pool
 
     @property
     def is_stable(self) -> bool:

@@ -118,12 +118,13 @@ def test_a_resource_that_the_extender_keeps_count_of() -> None:
         assert why(decide(counted, asking)) == f"0/3 nodes are available: 3 Insufficient {GPU}."
 
 
-def test_questions_about_a_pod_do_not_reach_extenders() -> None:
+def test_extenders_are_asked_by_explanations_and_not_by_the_evaluation_of_filters() -> None:
     with ExtenderServer(filter=only("b")) as server:
         one = scheduler(of(server.url, "filter"))
         assert one.examine(pod("p")).feasible == ["a", "b", "c"]
-        assert one.explain(pod("p")).examination.feasible == ["a", "b", "c"]
-    assert server.requests == []
+        assert server.requests == []
+        assert one.explain(pod("p")).examination.feasible == ["b"]
+    assert [one.verb for one in server.requests] == ["filter"]
 
 
 # ---- Bind

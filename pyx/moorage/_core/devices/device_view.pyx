@@ -233,7 +233,8 @@ cdef class DeviceView:
         cdef int32_t at, name = self.name[pool]
         cdef const Consumption* counter
         self.is_short[name] = False
-        owner = self.features.owner_of_counters(self.pools[pool])
+        of_counters = self.pools[pool]
+        owner = self.features.owner_of_counters(of_counters.driver, of_counters.name)
         known = None if cycle is None else cycle.get(owner)
         if known is None:
             for at in range(self.shared[pool], self.shared[pool + 1]):
@@ -382,7 +383,7 @@ cdef int _fill_pools(DeviceView view) except -1:
     view.name = <int32_t*>allocate(view.memory, sizeof(int32_t), view.n_pools + 1)
     view.pool = <int32_t*>allocate(view.memory, sizeof(int32_t), view.members + 1)
     for at in range(view.n_pools):
-        owner = view.features.owner_of_counters(view.pools[at])
+        owner = view.features.owner_of_counters(view.pools[at].driver, view.pools[at].name)
         view.name[at] = view.names.setdefault(owner, len(view.names))
         view.first[at], view.elsewhere[at] = device, other
         for device in range(device, device + <int32_t>len(view.pools[at].devices)):

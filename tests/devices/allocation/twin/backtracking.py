@@ -474,7 +474,7 @@ class _Search:
         As upstream, all pools with one owner share what the first of them had available when it was asked
         first in the cycle.
         """
-        owner = self.features.owner_of_counters(pool)
+        owner = self.features.owner_of_counters(pool.driver, pool.name)
         available = self.allocator.available.get(owner)
         if available is None:
             available = self.allocator.available[owner] = self._available_counters(pool)
@@ -498,7 +498,7 @@ class _Search:
         return available
 
     def _release_counters(self, pool: DevicePool, device: PublishedDevice, is_counted: bool) -> None:
-        consumed = self.consumed.setdefault(self.features.owner_of_counters(pool), {})
+        consumed = self.consumed.setdefault(self.features.owner_of_counters(pool.driver, pool.name), {})
         for key, amount in device.counters.items() if is_counted else ():
             consumed[key] = consumed.get(key, _NOTHING) - amount
 

@@ -69,7 +69,7 @@ def sanitize() -> None:
     over("asan", lambda found: python(*PARALLEL, "--capture=sys", *WHOLE, *only(), environment=found))
 
 
-@job("not measured", needs=[sanitizer("libtsan")], nightly=True)
+@job("9 min beside other work, 5 of a processor", needs=[sanitizer("libtsan")], nightly=True)
 def threads() -> None:
     """Threads over caches, informers and pools, and a minute of the soak, under ThreadSanitizer"""
 
@@ -129,7 +129,7 @@ def leaks() -> None:
     python(*PARALLEL, "-m", "slow", "tests/leaks")
 
 
-@job("not measured", extras=["ray"], nightly=True)
+@job("2 min", extras=["ray"], nightly=True)
 def test_ray() -> None:
     """Sweeps and several schedulers on a Ray cluster of several nodes on this machine"""
     python(*ALONE, "-m", "ray", "tests/sim/sweep", "tests/multi")
@@ -146,7 +146,7 @@ def test_report() -> None:
     python(*ALONE, "-m", "report", "tests/report")
 
 
-@job("not measured; Go first builds for 15 min", needs=[GO], nightly=True)
+@job("12 min; Go first builds for 15 min", needs=[GO], nightly=True)
 def test_live() -> None:
     """Against a real kube-apiserver, etcd and kube-scheduler on loopback"""
     servers = {"MOORAGE_SERVERS": told("-m", "tests.live.servers.build")}

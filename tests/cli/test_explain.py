@@ -540,3 +540,44 @@ def test_pods_with_claims_warn_where_the_allocator_is_not_the_releases(
     told = [line for line in capsys.readouterr().err.splitlines() if "claims for devices" in line]
     assert len(told) == bool(text)
     assert all(text in line and "docs/releases.md" in line for line in told)
+
+
+def test_pods_that_fail_alike_are_one_block_though_another_name_begins_like_theirs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+    away = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "affinity": away}
+    meta = {"labels": {"app": "x"}}
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "u", "controller": True}
+    web = {
+        "replicas": 11,
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": {"app": "x"}},
+        "template": {"metadata": meta, "spec": spec},
+    }
+    room = {"cpu": "8", "memory": "8Gi", "pods": "20"}
+    items = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}},
+            "status": {"capacity": room, "allocatable": room},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+            "spec": web,
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": meta | {"name": "web-10", "namespace": "default", "ownerReferences": [owner]},
+            "spec": spec | {"nodeName": "n1"},
+        },
+    ]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    assert main(["explain", "-f", str(path), "sts/web"]) == 1
+    assert "10 pods without a node; one of them is" in capsys.readouterr().out

@@ -80,6 +80,20 @@ def test_documents_have_taints_and_who_holds_most(nodes: Callable[..., list[str]
     assert "k:NoSchedule" in nodes("-o", "wide")[3]
 
 
+def test_what_a_change_could_not_do_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "gone"}
+    hpa = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "h", "namespace": "default"},
+        "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3},
+    }
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "items": [*ITEMS, hpa]}))
+    assert main(["nodes", "-f", str(path), "--hpa", "max"]) == 0
+    assert "no effect on HorizontalPodAutoscaler default/h" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

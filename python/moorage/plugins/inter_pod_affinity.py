@@ -382,7 +382,7 @@ class _Terms:
     def missing(self, rows: Rows) -> Iterator[Evidence]:
         """Yield the domains in which no pod matches all terms of required affinity."""
         written = self._objects[0]
-        selector = " and ".join(dict.fromkeys(_selector_text(term) for term in self._required))
+        selector = " and ".join(dict.fromkeys(map(_selector_text, self._required, written)))
         where = dict.fromkeys(map(self._where, self._required, written))
         for counts in self._affinity:
             key = counts.topology_key
@@ -445,7 +445,9 @@ class _Terms:
         return all(one is None or pod.namespace in one for one in meant)
 
 
-def _selector_text(term: PodTerm) -> str:
+def _selector_text(term: PodTerm, written: PodAffinityTerm) -> str:
     """Return the selector of a term in words."""
     wanted = [f"{key} in ({', '.join(values)})" for key, values in term.selector.asked_values()]
+    expressions = written.label_selector.match_expressions if written.label_selector is not None else ()
+    wanted += [requirement_text(one) for one in expressions if one.operator != "In"]
     return f"with {', '.join(wanted) or 'any labels'}"

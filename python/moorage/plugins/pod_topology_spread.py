@@ -133,8 +133,8 @@ class SpreadEvidence(Evidence):
 
     def _fewest(self) -> str:
         if self.fewest_in is None:
-            domains = "1 domain" if self.domains == 1 else f"{self.domains} domains"
-            return f"fewest counts as 0, as there is {domains} of minDomains {self.min_domains}"
+            exist = "1 domain exists" if self.domains == 1 else f"{self.domains} domains exist"
+            return f"fewest counts as 0, as only {exist} and minDomains is {self.min_domains}"
         if self.fewest_in == self.value:
             return f"fewest {self.fewest} here"
         notes = ["; ".join(self.fewest_nodes)] if self.fewest_nodes else []

@@ -118,8 +118,8 @@ def test_a_release_that_is_not_there_is_decided_by_the_nearest_with_a_warning(
     minor = kubelet[1:5]
     assert capsys.readouterr().err.splitlines() == [
         f"release: Kubernetes {release} decides (kubelet of node n: {kubelet})",
-        f"warning: The cluster is of Kubernetes {minor} (kubelet of node n: {kubelet}), which cannot decide; "
-        f"{release} is the nearest release that can. --kubernetes-version names another.",
+        f"warning: moorage has no release {minor} (kubelet of node n: {kubelet}); "
+        f"{release}, the nearest, decides. --kubernetes-version names another.",
     ]
     assert main(["check", "-f", path, "--kubernetes-version", "1.36"]) == 0
     assert capsys.readouterr().err == ""

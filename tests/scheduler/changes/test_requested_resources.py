@@ -103,6 +103,19 @@ def test_recommendations_without_effect_are_told(tmp_path: Path) -> None:
     }
 
 
+def test_a_recommendation_for_a_container_that_was_injected_is_told(tmp_path: Path) -> None:
+    injected = AMOUNTS.replace("containerName: c", "containerName: istio-proxy")
+    status = f"{{recommendation: {{containerRecommendations: [{AMOUNTS}, {injected}]}}}}"
+    file = tmp_path / "vpa.yaml"
+    file.write_text(VPA.format(name="web", kind="Deployment", status=status))
+    one = scheduler(machine("a", 9), replicas("Deployment", "web", 1))
+    change = one.set_requests(str(file))
+    assert change.changed == ("Deployment default/web",)
+    assert requests(one, "web") == {("1500m", "262144k")}
+    (why,) = change.kept.values()
+    assert why.endswith("istio-proxy: there is no such container; the workload has c")
+
+
 HEAD = "workload,container,cpu\n"
 
 
@@ -120,9 +133,9 @@ HEAD = "workload,container,cpu\n"
         (
             "r.csv",
             f"{HEAD}deploy/web,d,1\n",
-            "Deployment default/web: d: there is no such container; ",
+            "deploy/web: d: there is no such container; the workload has c",
         ),
-        ("r.csv", f"{HEAD}deploy/web,c,1\ndeployment/web,c,2\n", "deployment/web: c: is there twice"),
+        ("r.csv", f"{HEAD}deploy/web,c,1\ndeployment/web,c,2\n", "deployment/web: c: is listed twice"),
         ("r.csv", f"{HEAD}deploy/gone,c,1\n", 'there is no Deployment "default/gone"'),
         ("r.csv", f"{HEAD}job/batch,c,1\n", "job/batch: a Job is not rolled out"),
         ("r.csv", f"{HEAD}web,c,1\n", '"web" is no reference like deploy/web'),

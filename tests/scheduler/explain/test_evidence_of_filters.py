@@ -9,6 +9,7 @@ import yaml
 from tests.scheduler.explain.test_evidence import HOST, ZONE
 
 from moorage.objects import build_cluster, decode_object
+from moorage.plugins.room_holders import OwnRequest
 from moorage.scheduler import Explanation, Scheduler
 from moorage.scheduler.explain.explain_document import document
 
@@ -108,7 +109,7 @@ def test_min_domains_is_named_where_it_decides() -> None:
     constraint = spread("zone", minDomains=2)
     text += pod("new", metadata=APP, spec={"topologySpreadConstraints": [constraint, spread(HOST)]})
     found = facts(text)
-    few = "fewest counts as 0, as there is 1 domain of minDomains 2"
+    few = "fewest counts as 0, as only 1 domain exists and minDomains is 2"
     assert found["a1"][0] == f"domain zone=a: 2 with this pod, {few}, maxSkew 1"
 
 
@@ -356,7 +357,7 @@ def test_a_claim_that_is_not_in_the_input() -> None:
 
 
 def wants(**term: Any) -> dict[str, Any]:
-    term |= {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "x"}}}
+    term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "x"}}} | term
     return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
@@ -387,6 +388,20 @@ def test_the_namespaces_of_a_term_and_the_pod_that_is_in_another(
     assert facts(text + pod("new", spec=wants(**term))) == {
         "n1": [f"no pod with app in (x) {namespaces} ({told})"]
     }
+
+
+def test_each_operator_of_an_affinity_term_is_named() -> None:
+    asked = [("app", "In", ["y"]), ("app", "NotIn", ["z"]), ("team", "Exists", [])]
+    listed = [{"key": key, "operator": operator, "values": values} for key, operator, values in asked]
+    spec = wants(labelSelector={"matchExpressions": listed})
+    (fact,) = facts(node("n1") + pod("new", spec=spec))["n1"]
+    assert fact.startswith("no pod with app in (y), app NotIn [z], team Exists in default (affinity")
+
+
+def test_a_fact_is_not_left_out_because_it_is_called_like_the_resource() -> None:
+    made = OwnRequest("memory", 3, 1, 0, container="memory", pod_level=False)
+    assert made.facts()["container"] == "memory"
+    assert "resource" not in made.facts()
 
 
 def test_a_pod_whose_node_lacks_the_topology_label() -> None:

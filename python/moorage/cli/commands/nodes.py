@@ -58,9 +58,8 @@ def nodes(by: str | None, selector: str, sort_by: str, after_run: bool, output: 
         raise click.UsageError("-o name is not for --by")
     with Stages("reading", "counting") as stage:
         cluster = load_input(options)
-        scheduler = Preparation(
-            cluster, scheduler_settings(options, cluster), requested_changes(options)
-        ).make()
+        preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes(options))
+        scheduler = preparation.make()
         if after_run:
             scheduler.run()
         stage()
@@ -72,8 +71,8 @@ def nodes(by: str | None, selector: str, sort_by: str, after_run: bool, output: 
             found = scheduler.node_room(names, by or "")
         found = _sorted(found, sort_by)
     print_release(cluster)
-    print_warnings(cluster.warnings)
-    write_nodes(output, found, by or "", told(cluster, cluster.warnings))
+    print_warnings(preparation.warnings)
+    write_nodes(output, found, by or "", told(cluster, preparation.warnings))
 
 
 def _sorted(rooms: list[Room], key: str) -> list[Room]:

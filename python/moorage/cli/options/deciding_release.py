@@ -41,8 +41,8 @@ def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
     release, is_its_own = nearest_release(version)
     if not is_its_own:
         cluster.warnings.append(
-            f"The cluster is of Kubernetes {version.major}.{version.minor} ({reason}), which cannot decide; "
-            f"{release.version} is the nearest release that can. {NAMED} names another."
+            f"moorage has no release {version.major}.{version.minor} ({reason}); "
+            f"{release.version}, the nearest, decides. {NAMED} names another."
         )
     return DecidingRelease(release.version, reason)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -63,11 +64,16 @@ def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[Explain
 def _signature(explanation: Explanation) -> str:
     """Return what an explanation says, without the name of the pod."""
     made = {name: value for name, value in document(explanation).items() if name not in PER_POD}
-    return json.dumps(made, default=str).replace(explanation.pod.name, "\0")
+    return _whole_name(explanation).sub("\0", json.dumps(made, default=str))
 
 
 def _own_objects(explanation: Explanation) -> list[str]:
     """Return the objects with the name of the pod in their names that keep it off nodes."""
     names = {fact.name for group in explanation.groups for fact in group.evidence}
     names |= {claim.claim for claim in explanation.claims}
-    return sorted(name for name in names if explanation.pod.name in name)
+    return sorted(filter(_whole_name(explanation).search, names))
+
+
+def _whole_name(explanation: Explanation) -> re.Pattern[str]:
+    """Return what finds the name of the pod, and not a longer one of another: claims end with it."""
+    return re.compile(rf"{re.escape(explanation.pod.name)}(?![\w-])")

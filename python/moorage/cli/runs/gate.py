@@ -93,7 +93,7 @@ def judge(
 ) -> Verdict:
     """Find the pods that should run and have no node.
 
-    A pod that is being deleted should not run. An evicted pod counts unless its controller has made another
+    Pods that are being deleted are ignored. An evicted pod counts unless its controller has made another
     one; that one counts as any pod does.
 
     Parameters

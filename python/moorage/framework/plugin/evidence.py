@@ -78,12 +78,16 @@ class Evidence:
         return replace(self, nodes=self.nodes + other.nodes)
 
     def facts(self) -> dict[str, Any]:
-        """Return what was compared, by name of the field, in values of JSON; without None and `name`."""
+        """Return what was compared, by name of the field, in values of JSON; without None and `name`.
+
+        The first field with the value of `name` is the one that `name` is made of.
+        """
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        named = next((name for name, value in values.items() if value == self.name), "")
         return {
-            _camel(one.name): list(value) if isinstance(value, tuple) else value
-            for one in fields(self)
-            if one.name not in ("nodes", "kind")
-            if (value := getattr(self, one.name)) is not None and value != self.name
+            _camel(name): list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+            if name not in ("nodes", "kind", named) and value is not None
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from io import StringIO
 from typing import Any, NamedTuple
 
@@ -94,14 +94,13 @@ def set_requests(client: ObjectClient, found: RequestFile) -> Change:
                 quantity(amount)
         try:
             obj = _workload(client, one.workload)
+            containers = wanted.setdefault(full_name(obj), (obj, {}))[1]
+            _check_container(obj, one, containers)
         except InputError as error:
             if not one.by:
                 raise
             kept[one.by] = str(error)
             continue
-        containers = wanted.setdefault(full_name(obj), (obj, {}))[1]
-        if one.container in containers:
-            raise InputError("is there twice", obj=one.workload, path=one.container)
         containers[one.container] = one.requests
     changed = []
     for name, (obj, containers) in wanted.items():
@@ -119,13 +118,20 @@ def _workload(client: ObjectClient, reference: str) -> Any:
     return get(client, struct, name, namespace)
 
 
+def _check_container(obj: Any, one: ResourceRequest, known: Collection[str]) -> None:
+    """Raise an InputError if the workload has no such container, or its requests are listed already."""
+    spec = obj.spec.template.spec
+    names = [each.name for each in (*spec.containers, *spec.init_containers)]
+    if one.container not in names:
+        there = f"there is no such container; the workload has {', '.join(names)}"
+        raise InputError(there, obj=one.workload, path=one.container)
+    if one.container in known:
+        raise InputError("is listed twice", obj=one.workload, path=one.container)
+
+
 def _with_requests(template: PodTemplateSpec, wanted: Mapping[str, Mapping[str, str]]) -> PodTemplateSpec:
     """Return a template with the requests of some containers."""
     spec = template.spec
-    names = [one.name for one in (*spec.containers, *spec.init_containers)]
-    for name in wanted:
-        if name not in names:
-            raise InputError(f"there is no such container; there is {', '.join(names)}", path=name)
 
     def changed(containers: Iterable[Container]) -> tuple[Container, ...]:
         return tuple(_requesting(one, wanted.get(one.name, {})) for one in containers)

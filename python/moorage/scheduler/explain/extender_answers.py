@@ -62,7 +62,7 @@ class ExtenderAnswer:
     def text(self) -> str:
         """The answer in words."""
         if self.error:
-            return f"without extender {self.name}: {self.error}; verdicts and ranking are without it"
+            return f"without extender {self.name}: {self.error}; verdicts and ranking ignore it"
         if not self.asked:
             return f"extender {self.name} is not asked: no node is left for it"
         parts = [f"extender {self.name} accepts {self.asked - len(self.rejected)} of {self.asked} nodes"]

@@ -15,7 +15,7 @@ kube-scheduler of that release: {patches}. Each release is a record in
 
 ## Which release decides
 
-Commands that load a cluster take the first of these that is there, and say so on stderr (`release: …`) and in
+Commands that load a cluster take the first of these that is there, and say so on stderr (`release: …`, not for the last) and in
 `-o json` (`release`, with the reason):
 
 1. `--kubernetes-version`

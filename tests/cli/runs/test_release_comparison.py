@@ -421,6 +421,18 @@ def test_the_gate_of_an_upgrade_fails_for_what_the_release_changes_alone(
     assert main([*gate, "--new-only"]) == 0
 
 
+def test_pods_that_the_change_leaves_without_a_node_in_both_releases_fail_the_gate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
+    runs = pod("r-1", nodeName="a")
+    runs["metadata"]["ownerReferences"] = [owner]
+    file = written(tmp_path / "c.json", [host("a"), runs])
+    gate = ["check", "-f", file, "--kubernetes-version", "1.37", "--upgrade-from", "1.36", "--drain", "a"]
+    assert main([*gate, "--new-only"]) == 1
+    assert "yes" in capsys.readouterr().out
+
+
 def test_both_releases_decide_after_the_same_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -455,7 +467,7 @@ def test_both_releases_decide_after_the_same_change(
         (["--upgrade-from", "1.33"], "Invalid value for '--upgrade-from': '1.33' is not one of"),
         (
             ["--upgrade-from", "1.36", "--kubernetes-version", "1.36"],
-            "--upgrade-from and --kubernetes-version are the same release",
+            "both releases are 1.36 (--kubernetes-version); --kubernetes-version names the later one",
         ),
         (
             ["--upgrade-from", "1.35", "--feature-gates", "DRAListTypeAttributes=true"],

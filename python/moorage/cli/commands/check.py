@@ -129,9 +129,11 @@ def check(
             assert after.release is not None
             versions = options["upgrade_from"], after.release.version
             if versions[0] == versions[1]:
-                raise click.UsageError("--upgrade-from and --kubernetes-version are the same release")
+                both = f"{versions[0]} ({after.release.reason})"
+                raise click.UsageError(f"both releases are {both}; --kubernetes-version names the later one")
             compared = compare_releases(versions, after, options, changes, stages=stage)
-            done, waiting, causes = compared.after.simulation, compared.without_node(), compared.losses()
+            waiting = waiting_pods(before) & compared.without_node()
+            done, causes = compared.after.simulation, compared.losses()
         stage()
         verdict = judge(done, waiting, allowed, new_only, causes)
         warnings = list(done.warnings())

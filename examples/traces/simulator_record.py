@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moorage.sim.loaders.object_events import ObjectEvents
-from moorage.sim.loaders.recorded_objects import json_objects
-from moorage.sim.loaders.trace_rows import map_of
+from moorage.sim.loaders.trace_rows import json_rows, map_of
 from moorage.sim.timeline import Timeline
 
 
@@ -32,7 +31,10 @@ def read(timeline: Timeline, paths: Sequence[str | Path]) -> None:
         A file cannot be read.
     """
     events = ObjectEvents(timeline)
-    for row in json_objects(events, paths):
+    for row in (row for path in paths for _, row in json_rows(path)):
+        if not isinstance(row, dict):
+            events.note("lines left out: no JSON object")
+            continue
         time, what = events.seconds(row.get("time")), row.get("event")
         resource = row.get("resource")
         if time is None:

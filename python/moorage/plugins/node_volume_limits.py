@@ -274,12 +274,11 @@ class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
         """The drivers whose volumes only go to nodes that have them."""
         if not self.required_handle().feature_gates["VolumeLimitScaling"]:
             return frozenset()
-        drivers, all_of_them = (
-            self.lister(CSIDriver).list(),
-            self.required_handle().release.all_drivers_are_needed,
-        )
+        needs_all = self.required_handle().release.all_drivers_are_needed
         return frozenset(
-            one.name for one in drivers if all_of_them or one.spec.prevent_pod_scheduling_if_missing
+            one.name
+            for one in self.lister(CSIDriver).list()
+            if needs_all or one.spec.prevent_pod_scheduling_if_missing
         )
 
     # ---- the queue -----------------------------------------------------------------------------------------

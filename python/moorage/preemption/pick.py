@@ -131,8 +131,8 @@ def pick_one_node(candidates: Sequence[Candidate]) -> Choice | None:
     Choice or None
         None without candidates.
     """
-    if len(candidates) <= 1:
-        return Choice(candidates[0], ONLY_ONE, (candidates[0].name,)) if candidates else None
+    if not candidates:
+        return None
     remaining, decided = list(candidates), ONLY_ONE
     for criterion, value in CRITERIA:
         if len(remaining) == 1:

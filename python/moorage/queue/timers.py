@@ -65,8 +65,8 @@ class Timers:
         Parameters
         ----------
         gated : bool
-            Whether gated pods count. The timer seldom moves them, but their timeout is an event for pods in
-            flight.
+            Whether gated pods count. Up to v1.36 the timer does not move them, but their timeout is an event
+            for pods in flight; since v1.37 they are asked again.
 
         Returns
         -------

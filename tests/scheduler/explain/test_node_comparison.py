@@ -58,3 +58,14 @@ def test_a_weight_that_would_turn_it_does(seed: int) -> None:
         for plugin, weight in comparison.turning.items() if comparison is not None else ():
             profile = Profile(default_profile().plugins, weight_overrides={plugin: weight})
             assert world.scheduler(profile=profile).explain(asked).examination.best == [name]
+
+
+def test_some_of_these_clusters_have_weights_that_would_turn_it() -> None:
+    def turns(seed: int) -> bool:
+        random = Random(seed)
+        world, asked = random_world(random), random_pod(random)
+        seen = world.scheduler().explain(asked)
+        found = (seen.node(name).comparison for name in seen.feasible)
+        return any(one is not None and one.turning for one in found)
+
+    assert any(map(turns, range(40)))

@@ -19,7 +19,7 @@ from moorage.objects.read.yaml_reader import read_yaml
 
 from .audit_rows import UnnamedPods, audit_rows
 from .object_events import ObjectEvents
-from .trace_rows import json_rows, list_of, map_of
+from .trace_rows import list_of, map_of
 
 if TYPE_CHECKING:
     from moorage.sim.timeline import Timeline
@@ -248,23 +248,3 @@ def _document(text: bytes, source: str) -> Any:
         return next(read_yaml(text.decode(), source), None)
     except UNREADABLE as error:
         raise InputError(f"is no JSON: {error}", source=source) from None
-
-
-def json_objects(events: ObjectEvents, paths: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
-    """Iterate over the JSON objects of files of lines; others are noted.
-
-    Parameters
-    ----------
-    events : ObjectEvents
-    paths : sequence of str or Path
-
-    Yields
-    ------
-    dict
-    """
-    for path in paths:
-        for _, row in json_rows(path):
-            if isinstance(row, dict):
-                yield row
-            else:
-                events.note("lines left out: no JSON object")

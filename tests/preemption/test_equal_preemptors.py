@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
@@ -197,7 +197,11 @@ ONES = st.lists(st.tuples(st.integers(1, 4), st.sampled_from([9, 9, 9, 5])), min
 LOW = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(KINDS), st.integers(-1, 1)), max_size=24)
 
 
+FAILS_TWICE = [(cpu, 9) for cpu in (1, 2, 4, 4, 4, 3, 4, 1, 1, 1)], [(0, "plain", 0), (0, "plain", 0)]
+
+
 @settings(deadline=None, max_examples=80)
+@example(*FAILS_TWICE, "spread", False, False, False)
 @given(ONES, LOW, st.sampled_from(["none", "spread", "anti"]), st.booleans(), st.booleans(), st.booleans())
 def test_any_batch_of_equal_preemptors_is_placed_as_one_by_one(
     high: list[tuple[int, int]],

@@ -573,8 +573,9 @@ class SchedulingQueue:
                         returned.append(infos[at])
                     at += 1
                 for number, info in enumerate(returned, first) if nominator.nodes or single else ():
-                    if nominator.by_node or info.pod.status.nominated_node_name:
-                        nominator.nominate_current(info.pod, nominating[number] if nominating else None)
+                    change = nominating[number] if nominating else None
+                    if nominator.changes_with(info.pod, change):
+                        nominator.nominate_current(info.pod, change)
             self._wake()
 
     def _return(

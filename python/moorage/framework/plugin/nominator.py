@@ -75,6 +75,22 @@ class PodNominator:
         with self.lock:
             self._nominate(pod, _nomination(pod, info))
 
+    def changes_with(self, pod: Pod, info: NominatingInfo | None) -> bool:
+        """Whether the end of an attempt changes or renews a nomination.
+
+        Most pods fail without one. Upstream notes then that such a pod is nominated to no node, which nothing
+        reads.
+
+        Parameters
+        ----------
+        pod : Pod
+        info : NominatingInfo or None
+            As the attempt gave it.
+        """
+        if (info is not None and info.nominated_node_name) or pod.status.nominated_node_name:
+            return True
+        return bool(self.nodes.get(pod.metadata.uid))
+
     def _nominate(self, pod: Pod, node: str | None) -> None:
         """End the nomination of a pod, and nominate the pod to a node unless that is None."""
         before, node = self.nodes.get(pod.metadata.uid), node if node or self.keeps_empty else None

@@ -600,7 +600,7 @@ class BindingCycles:
         """
         if info is None or info.noop:
             return
-        if info.nominated_node_name or pod.status.nominated_node_name or nominator.nominated_node(pod):
+        if nominator.changes_with(pod, info):
             nominator.add_nominated_pod(pod, info)
             if writes:
                 patch_pod(self.client, pod, None, info)

@@ -52,7 +52,7 @@ def test_it_passes_where_every_pod_has_a_node(file: Any, capsys: pytest.CaptureF
     assert check(*file(*ROOM, pod("p1"), pod("p2"))) == 0
     assert capsys.readouterr().out == "PASS: 2 pods have found a node\n\n"
     assert check(*file(*ROOM)) == 0
-    assert capsys.readouterr().out == "PASS: no pod has to find a node\n\n"
+    assert capsys.readouterr().out == "PASS: every pod that should run has a node\n\n"
 
 
 def test_it_fails_with_pods_and_reasons(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -354,16 +354,16 @@ def removed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[s
 
 def test_a_rollout_is_told(file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dump = file(*running(*ROOM[:2], web("a:1"), folder=tmp_path))
-    whole = "deployment/web in namespace default: a rollout replaces 4 pods ("
+    whole = "deployment/web in namespace default: a rollout places 4 and removes 4 pods ("
     lines, (made,) = removed(capsys, *dump, *file(web("a:2"), name="web"))
     assert len(lines) == 1
     assert lines[0].startswith(whole)
-    assert (made["workload"], len(made["names"]), made["rollout"], made["complete"]) == (
-        *("deployment/web", 4),
-        *(True, True),
-    )
+    assert (made["workload"], len(made["names"]), made["placed"]) == ("deployment/web", 4, 4)
+    assert (made["rollout"], made["complete"]) == (True, True)
     lines, (made,) = removed(capsys, *dump, *file(web("a:2", "9"), name="web"))
-    assert lines[0].startswith("deployment/web in namespace default: a rollout replaces 1 pod (web-")
+    assert lines[0].startswith(
+        "deployment/web in namespace default: a rollout places none and removes 1 pod (web-"
+    )
     assert lines[0].endswith("; it is not complete: of 4 pods 2 updated, 3 available, 2 without a node")
     assert (made["rollout"], made["complete"]) == (True, False)
     assert main(["explain", "deploy/web", *dump, *file(web("a:3"), name="web")]) == 0
@@ -376,7 +376,7 @@ def test_a_rollout_that_has_removed_no_pod_is_told(
     dump = file(*running(*ROOM[:2], web("a:1", replicas=1), folder=tmp_path))
     lines, _ = removed(capsys, *dump, *file(web("a:2", "9", replicas=1), name="web"))
     numbers = "of 1 pods 1 updated, 1 available, 1 without a node"
-    told = f"a rollout replaces no pod; it is not complete: {numbers}"
+    told = f"a rollout places and removes no pod; it is not complete: {numbers}"
     assert lines == [f"deployment/web in namespace default: {told}"]
 
 
@@ -428,13 +428,17 @@ def test_a_loss_that_leaves_pods_out_fails_the_gate(file: Any, capsys: pytest.Ca
     room = [node("a", "z1"), node("b", "z2"), owned("p", "a")]
     assert check(*file(*room), "--survive", "node") == 0
     out = capsys.readouterr().out
-    assert out.endswith(
+    assert out == (
+        "PASS: every pod that should run has a node\n"
         "PASS: every pod finds a place after the loss of any node\ntried: each of 2 alone\n\n"
     )
     full = [*room, *(owned(f"p{at}", "b") for at in range(2))]
     assert check(*file(*full), "--survive", "zone") == 1
     out = capsys.readouterr().out
-    assert "FAIL: 2 losses leave pods without a place\ntried: each of 2 alone\n" in out
+    assert out.startswith(
+        "FAIL: 2 losses leave pods without a place\ntried: each of 2 alone\n"
+        "before any loss: every pod that should run has a node\n\n"
+    )
     assert (
         "z2                           1      2     1         default    replicaset/web  1      0/1 nodes"
         in out
@@ -445,7 +449,47 @@ def test_a_loss_that_leaves_pods_out_fails_the_gate(file: Any, capsys: pytest.Ca
     assert len(rows) == 2
     assert check(*file(*full), "--survive", "node", "-o", "json") == 1
     made = json.loads(capsys.readouterr().out)
-    assert (made["passed"], made["failed"], made["survival"]["survived"]) == (True, 0, False)
+    assert (made["passed"], made["failed"], made["survival"]["survived"]) == (False, 0, False)
+
+
+def test_nothing_passes_where_pods_wait_though_no_loss_leaves_one_out(
+    file: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    room = [node("a", "z1"), node("b", "z2"), owned("p", "a")]
+    big = pod("big")
+    big["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "99"
+    assert check(*file(*room, big), "--survive", "node") == 1
+    out = capsys.readouterr().out
+    assert out.startswith(
+        "FAIL: 1 pod has no node\nlosses: every pod finds a place after the loss of any node\n"
+    )
+    assert "PASS" not in out
+
+
+def test_a_rollout_that_waits_says_what_it_has_placed(
+    file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = file(*running(*ROOM[:2], web("a:1", replicas=2), folder=tmp_path))
+    lines, (made,) = removed(capsys, *dump, *file(web("a:2", replicas=4), name="web"), "--cordon", "a")
+    assert lines[0].startswith(
+        "deployment/web in namespace default: a rollout places 1 and removes no pods; it"
+    )
+    assert (made["placed"], made["names"], made["complete"]) == (1, [], False)
+
+
+def test_a_pod_that_a_restart_evicts_fails_the_gate(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    high = {
+        "kind": "PriorityClass",
+        "apiVersion": "scheduling.k8s.io/v1",
+        "metadata": {"name": "h"},
+        "value": 9,
+    }
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("x")["spec"] | {"priorityClassName": "h"}}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "web"}, "spec": spec}
+    items = [high, node("a", "z1"), pod("p", nodeName="a"), pod("q", nodeName="a"), daemons]
+    assert check(*file(*items), "--restart-all", "-o", "wide") == 1
+    assert "--restart-all took it from node a" in capsys.readouterr().out
 
 
 def test_pairs_are_lost_until_the_time_is_over(file: Any, capsys: pytest.CaptureFixture[str]) -> None:

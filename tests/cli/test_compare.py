@@ -103,6 +103,15 @@ def test_forms(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Non
         (["as-is", "drain n; sing", "--synthetic", "nodes=1"], "drain n; sing: not a change: 'sing'"),
         (["as-is", "drain a b", "--synthetic", "nodes=1"], "drain a b: not a change: 'drain a b'"),
         (["as-is", "drain n", "--synthetic", "nodes=1"], "--drain: "),
+        (
+            ["as-is", "drian n", "--synthetic", "nodes=1"],
+            "drian n: no such file, and neither as-is, nor changes",
+        ),
+        (["asis", "as-is", "--synthetic", "nodes=1"], "asis: no such file, and neither as-is, nor changes"),
+        (
+            ["as-is", "drain", "--synthetic", "nodes=1"],
+            "drain: no such file, and a change is drain NODE|LABEL=VALUE",
+        ),
     ],
 )
 def test_bad_input(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ kube-scheduler of that release: {patches}. Each release is a record in
 ## Which release decides
 
 Commands that load a cluster take the first of these that is there, and say so in `-o json` (`release`,
-with the reason) and, but for the last, on stderr (`release: …`):
+with the reason) and on stderr (`release: …`); the last is on stderr only with `--upgrade-from`:
 
 1. `--kubernetes-version`
 2. the tag of the image of a kube-scheduler in the namespace kube-system, else of a kube-apiserver, else of a

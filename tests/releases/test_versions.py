@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.releases import RELEASES, Version, nearest_release, parse_version
+from moorage.releases import RELEASES, Version, nearest_release, parse_version, release_named
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,16 @@ def test_the_release_of_a_version_is_its_own_or_the_nearest(
     version: tuple[int, int, int], release: str, is_its_own: bool
 ) -> None:
     assert nearest_release(Version(*version)) == (RELEASES[release], is_its_own)
+
+
+@pytest.mark.parametrize(
+    "text", ["1.37", "v1.37", "1.37.2", "v1.37.2", "v1.37.2+k3s1", "v1.37.0-eks-1-2", "v1.37.0-gke.1"]
+)
+def test_a_release_is_named_by_any_version_of_it(text: str) -> None:
+    assert release_named(text) is RELEASES["1.37"]
+
+
+@pytest.mark.parametrize("text", ["1.33", "1", "", "x1.37", "1.37 x", "1.37.2.1", "1.37x", "1.370"])
+def test_what_is_no_version_of_a_release_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"one of 1\.34, 1\.35, 1\.36, 1\.37"):
+        release_named(text)

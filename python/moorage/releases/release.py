@@ -378,20 +378,3 @@ RELEASES = {
     )
 }
 """Releases by their minor version, the earliest first."""
-
-
-def release_named(version: str) -> Release:
-    """Return the release of a minor version; ValueError if it is not one of `RELEASES`.
-
-    Parameters
-    ----------
-    version : str
-        For example "1.36".
-
-    Returns
-    -------
-    Release
-    """
-    if version not in RELEASES:
-        raise ValueError(f"kubernetes_version {version!r}: one of {', '.join(RELEASES)}")
-    return RELEASES[version]

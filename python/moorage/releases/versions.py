@@ -8,6 +8,7 @@ from typing import NamedTuple
 from .release import RELEASES, Release
 
 _FORM = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
+_WHOLE = re.compile(_FORM.pattern + r"([-+]\S*)?")
 
 
 class Version(NamedTuple):
@@ -57,3 +58,28 @@ def nearest_release(version: Version) -> tuple[Release, bool]:
     wanted = (version.major, version.minor)
     nearest = min(max(wanted, min(by_minor)), max(by_minor))
     return RELEASES[by_minor[nearest]], nearest == wanted
+
+
+def release_named(text: str) -> Release:
+    """Return the release of a version that a user names. A release is a minor version: patches and what
+    distributions add do not matter.
+
+    Parameters
+    ----------
+    text : str
+        For example "1.36", "v1.36", "1.36.2" or "v1.36.2-eks-1-1".
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    ValueError
+        It is not one of `RELEASES`.
+    """
+    version = parse_version(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None
+    found = None if version is None else RELEASES.get(f"{version.major}.{version.minor}")
+    if found is None:
+        raise ValueError(f"kubernetes_version {text!r}: one of {', '.join(RELEASES)}")
+    return found

@@ -504,15 +504,15 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Returns
         -------
         Change
-            The workloads, by kind, namespace and name.
+            The workloads, by kind, namespace and name; as deleted the pods that were evicted for new ones.
         """
-        changed = list[str]()
+        changed, evicted = list[str](), dict[str, None]()
         for struct in RESTARTABLE:
             objects: list[Any] = self.client.list(struct)[0]
             for obj in sorted(objects, key=lambda one: one.key):
                 changed += self.restart(f"{obj.kind}/{obj.namespace}/{obj.name}").changed
-                self.run()
-        return Change(changed=tuple(changed))
+                evicted |= dict.fromkeys(f"Pod {key}" for key in self.run().evicted)
+        return Change(changed=tuple(changed), deleted=tuple(evicted))
 
     def schedule_pods(
         self, pods: Sequence[Pod], *, dry_run: bool = False, stop_on_failure: bool = False

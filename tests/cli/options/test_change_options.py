@@ -142,6 +142,48 @@ def test_autoscalers_and_cron_jobs(
         assert err[-1].endswith("HorizontalPodAutoscaler default/gone: there is no Deployment default/gone.")
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("--restart-all", "the input has no Deployment, StatefulSet or DaemonSet"),
+        ("--hpa max", "the input has no HorizontalPodAutoscaler or ScaledObject"),
+        ("--cronjobs", "the input has no CronJob"),
+        ("--unsuspend", "the input has no Job"),
+    ],
+)
+@pytest.mark.parametrize("command", [["check"], ["capacity", "--pod", "pod/p"], ["compare", "as-is"]])
+def test_a_change_without_effect_is_told(
+    command: list[str], change: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = dump(tmp_path, node("a", "z1"), node("b", "z2"), pod("p", nodeName="a"))
+    words = [change.removeprefix("--")] if command[0] == "compare" else change.split()
+    assert main([*command, *words, "-f", file]) == 0
+    assert f"warning: {change} has no effect: {why}.\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (["--cordon", "a", "--cordon", "a"], "--cordon a has no effect: it is so already"),
+        (["--scale", "deploy/web=1"], "--scale deploy/web=1 has no effect: it is so already"),
+        (
+            ["--hpa", "max", "--hpa", "max"],
+            "--hpa max has no effect on HorizontalPodAutoscaler default/gone: ",
+        ),
+        (
+            ["--cronjobs", "--cronjobs"],
+            "--cronjobs has no effect: each is suspended, or has a Job that has not finished",
+        ),
+        (["--cronjobs", "--unsuspend"], "--unsuspend has no effect: no Job is suspended"),
+    ],
+)
+def test_a_change_that_is_made_already_is_told(
+    changes: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "-f", autoscaled(tmp_path), *changes]) == 0
+    assert f"warning: {told}" in capsys.readouterr().err
+
+
 def test_capacity_tells_what_has_no_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["capacity", "-f", autoscaled(tmp_path), "--pod", "deploy/web", "--hpa", "max"]
     assert main(command) == 0

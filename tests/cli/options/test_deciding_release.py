@@ -161,3 +161,28 @@ def test_each_alternative_is_decided_by_its_own_release(
     found = [one["release"]["version"] for one in json.loads(shown.out)["alternatives"]]
     assert found == ["1.37", "1.35"]
     assert shown.err.count("release: ") == 2
+
+
+@pytest.mark.parametrize("text", ["1.37", "v1.37", "1.37.2", "v1.37.2-eks-1"])
+def test_options_take_any_version_of_a_release(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, node("n", "v1.35.0"))
+    assert main(["check", "-f", path, "--kubernetes-version", text, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["release"]["version"] == "1.37"
+    assert main(["check", "-f", path, "--kubernetes-version", "1.37", "--upgrade-from", text]) == 2
+    assert "both releases are 1.37" in capsys.readouterr().err
+    assert main(["compare", "-f", path, "kubernetes 1.36", f"kubernetes {text}"]) == 0
+    assert "MEASURE             kubernetes 1.36  kubernetes 1.37\n" in capsys.readouterr().out
+
+
+def test_the_gate_of_an_upgrade_tells_that_the_later_release_is_the_default(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, node("n"))
+    assert main(["check", "-f", path, "--upgrade-from", "1.35"]) == 0
+    why = "the input does not tell its release; --kubernetes-version names another"
+    assert capsys.readouterr().err == f"release: Kubernetes 1.36 decides ({why})\n"
+    assert main(["check", "-f", path, "--upgrade-from", "1.35", "--kubernetes-version", "1.36"]) == 0
+    assert main(["check", "-f", path]) == 0
+    assert capsys.readouterr().err == ""

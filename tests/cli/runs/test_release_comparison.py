@@ -350,11 +350,20 @@ def test_forms_of_two_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str
             ["kubernetes 1.36", "kubernetes 1.37 x"],
             "'kubernetes 1.37 x': not a release: kubernetes and",
         ),
-        (["kubernetes 1.37"], "'kubernetes 1.37': a release is compared with one"),
-        (["as-is", "kubernetes 1.37"], "'kubernetes 1.37': a release is compared with one"),
+        (["kubernetes 1.37"], "two releases are compared, as 'kubernetes 1.36' 'kubernetes 1.37', and not 1"),
+        (["as-is", "kubernetes 1.37"], "'as-is': not a release: a release is compared with one"),
+        (
+            ["kuberntes 1.35", "kubernetes 1.37"],
+            "'kuberntes 1.35': not a release: a release is compared with",
+        ),
+        (
+            ["kuberntes 1.35", "kuberntes 1.37"],
+            "kuberntes 1.35: no such file, and neither as-is, nor changes",
+        ),
+        (["kubernetes 1.37", "kubernetes v1.37.2"], "'kubernetes v1.37.2': both are release 1.37; two are"),
         (
             ["kubernetes 1.35", "kubernetes 1.36", "kubernetes 1.37"],
-            "'kubernetes 1.35': a release is",
+            "two releases are compared, as 'kubernetes 1.36' 'kubernetes 1.37', and not 3",
         ),
         (
             [*releases("1.36", "1.37"), "--kubernetes-version", "1.36"],

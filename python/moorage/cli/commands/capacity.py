@@ -97,7 +97,7 @@ def capacity(  # noqa: PLR0913
         scheduler.apply(read.others)
         without_effect = list[str]()
         for change in requested_changes(options):
-            without_effect += left_as_is(change, change.make(scheduler))
+            without_effect += left_as_is(change, change.make(scheduler), scheduler)
         if after_run:
             scheduler.run()
         label = {} if by is None else {"by": by}

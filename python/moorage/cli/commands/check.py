@@ -18,8 +18,8 @@ from moorage.cli.options.inputs import (
     scheduler_options,
     scheduler_settings,
 )
+from moorage.cli.options.release_choice import ReleaseChoice
 from moorage.errors import InputError, located
-from moorage.releases import RELEASES
 
 if TYPE_CHECKING:
     from moorage.planning.survival import Survival
@@ -63,7 +63,7 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
 )
 @click.option(
     "--upgrade-from",
-    type=click.Choice(tuple(RELEASES)),
+    type=ReleaseChoice(),
     help="Also place the pods as this release does: what makes the difference is named; --new-only counts "
     "only pods that have a node there.",
 )
@@ -139,7 +139,7 @@ def check(
         warnings = list(done.warnings())
         stage()
         survival = _survival(done.scheduler, options)
-    print_release(after)
+    print_release(after, is_asked=options["upgrade_from"] is not None)
     print_warnings(warnings)
     write_verdict(output, done, verdict, removed_pods(done, before.pods), survival)
     return 0 if verdict.passed and (survival is None or survival) else 1

@@ -129,20 +129,42 @@ def _autoscale(scheduler: Scheduler, bound: str) -> Change:
     return scheduler.autoscale_to("min" if bound == "min" else "max")
 
 
-def left_as_is(change: RequestedChange, made: Change) -> list[str]:
-    """Return a warning about each object that a change has left as it is, but for pods.
+def left_as_is(change: RequestedChange, made: Change, scheduler: Scheduler) -> list[str]:
+    """Return a warning about each object that a change has left as it is, but for pods; or one that the whole
+    change has no effect.
 
     Parameters
     ----------
     change : RequestedChange
     made : Change
+    scheduler : Scheduler
+        After the change.
 
     Returns
     -------
     list of str
     """
+    from moorage.store import kind_named
+
     kept = [(name, why) for name, why in made.kept.items() if not name.startswith("Pod ")]
-    return [f"{change.text} has no effect on {name}: {why}." for name, why in kept]
+    if kept or made.created or made.changed or made.deleted:
+        return [f"{change.text} has no effect on {name}: {why}." for name, why in kept]
+    kinds, otherwise = _WITHOUT_EFFECT.get(change.option, ((), "it is so already"))
+    if kinds and not any(scheduler.client.list(kind_named(kind))[0] for kind in kinds):
+        why = f"the input has no {', '.join(kinds[:-1])}{' or ' * (len(kinds) > 1)}{kinds[-1]}"
+    else:
+        why = otherwise
+    return [f"{change.text} has no effect: {why}."]
+
+
+_WITHOUT_EFFECT: dict[str, tuple[tuple[str, ...], str]] = {
+    "--restart-all": (("Deployment", "StatefulSet", "DaemonSet"), ""),  # each has a restart
+    "--hpa": (("HorizontalPodAutoscaler", "ScaledObject"), "every target has these replicas already"),
+    "--set-requests": ((), "the containers have these requests already"),
+    "--cronjobs": (("CronJob",), "each is suspended, or has a Job that has not finished"),
+    "--unsuspend": (("Job",), "no Job is suspended"),
+}
+"""Which kinds a change is about, and why it has no effect where there are such objects."""
 
 
 _MAKERS: dict[str, Callable[..., Change]] = {

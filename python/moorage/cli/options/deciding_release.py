@@ -76,13 +76,20 @@ def _images(pod: Pod, component: str) -> Iterator[tuple[Version, str]]:
             yield version, container.image
 
 
-def print_release(*clusters: Cluster) -> None:
+def print_release(*clusters: Cluster, is_asked: bool = False) -> None:
     """Say on stderr which release decides for each cluster and why, if the input has told it.
 
     Parameters
     ----------
     *clusters : Cluster
+    is_asked : bool, optional
+        Whether the question is about releases, so that the default is told as well.
     """
     for release in dict.fromkeys(cluster.release for cluster in clusters):
-        if release is not None and release.reason not in (NAMED, NOT_TOLD):
+        if release is None or release.reason == NAMED:
+            continue
+        if release.reason != NOT_TOLD:
             print_message("release", f"Kubernetes {release.version} decides ({release.reason})")
+        elif is_asked:
+            hint = f"{NAMED} names another"
+            print_message("release", f"Kubernetes {release.version} decides ({NOT_TOLD}; {hint})")

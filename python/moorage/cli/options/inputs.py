@@ -12,6 +12,8 @@ import click
 from moorage.errors import InputError, located
 from moorage.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
 
+from .release_choice import ReleaseChoice
+
 if TYPE_CHECKING:
     from moorage.devices.selector_validation import SelectorValidation
     from moorage.objects import Cluster, Object
@@ -340,7 +342,7 @@ GATE_OPTIONS = (
     click.option(
         "--kubernetes-version",
         "version",
-        type=click.Choice(tuple(RELEASES)),
+        type=ReleaseChoice(),
         help=f"The release of kube-scheduler that decides; default: that of the cluster, or {DEFAULT}.",
     ),
 )

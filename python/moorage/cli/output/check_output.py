@@ -48,7 +48,7 @@ def write_verdict(
             print(*(f"pod/{one.pod.name}\n" for outcomes in failed for one in outcomes), sep="", end="")
         elif form in ("json", "yaml"):
             about = told(simulation.cluster, simulation.warnings())
-            document = _document(verdict) | {"removed": list(map(_removed, removed))} | about
+            document = _document(verdict, survival) | {"removed": list(map(_removed, removed))} | about
             write_value(form, document | survival_document(survival))
         elif form in ("junit", "github"):
             print(ci_text(form, verdict, survival), end="")
@@ -56,7 +56,7 @@ def write_verdict(
             write_tables(form, [survival_table(survival)])
         else:
             if form != "csv":
-                print_lines(chain(_head(verdict), _changes(removed, form == "wide")))
+                print_lines(chain(_head(verdict, survival), _changes(removed, form == "wide")))
                 print()
             tables = [_table(simulation, verdict, form in ("wide", "csv"))]
             if form == "wide":
@@ -64,24 +64,32 @@ def write_verdict(
             tables_form = "table" if form == "wide" else form
             write_tables(tables_form, tables)
             if survival is not None:
-                print_lines([*survival_lines(survival), ""])
                 write_tables(tables_form, [survival_table(survival)])
 
 
-def _head(verdict: Verdict) -> Iterator[str]:
+def _head(verdict: Verdict, survival: Survival | None) -> Iterator[str]:
+    """Yield the answer: first what fails, and PASS only where nothing does."""
     kept = sum(one.pods for one in verdict.findings if one.counts and one.group.status == KEPT)
     failed = verdict.failed - kept
     if failed:
         yield f"FAIL: {failed} {'pod has' if failed == 1 else 'pods have'} no node"
     if kept:
         yield f"FAIL: {kept} {'pod stays' if kept == 1 else 'pods stay'} on a drained node"
-    if verdict.passed and not verdict.placed:
-        yield "PASS: no pod has to find a node"
-    elif verdict.passed:
-        yield f"PASS: {verdict.placed} {'pod has' if verdict.placed == 1 else 'pods have'} found a node"
+    losses = [] if survival is None else [*survival_lines(survival, verdict.passed)]
+    fails_by_loss = survival is not None and not survival
+    yield from losses if fails_by_loss else ()
+    if verdict.passed:
+        yield f"{'before any loss' if fails_by_loss else 'PASS'}: {_placed_text(verdict.placed)}"
+    yield from () if fails_by_loss else losses
     others = sum(finding.pods for finding in verdict.findings if not finding.counts)
     if others:
         yield f"not counted: {others}"
+
+
+def _placed_text(placed: int) -> str:
+    if not placed:
+        return "every pod that should run has a node"
+    return "1 pod has found a node" if placed == 1 else f"{placed} pods have found a node"
 
 
 def counts_text(finding: Finding) -> str:
@@ -129,8 +137,13 @@ def _changes(removed: Iterable[Removed], names_all: bool) -> Iterator[str]:
     """Yield a line about each workload that has removed pods."""
     for one in removed:
         names = [pod.name for pod in one.pods]
-        pods = {0: "no pod", 1: "1 pod"}.get(len(names), f"{len(names)} pods")
-        what = f"a rollout replaces {pods}" if one.is_rollout else f"{pods} removed"
+        pods = "1 pod" if len(names) == 1 else f"{len(names) or 'no'} pods"
+        if not one.is_rollout:
+            what = f"{pods} removed"
+        elif one.placed or names:
+            what = f"a rollout places {one.placed or 'none'} and removes {pods}"
+        else:
+            what = "a rollout places and removes no pod"
         shown = f" ({examples(names, len(names) if names_all else _EXAMPLES)})" if names else ""
         left = "" if one.unfinished is None else f"; it is not complete: {one.unfinished.numbers()}"
         yield f"{one.workload.text} in namespace {one.workload.namespace}: {what}{shown}{left}"
@@ -141,6 +154,7 @@ def _removed(one: Removed) -> dict[str, Any]:
         "namespace": one.workload.namespace,
         "workload": one.workload.text,
         "names": [pod.name for pod in one.pods],
+        "placed": one.placed,
         "rollout": one.is_rollout,
         "complete": one.unfinished is None,
     }
@@ -156,11 +170,11 @@ def _placed(simulation: Simulation) -> Table:
     return Table(("NAMESPACE", "WORKLOAD", "POD", "NODE", "REASON"), rows)
 
 
-def _document(verdict: Verdict) -> dict[str, Any]:
+def _document(verdict: Verdict, survival: Survival | None) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": "Check",
-        "passed": verdict.passed,
+        "passed": verdict.passed and (survival is None or bool(survival)),
         "placed": verdict.placed,
         "failed": verdict.failed,
         "findings": [_finding(finding) for finding in verdict.findings],

@@ -10,15 +10,18 @@ from moorage.planning.survival import NODE, Survival, lost_by_workload
 from .printing import Table
 
 
-def survival_lines(survival: Survival) -> Iterator[str]:
+def survival_lines(survival: Survival, all_have_node: bool) -> Iterator[str]:
     """Yield the answer and what was tried.
 
     Parameters
     ----------
     survival : Survival
+    all_have_node : bool
+        Whether the gate passes before any loss, without which nothing is a PASS.
     """
     if survival:
-        yield f"PASS: every pod finds a place after the loss of any {survival.by}"
+        head = "PASS" if all_have_node else "losses"
+        yield f"{head}: every pod finds a place after the loss of any {survival.by}"
     else:
         losses = "1 loss leaves" if len(survival.losses) == 1 else f"{len(survival.losses)} losses leave"
         yield f"FAIL: {losses} pods without a place"

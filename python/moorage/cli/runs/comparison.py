@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace as with_fields
 
-from moorage.cli.options.change_options import RequestedChange, parse_changes
+from moorage.cli.options.change_options import OPTIONS, RequestedChange, parse_changes
 from moorage.cli.options.inputs import load_input, scheduler_settings, without_server
 from moorage.errors import ConfigurationError, InputError, located
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.pod import PodStatus
 from moorage.plugins.registry import read_configuration
 from moorage.scheduler import Scheduler
+from moorage.scheduler.changes.selection import nearest
 
 from .simulation import PLACED, REPLACED, Preparation, Simulation
 
@@ -114,6 +116,8 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     is_cluster = name != AS_IS and not changes
     is_configuration = is_cluster and _is_configuration(name)
     is_cluster = is_cluster and not is_configuration
+    if is_cluster and not (name == "-" or "://" in name or Path(name).exists()):
+        raise InputError(f"no such file, {_other_forms(name)}", source=name)
     cluster = load_input(
         {**without_server(options), "files": (name,), "synthetic": None} if is_cluster else options
     )
@@ -127,6 +131,17 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     if from_scratch:
         cluster = without_bindings(cluster)
     return Alternative(name, Preparation(cluster, settings, changes).run())
+
+
+def _other_forms(name: str) -> str:
+    """Return what an error adds about what else an alternative may be."""
+    word = name.split()[0] if name.strip() else ""
+    metavars = {option.name.removeprefix("--"): option.metavar for option in OPTIONS}
+    if metavars.get(word):
+        return f"and a change is {word} {metavars[word]}"
+    known = [AS_IS, "kubernetes", *metavars]
+    forms = f"and neither {AS_IS}, nor changes such as 'drain n1', nor a release such as 'kubernetes 1.36'"
+    return forms + nearest(word, known)
 
 
 def _is_configuration(name: str) -> bool:

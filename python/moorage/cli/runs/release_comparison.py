@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +15,16 @@ from moorage.framework.configuration import load_configuration
 from moorage.objects import Cluster
 from moorage.objects.read.files import read_file, source_name
 from moorage.plugins.registry import in_tree
-from moorage.releases import RELEASES, FeatureGates
+from moorage.releases import RELEASES, FeatureGates, release_named
 from moorage.releases.attribution import Cause, find_causes
 from moorage.releases.behaviours import Behaviour, differing, switched
+from moorage.scheduler.changes.selection import nearest
 
 from .comparison import Alternative, without_bindings
 from .simulation import Preparation
 
 KUBERNETES = "kubernetes"
+_EXAMPLE = "'kubernetes 1.36' 'kubernetes 1.37'"
 MOVED, LOST, GAINED, OTHERWISE = "gets another node", "no longer fits", "now fits", "differs otherwise"
 """What becomes of a pod that is not in the same place in both releases."""
 ORDER = (LOST, GAINED, MOVED, OTHERWISE)
@@ -121,17 +124,31 @@ def releases_named(alternatives: Sequence[str]) -> tuple[str, str] | None:
     InputError
         A release is not known, or the arguments are not two releases.
     """
-    split = [text.split() for text in alternatives]
-    named = [text for text, words in zip(alternatives, split, strict=True) if words[:1] == [KUBERNETES]]
+    named = {text: _release(text) for text in alternatives if text.split()[:1] == [KUBERNETES]}
     if not named:
         return None
-    for text in named:
-        if len(words := text.split()) != 2 or words[1] not in RELEASES:
-            raise InputError(f"not a release: kubernetes and one of {', '.join(RELEASES)}", source=repr(text))
-    if len(named) != 2 or len(alternatives) != 2:
-        message = "a release is compared with one other release, as 'kubernetes 1.36' 'kubernetes 1.37'"
-        raise InputError(message, source=repr(named[0]))
-    return split[0][1], split[1][1]
+    for other in alternatives:
+        if other not in named:
+            near = nearest(other, named)
+            hint = f"a release is compared with one other release, as {_EXAMPLE}"
+            raise InputError(f"not a release: {hint}{near}", source=repr(other))
+    if len(alternatives) != 2:
+        raise InputError(f"two releases are compared, as {_EXAMPLE}, and not {len(alternatives)}")
+    first, last = (named[text] for text in alternatives)
+    if first == last:
+        raise InputError(
+            f"both are release {first}; two are compared, as {_EXAMPLE}", source=repr(alternatives[1])
+        )
+    return first, last
+
+
+def _release(text: str) -> str:
+    """Return the release of ``kubernetes 1.36``."""
+    words = text.split()
+    with suppress(ValueError):
+        if len(words) == 2:
+            return release_named(words[1]).version
+    raise InputError(f"not a release: kubernetes and one of {', '.join(RELEASES)}", source=repr(text))
 
 
 def compare_releases(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ class Removed(NamedTuple):
     workload : Workload
     pods : list of Pod
         They had nodes before the run.
+    placed : int
+        Number of its new pods that have a node.
     is_rollout : bool
         Whether there are pods with another template in their place.
     unfinished : Rollout or None
@@ -28,6 +31,7 @@ class Removed(NamedTuple):
 
     workload: Workload
     pods: list[Pod]
+    placed: int
     is_rollout: bool
     unfinished: Rollout | None
 
@@ -55,17 +59,21 @@ def removed_pods(simulation: Simulation, listed: Iterable[Pod]) -> list[Removed]
             gone.setdefault(workloads.of(pod), []).append(pod)
     rolling = {one.workload: one for one in simulation.scheduler.rollouts() if _has_old_pods(one)}
     uids = {pod.metadata.uid for pod in before}
-    made = {
-        workloads.of(pod) for pod in simulation.scheduler.client.list(Pod)[0] if pod.metadata.uid not in uids
-    }
+    new = [pod for pod in simulation.scheduler.client.list(Pod)[0] if pod.metadata.uid not in uids]
+    made, placed = (
+        set(map(workloads.of, new)),
+        Counter(workloads.of(pod) for pod in new if pod.spec.node_name),
+    )
     found = []
     for workload, pods in gone.items():
         unfinished = rolling.pop(f"{workload.kind} {workload.namespace}/{workload.name}", None)
-        found.append(Removed(workload, pods, workload in made or unfinished is not None, unfinished))
+        is_rollout = workload in made or unfinished is not None
+        found.append(Removed(workload, pods, placed[workload], is_rollout, unfinished))
     for name, one in rolling.items():
         kind, _, key = name.partition(" ")
         namespace, _, name = key.partition("/")
-        found.append(Removed(Workload(namespace, kind, name), [], True, one))
+        workload = Workload(namespace, kind, name)
+        found.append(Removed(workload, [], placed[workload], True, one))
     return found
 
 

@@ -427,7 +427,7 @@ class Preparation:
             before = _in_reading_order(cluster, scheduler)
             made = change.make(scheduler)
             self._record(change, before.values(), made)
-            told += left_as_is(change, made)
+            told += left_as_is(change, made, scheduler)
         scheduler.sync()
         self.pods = _in_reading_order(cluster, scheduler)
         self.workloads = workloads_of(scheduler)

@@ -67,7 +67,7 @@ class SurveyStep:
         ``published`` (by usable pools for the node), ``class-selector``, ``request-selector``, ``taint``,
         ``in-use``, ``capacity``, ``counter`` or ``constraint``.
     text : str
-        The CEL expression; the attribute of a constraint; "" for other kinds.
+        The CEL expression; the attribute of a constraint; the capacity that is asked for; "" for other kinds.
     devices : int
         Devices that are left on all nodes together.
     most : int
@@ -77,7 +77,8 @@ class SurveyStep:
     error : str
         Why an expression has no result; later rules are not applied then.
     holders : tuple of Holder
-        For ``in-use`` and ``counter``: who has what this rule takes away, those with the most devices first.
+        For ``in-use``, ``capacity`` and ``counter``: who has what this rule takes away, those with the most
+        devices first.
     """
 
     kind: str
@@ -240,7 +241,8 @@ class DeviceSurvey:
         if not request.admin_access:
             yield _each(IN_USE, lambda _, one: one.id not in self._allocated.devices)
         if self._features.consumable_capacity:
-            yield _each(CAPACITY, partial(self._has_capacity, request))
+            asked = ", ".join(f"{name} {amount}" for name, amount in sorted(request.capacity.items()))
+            yield _each(CAPACITY, partial(self._has_capacity, request), asked)
         yield _each(COUNTER, self._counters_suffice)
         names = {request.full_name, request.parent or request.name}
         for one in constraints:
@@ -297,7 +299,7 @@ class DeviceSurvey:
         self, kind: str, before: Mapping[str, Devices], after: Mapping[str, Devices]
     ) -> tuple[Holder, ...]:
         """The claims that have the devices which a rule takes away, or their counters."""
-        if kind not in (IN_USE, COUNTER):
+        if kind not in (IN_USE, CAPACITY, COUNTER):
             return ()
         kept = {name: {one.id for _, one in devices} for name, devices in after.items()}
         taken = {
@@ -309,7 +311,7 @@ class DeviceSurvey:
         claims: dict[str, ResourceClaim] = {}
         counts: Counter[str] = Counter()
         for pool, device in taken.values():
-            held = [device] if kind == IN_USE else _sharing(pool, device)
+            held = _sharing(pool, device) if kind == COUNTER else [device]
             found = {one.key: one for each in held for one in self._holders.get(each.id, ())}
             counts.update(found.keys())
             claims |= found

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.devices.test_request_survey import consuming, holding
+from tests.house.source import ROOT
 
 import moorage as mo
 from moorage.objects import Object, ObjectMeta, Pod
@@ -23,6 +24,7 @@ from moorage.objects.model.resource_claims import (
 from moorage.scheduler import Change, Explanation, Scheduler
 from moorage.scheduler.explain import device_changes
 from moorage.scheduler.explain.device_evidence import lacking_requests
+from moorage.scheduler.explain.situations import explain_in_turn
 
 MODEL = f'device.attributes["{DRIVER}"].model'
 EXTENDED = "example.com/gpu"
@@ -388,6 +390,15 @@ def test_the_document_has_the_claims() -> None:
     }
     change = next(each for each in found["changes"] if each["kind"] == "fewer-devices")
     assert (change["claim"], change["request"], change["from"], change["to"]) == ("gpus", "r", "3", "2")
+
+
+def test_the_claim_that_has_the_capacity_is_named() -> None:
+    cluster = mo.load(ROOT / "tests/data/threads/40_dra_capacity.yaml")
+    found = explain_in_turn(lambda: Scheduler(cluster), ["default/p2"])["default/p2"].to_dict()
+    (asked,) = found["claims"][0]["requests"]
+    step = next(each for each in asked["steps"] if each["kind"] == "capacity")
+    assert (step["text"], step["devices"]) == ("bandwidth 6G", 0)
+    assert step["holders"] == [{"claim": "default/c1", "users": ["p1"], "devices": 1}]
 
 
 def test_a_pod_without_claims_has_none(tmp_path: Path) -> None:

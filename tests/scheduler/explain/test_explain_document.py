@@ -11,8 +11,9 @@ from moorage.scheduler.explain.explain_document import API_VERSION, document
 SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
 
 FIELDS = (
-    "apiVersion kind pod boundTo skipped situation fits message nodes preFilter skippedFilters skippedScores "
-    "groups weights ranking changes changePairs conflicts blocked preemption claims extenders details"
+    "apiVersion kind pod boundTo skipped situation fits message nodes sampling preFilter skippedFilters "
+    "skippedScores groups weights ranking changes changePairs conflicts blocked preemption claims "
+    "extenders details"
 )
 
 

@@ -73,7 +73,7 @@ def test_an_extender_without_an_answer_is_named_and_left_out() -> None:
         seen = scheduler(of(server.url, "filter")).explain(pod("p"))
     (answer,) = seen.extenders
     assert answer.text.startswith(f"without extender {server.url}: ")
-    assert answer.text.endswith("; verdicts and ranking ignore it")
+    assert answer.text.endswith("; verdicts and ranking ignore it; preemption does not ask it")
     assert seen.feasible == ["a", "b", "c"]
 
 

@@ -95,8 +95,11 @@ def test_no_kind_of_change_is_missed(seed: int) -> None:
     if explanation.feasible:
         return
     found = {change.kind for change in explanation.changes}
-    resources = {"cpu", "memory", "nvidia.com/gpu"}
-    assert (LOWER in found) == any(world.fits(drop_request(pending, each)) for each in resources)
+    least = (
+        lower(pending, each, effective(drop_request(pending, each), each) + 1)
+        for each in ("cpu", "memory", "nvidia.com/gpu")
+    )
+    assert (LOWER in found) == any(world.fits(one[0]) for one in least if one is not None)
     taints = [taint for each in world.nodes for taint in each.spec.taints]
     if any(world.fits(tolerate(pending, toleration_of([taint]))) for taint in taints):
         assert TOLERATE in found

@@ -87,6 +87,16 @@ def test_overhead_stays() -> None:
     assert effective(drop_request(sandboxed, "cpu"), "cpu") == 200
 
 
+def test_a_pod_that_asks_for_nothing_is_no_advice() -> None:
+    assert lower(with_containers(container("a", {"cpu": "1"})), "cpu", 0) is None
+    assert lower(with_containers(container("a", {"cpu": "1"}), overhead={"cpu": "200m"}), "cpu", 200) is None
+
+
+def test_a_container_that_would_give_all_shares_with_others() -> None:
+    two = with_containers(container("a", {"cpu": "1"}), container("b", {"cpu": "3"}))
+    assert [after for *_, after in edits(two, 1000)] == ["750m", "250m"]
+
+
 @pytest.mark.parametrize(("resource", "limit"), [("nvidia.com/gpu", "1"), ("cpu", "4")])
 def test_a_limit_that_has_to_be_equal_goes_along(resource: str, limit: str) -> None:
     equal = ResourceRequirements(requests={resource: "4"}, limits={resource: "4"})
@@ -111,8 +121,8 @@ def test_any_target_is_met_exactly_and_at_one_place_if_possible(seed: int) -> No
     asked = random_pod(random)
     for resource in ("cpu", "memory"):
         least, most = effective(drop_request(asked, resource), resource), effective(asked, resource)
-        for target in {least, most - 1, random.randint(least, max(most - 1, least))}:
-            if not least <= target < most:
+        for target in {least + 1, most - 1, random.randint(least + 1, max(most - 1, least + 1))}:
+            if not least < target < most:
                 continue
             lowered = lower(asked, resource, target)
             assert lowered is not None
@@ -122,7 +132,7 @@ def test_any_target_is_met_exactly_and_at_one_place_if_possible(seed: int) -> No
 
 
 def one_place_is_enough(asked: Pod, resource: str, target: int) -> list[bool]:
-    """Per container: whether the pod would be small enough if it asked for nothing."""
+    """Per container: whether the pod would be small enough even if it asked for a little."""
     spec, found = asked.spec, []
     if spec.resources is not None and resource in spec.resources.requests:
         return found
@@ -132,5 +142,5 @@ def one_place_is_enough(asked: Pod, resource: str, target: int) -> list[bool]:
             bare = replace(one, resources=ResourceRequirements(requests=requests))
             others = getattr(spec, name)
             changed = replace(spec, **{name: (*others[:at], bare, *others[at + 1 :])})
-            found.append(effective(replace(asked, spec=changed), resource) <= target)
+            found.append(effective(replace(asked, spec=changed), resource) < target)
     return found

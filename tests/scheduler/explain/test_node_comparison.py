@@ -13,6 +13,7 @@ from moorage.objects import Cluster
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.explain_document import document
+from moorage.scheduler.explain.situations import explain_in_turn
 
 NODES = [node("idle", cpu=8), node("busy", cpu=8)]
 THERE = [pod("t", on="busy", requests={"cpu": 6})]
@@ -44,8 +45,28 @@ def test_a_pod_is_compared_with_the_node_that_it_is_on() -> None:
     bound = pod("p", on="busy", requests={"cpu": 1})
     found = Scheduler(Cluster(nodes=NODES, pods=[*THERE, bound])).explain("default/p").node("idle").comparison
     assert found is not None
-    assert found.text.startswith("idle is ")
-    assert "ahead of busy" in found.text
+    ahead = found.asked_total - found.chosen_total
+    assert found.text == f"idle is {ahead} ahead of busy: the pod was placed before, and is not moved"
+
+
+def test_a_search_that_ends_before_the_best_node() -> None:
+    nodes = [*(node(f"n{at:03}", cpu=8) for at in range(150)), node("z", cpu=64)]
+    cluster = Cluster(nodes=nodes, pods=[pod("p", requests={"cpu": 1})])
+    by_percentage = {
+        percentage: explain_in_turn(
+            lambda of=percentage: Scheduler(cluster, percentage_of_nodes_to_score=of), ["default/p"]
+        )["default/p"]
+        for percentage in (0, 100)
+    }
+    part, whole = by_percentage[0], by_percentage[100]
+    ends = "the search ends after 100 feasible nodes (percentageOfNodesToScore 0, which adapts), before z"
+    assert (part.situation.node, part.sampling) == ("n000", ends)
+    found = part.node("z").comparison
+    assert found is not None
+    assert found.text.endswith(f"ahead of n000: {ends}")
+    assert document(part)["nodes"] == {"total": 151, "feasible": 151, "enough": 100}
+    assert document(part)["sampling"] == ends
+    assert (whole.situation.node, whole.sampling, whole.enough) == ("z", "", 151)
 
 
 @pytest.mark.parametrize("seed", range(40))

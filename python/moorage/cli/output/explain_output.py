@@ -204,6 +204,8 @@ def _of_situation(explanation: Explanation) -> Iterable[str]:
         yield f"situation: {text}"
     if situation.node and situation.kind == IN_TURN:
         yield f"simulate places it on {situation.node}"
+        if explanation.sampling:
+            yield explanation.sampling
     elif situation.message and explanation.feasible:
         yield f"simulate leaves it without a node: {situation.message}"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from moorage.devices.request_survey import CONSTRAINT, RequestSurvey
+from moorage.devices.request_survey import CAPACITY, CONSTRAINT, RequestSurvey
 from moorage.framework.plugin.evidence import Evidence, FindEvidence, Rows
 from moorage.framework.plugin.status import Status
 from moorage.objects import Node
@@ -130,5 +130,7 @@ def _step_text(survey: RequestSurvey, node: str, at: int) -> str:
     step = survey.steps[at]
     if survey.steps[-1].error:
         return survey.steps[-1].error
-    rule = STEP_TEXTS[step.kind] + (f" {step.text}" if step.kind == CONSTRAINT else "")
+    rule = STEP_TEXTS[step.kind] + (
+        f" {step.text}" if step.text and step.kind in (CAPACITY, CONSTRAINT) else ""
+    )
     return f"{survey.left[node][at]} of {survey.wanted(node)} devices {rule}"

@@ -13,7 +13,9 @@
 ``fits``, ``message``
     Whether some node is feasible; the FitError text, or the error of the cycle.
 ``nodes``
-    ``total`` and ``feasible``.
+    ``total``, ``feasible``, and ``enough``, the number of feasible nodes after which a search ends.
+``sampling``
+    Why a run places the pod on another node than the best, where its search ends before that one.
 ``preFilter``
     ``plugins`` that rejected the pod (``code``, ``reasons``) or narrowed the search to ``nodeNames``,
     or null.
@@ -146,7 +148,12 @@ def document(explanation: ExplainedPod, limit: int | None = 10, nodes: Iterable[
         "situation": asdict(explanation.situation),
         "fits": bool(explanation.feasible),
         "message": explanation.message,
-        "nodes": {"total": len(explanation.order), "feasible": len(explanation.feasible)},
+        "nodes": {
+            "total": len(explanation.order),
+            "feasible": len(explanation.feasible),
+            "enough": explanation.enough,
+        },
+        "sampling": explanation.sampling,
         "preFilter": _pre_filter(explanation),
         "skippedFilters": seen.skipped_filter,
         "skippedScores": seen.skipped_score,

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
+from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.devices.claims_of_pods import ClaimError
 from moorage.cache import SchedulerCache
 from moorage.errors import InputError
@@ -176,6 +177,8 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
         find_evidence=search.find,
         claims=claims,
         extenders=extenders,
+        percentage=engine.decider.percentage,
+        enough=num_feasible_nodes_to_find(engine.decider.percentage, len(rows)),
     )
     if fits_filters or examination.error:
         return explanation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -164,6 +164,9 @@ class ExplainedPod(Tabular):
     extenders : list of ExtenderAnswer
         What the extenders that are interested in the pod answer, in the order in which they are asked.
         Changes are tried without them.
+    percentage, enough : int
+        percentageOfNodesToScore (0 adapts to the nodes), and the number of feasible nodes after which a
+        search ends.
     """
 
     pod: Pod
@@ -184,6 +187,8 @@ class ExplainedPod(Tabular):
     situation: Situation = Situation()
     claims: list[ClaimExplanation] = field(default_factory=list)
     extenders: list[ExtenderAnswer] = field(default_factory=list)
+    percentage: int = 0
+    enough: int = 0
 
     @property
     def order(self) -> list[str]:
@@ -213,6 +218,22 @@ class ExplainedPod(Tabular):
         """The node on which the pod is or would be placed: that of the run, else its present one, else the
         first of the best; "" for none."""
         return self.situation.node or self.bound_to or next(iter(self.examination.best), "")
+
+    @property
+    def sampling(self) -> str:
+        """Why a run places the pod on another node than the best, where its search ends before; else ""."""
+        node, best = self.situation.node, self.examination.best
+        if node in ("", *best) or self.extenders or len(self.feasible) <= self.enough:
+            return ""
+        says = f"percentageOfNodesToScore {self.percentage}" + ("" if self.percentage else ", which adapts")
+        return f"the search ends after {self.enough} feasible nodes ({says}), before {best[0]}"
+
+    @property
+    def _cause(self) -> str:
+        """Why the pod is not on a better node, where that is known."""
+        if self.sampling or not self.bound_to or self.situation.node:
+            return self.sampling
+        return "the pod was placed before, and is not moved"
 
     def headline(self) -> str:
         """Return on how many nodes the pod fits, and why on no other, in one line."""
@@ -311,8 +332,12 @@ class ExplainedPod(Tabular):
             verdicts,
             self.find_evidence([at], [status for status in verdicts.values() if status]),
             self._scored(scores.feasible.index(name)) if scored else None,
-            compare_nodes(scores, self.weights, self.chosen, name) if scored else None,
+            self._compared(name) if scored else None,
         )
+
+    def _compared(self, name: str) -> NodeComparison | None:
+        found = compare_nodes(self.examination, self.weights, self.chosen, name)
+        return None if found is None else replace(found, cause=self._cause)
 
 
 def group_nodes(order: list[str], filters: list[FilterVerdicts], find: FindEvidence) -> list[NodeGroup]:

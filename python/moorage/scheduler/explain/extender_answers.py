@@ -45,8 +45,8 @@ class ExtenderAnswer:
     as_empty : bool
         Whether nodes are scored as if they had no pods, because it gets whole nodes
         (``nodeCacheCapable: false``; kubernetes issue 141781).
-    preempts : bool
-        Whether preemption asks it.
+    is_bypassed : bool
+        Whether it filters, and preemption does not ask it (kubernetes issue 139270).
     """
 
     name: str
@@ -56,13 +56,14 @@ class ExtenderAnswer:
     scores: dict[str, int] = field(default_factory=dict)
     error: str = ""
     as_empty: bool = False
-    preempts: bool = False
+    is_bypassed: bool = False
 
     @property
     def text(self) -> str:
         """The answer in words."""
         if self.error:
-            return f"without extender {self.name}: {self.error}; verdicts and ranking ignore it"
+            also = "; preemption does not ask it" if self.is_bypassed else ""
+            return f"without extender {self.name}: {self.error}; verdicts and ranking ignore it{also}"
         if not self.asked:
             return f"extender {self.name} is not asked: no node is left for it"
         parts = [f"extender {self.name} accepts {self.asked - len(self.rejected)} of {self.asked} nodes"]
@@ -70,7 +71,7 @@ class ExtenderAnswer:
         parts += [f"{nodes} rejected: {reason}" for reason, nodes in reasons.most_common(MOST_REASONS)]
         parts += [f"scores them with weight {self.weight}"] if self.scores else []
         parts += ["gets whole nodes, so that nodes are scored as if empty"] if self.as_empty else []
-        parts += ["preemption does not ask it"] if self.rejected and not self.preempts else []
+        parts += ["preemption does not ask it"] if self.rejected and self.is_bypassed else []
         return "; ".join(parts)
 
 
@@ -100,7 +101,8 @@ def ask_extenders(probe: Probe, nodes: Sequence[str]) -> list[ExtenderAnswer]:
 
 
 def _ask(extender: Extender, pod: Pod, nodes: list[Node]) -> ExtenderAnswer:
-    answer = ExtenderAnswer(extender.name, extender.weight, len(nodes), preempts=extender.supports_preemption)
+    is_bypassed = extender.is_filter and not extender.supports_preemption
+    answer = ExtenderAnswer(extender.name, extender.weight, len(nodes), is_bypassed=is_bypassed)
     if not nodes or not extender.is_filter:
         return answer
     try:

@@ -76,7 +76,7 @@ def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None
     """Lower the effective request of a pod to at most `target`.
 
     If one place of the spec is enough, the one with the largest request is edited. Otherwise all are, in
-    proportion.
+    proportion. Something has to be left: a pod that asks for nothing is no advice.
 
     Parameters
     ----------
@@ -94,11 +94,13 @@ def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None
     excess = pod_requests(pod, resizes=False).get(resource, ZERO) - _quantity(resource, target)
     for place in places:
         rest = place.amount - excess
-        if rest.sign() >= 0:
+        if rest.sign() > 0:
             lowered = _set(pod, resource, [(place, rest)])
             if _is_enough(lowered, resource, target):
                 return lowered, _edits(resource, [(place, rest)])
     values = _in_proportion(pod, resource, places, target)
+    if not any(value.sign() for _, value in values):
+        return None
     lowered = _set(pod, resource, values)
     return (lowered, _edits(resource, values)) if _is_enough(lowered, resource, target) else None
 

@@ -43,6 +43,8 @@ class NodeComparison:
         Of the plugins by which the nodes differ, those that speak most for the chosen one first.
     turning : dict of str to int
         By plugin, the nearest weight with which the asked node alone would have the highest total.
+    cause : str
+        Why the pod is not on a better node than the chosen one, where that is known; else "".
     """
 
     chosen: str
@@ -51,6 +53,7 @@ class NodeComparison:
     asked_total: int
     differences: list[ScoreDifference]
     turning: dict[str, int]
+    cause: str = ""
 
     @property
     def text(self) -> str:
@@ -59,7 +62,7 @@ class NodeComparison:
         if behind == 0:
             return f"{self.asked} has the total of {self.chosen}: the order among equal ones decides"
         if behind < 0:
-            return f"{self.asked} is {-behind} ahead of {self.chosen}: the search has not looked at it"
+            return f"{self.asked} is {-behind} ahead of {self.chosen}" + (self.cause and f": {self.cause}")
         weights = {one.plugin: one.weight for one in self.differences}
         turns = [f"{plugin} x{weight} (now x{weights[plugin]})" for plugin, weight in self.turning.items()]
         would = f"; it would win with {' or '.join(turns)}" if turns else "; no weight of one plugin turns it"

@@ -79,6 +79,7 @@ def change(path: Path) -> None:
     path.write_text(comment + path.read_text())
 
 
+@pytest.mark.nightly  # it compiles what test_inputs.py asks about
 def test_what_changes_is_made_again_with_its_users_alone(tree: Path) -> None:
     modules = ["a", "a.o", "b", "b.o", "c", "c.o"]
     first = built(tree)
@@ -95,6 +96,7 @@ def test_what_changes_is_made_again_with_its_users_alone(tree: Path) -> None:
     assert built(tree, CFLAGS="-g1") != []
 
 
+@pytest.mark.nightly  # it compiles twice
 def test_a_library_whose_source_is_gone_is_removed(tree: Path) -> None:
     old, new = tree / "pyx/moorage/_core/old/d.pyx", tree / "pyx/moorage/_core/new/d.pyx"
     old.parent.mkdir(parents=True)

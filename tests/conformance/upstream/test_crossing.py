@@ -38,6 +38,7 @@ def bred(families: tuple[str, ...], seed: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("families", [FULL, DRA, SAMPLED, GANG], ids=["full", "dra", "sampled", "gang"])
+@pytest.mark.nightly  # of the breeding alone
 def test_a_seed_gives_the_same_scenarios(families: tuple[str, ...]) -> None:
     assert bred(families, 7) == bred(families, 7) != bred(families, 8)
 
@@ -63,6 +64,7 @@ def test_overhead_that_upstream_adds_again_is_left_out(request_of_pod: str, kept
 
 
 @pytest.mark.parametrize("families", [FULL, DRA], ids=["full", "dra"])
+@pytest.mark.nightly  # of the breeding alone
 def test_scenarios_of_the_queue_end(families: tuple[str, ...]) -> None:
     for scenario in waiting(scenarios(VECTORS, families), 1, 6):
         assert len(list(replay(scenario, Mode()))) == len(scenario["steps"]) + 1

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.conformance.modes import Mode, every_mode
@@ -203,6 +204,7 @@ def test_all_modes_decide_alike(seed: int, nodes: int, spread: bool, percentage:
     decide_and_change(seed, nodes, spread, percentage_of_nodes_to_score=percentage, tie_break=tie_break)
 
 
+@pytest.mark.nightly  # of the test above
 def test_the_made_up_clusters_take_every_way() -> None:
     taken: Counter[str] = Counter()
     for seed in range(6):

@@ -6,6 +6,7 @@ from collections import Counter
 from fractions import Fraction
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -265,6 +266,7 @@ def test_numbers_are_those_of_the_objects(seed: int) -> None:
     checked_case(seed)
 
 
+@pytest.mark.nightly  # of the test above
 def test_the_cases_have_all_kinds_of_facts() -> None:
     found = sum(map(checked_case, range(150)), Counter[str]())
     for kind in (RoomEvidence, TaintEvidence, SpreadEvidence, NominatedPod, TerminatingPod, OwnRequest):

@@ -87,9 +87,9 @@ class PodNominator:
         info : NominatingInfo or None
             As the attempt gave it.
         """
-        if (info is not None and info.nominated_node_name) or pod.status.nominated_node_name:
-            return True
-        return bool(self.nodes.get(pod.metadata.uid))
+        with self.lock:
+            before = self.nodes.get(pod.metadata.uid) or pod.status.nominated_node_name
+            return bool(before or (info is not None and info.nominated_node_name))
 
     def _nominate(self, pod: Pod, node: str | None) -> None:
         """End the nomination of a pod, and nominate the pod to a node unless that is None."""

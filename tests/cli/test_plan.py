@@ -61,12 +61,33 @@ def test_new_nodes_may_be_like_a_manifest(
 def test_the_table_has_the_answer_moves_and_nodes(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "drain", "-f", dump, "a"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("found: 1 nodes, 1 moves\n\nPOD        SOURCE  TARGET\ndefault/p  a       b\n")
+    assert out.startswith("found: 1 node, 1 move\n\nPOD        SOURCE  TARGET\ndefault/p  a       b\n")
     assert "EMPTIED NODE\na\n" in out
     assert main(["plan", "drain", "-f", dump, "a", "b"]) == 0
     assert "BLOCKED BY  NODE  REASON\ndefault/p   a " in capsys.readouterr().out
     assert main(["plan", "nodes", "-f", dump, "--like", "a", "-o", "csv"]) == 0
     assert capsys.readouterr().out == "template,nodes\na,1\n"
+
+
+def test_the_table_has_what_a_bound_relaxes_and_what_is_not_asked_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gated = pod("g", schedulingGates=[{"name": "wait"}])
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "items": [node("a", "z1"), pod("x"), gated]}))
+    assert main(["plan", "bound", "-f", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[:4] == [
+        "at most 1 of 1 pods; placed: 1, gap: 0.0%",
+        "not asked about: 1 pending pod (gated)",
+        "relaxed: nodes of a pool share their free resources",
+        "relaxed: parts of pods are placed",
+    ]
+    assert main(["plan", "nodes", "-f", str(path), "--like", "a"]) == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert (first, second) == (
+        "found: 0 nodes, at least 0 are needed",
+        "not asked about: 1 pending pod (gated)",
+    )
 
 
 @pytest.mark.parametrize(

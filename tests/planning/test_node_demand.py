@@ -102,10 +102,20 @@ def test_a_pod_that_fits_on_no_template_is_a_proof(source: str) -> None:
     assert list(plan.unplaced) == ["default/web#0", "default/web#1"]
 
 
+def test_a_pod_that_fits_on_no_template_leaves_a_number_for_the_others(source: str) -> None:
+    pods = [pod("big", requests={"cpu": 9}), *(pod(f"p{at}", requests={"cpu": 3}) for at in range(5))]
+    plan = scheduler([node("a")]).nodes_needed(pods, like=[node("b"), node("c", cpu="1")])
+    assert (plan.status, plan.counts, plan.lower_bound) == ("impossible", {"b": 4, "c": 0}, None)
+    reason = "0/6 nodes are available: 6 Insufficient cpu."
+    assert plan.unplaced == {"default/big": reason}
+    assert plan.proof == f"default/big fits on none of the templates: {reason}"
+    assert plan.headline() == f"impossible: with 4 nodes all but 1 pod have a place; {plan.proof}"
+
+
 def test_a_limit() -> None:
     plan = scheduler([]).nodes_needed((WEB, 9), like=node("a"), max=2)
     assert (plan.status, plan.nodes, len(plan.unplaced), plan.proof) == ("not found", 2, 5, "")
-    assert plan.headline() == "not found: 2 nodes, at least 5 are needed; 5 pods without a place"
+    assert plan.headline() == "not found: with 2 nodes all but 5 pods have a place, at least 5 are needed"
 
 
 def test_nothing_is_evicted() -> None:
@@ -227,3 +237,6 @@ def test_new_pods_are_admitted_and_pods_of_the_cluster_are_not(tmp_path: Path) -
     assert plan.proof == f'The API server refuses 2 pods: pods "web#2" is forbidden: {text}'
     assert plan.unplaced["default/web#3"].endswith(text)
     assert one.nodes_needed(like="a").status == "found"
+    plan = one.nodes_needed((pod("web", requests={"cpu": 3}), 4), like="a")  # two are refused
+    assert (plan.status, plan.counts, plan.lower_bound) == ("impossible", {"a": 1}, None)
+    assert plan.headline().startswith("impossible: with 1 node all but 2 pods have a place; The API server")

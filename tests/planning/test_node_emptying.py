@@ -412,7 +412,7 @@ def test_bad_aims(aim: dict[str, Any], message: str) -> None:
 def test_a_plan_is_shown_and_converted() -> None:
     plan = scheduler([node("a"), node("b")], [web("w", "a")]).drain_plan(["a"])
     assert repr(plan).splitlines() == [
-        "found: 1 nodes, 1 moves",
+        "found: 1 node, 1 move",
         "POD        SOURCE  TARGET",
         "default/w  a       b",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -44,7 +45,8 @@ class NodesNeeded(Tabular):
         "found"; "impossible", where `proof` says why no number of nodes is enough; or "not found": the search
         is greedy, so there may be one.
     counts : dict of str to int
-        Template, by the name of its node, to number of new nodes, in the order given.
+        Template, by the name of its node, to number of new nodes, in the order given. Unless `status` is
+        "found", they are for the pods that are not in `unplaced`.
     lower_bound : int or None
         No fewer nodes are enough; None where no number is.
     bound_by : str
@@ -75,9 +77,12 @@ class NodesNeeded(Tabular):
 
     def headline(self) -> str:
         """Return the status and numbers in one line."""
+        text = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        if self.unplaced:
+            out = "1 pod" if len(self.unplaced) == 1 else f"{len(self.unplaced)} pods"
+            text = f"with {text} all but {out} have a place"
         bound = "" if self.lower_bound is None else f", at least {self.lower_bound} are needed"
-        more = f"; {len(self.unplaced)} pods without a place" if self.unplaced else ""
-        return f"{self.status}: {self.nodes} nodes{bound}{more}{'; ' * bool(self.proof)}{self.proof}"
+        return f"{self.status}: {text}{bound}{'; ' * bool(self.proof)}{self.proof}"
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each template.
@@ -128,15 +133,16 @@ def nodes_needed(scheduler: Scheduler, workload: Asked | None, like: Likes, most
     if most < 0:
         raise InputError(f"max {most}: a whole number from 0 on")
     pods, refused = admitted_pods(scheduler, pods)
-    if refused:
-        proof = f"The API server refuses {len(refused)} pods: {next(iter(refused.values()))}"
-        counts = dict.fromkeys(_names(templates), 0)
-        return NodesNeeded(IMPOSSIBLE, counts, None, "", refused, proof, skipped)
     with scheduler.transaction():
         scheduler.volumes.settle()
         stored = store_with_claims(scheduler, pods)
         found = _Search(scheduler, without_evictions(stored), templates, most).plan()
-    return found if not skipped else NodesNeeded(**{**found.__dict__, "skipped": skipped})
+    found = replace_fields(found, skipped=skipped or None)
+    if not refused:
+        return found
+    proof = f"The API server refuses {len(refused)} pods: {next(iter(refused.values()))}"
+    unplaced = refused | found.unplaced
+    return NodesNeeded(IMPOSSIBLE, found.counts, None, "", unplaced, proof, found.skipped)
 
 
 def asked_pods(workload: Asked) -> list[Pod]:
@@ -244,26 +250,37 @@ class _Search:
         least = bound.nodes or 0
         if len(counts) == 1 and not proof:
             counts[0] = min(least, self._most)
-        status = IMPOSSIBLE if proof else self._grow(counts)
-        if status == FOUND and sum(counts) > least:
+        status = self._grow(counts)
+        if sum(counts) > least:
             self._shrink(counts)
-        left = self._unplaced(counts)
-        unplaced = {self._pods[at].key: failure.search_message for at, failure in left.items()}
+        unplaced = self._reasons(counts)
+        if proof in unplaced:
+            proof = NOWHERE.format(proof, unplaced[proof])
         of_template = dict(zip(_names(self._templates), counts, strict=True))
+        status = IMPOSSIBLE if proof else status
         return NodesNeeded(status, of_template, bound.nodes, bound.source, unplaced, proof)
 
+    def _reasons(self, counts: Sequence[int]) -> dict[str, str]:
+        """Return why pods have no place with so many new nodes; where there is none of a template, with one
+        more of it."""
+        left = self._unplaced(counts)
+        shown = self._unplaced([max(1, count) for count in counts])
+        if not left.keys() <= shown.keys():  # one more node would help: the limit of new nodes is reached
+            shown = left
+        return {self._pods[at].key: shown[at].search_message for at in left}
+
     def _bound(self) -> tuple[NodeBound, str]:
-        """Return a lower bound, and a proof that no number of nodes is enough, or ""."""
+        """Return a lower bound; and the name of a pod that fits on none of the templates, or else what no
+        number of nodes is enough for, or ""."""
         scheduler = self._scheduler
         with scheduler.transaction():
             new = [self._add(1, template)[0] for template in self._templates]
             bound = bound_of_nodes(scheduler, self._pods, new)
             intern, tried = scheduler.cache.state.classes.intern, set[int]()
-            for at, failure in self._place(self._pods).items():
+            for at in self._place(self._pods):
                 pod = self._pods[at]
                 if intern(pod) not in tried and fits_nowhere_else(scheduler, pod):
-                    proof = NOWHERE.format(pod.key, failure.search_message)
-                    return bound._replace(nodes=None), proof
+                    return bound._replace(nodes=None), pod.key
                 tried.add(intern(pod))
         return bound, bound.lacking
 
@@ -323,12 +340,13 @@ class _Search:
         return gains
 
     def _shrink(self, counts: list[int]) -> None:
-        """Take nodes away from each template as long as all pods have a place, the last one first."""
+        """Take nodes away from each template, the last first, as long as no more pods lack a place."""
+        without = len(self._unplaced(counts))
         for at in reversed(range(len(counts))):
             low = 0
             while low < counts[at]:
                 middle = (low + counts[at]) // 2
-                if self._unplaced([*counts[:at], middle, *counts[at + 1 :]]):
+                if len(self._unplaced([*counts[:at], middle, *counts[at + 1 :]])) > without:
                     low = middle + 1
                 else:
                     counts[at] = middle

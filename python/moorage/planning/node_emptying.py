@@ -64,7 +64,9 @@ class EmptyingPlan(Tabular):
 
     def headline(self) -> str:
         """Return the status and numbers in one line."""
-        counts = f"{self.status}: {len(self.nodes)} nodes, {len(self.moves)} moves"
+        nodes = "1 node" if len(self.nodes) == 1 else f"{len(self.nodes)} nodes"
+        moves = "1 move" if len(self.moves) == 1 else f"{len(self.moves)} moves"
+        counts = f"{self.status}: {nodes}, {moves}"
         if self or not (self.proof or self.blockers):
             return counts
         return f"{counts}; {self.proof or self.blockers[0].text}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from moorage.planning.node_demand import NodesNeeded
 from moorage.planning.node_emptying import EmptyingPlan
+from moorage.planning.placement_bound import Bound
 from moorage.tables import Tabular
 
 from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value
@@ -36,8 +37,18 @@ def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
         if form == "csv":
             write_tables(form, [table])
             return
-        print_lines([found.headline(), ""])
+        print_lines([found.headline(), *_left_out(found), ""])
         write_tables(form, [table, *_more(found)])
+
+
+def _left_out(found: Tabular) -> Iterator[str]:
+    """Yield what an answer does not take into account, a line each."""
+    if isinstance(found, Bound | NodesNeeded):
+        for why, count in (found.skipped or {}).items():
+            yield f"not asked about: {count} pending {'pod' if count == 1 else 'pods'} ({why})"
+    if isinstance(found, Bound):
+        for text in found.relaxed:
+            yield f"relaxed: {text}"
 
 
 def _more(found: Tabular) -> Iterator[Table]:

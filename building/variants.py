@@ -14,8 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # alone: ASan writes its files, UBSan writes to stderr.
 OPTIONS = {
     "asan": {
-        "PYTHONMALLOC": "malloc",
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:log_path={report}",
+        "ASAN_OPTIONS": "detect_leaks=0:malloc_context_size=4:allocator_may_return_null=1:log_path={report}",
         "UBSAN_OPTIONS": "print_stacktrace=1",
     },
     # CPython itself is not built with ThreadSanitizer, but its locks are seen, the GIL among them. Processes

@@ -1,7 +1,7 @@
 """The rows where the pods of a batch are placed (`Placements`), and what receives these pods (`Sink`)."""
 
 import numpy as np
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
@@ -51,7 +51,7 @@ cdef class Placements:
             raise ValueError(f"{n} pods")
         _free(self)
         self.array, self.n = None, 0
-        self.own = self.data = <int32_t*>PyMem_Malloc((n + 1) * sizeof(int32_t))
+        self.own = self.data = <int32_t*>PyMem_RawMalloc((n + 1) * sizeof(int32_t))
         if self.own == NULL:
             raise MemoryError
         self.n = n
@@ -70,7 +70,7 @@ cdef class Placements:
             view = array
             memcpy(&view[0], self.data, self.n * sizeof(int32_t))
             self.array, self.data = array[:self.n], &view[0]
-            PyMem_Free(self.own)
+            PyMem_RawFree(self.own)
             self.own = NULL
         return self.array
 
@@ -97,7 +97,7 @@ cdef class Placements:
         cdef Py_ssize_t at
         cdef const int32_t* names = <int32_t*>self.state.table.name.data
         if self.symbols == NULL:
-            self.symbols = <int32_t*>PyMem_Malloc((self.n + 1) * sizeof(int32_t))
+            self.symbols = <int32_t*>PyMem_RawMalloc((self.n + 1) * sizeof(int32_t))
             if self.symbols == NULL:
                 raise MemoryError
         for at in range(self.n):
@@ -251,8 +251,8 @@ cdef class Placements:
 
 cdef void _free(Placements placements) noexcept:
     """Free the memory of the object. The garbage collector may have cleared `array` before."""
-    PyMem_Free(placements.own)
-    PyMem_Free(placements.symbols)
+    PyMem_RawFree(placements.own)
+    PyMem_RawFree(placements.symbols)
     placements.own = placements.symbols = placements.data = NULL
 
 

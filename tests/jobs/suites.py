@@ -64,7 +64,7 @@ def test_nightly() -> None:
 def sanitize() -> None:
     """`make test` under AddressSanitizer and UndefinedBehaviorSanitizer; ONLY=tests/core runs a part
 
-    --capture=sys leaves stderr open, or a stop in a worker loses what UBSan has said. In the tests of the core
+    --capture=sys leaves stderr open, or a stop in a worker loses what UBSan has said. In the core's tests
     CPython's small objects come from malloc, too. With it the others would take two and a half times as long,
     and the core's columns come from malloc anyway.
     """

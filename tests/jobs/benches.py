@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.jobs.job import GO, JobError, given, job, python, told
+from subprocess import PIPE
+
+from tests.jobs.job import GO, JobError, given, job, python
 
 
 @job("1 min")
@@ -36,5 +38,5 @@ def bench_schedulers() -> None:
 @job("not measured; Go first builds for 15 min", needs=[GO])
 def bench_live() -> None:
     """Bindings per second beside kube-scheduler's, on one API server"""
-    servers = {"MOORAGE_SERVERS": told("-m", "tests.live.servers.build")}
+    servers = {"MOORAGE_SERVERS": python("-m", "tests.live.servers.build", stdout=PIPE)}
     python("-m", "bench.live.throughput", environment=servers)

@@ -106,22 +106,16 @@ def given(name: str, default: str = "") -> str:
     return os.environ.get(name) or default
 
 
-def python(*arguments: str, environment: Mapping[str, str] | None = None) -> None:
-    """Run the interpreter of .venv.
+def python(*arguments: str, environment: Mapping[str, str] | None = None, stdout: int | None = None) -> str:
+    """Run the interpreter of .venv; with `stdout=PIPE`, return what it prints, without the end of the line.
 
     Raises
     ------
     JobError
         It failed.
     """
-    done = subprocess.run([PY, *arguments], cwd=ROOT, env=os.environ | (environment or {}), check=False)
+    found = os.environ | (environment or {})
+    done = subprocess.run([PY, *arguments], cwd=ROOT, env=found, stdout=stdout, text=True, check=False)
     if done.returncode:
         raise JobError(f"{PY} {' '.join(arguments)}: exit {done.returncode}")
-
-
-def told(*arguments: str) -> str:
-    """What the interpreter of .venv prints, without the end of the line."""
-    done = subprocess.run([PY, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        raise JobError(f"{PY} {' '.join(arguments)}: exit {done.returncode}")
-    return done.stdout.strip()
+    return (done.stdout or "").strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from subprocess import PIPE
 
 from building.variants import build, environment, folder, reports
 from tests.jobs.job import (
@@ -17,7 +18,6 @@ from tests.jobs.job import (
     program,
     python,
     sanitizer,
-    told,
 )
 
 THOROUGH = {"MOORAGE_PROFILE": "nightly"}
@@ -162,6 +162,6 @@ def test_report() -> None:
 @job("12 min; Go first builds for 15 min", needs=[GO], nightly=True)
 def test_live() -> None:
     """Against a real kube-apiserver, etcd and kube-scheduler on loopback"""
-    servers = {"MOORAGE_SERVERS": told("-m", "tests.live.servers.build")}
+    servers = {"MOORAGE_SERVERS": python("-m", "tests.live.servers.build", stdout=PIPE)}
     waits = ["-o", "faulthandler_timeout=1200"]
     python("-X", "faulthandler", *ALONE, *waits, "-m", "live", "tests/live", environment=servers)

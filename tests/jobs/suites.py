@@ -33,7 +33,7 @@ def only() -> list[str]:
     return given("ONLY").split()
 
 
-def over(variant: str, tests: Callable[[dict[str, str]], None]) -> None:
+def over(variant: str, tests: Callable[[dict[str, str]], object]) -> None:
     """Build a variant, see that it is the one that is imported, and run tests with its environment."""
     build(variant, str(ROOT / ".venv/bin/python"))
     for report in reports(variant):

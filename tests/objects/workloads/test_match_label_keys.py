@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.objects.make import cluster, node, workload
 
-from moorage.objects import decode_object, defaults
+from moorage.objects import Pod, decode_object, defaults
+from moorage.scheduler import Scheduler
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -56,3 +58,28 @@ def test_without_a_selector_nothing_is_selected() -> None:
     )
     assert pod.spec.affinity.pod_affinity.required[0].label_selector is None
     assert pod.spec.topology_spread_constraints[0].label_selector is None
+
+
+WITH_KEYS = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}} | KEYS
+TEMPLATE = {
+    "metadata": {"labels": LABELS},
+    "spec": {
+        "containers": [{"name": "c", "image": "i"}],
+        "affinity": {"podAntiAffinity": {REQUIRED: [WITH_KEYS]}},
+    },
+}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Job"])
+@pytest.mark.parametrize("is_read", [True, False])
+def test_pods_that_a_controller_makes(kind: str, is_read: bool) -> None:
+    """While a cluster is read, and when a workload is added."""
+    several = {"parallelism": 1} if kind == "Job" else {"selector": {"matchLabels": {"app": "a"}}}
+    made = workload(kind, "w", spec={"template": TEMPLATE} | several)
+    one = Scheduler(cluster(node("n"), *([made] if is_read else [])))
+    if not is_read:
+        one.apply([made])
+    one.run()
+    (found,) = one.client.list(Pod)[0]
+    (term,) = found.spec.affinity.pod_anti_affinity.required
+    assert requirements(term.label_selector) == MERGED

@@ -220,8 +220,7 @@ def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
         spec = known[3]
     elif known[1]:
         spec = replace(spec, **known[1])
-    if spec.affinity is not None or spec.topology_spread_constraints:
-        spec = _merge_label_keys(spec, pod.metadata.labels)
+    spec = merge_label_keys(spec, pod.metadata.labels)
     if not status.phase:
         new = POD_GATED if spec.scheduling_gates else POD_PENDING
         status = new if status == _NO_STATUS else replace(status, phase="Pending")
@@ -397,7 +396,7 @@ def missing_tolerations(tolerations: tuple[Toleration, ...]) -> Iterable[Tolerat
             )
 
 
-def _merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
+def merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
     """Merge label keys into the selectors of a pod spec (kubernetes v1.36, registry/core/pod/strategy.go).
 
     Keys that the pod does not have, and constraints without a selector, are skipped. Requirements that were
@@ -414,6 +413,8 @@ def _merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
     PodSpec
         `spec` itself if there is nothing to merge.
     """
+    if spec.affinity is None and not spec.topology_spread_constraints:
+        return spec
     constraints = tuple([_constraint(constraint, labels) for constraint in spec.topology_spread_constraints])
     affinity = spec.affinity
     if affinity is not None:

@@ -21,6 +21,7 @@ from moorage.objects.model.workload import (
     ReplicationController,
     StatefulSet,
 )
+from moorage.objects.read.object_defaults import merge_label_keys
 
 from .daemon_pods import daemon_tolerations, node_of, pinned_spec, should_run
 from .jobs.indexes import FAILURES, INDEX
@@ -199,7 +200,7 @@ def new_pod(
         annotations=own.annotations | annotations if annotations else own.annotations,
         owner_references=controller_reference(owner),
     )
-    spec = spec or template.spec
+    spec = merge_label_keys(spec or template.spec, meta.labels)
     return Pod(metadata=meta, spec=spec, status=POD_GATED if spec.scheduling_gates else POD_PENDING)
 
 

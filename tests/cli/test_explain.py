@@ -15,6 +15,7 @@ import yaml
 
 from moorage.cli import main
 from tests.cli.test_simulate import node, pod
+from tests.house.source import ROOT
 
 BIG = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "5", "memory": "1Gi"}}}]}
 TAINT = {"key": "spot", "value": "yes", "effect": "NoSchedule"}
@@ -294,6 +295,31 @@ def test_simulate_says_who_evicted_whom(tmp_path: Path, capsys: pytest.CaptureFi
     assert made["pods"][1]["reason"] == "preempted default/low"
 
 
+BUDGETS = str(ROOT / "tests/data/threads/11b.yaml")
+
+
+def test_budgets_that_evictions_violate_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Three preemptors, and two budgets that each allow one disruption."""
+    assert main(["simulate", "-f", BUDGETS]) == 0
+    out, err = capsys.readouterr()
+    (told,) = [line for line in out.splitlines() if "violates" in line]
+    assert told.split()[1] == "pod/a2"
+    assert told.endswith(" on node n2, which violates default/a")
+    assert "warning: preemption evicts 1 pod against PodDisruptionBudget default/a.\n" in err
+    assert main(["simulate", "-f", BUDGETS, "-o", "json"]) == 0
+    pods = {one["pod"]: one for one in json.loads(capsys.readouterr().out)["pods"]}
+    assert [name for name, one in pods.items() if "violatedBudgets" in one] == ["a2"]
+    assert pods["a2"]["violatedBudgets"] == ["default/a"]
+
+
+def test_evicted_pods_that_nobody_makes_again_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("--all-pending", "-f", BUDGETS) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    told = [line for line in err.splitlines() if "1 evicted: preempted by default/imp-" in line]
+    assert [line.split()[1] for line in told] == ["pod/a1:", "pod/a2:", "pod/b1:"]
+
+
 # ---- workloads and all pending pods ------------------------------------------------------------------------
 
 
@@ -333,6 +359,24 @@ def test_a_workload_is_explained_by_one_of_its_pods(
     (item,) = made["items"]
     assert (made["kind"], item["workload"], len(item["pods"])) == ("ExplanationList", "deployment/web", 2)
     assert item["explanation"]["pod"] == item["pods"][0]
+
+
+def test_pods_of_no_workload_that_fail_alike_are_one_explanation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    big = [pod(f"big-{at}") | {"spec": BIG} for at in range(5)]
+    labelled = {"kind": "Pod", "metadata": {"name": "own", "labels": {"x": "y"}}, "spec": BIG}
+    path = tmp_path / "bare.json"
+    path.write_text(json.dumps({"kind": "List", "items": [node("a", "z1"), *big, labelled]}))
+    assert explain("--all-pending", "-f", str(path)) == 1
+    names = "big-0, big-1, big-2, and 3 others"
+    heading = f"6 pods in namespace default without a node ({names}); one of them is\n"
+    out = capsys.readouterr().out
+    assert out.startswith(heading)
+    assert out.count(" fits 0 of 1 nodes") == 1
+    assert explain("--all-pending", "-f", str(path), "-o", "json") == 1
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    assert item["pods"] == [*(f"default/big-{at}" for at in range(5)), "default/own"]
 
 
 def test_a_workload_whose_pods_all_get_a_node(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -400,7 +444,7 @@ def test_all_pending_pods_once_per_class(web: str, capsys: pytest.CaptureFixture
     ]
     fitting = ["--scale", "deploy/web=0", "-n", "default"]
     assert explain("--all-pending", "-f", web, *fitting) == 1
-    assert capsys.readouterr().out.count(" one of them is") == 2
+    assert capsys.readouterr().out.count(" in namespace default: 1 pod without a node\n") == 2
 
 
 def test_no_pending_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

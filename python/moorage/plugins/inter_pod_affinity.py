@@ -38,7 +38,8 @@ from moorage.framework.plugin.evidence import (
 )
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import InTreePlugin
-from moorage.objects import LabelSelectorMatcher, Node, Pod
+from moorage.objects import LabelSelector, LabelSelectorMatcher, Node, Pod
+from moorage.objects.model.meta import LabelSelectorRequirement
 from moorage.objects.model.pod import PodAffinityTerm
 
 from .node_affinity import requirement_text
@@ -409,36 +410,60 @@ class _Terms:
         return f"in {some}{more}" + (" (by namespaces)" if written.namespaces else "")
 
     def _near_misses(self, key: str, value: str) -> Iterator[str]:
-        """Yield the pods that would match in a domain but for their namespace or the node's label."""
-        alike = ((pod, row) for pod, row in self._alike if self._is_near(row, key, value))
-        for pod, row in islice(alike, MOST_NEAR):
+        """Yield the pods that would match in a domain but for their namespace, a label of theirs, or the
+        node's label; the latter last."""
+        alike = [(pod, row, gap) for pod, row, gap in self._alike if self._is_near(row, key, value, gap)]
+        for pod, row, gap in islice(sorted(alike, key=lambda one: one[2] != ""), MOST_NEAR):
             labels = self._inquiry.node(row).metadata.labels
             if key not in labels:
                 yield f"pod {pod.key} matches, but its node {self._inquiry.node(row).name} lacks label {key}"
             else:
-                yield f"pod {pod.key} is there, but namespace {pod.namespace} is not meant"
+                yield f"pod {pod.key} is there, but " + (gap or f"namespace {pod.namespace} is not meant")
 
-    def _is_near(self, row: int, key: str, value: str) -> bool:
+    def _is_near(self, row: int, key: str, value: str, gap: str) -> bool:
         found = self._inquiry.node(row).metadata.labels.get(key)
-        return found in (None, value)
+        return found == value or (found is None and not gap)
 
     @cached_property
-    def _alike(self) -> list[tuple[Pod, int]]:
-        """Pods with the labels of all terms in other namespaces, or on nodes without a topology label, and
-        their rows. They are searched by class: there are few."""
-        classes, found = self._state.classes, list[tuple[Pod, int]]()
-        alike = {
-            number
-            for number in range(len(classes.keys))
-            if all(term.selector.matches(classes.labels_of(number)) for term in self._required)
-        }
+    def _alike(self) -> list[tuple[Pod, int, str]]:
+        """Pods that match all terms but for one thing, their rows, and what their labels lack, which is ""
+        where it is the namespace or a topology label. They are searched by class: there are few."""
+        classes, found = self._state.classes, list[tuple[Pod, int, str]]()
+        gaps = {number: self._gap(classes.labels_of(number)) for number in range(len(classes.keys))}
         keys = {term.topology_key for term in self._required}
-        for row in self._state.view.rows().tolist() if alike else ():
-            labels = self._inquiry.node(row).metadata.labels
+        for row in self._state.view.rows().tolist() if any(one is not None for one in gaps.values()) else ():
+            has_keys = keys <= self._inquiry.node(row).metadata.labels.keys()
             for pod in self._inquiry.pods_on(row):
-                if classes.intern(pod) in alike and not (keys <= labels.keys() and self._is_meant(pod)):
-                    found.append((pod, row))
+                gap = gaps[classes.intern(pod)]
+                if gap is not None and (has_keys and self._is_meant(pod)) == bool(gap):
+                    found.append((pod, row, gap))
         return found
+
+    def _gap(self, labels: dict[str, str]) -> str | None:
+        """Return what the labels of a pod lack to match all terms: "" for nothing, None for more than one
+        requirement, or for the only one, unless it is the label with another key."""
+        if all(term.selector.matches(labels) for term in self._required):
+            return ""
+        lacking = [one for one, matcher in self._requirements.items() if not matcher.matches(labels)]
+        if len(lacking) != 1:
+            return None
+        key, _, values = lacking[0]
+        met = {one[1] for one in self._requirements if one != lacking[0]}
+        if met.isdisjoint(("In", "Exists")) and set(values).isdisjoint(labels.values()):
+            return None
+        return f"its label {key} is {labels[key]}" if key in labels else f"it has no label {key}"
+
+    @cached_property
+    def _requirements(self) -> dict[tuple[str, str, tuple[str, ...]], LabelSelectorMatcher]:
+        """The requirements of all terms of required affinity, as key, operator and values."""
+        selectors = [term.label_selector for term in self._objects[0] if term.label_selector is not None]
+        wanted: list[tuple[str, str, tuple[str, ...]]]
+        wanted = [(key, "In", (value,)) for one in selectors for key, value in one.match_labels.items()]
+        wanted += [(it.key, it.operator, it.values) for one in selectors for it in one.match_expressions]
+        return {
+            one: LabelSelectorMatcher(LabelSelector(match_expressions=(LabelSelectorRequirement(*one),)))
+            for one in wanted
+        }
 
     def _is_meant(self, pod: Pod) -> bool:
         meant = map(self._inquiry.state.terms.namespaces_of, self._required)
@@ -447,7 +472,13 @@ class _Terms:
 
 def _selector_text(term: PodTerm, written: PodAffinityTerm) -> str:
     """Return the selector of a term in words."""
-    wanted = [f"{key} in ({', '.join(values)})" for key, values in term.selector.asked_values()]
+    wanted = [
+        f"{key} in ({', '.join(values)})" + (" by matchLabelKeys" if key in written.match_label_keys else "")
+        for key, values in term.selector.asked_values()
+    ]
     expressions = written.label_selector.match_expressions if written.label_selector is not None else ()
-    wanted += [requirement_text(one) for one in expressions if one.operator != "In"]
+    for one in expressions:
+        is_merged = one.operator == "NotIn" and one.key in written.mismatch_label_keys
+        if one.operator != "In":
+            wanted.append(requirement_text(one) + (" by mismatchLabelKeys" if is_merged else ""))
     return f"with {', '.join(wanted) or 'any labels'}"

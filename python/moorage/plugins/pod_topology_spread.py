@@ -100,6 +100,8 @@ class SpreadEvidence(Evidence):
         Number of matching pods in that domain that are being deleted, and do not count any more.
     domains, min_domains, max_skew : int
         Number of domains that count, and the constraint's minDomains (1 by default) and maxSkew.
+    match_label_keys : tuple of str
+        The labels by which the constraint's matchLabelKeys narrow the pods that match.
     """
 
     kind = "domain"
@@ -116,6 +118,7 @@ class SpreadEvidence(Evidence):
     domains: int
     min_domains: int
     max_skew: int
+    match_label_keys: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -125,7 +128,9 @@ class SpreadEvidence(Evidence):
     def detail(self) -> str:
         own = "with this pod" if self.matches_itself else "matching pods; this pod does not match"
         own += f" and {self.nominated} nominated" if self.nominated else ""
-        return f"{self.with_pod} {own}, {self._fewest()}, maxSkew {self.max_skew}"
+        keys = f", of pods with {', '.join(self.match_label_keys)} by matchLabelKeys"
+        only = keys if self.match_label_keys else ""
+        return f"{self.with_pod} {own}, {self._fewest()}, maxSkew {self.max_skew}{only}"
 
     @property
     def text(self) -> str:
@@ -384,6 +389,9 @@ class _Spread:
         self._inquiry, self._counts, self._own = inquiry, counts, own
         self._max_skew, self._min_domains = max_skew, min_domains
         self._key = counts.topology_key
+        labels = inquiry.pod.metadata.labels
+        keys = [key for key in constraint.match_label_keys if key in labels]
+        self._match_label_keys = tuple([f"{key}={labels[key]}" for key in keys])
         self._domains = counts.by_domain()
         self._fewest = min((pods for pods, _ in self._domains.values()), default=0)
         if len(self._domains) < min_domains:
@@ -463,6 +471,7 @@ class _Spread:
             domains=len(self._domains),
             min_domains=self._min_domains,
             max_skew=self._max_skew,
+            match_label_keys=self._match_label_keys,
             nodes=many,
         )
 

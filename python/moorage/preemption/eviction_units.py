@@ -20,6 +20,7 @@ from moorage._core.preempt.budgets import budget_matcher
 from moorage._core.preempt.importance import order_as_upstream, start_time
 from moorage.framework import FrameworkHandle
 from moorage.framework.plugin.group_index import PodGroups, Whole
+from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.objects import Pod, PodDisruptionBudget, UnitKey, group_of
 
 
@@ -148,6 +149,36 @@ def violated_budgets(
     """
     violated_by = _counting(budgets, stops)
     return [[budgets[at].key for at in violated_by(pod)] for pod in pods]
+
+
+def violations_on(
+    handle: FrameworkHandle, node: str, priority: int, victims: Iterable[Pod]
+) -> dict[str, tuple[str, ...]]:
+    """Return the budgets that the evictions of pods of one node violate. Those that are not evicted use up
+    budgets, too, as in the dry run of preemption.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    node : str
+    priority : int
+        Of the pod that evicts them.
+    victims : iterable of Pod
+        Of lower priority, on the node in the cache.
+
+    Returns
+    -------
+    dict of str to tuple of str
+        By ``namespace/name`` of the victims that violate any: budgets as ``namespace/name``.
+    """
+    budgets, state = budgets_of(handle), handle.cache.state
+    row = state.find_row(node) if budgets else None
+    if row is None:
+        return {}
+    lower = by_importance(pod for pod in state.pods_of(row) if priority_of(pod) < priority)
+    violated = violated_budgets(lower, budgets, handle.release.budgets_stop_at_violation)
+    by_pod = {pod.key: tuple(some) for pod, some in zip(lower, violated, strict=True) if some}
+    return {pod.key: by_pod[pod.key] for pod in victims if pod.key in by_pod}
 
 
 def _counting(budgets: Sequence[PodDisruptionBudget], stops: bool) -> Callable[[Pod], list[int]]:

@@ -22,6 +22,7 @@ from moorage.framework import NominatingInfo
 from moorage.framework.plugin.group_index import is_composite
 from moorage.objects import AnyGroup, Pod, UnitKey
 from moorage.plugins.gang_scheduling import GangScheduling
+from moorage.preemption.eviction_units import priority_of, violations_on
 from moorage.queue import Place, QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 from moorage.store.clock import timestamp
@@ -751,13 +752,16 @@ class Run:
     def evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         """Remove evicted pods from the cache, and record them; see `FrameworkHandle.on_eviction`."""
         self._evicts = True
+        budgets = dict[str, tuple[str, ...]]()
         if isinstance(self.scheduler.client, ObjectStore):  # which has deleted them
+            if isinstance(preemptor, Pod):
+                budgets = violations_on(self.scheduler.handle, node, priority_of(preemptor), victims)
             self._are_gone = are_independent(victims) and not self.scheduler.cache.remove_added(
                 held_of(victims)
             )
         if self.metrics is not None:
             self.metrics.preempted(len(victims))
-        self.note_evictions(evictions_of(victims, node, preemptor))
+        self.note_evictions(evictions_of(victims, node, preemptor, budgets))
 
     def note_evictions(self, evicted: Mapping[str, Eviction]) -> None:
         """Record evictions.

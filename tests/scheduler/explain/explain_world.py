@@ -31,7 +31,7 @@ from moorage.objects.model.pod import (
 )
 from moorage.scheduler import Change, Scheduler
 from moorage.scheduler.explain.lowering import effective
-from moorage.scheduler.explain.single_change import LABEL, NODE
+from moorage.scheduler.explain.single_change import LABEL, NODE, UNCORDON
 
 GPU = "nvidia.com/gpu"
 TAINTS = (
@@ -70,7 +70,7 @@ class World:
 
     def after(self, change: Change) -> list[str]:
         """Nodes that the pod fits after a change."""
-        if change.kind in (LABEL, NODE):
+        if change.kind in (LABEL, NODE, UNCORDON):
             assert change.node is not None
             return self.fits(change.pod, self.with_node(change.node))
         return self.fits(change.pod)

@@ -59,6 +59,27 @@ TAINT = {"taints": [{"key": "control-plane", "effect": "NoSchedule"}]}
 # ---- spreading ---------------------------------------------------------------------------------------------
 
 
+def test_the_labels_by_which_spreading_tells_pods_apart() -> None:
+    spec = {"topologySpreadConstraints": [spread(HOST, matchLabelKeys=["hash", "absent"])]}
+    labels = {"labels": {"app": "x", "hash": "2"}}
+    text = node("n1") + node("n2", spec={"unschedulable": True}) + pod("there", "n1", metadata=labels)
+    text += pod("earlier", "n1", metadata={"labels": {"app": "x", "hash": "1"}})
+    (fact,) = facts(text + pod("new", spec=spec, metadata=labels))["n1"]
+    assert fact.startswith(f"domain {HOST}=n1: 2 with this pod, fewest 0 in {HOST}=n2")
+    assert fact.endswith("maxSkew 1, of pods with hash=2 by matchLabelKeys")
+
+
+def test_a_node_affinity_policy_that_leaves_domains_out_is_offered() -> None:
+    """The pod is for zone a alone, and zone b counts."""
+    spec = {
+        "nodeSelector": {"zone": "a"},
+        "topologySpreadConstraints": [spread("zone", nodeAffinityPolicy="Ignore")],
+    }
+    text = node("n1", {"zone": "a"}) + node("n2", {"zone": "b"}) + pod("there", "n1", metadata=APP)
+    texts = [one.text for one in explained(text + pod("new", spec=spec, metadata=APP)).changes]
+    assert "set nodeAffinityPolicy: Honor (now Ignore) in topology-spread zone (maxSkew 1)" in texts
+
+
 def test_only_violated_constraints_are_named() -> None:
     text = node("a1", {"zone": "a"}) + node("b1", {"zone": "b"}, spec={"unschedulable": True})
     text += pod("x", "a1", metadata=APP)
@@ -101,6 +122,7 @@ def test_pods_on_nodes_that_a_policy_leaves_out_are_not_counted() -> None:
         "domains": 2,
         "minDomains": 1,
         "maxSkew": 1,
+        "matchLabelKeys": [],
     }
 
 
@@ -404,6 +426,49 @@ def test_a_fact_is_not_left_out_because_it_is_called_like_the_resource() -> None
     assert "resource" not in made.facts()
 
 
+@pytest.mark.parametrize(
+    ("labels", "gap"),
+    [
+        ({"app": "x", "version": "1"}, "its label version is 1"),
+        ({"app": "x"}, "it has no label version"),
+        ({"app": "y", "version": "2"}, "its label app is y"),
+        ({"app": "y", "version": "1"}, ""),
+    ],
+)
+def test_a_pod_that_would_match_but_for_a_label(labels: dict[str, str], gap: str) -> None:
+    spec = wants(matchLabelKeys=["version"])
+    new = pod("new", spec=spec, metadata={"labels": {"version": "2"}})
+    text = node("n1") + node("n2") + pod("there", "n1", metadata={"labels": labels}) + new
+    near = f"; pod default/there is there, but {gap}" if gap else ""
+    wanted = "no pod with app in (x), version in (2) by matchLabelKeys in default"
+    (group,) = explained(text).groups
+    told = [f"{wanted} (affinity, in {HOST}={name}{near if name == 'n1' else ''})" for name in ("n1", "n2")]
+    assert [one.text for one in group.evidence] == told
+
+
+def test_a_pod_that_has_the_label_under_another_key() -> None:
+    labels = {"app.kubernetes.io/name": "x", "app": "y"}
+    text = node("n1") + pod("there", "n1", metadata={"labels": labels}) + pod("other", "n1")
+    (fact,) = facts(text + pod("new", spec=wants()))["n1"]
+    assert (
+        fact
+        == f"no pod with app in (x) in default (affinity, in {HOST}=n1; pod default/there is there, "
+        + ("but its label app is y)")
+    )
+
+
+def test_a_pod_that_lacks_a_label_is_near_only_in_the_domain_and_the_namespace() -> None:
+    spec = wants(labelSelector={"matchLabels": {"app": "x", "tier": "a"}})
+    text = node("n1") + node("n2") + pod("far", "n2", metadata=APP)
+    text += pod("other", "n1", metadata=APP | {"namespace": "other"}) + pod("new", spec=spec)
+    (group,) = explained(text).groups
+    wanted = "no pod with app in (x), tier in (a) in default"
+    assert [one.text for one in group.evidence] == [
+        f"{wanted} (affinity, in {HOST}=n1)",
+        f"{wanted} (affinity, in {HOST}=n2; pod default/far is there, but it has no label tier)",
+    ]
+
+
 def test_a_pod_whose_node_lacks_the_topology_label() -> None:
     text = node("n1") + node("n2", {"zone": "z"}) + pod("there", "n1", metadata=APP)
     spec = wants()
@@ -412,6 +477,14 @@ def test_a_pod_whose_node_lacks_the_topology_label() -> None:
     told = "affinity, in zone=z; pod default/there matches, but its node n1 lacks label zone"
     (group,) = explained(text + pod("new", spec=spec)).groups
     assert f"no pod with app in (x) in default ({told})" in [one.text for one in group.evidence]
+
+
+def test_labels_that_affinity_must_not_match() -> None:
+    listed = {"matchExpressions": [{"key": "tenant", "operator": "Exists"}]}
+    spec = wants(labelSelector=listed, mismatchLabelKeys=["tenant"])
+    new = pod("new", spec=spec, metadata={"labels": {"tenant": "t"}})
+    (fact,) = facts(node("n1") + new)["n1"]
+    assert fact.startswith("no pod with tenant Exists, tenant NotIn [t] by mismatchLabelKeys in default")
 
 
 # ---- DaemonSets --------------------------------------------------------------------------------------------

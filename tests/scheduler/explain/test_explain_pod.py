@@ -31,6 +31,7 @@ from moorage.objects.model.pod import (
     PodSchedulingGate,
     TopologySpreadConstraint,
 )
+from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.scheduler import Explanation, Scheduler
 from moorage.scheduler.explain.constraints import finer_constraints, term_constraints
 from moorage.scheduler.placing.single_cycle import schedule_one
@@ -261,12 +262,22 @@ def test_one_toleration_covers_taints_of_one_key() -> None:
     assert found[0].toleration == Toleration(key=NOT_READY, operator="Equal")
 
 
-def test_a_cordoned_node_can_be_tolerated() -> None:
-    one = scheduler(node("a", unschedulable=True, pods="1"), pods=[pod("held", on="b")])
+def test_a_cordoned_node_can_be_uncordoned() -> None:
+    cordoned = node("a", unschedulable=True, taints=[UNSCHEDULABLE], pods="1")
+    one = scheduler(cordoned, node("b", unschedulable=True, pods="1"), pods=[pod("held", on="c")])
     assert texts(one, pod("p")) == [
-        ("tolerate node.kubernetes.io/unschedulable:NoSchedule", 1),
+        ("uncordon node a", 1),
         ("add a node like a (4 cpu, 8Gi memory)", 1),
     ]
+    change = one.explain(pod("p")).changes[0]
+    assert (change.node_name, change.eligible_nodes) == ("a", 2)
+    assert change.node is not None
+    assert (change.node.spec.unschedulable, change.node.spec.taints) == (False, ())
+
+
+def test_the_taint_of_a_cordon_without_a_cordon_can_be_tolerated() -> None:
+    one = scheduler(node("a", taints=[UNSCHEDULABLE]))
+    assert ("tolerate node.kubernetes.io/unschedulable:NoSchedule", 1) in texts(one, pod("p"))
 
 
 def test_too_many_pods_ask_for_another_node() -> None:

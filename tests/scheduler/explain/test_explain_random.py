@@ -16,6 +16,7 @@ from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import Node, Pod, Toleration
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Explanation
+from moorage.scheduler.changes.drain import with_cordon
 from moorage.scheduler.explain.changes import with_label
 from moorage.scheduler.explain.constraints import (
     finer_constraints,
@@ -26,7 +27,7 @@ from moorage.scheduler.explain.constraints import (
 )
 from moorage.scheduler.explain.lowering import drop_request, effective, lower
 from moorage.scheduler.explain.probe import Probe
-from moorage.scheduler.explain.single_change import DROP, LABEL, LOWER, NODE, SPREAD, TOLERATE
+from moorage.scheduler.explain.single_change import DROP, LABEL, LOWER, NODE, SPREAD, TOLERATE, UNCORDON
 
 SEEDS = range(200)
 BY_DEFAULT = 40
@@ -87,6 +88,20 @@ def test_a_label_helps_on_as_many_nodes_as_it_says(seed: int) -> None:
             helped = [each for each in labelled if world.fits(pending, world.with_node(each))]
             assert change.eligible_nodes == len(helped)
             assert change.node_name in [each.name for each in helped]
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_uncordoning_helps_on_as_many_nodes_as_it_says(seed: int) -> None:
+    world, pending, explanation = case(seed)
+    if explanation.feasible:
+        return
+    cordoned = [each for each in world.nodes if each.spec.unschedulable]
+    helped = [
+        each.name for each in cordoned if world.fits(pending, world.with_node(with_cordon(each, False)))
+    ]
+    offered = [change for change in explanation.changes if change.kind == UNCORDON]
+    assert [change.eligible_nodes for change in offered] == ([len(helped)] if helped else [])
+    assert all(change.node_name in helped for change in offered)
 
 
 @pytest.mark.parametrize("seed", CASES)
@@ -195,7 +210,7 @@ def test_every_filter_speaks_for_itself(seed: int) -> None:
 @pytest.mark.nightly  # a test of the cases
 def test_the_cases_are_worth_trying() -> None:
     explanations = [case(seed)[2] for seed in SEEDS]
-    for kind in (LOWER, TOLERATE, LABEL, NODE, DROP):
+    for kind in (LOWER, TOLERATE, UNCORDON, LABEL, NODE, DROP):
         assert sum(kind in {change.kind for change in each.changes} for each in explanations) >= 5, kind
     rejecting = [s.plugin for each in explanations for group in each.groups for s in group.verdicts]
     for plugin in ("NodeAffinity", "NodePorts", "PodTopologySpread", "InterPodAffinity"):

@@ -106,7 +106,13 @@ def _heading(target: Target, explanation: Explanation) -> str:
     workload, count = target.workload, len(target.pods)
     pods = "1 pod" if count == 1 else f"{count} pods"
     outcome = "" if explanation.has_place else " without a node"
-    return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}; one of them is"
+    if count == 1:
+        return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}"
+    if workload.kind != "Pod":
+        return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}; one of them is"
+    names = [key.rpartition("/")[2] for key in target.pods]
+    names[FACTS:] = [f"and {count - FACTS} others"] if count > FACTS + 1 else names[FACTS:]
+    return f"{pods} in namespace {workload.namespace}{outcome} ({', '.join(names)}); one of them is"
 
 
 def _print_explanation(explanation: Explanation, limit: int | None, nodes: Sequence[str]) -> None:

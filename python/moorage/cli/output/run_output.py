@@ -27,10 +27,11 @@ NODES = 3
 """Maximum number of nodes that are named in a row of a workload."""
 
 
-class PodRow(msgspec.Struct, frozen=True, omit_defaults=True):
+class PodRow(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The outcome of one pod.
 
-    `node` is empty unless the pod was placed; `victims` were evicted for it.
+    `node` is empty unless the pod was placed; `victims` were evicted for it; its own eviction violates
+    `violated_budgets`.
     """
 
     namespace: str
@@ -40,6 +41,7 @@ class PodRow(msgspec.Struct, frozen=True, omit_defaults=True):
     status: str
     reason: str
     victims: tuple[str, ...] = ()
+    violated_budgets: tuple[str, ...] = ()
 
 
 def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] | None) -> None:
@@ -86,8 +88,8 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
 
 
 def _pod_row(one: Outcome) -> PodRow:
-    pod = one.pod
-    return PodRow(pod.namespace, pod.name, one.workload.text, one.node, one.status, one.reason, one.victims)
+    of = one.pod.namespace, one.pod.name, one.workload.text
+    return PodRow(*of, one.node, one.status, one.reason, one.victims, one.budgets)
 
 
 def _pod_table(simulation: Simulation, outcomes: Iterable[Outcome]) -> Table:

@@ -48,7 +48,7 @@ def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[Explain
     """
     merged: dict[object, ExplainedTarget] = {}
     for target, explanation in explained:
-        key = target.workload, _signature(explanation)
+        key = target.alike, _signature(explanation)
         known = merged.get(key)
         if known is None:
             merged[key] = ExplainedTarget(target, explanation, {target.key: _own_objects(explanation)})

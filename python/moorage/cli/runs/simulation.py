@@ -69,6 +69,8 @@ class Outcome(NamedTuple):
         Of an unschedulable pod.
     victims : tuple of str
         The pods that were evicted for it.
+    budgets : tuple of str
+        The PodDisruptionBudgets that its own eviction violates.
     """
 
     pod: Pod
@@ -78,6 +80,7 @@ class Outcome(NamedTuple):
     reason: str = ""
     failure: Failure | None = None
     victims: tuple[str, ...] = ()
+    budgets: tuple[str, ...] = ()
 
     @property
     def short_reason(self) -> str:
@@ -215,7 +218,8 @@ class Simulation:
         if why:
             replacements[workload] -= 1
             is_seen_to = replacements[workload] >= 0 or self._has_controller(pod)
-            return Outcome(pod, workload, REPLACED if is_seen_to else EVICTED, "", why, victims=victims)
+            status = REPLACED if is_seen_to else EVICTED
+            return Outcome(pod, workload, status, "", why, None, victims, self._budgets(key))
         skipped = result.skipped.get(key, "")
         if not skipped and not self.exists(pod):
             return None
@@ -244,10 +248,16 @@ class Simulation:
         """The run in numbers."""
         return summarize(self.cluster.finished, self.scheduler, self.result, self.before.values())
 
+    def _budgets(self, key: str) -> tuple[str, ...]:
+        """The budgets that the eviction of a pod violates."""
+        eviction = self.result.evicted.get(key)
+        return () if eviction is None else eviction.budgets
+
     def _eviction(self, key: str) -> str:
         """Return why a pod was evicted; "" for none."""
         if eviction := self.result.evicted.get(key):
-            return f"preempted by {eviction.by} on node {eviction.node}"
+            against = f", which violates {', '.join(eviction.budgets)}" if eviction.budgets else ""
+            return f"preempted by {eviction.by} on node {eviction.node}{against}"
         moved = self.evicted.get(key)
         return moved.reason if moved else ""
 
@@ -268,6 +278,10 @@ class Simulation:
         yield from refusal_warnings(self.refused)
         yield from self._failed_jobs()
         yield from self._unready_templates()
+        evictions = Counter(budget for one in self.result.evicted.values() for budget in one.budgets)
+        for budget, count in sorted(evictions.items()):
+            pods = "1 pod" if count == 1 else f"{count} pods"
+            yield f"preemption evicts {pods} against PodDisruptionBudget {budget}."
         yield from self.result.warnings
         names = Counter(one.pod.spec.scheduler_name for one in self.outcomes if one.status == OTHER_SCHEDULER)
         profiles = ", ".join(self.scheduler.engines)

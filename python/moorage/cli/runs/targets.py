@@ -61,6 +61,15 @@ class Target(NamedTuple):
     workload: Workload
     pods: tuple[str, ...]
 
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """What pods with one explanation have in common: their workload, or, without one, the namespace."""
+        return _common(self.workload)
+
+
+def _common(workload: Workload) -> tuple[str, ...]:
+    return workload[:2] if workload.kind == Pod.__name__ else workload
+
 
 def workload_named(
     preparation: Preparation, text: str, namespace: str | None
@@ -196,15 +205,16 @@ def targets_without_node(simulation: Simulation, outcomes: Iterable[Outcome]) ->
     """
     classes = simulation.scheduler.cache.state.classes
     unmade = {id(one) for group in groups_not_made(simulation) for one in group.outcomes}
-    groups: dict[tuple[Workload, int], list[str]] = {}
+    groups: dict[tuple[tuple[str, ...], int], list[Outcome]] = {}
     for one in outcomes:
         if one.status not in EXPLAINED_BY_STATUS and id(one) not in unmade:
-            groups.setdefault((one.workload, classes.intern(one.pod)), []).append(one.pod.key)
-    return [Target(keys[0], workload, tuple(keys)) for (workload, _), keys in groups.items()]
+            groups.setdefault((_common(one.workload), classes.intern(one.pod)), []).append(one)
+    listed = [(found[0].workload, tuple([one.pod.key for one in found])) for found in groups.values()]
+    return [Target(keys[0], workload, keys) for workload, keys in listed]
 
 
 def groups_not_made(simulation: Simulation) -> list[Group]:
-    """Return the pods that nobody makes, so that there is nothing to explain but the reason.
+    """Return the pods that nobody makes, or makes again, so that there is nothing to explain but the reason.
 
     Parameters
     ----------
@@ -214,12 +224,14 @@ def groups_not_made(simulation: Simulation) -> list[Group]:
     -------
     list of Group
         Pods that the API server refuses, that wait for others of their StatefulSet, or of workloads that are
-        not simulated.
+        not simulated; evicted pods that no controller replaces.
     """
     made = {*simulation.before, *(pod.key for pod in simulation.new)}
     told = (REFUSED, SKIPPED_KIND, WAITING)
     return group_outcomes(
-        one for one in simulation.outcomes if one.status in told and one.pod.key not in made
+        one
+        for one in simulation.outcomes
+        if one.status == EVICTED or (one.status in told and one.pod.key not in made)
     )
 
 

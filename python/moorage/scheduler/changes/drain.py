@@ -40,11 +40,27 @@ def set_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool) 
     changed = []
     for node in nodes:
         if node.spec.unschedulable != value:
-            kept = [one for one in node.spec.taints if (one.key, one.effect) != _TAINT]
-            taints = (*kept, UNSCHEDULABLE) if value else tuple(kept)
-            client.update(replace(node, spec=replace(node.spec, unschedulable=value, taints=taints)))
+            client.update(with_cordon(node, value))
             changed.append(full_name(node))
     return tuple(changed)
+
+
+def with_cordon(node: Node, value: bool) -> Node:
+    """Return a node cordoned or uncordoned; see `set_unschedulable`.
+
+    Parameters
+    ----------
+    node : Node
+    value : bool
+        True to cordon.
+
+    Returns
+    -------
+    Node
+    """
+    kept = [one for one in node.spec.taints if (one.key, one.effect) != _TAINT]
+    taints = (*kept, UNSCHEDULABLE) if value else tuple(kept)
+    return replace(node, spec=replace(node.spec, unschedulable=value, taints=taints))
 
 
 def drain(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -331,13 +331,19 @@ class Eviction(Struct, frozen=True):
         The node that the pod was on.
     by : str
         ``namespace/name`` of the pod or group that the eviction makes room for.
+    budgets : tuple of str
+        The PodDisruptionBudgets that the eviction violates, as ``namespace/name``; of preemptors that are
+        pods, in an `ObjectStore`.
     """
 
     node: str
     by: str
+    budgets: tuple[str, ...] = ()
 
 
-def evictions_of(victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> dict[str, Eviction]:
+def evictions_of(
+    victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup, budgets: Mapping[str, tuple[str, ...]] = {}
+) -> dict[str, Eviction]:
     """Return the evictions of pods by ``namespace/name``.
 
     Parameters
@@ -346,6 +352,8 @@ def evictions_of(victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -
     node : str
         The node of those that do not name theirs.
     preemptor : Pod or PodGroup or CompositePodGroup
+    budgets : mapping of str to tuple of str, optional
+        By ``namespace/name`` of a victim, the budgets that its eviction violates.
 
     Returns
     -------
@@ -353,7 +361,8 @@ def evictions_of(victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -
     """
     names = [name or node for name in nodes_of(victims)]
     made = {name: Eviction(name, preemptor.key) for name in dict.fromkeys(names)}
-    return dict(zip(keys_of(held_of(victims)), map(made.__getitem__, names), strict=True))
+    evicted = dict(zip(keys_of(held_of(victims)), map(made.__getitem__, names), strict=True))
+    return evicted | {key: replace(evicted[key], budgets=some) for key, some in budgets.items()}
 
 
 def in_one(parts: list[list[T]]) -> list[T]:
@@ -484,7 +493,11 @@ class ScheduleResult(Placements, Tabular):
         """Return the result as a JSON value."""
         others: dict[str, Any] = {name: dict(pods) for name, pods in self._others().items() if pods}
         if self.evicted:
-            others["evicted"] = {key: {"node": one.node, "by": one.by} for key, one in self.evicted.items()}
+            others["evicted"] = {
+                key: {"node": one.node, "by": one.by}
+                | ({"violatedBudgets": list(one.budgets)} if one.budgets else {})
+                for key, one in self.evicted.items()
+            }
         messages = {key: failure.message for key, failure in self.unschedulable.items()}
         return {"placements": dict(self.placements), "unschedulable": messages} | others
 

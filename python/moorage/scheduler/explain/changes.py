@@ -22,7 +22,9 @@ from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.plugins.claim_evidence import STORAGE, claims_of, largest_volume
 from moorage.plugins.node_affinity import required_terms
+from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.plugins.volume_binding import VolumeBinding
+from moorage.scheduler.changes.drain import with_cordon
 from moorage.scheduler.changes.node_changes import slices_for
 from moorage.volume.binding.assume_cache import PVCAssumeCache
 from moorage.volume.binding.claims import claim_class, requested_storage
@@ -31,7 +33,7 @@ from . import constraints
 from .device_changes import device_changes, largest
 from .lowering import Edit, effective, lower
 from .probe import Probe
-from .single_change import DROP, KINDS, LABEL, LOWER, NODE, SMALLER_CLAIM, TOLERATE, Change
+from .single_change import DROP, KINDS, LABEL, LOWER, NODE, SMALLER_CLAIM, TOLERATE, UNCORDON, Change
 from .spread_changes import spread_changes
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -44,7 +46,8 @@ MOST_TAINTS = 32
 MOST_TEMPLATES = 16
 """Maximum number of kinds of new nodes that are tried."""
 MOST_LABELS = 32
-"""Maximum number of labels that are tried node by node, where the pods of other nodes matter too."""
+"""Maximum number of labels, and of cordons, that are tried node by node, where the pods of other nodes matter
+too."""
 MOST_DOMAINS = 4
 """Maximum number of domains per topology that are tried, the largest ones."""
 
@@ -62,7 +65,7 @@ def find_changes(probe: Probe) -> list[Change]:
         By kind, amount, and descending number of feasible nodes.
     """
     changes = [*lower_requests(probe), *smaller_claims(probe), *tolerations(probe)]
-    changes += [*spread_changes(probe), *_labels(probe)]
+    changes += [*spread_changes(probe), *_uncordons(probe), *_labels(probe)]
     changes += [*_nodes(probe), *_drops(probe), *device_changes(probe)]
     return sorted(changes, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 
@@ -209,9 +212,31 @@ def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
     loose = replace(probe.pod, spec=constraints.without_pod_terms(probe.pod.spec))
     for node in probe.nodes(probe.feasible(constraints.tolerate(loose, constraints.EVERY_TAINT))):
         taints = tuple(probe.untolerated(node))
-        if len({taint.key for taint in taints}) == 1:
+        is_cordon = node.spec.unschedulable and taints == (UNSCHEDULABLE,)  # see `_uncordons`
+        if len({taint.key for taint in taints}) == 1 and not is_cordon:
             counts[taints] += 1
     return [taints for taints, _ in counts.most_common(MOST_TAINTS)]
+
+
+def _uncordons(probe: Probe) -> Iterator[Change]:
+    """Yield the change that uncordons a node, for as many nodes as it would help on, one at a time."""
+    pod = constraints.tolerate(probe.pod, constraints.toleration_of([UNSCHEDULABLE]))
+    if constraints.has_pod_terms(pod.spec):  # which nodes count may change with the cordon
+        nodes = [one for one in probe.nodes(probe.rows()) if one.spec.unschedulable][:MOST_LABELS]
+        helped = [one for one in nodes if probe.count_feasible_with(with_cordon(one, False))]
+    else:
+        helped = [one for one in probe.nodes(probe.feasible(pod)) if one.spec.unschedulable]
+    if helped:
+        node = with_cordon(helped[0], False)
+        yield Change(
+            UNCORDON,
+            f"uncordon node {node.name}",
+            probe.count_feasible_with(node),
+            probe.pod,
+            node_name=node.name,
+            eligible_nodes=len(helped),
+            node=node,
+        )
 
 
 def _drops(probe: Probe) -> Iterator[Change]:

@@ -38,9 +38,10 @@
     after it). ``lower-request``: ``resource``, effective request ``from`` and ``to``, relative ``reduction``,
     ``edits`` (``path``, ``container``, ``from``, ``to``). ``add-toleration``: ``toleration``. ``add-label``:
     ``label``, one ``node``, and ``eligibleNodes``, the number of nodes
-    on which it would help, one at a time. ``add-node``: the node it is
+    on which it would help, one at a time; ``uncordon-node`` likewise. ``add-node``: the node it is
     ``like``, ``allocatable``. ``drop``: ``constraint`` (``kind``, ``name``). ``change-spread``:
-    ``constraint``, its ``field`` (nodeTaintsPolicy, minDomains, maxSkew), ``from`` and ``to``.
+    ``constraint``, its ``field`` (nodeTaintsPolicy, nodeAffinityPolicy, minDomains, maxSkew), ``from`` and
+    ``to``.
     ``fewer-devices``, ``device-class``, ``tolerate-device``, ``add-selector``, ``free-claim``,
     ``drop-device-rule``: ``claim``, ``request``, what changes ``from`` and ``to``; so does
     ``smaller-claim`` (the storage of a PersistentVolumeClaim).
@@ -99,7 +100,7 @@ from .explanation import ExplainedPod, NodeExplanation, NodeGroup
 from .extender_answers import ExtenderAnswer
 from .node_comparison import NodeComparison
 from .raised_priority import RaisedPriority
-from .single_change import DROP, LABEL, LOWER, NODE, SPREAD, TOLERATE, Change
+from .single_change import DROP, LABEL, LOWER, NODE, SPREAD, TOLERATE, UNCORDON, Change
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3
@@ -335,12 +336,9 @@ def _of_kind(change: Change) -> Json:
         return {"resource": change.resource} | amounts | {"edits": edits}
     if change.kind == TOLERATE:
         return {"toleration": msgspec.to_builtins(change.toleration)}
-    if change.kind == LABEL:
-        return {
-            "label": dict([change.label]),
-            "node": change.node_name,
-            "eligibleNodes": change.eligible_nodes,
-        }
+    if change.kind in (LABEL, UNCORDON):
+        label = {"label": dict([change.label])} if change.kind == LABEL else {}
+        return label | {"node": change.node_name, "eligibleNodes": change.eligible_nodes}
     if change.kind == NODE:
         allocatable = change.node.status.allocatable if change.node else {}
         return {"like": change.node_name, "allocatable": allocatable}

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from moorage.framework.plugin.extender import Victims
 from moorage.objects import Pod
 from moorage.objects.model.workload import PriorityClass
-from moorage.preemption.eviction_units import by_importance, priority_of, violated_budgets
+from moorage.preemption.eviction_units import priority_of, violations_on
 from moorage.preemption.pick import Candidate
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
@@ -124,16 +124,10 @@ def budgets_of(engine: Engine, candidate: Candidate, priority: int) -> tuple[str
     tuple of str
         As ``namespace/name``.
     """
-    row = engine.cache.state.find_row(candidate.name)
-    if not candidate.victims.num_pdb_violations or row is None:
+    if not candidate.victims.num_pdb_violations:
         return ()
-    lower = [pod for pod in engine.cache.state.pods_of(row) if priority_of(pod) < priority]
-    budgets = engine.handle.preempt_handle().pod_disruption_budgets()
-    ordered = by_importance(lower)
-    victims = {pod.key for pod in candidate.victims.pods}
-    violated = violated_budgets(ordered, budgets, engine.handle.release.budgets_stop_at_violation)
-    of_victims = [some for pod, some in zip(ordered, violated, strict=True) if pod.key in victims]
-    return tuple(sorted({budget for some in of_victims for budget in some}))
+    violated = violations_on(engine.handle, candidate.name, priority, candidate.victims.pods)
+    return tuple(sorted({budget for some in violated.values() for budget in some}))
 
 
 def priority_classes(client: ObjectClient) -> list[PriorityClass]:

@@ -16,6 +16,7 @@ SMALLER_CLAIM = "smaller-claim"
 TOLERATE = "add-toleration"
 FEWER_DEVICES = "fewer-devices"
 LABEL = "add-label"
+UNCORDON = "uncordon-node"
 NODE = "add-node"
 DEVICE_CLASS = "device-class"
 TOLERATE_DEVICE = "tolerate-device"
@@ -29,6 +30,7 @@ KINDS = {
     SMALLER_CLAIM: 0,
     FEWER_DEVICES: 0,
     TOLERATE: 1,
+    UNCORDON: 1,
     LABEL: 1,
     NODE: 1,
     DEVICE_CLASS: 1,
@@ -49,9 +51,9 @@ class Change:
     Attributes
     ----------
     kind : str
-        ``lower-request``, ``fewer-devices``, ``add-toleration``, ``add-label``, ``add-node``,
-        ``device-class``, ``tolerate-device``, ``add-selector``, ``change-spread``, ``smaller-claim``,
-        ``free-claim``, ``drop`` or ``drop-device-rule``.
+        ``lower-request``, ``fewer-devices``, ``add-toleration``, ``uncordon-node``, ``add-label``,
+        ``add-node``, ``device-class``, ``tolerate-device``, ``add-selector``, ``change-spread``,
+        ``smaller-claim``, ``free-claim``, ``drop`` or ``drop-device-rule``.
     text : str
         The change in words.
     feasible_nodes : int
@@ -69,17 +71,18 @@ class Change:
     label : (str, str)
         For ``add-label``: key and value.
     node_name : str
-        For ``add-label``: the first node that the label makes feasible. For ``add-node``: the node to copy.
+        For ``add-label`` and ``uncordon-node``: the first node that the change makes feasible. For
+        ``add-node``: the node to copy.
     eligible_nodes : int
-        For ``add-label``: number of nodes that each become feasible by the label. Where other pods matter,
-        only the nodes that are tried count (`MOST_LABELS`).
+        For ``add-label`` and ``uncordon-node``: number of nodes that each become feasible by the change.
+        Where other pods matter, only the nodes that are tried count (`MOST_LABELS`).
     toleration : Toleration or None
         For ``add-toleration``.
     constraint : Constraint or None
         For ``drop``: the dropped constraint. For ``change-spread``: the spread constraint, whose `drop` makes
         the change.
     node : Node or None
-        The added node, or the node with its new label.
+        The added node, or the node with its new label or without its cordon.
     claim, request : str
         For changes of devices: the claim by its name in the pod, or, if it is freed, ``namespace/name``; and
         the request.

@@ -1,5 +1,5 @@
-"""Changes of hard spread constraints that place a pod, short of dropping them: nodeTaintsPolicy, minDomains,
-maxSkew. Each is confirmed by a search of the engine."""
+"""Changes of hard spread constraints that place a pod, short of dropping them: nodeTaintsPolicy,
+nodeAffinityPolicy, minDomains, maxSkew. Each is confirmed by a search of the engine."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ def spread_changes(probe: Probe) -> Iterator[Change]:
         domains = counts.by_domain()
         if constraint.node_taints_policy != "Honor":
             yield from _tried(probe, constraint, "nodeTaintsPolicy", "Honor")
+        if constraint.node_affinity_policy == "Ignore":
+            yield from _tried(probe, constraint, "nodeAffinityPolicy", "Honor")
         if 0 < len(domains) < min_domains:
             yield from _tried(probe, constraint, "minDomains", len(domains))
         yield from _larger_skew(probe, constraint, counts, own)
@@ -62,7 +64,12 @@ def _larger_skew(
         yield from _tried(probe, constraint, "maxSkew", skews[largest(len(skews) - 1, fits)])
 
 
-FIELDS = {"nodeTaintsPolicy": "node_taints_policy", "minDomains": "min_domains", "maxSkew": "max_skew"}
+FIELDS = {
+    "nodeTaintsPolicy": "node_taints_policy",
+    "nodeAffinityPolicy": "node_affinity_policy",
+    "minDomains": "min_domains",
+    "maxSkew": "max_skew",
+}
 """Fields by their names in manifests."""
 DEFAULTS = {"nodeTaintsPolicy": "Ignore", "minDomains": 1}
 

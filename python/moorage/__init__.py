@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from .objects.model.pod import Pod as Pod
     from .objects.model.pod import Toleration as Toleration
     from .objects.read.load import load as load
+    from .objects.read.one_object import read_object as read_object
+    from .objects.read.write import object_to_dict as object_to_dict
     from .plugins.registry import default_profile as default_profile
     from .scheduler import Profile as Profile
     from .scheduler import Scheduler as Scheduler
@@ -127,7 +129,9 @@ _MODULES = {
     "exponential": "sim.timeline",
     "load": "objects.read.load",
     "lognormal": "sim.timeline",
+    "object_to_dict": "objects.read.write",
     "poisson": "sim.timeline",
+    "read_object": "objects.read.one_object",
     "replay": "sim.replay",
     "synthetic": "sim.synthetic",
     "verify": "sim.replay",

@@ -16,7 +16,7 @@ from moorage.objects.model.meta import Condition
 from moorage.objects.model.resource_claims import AllocatedDeviceStatus, ResourceClaim
 from moorage.objects.plain import plain
 from moorage.objects.read.decode import decode
-from moorage.objects.read.write import to_value
+from moorage.objects.read.write import object_to_dict
 from moorage.plugins.dynamic_resources import STATE, DynamicResources
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.placing.binding_cycle import Started
@@ -240,7 +240,7 @@ class DraWorld(World):
         return {key: self._shown(claim) for key, claim in sorted(self.claims().items())}
 
     def _shown(self, claim: ResourceClaim) -> Json:
-        value = to_value(claim)
+        value = object_to_dict(claim)
         status = value.get("status", {})
         status.get("allocation", {}).pop("allocationTimestamp", None)
         shown: Json = {"status": status}

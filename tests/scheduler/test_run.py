@@ -302,13 +302,13 @@ def test_arguments_of_another_type() -> None:
     one, pods = scheduler([node("n")], []), "^a sequence of Pod is wanted, not Pod$"
     by_template = partial(one.schedule_by_template, n=1)
     for call in (one.can_schedule_pod, one.examine, one.schedule_one, by_template):
-        with pytest.raises(TypeError, match=r"^a Pod is wanted, not str$"):
-            call("default/p")
+        with pytest.raises(TypeError, match=r"^a path, text, .* or object of Kubernetes is wanted, not int$"):
+            call(5)
     for many in (one.schedule_pods, one.preempt_pods):
         with pytest.raises(TypeError, match=pods):
             many(pod("p"))
-        with pytest.raises(TypeError, match=r"^a Pod is wanted, not str$"):
-            many([pod("p"), "default/q"])
+        with pytest.raises(TypeError, match=r"^a Pod is wanted, not Node$"):
+            many([pod("p"), node("n")])
     with pytest.raises(TypeError, match=r"^a Pod is wanted, not Node$"):
         one.explain(node("n"))
     for cluster in ("cluster.yaml", [node("n")]):

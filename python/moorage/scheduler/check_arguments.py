@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from moorage._core.decide.bulk_operations import check_new
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import InputError
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.workload import PriorityClass
+from moorage.objects.read.one_object import read_object
+from moorage.objects.read.python_values import Source
+from moorage.store import ObjectClient
 from moorage.store.quantities import why_unreadable
 
 
@@ -44,6 +49,56 @@ def check_pod(pod: object) -> None:
     """
     if not isinstance(pod, Pod):
         raise TypeError(f"a Pod is wanted, not {type(pod).__name__}")
+
+
+def pod_of(client: ObjectClient, pod: Source) -> Pod:
+    """Return a pod that a caller passes, read as by `load` if it is none of moorage's objects.
+
+    Parameters
+    ----------
+    client : ObjectClient
+        Has the priority classes.
+    pod : Pod, dict, text, or anything else that `load` reads
+
+    Returns
+    -------
+    Pod
+        With the API server's defaults.
+
+    Raises
+    ------
+    InputError
+        `load` would refuse it, or there is not exactly one.
+    TypeError
+        It is no pod.
+    """
+    if not isinstance(pod, Object):
+        pod = read_object(pod, classes=client.list(PriorityClass)[0])
+    check_pod(pod)
+    return cast("Pod", pod)
+
+
+def pods_of(client: ObjectClient, pods: Sequence[Source]) -> Sequence[Pod]:
+    """Return the pods that a caller passes; see `pod_of`.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    pods : sequence of Pod, dict, text, or anything else that `load` reads
+
+    Returns
+    -------
+    sequence of Pod
+        The sequence itself where all are pods.
+
+    Raises
+    ------
+    InputError, TypeError
+        As for `pod_of`.
+    """
+    if not isinstance(pods, list | tuple) or all(isinstance(pod, Pod) for pod in pods):
+        return cast("Sequence[Pod]", pods)
+    return [pod_of(client, pod) for pod in pods]
 
 
 def check_pods(state: ClusterState, pods: Sequence[Pod]) -> None:

@@ -17,6 +17,7 @@ from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.cluster import Cluster, RefusedPod
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import AnyGroup
+from moorage.objects.read.python_values import Source
 from moorage.plugins.registry import default_profile, read_configuration
 from moorage.releases import DEFAULT, pod_gates, release_named
 from moorage.releases import feature_gates as all_gates
@@ -25,7 +26,7 @@ from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from .changes.change import Change
 from .changes.cluster_changes import ClusterChanges
 from .changes.restarts import RESTARTABLE
-from .check_arguments import check_pod, check_readable
+from .check_arguments import check_readable, pod_of, pods_of
 from .checked_clock import checked
 from .cycle.engines import (
     TIE_BREAKS,
@@ -381,42 +382,52 @@ class Scheduler(PlanningVerbs, ClusterChanges):
 
     # ---- one pod -------------------------------------------------------------------------------------------
 
-    def examine(self, pod: Pod) -> Examination:
+    def examine(self, pod: Source) -> Examination:
         """Filter every node and score all feasible nodes, without sampling and without placing the pod.
         Extenders are not called.
 
         Parameters
         ----------
-        pod : Pod
+        pod : Pod, or a dict, text or object of a client that `load` reads as one
             In the cache or not.
 
         Returns
         -------
         Examination
+
+        Raises
+        ------
+        InputError
+            `load` would refuse the pod.
         """
-        check_pod(pod)
+        pod = pod_of(self.client, pod)
         check_readable((pod,))
         with self.cache.lock:
             return examine(self.context.engine_for(pod), pod, self.context.view_order())
 
-    def can_schedule_pod(self, pod: Pod) -> Feasibility:
+    def can_schedule_pod(self, pod: Source) -> Feasibility:
         """Return the nodes on which a pod fits now, or why it fits on none. Nothing is placed and no pod is
         evicted.
 
         Parameters
         ----------
-        pod : Pod
+        pod : Pod, or a dict, text or object of a client that `load` reads as one
             In the cache or not. Extenders are not called.
 
         Returns
         -------
         Feasibility
             True where the pod fits.
+
+        Raises
+        ------
+        InputError
+            `load` would refuse the pod.
         """
         seen = self.examine(pod)
         return Feasibility(tuple(seen.feasible), seen.error or ("" if seen.feasible else seen.fit_error))
 
-    def explain(self, pod: Pod | str) -> Explanation:
+    def explain(self, pod: Source) -> Explanation:
         """Explain where a pod would be placed now, or why nowhere and which changes would help.
 
         A pod on a node is explained as if it had none. Other pending pods are ignored; `explain_in_turn`
@@ -425,7 +436,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
 
         Parameters
         ----------
-        pod : Pod or str
+        pod : Pod or str, or a dict or object of a client that `load` reads as one
             A pod, or its ``namespace/name``; or a workload, such as ``deploy/web`` or ``sts/NAMESPACE/db``:
             its first pod without a node, or if all have one its first pod.
 
@@ -435,6 +446,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
 
         Raises
         ------
+        InputError
+            `load` would refuse the pod.
         NotFoundError
             There is no pod of this name, and no workload with a pod.
         """
@@ -443,7 +456,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.volumes.settle()
         if isinstance(pod, str):
             pod = pod_named(self.client, pod)
-        check_pod(pod)
+        pod = pod_of(self.client, pod)
         check_readable((pod,))
         return explain(self.context.engine_of(pod), pod, self.not_ours(pod))
 
@@ -464,19 +477,26 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             pass
         return run.result.unschedulable
 
-    def schedule_one(self, pod: Pod) -> Decision:
+    def schedule_one(self, pod: Source) -> Decision:
         """Schedule one pod in a cycle of its own, with its trace; see `placing.single_cycle.schedule_one`.
 
         Parameters
         ----------
-        pod : Pod
+        pod : Pod, or a dict, text or object of a client that `load` reads as one
             Not in the cache. If an out-of-tree plugin or an extender takes part, it must be in the store.
 
         Returns
         -------
         Decision
+
+        Raises
+        ------
+        CacheError
+            The pod is in the cache.
+        InputError
+            `load` would refuse the pod.
         """
-        check_pod(pod)
+        pod = pod_of(self.client, pod)
         try:
             return schedule_one(self.context, pod)
         except ValueError:
@@ -515,13 +535,13 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         return Change(changed=tuple(changed), deleted=tuple(evicted))
 
     def schedule_pods(
-        self, pods: Sequence[Pod], *, dry_run: bool = False, stop_on_failure: bool = False
+        self, pods: Sequence[Source], *, dry_run: bool = False, stop_on_failure: bool = False
     ) -> ScheduleResult:
         """Schedule pods in the given order, and assume each on its node.
 
         Parameters
         ----------
-        pods : sequence of Pod
+        pods : sequence of Pod, or of dicts, texts or objects of a client that `load` reads as pods
             Not in the cache. A pod in which an out-of-tree plugin or an extender takes part is bound, and
             must be in the store.
         dry_run : bool
@@ -538,7 +558,10 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         ------
         CacheError
             A pod is in the cache or appears twice; no pod is placed then.
+        InputError
+            `load` would refuse a pod; no pod is placed then.
         """
+        pods = pods_of(self.client, pods)
         if not dry_run:
             return schedule_pods(self.context, pods, stop_on_failure)
         with self.cache.transaction():
@@ -569,12 +592,12 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         """
         return schedule_workload(self.context, pod_group, pods)
 
-    def preempt_pods(self, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
+    def preempt_pods(self, pods: Sequence[Source], offsets: Sequence[int] = ()) -> Preemption:
         """Place pods at once, with evictions where they fit nowhere; see `scheduler.placing.preempt_pods`.
 
         Parameters
         ----------
-        pods : sequence of Pod
+        pods : sequence of Pod, or of dicts, texts or objects of a client that `load` reads as pods
             Not in the cache.
         offsets : sequence of int, optional
             For each pod, the index at which dry runs begin among the nodes where eviction might help; 0 by
@@ -585,9 +608,9 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Preemption
             The handle of a transaction, to be committed or undone.
         """
-        return preempt_pods(self.context, pods, offsets)
+        return preempt_pods(self.context, pods_of(self.client, pods), offsets)
 
-    def schedule_by_template(self, template: Pod, n: int, first: int = 0) -> ScheduleResult:
+    def schedule_by_template(self, template: Source, n: int, first: int = 0) -> ScheduleResult:
         """Place up to `n` replicas of a template, and assume them in the cache.
 
         Replica number i, from `first` on, is named ``<generateName><i>``, or ``<name>-<i>`` without a
@@ -597,7 +620,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
 
         Parameters
         ----------
-        template : Pod
+        template : Pod, or a dict, text or object of a client that `load` reads as one
         n : int
             0 to 2^31 - 1.
         first : int, optional
@@ -615,7 +638,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         CacheError
             A name is in use, or the template has none.
         """
-        return schedule_by_template(self.context, template, n, first)
+        return schedule_by_template(self.context, pod_of(self.client, template), n, first)
 
     def advance(self, now: float | None = None) -> ScheduleResult:
         """Continue the pods whose wait on Permit has ended, by a plugin or a timeout, and the binding cycles

@@ -22,7 +22,7 @@ from moorage.framework.plugin.interface import (
 from moorage.framework.profiles.profile import Profile
 from moorage.objects import Pod
 from moorage.objects.read.snapshots import SIMULATOR_KINDS
-from moorage.objects.read.write import to_value
+from moorage.objects.read.write import object_to_dict
 from moorage.scheduler.cycle.results import Examination
 from moorage.scheduler.explain.situations import CountingRun
 from moorage.scheduler.scheduler import Scheduler
@@ -107,7 +107,7 @@ def exported(run: AnnotatedRun) -> dict[str, Any]:
         objects: list[Any] = client.list(kind)[0]
         if kind == "Pod":
             objects = [_annotated(one, run.annotations(one)) for one in objects]
-        out[name] = [to_value(one) for one in objects]
+        out[name] = [object_to_dict(one) for one in objects]
     return out
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from moorage._core.base.watch_events import WatchEvent as WatchEvent
 from moorage.objects import LabelSelectorMatcher, Object, Pod
+from moorage.objects.read.python_values import Source
 
 T = TypeVar("T", bound=Object)
 
@@ -133,12 +134,19 @@ class ObjectClient(Protocol):
             The object does not exist.
         """
 
-    def create(self, obj: T) -> T:
+    @overload
+    def create(self, obj: T) -> T: ...
+
+    @overload
+    def create(self, obj: Source) -> Object: ...
+
+    def create(self, obj: Object | Source) -> Object:
         """Store a new object; return it as stored.
 
         Parameters
         ----------
-        obj : Object
+        obj : Object, dict, str, bytes, Path, file object, or object of a Kubernetes client
+            What is no `Object` is read as by `load`.
 
         Returns
         -------

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from fastrlock.rlock import FastRLock
 from msgspec.structs import force_setattr, replace
@@ -14,6 +14,9 @@ from msgspec.structs import force_setattr, replace
 from moorage._core.base.watch_events import Cause, keys_of
 from moorage.objects import Object, Pod
 from moorage.objects.model.meta import Condition, with_condition
+from moorage.objects.model.workload import PriorityClass
+from moorage.objects.read.one_object import read_one, with_defaults
+from moorage.objects.read.python_values import Source
 from moorage.objects.workloads.naming import generated_names
 
 from . import deletion
@@ -229,14 +232,21 @@ class ObjectStore:
 
     # ---- writing ----
 
-    def create(self, obj: T) -> T:
+    @overload
+    def create(self, obj: T) -> T: ...
+
+    @overload
+    def create(self, obj: Source) -> Object: ...
+
+    def create(self, obj: Object | Source) -> Object:
         """Store a new object.
 
         Parameters
         ----------
-        obj : Object
-            Its resource version is replaced. Without a name it gets `generateName` and a suffix that follows
-            from the store's resource version.
+        obj : Object, dict, str, bytes, Path, file object, or object of a Kubernetes client
+            What is no `Object` is read and validated as by `load`, and gets the API server's defaults, with
+            the priority classes of the store. Its resource version is replaced. Without a name it gets
+            `generateName` and a suffix that follows from the store's resource version.
 
         Returns
         -------
@@ -250,11 +260,21 @@ class ObjectStore:
         InvalidObjectError
             It has no name, or a namespace where its kind has none; or it is a pod or node that has something
             else where a quantity belongs.
+        InputError
+            It is no `Object`, and `load` would refuse it.
         """
         with self._lock:
-            stored = self._create(obj, self._now())
+            new = obj if isinstance(obj, Object) else self._completed(obj)
+            stored = self._create(new, self._now())
             self._changed.notify_all()
         return stored
+
+    def _completed(self, source: Source) -> Object:
+        """Return the object of a source with defaults; of its own it has no UID, and no generated name."""
+        written = read_one(source)
+        obj = with_defaults(written, self.list(PriorityClass)[0])
+        meta = replace(obj.metadata, uid=written.metadata.uid, name=written.metadata.name)
+        return replace(obj, metadata=meta)
 
     def create_many(self, objects: Iterable[T]) -> None:
         """Store new objects, one after the other; if one fails, none is stored.

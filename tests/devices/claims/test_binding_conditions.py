@@ -11,7 +11,7 @@ from tests.devices.make import DRIVER, claim, device, device_class, request, res
 
 from moorage.devices.claims.binding_conditions import BindingError, is_overdue, is_ready
 from moorage.objects.model.resource_claims import ResourceClaim
-from moorage.objects.read.write import to_value
+from moorage.objects.read.write import object_to_dict
 
 BINDS = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
 
@@ -82,7 +82,7 @@ def test_a_claim_is_deleted_as_it_was_when_its_device_failed() -> None:
     step = {"op": "schedule", "pod": pod | {"spec": {"containers": [asks]}}}
     failing = step | {"conditions": reported("d0", broken="True")["conditions"]}
     scenario = {"name": "s", "family": "dra", "seed": 1, "mode": "dra", "steps": [failing]}
-    scenario["objects"] = [node, to_value(classes), to_value(gpus)]
+    scenario["objects"] = [node, object_to_dict(classes), object_to_dict(gpus)]
     _, result = replay(scenario, Mode())
     assert "device binding failed" in result["preBind"]
     kinds = [write.partition(" ")[0] for write in result["writes"]]

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from moorage.objects import Object, Pod, decode_object
-from moorage.objects.read.write import to_value
+from moorage.objects.read.write import object_to_dict
 from moorage.objects.resource_names import plural
 from moorage.store import (
     AlreadyExistsError,
@@ -100,7 +100,7 @@ class WireServer:
 
     def value(self, obj: Object) -> dict[str, Any]:
         """The object as the server sends it."""
-        value = to_value(obj)
+        value = object_to_dict(obj)
         for path, field in self.extra.get(obj.key, {}).items():
             value.setdefault(path, {})
             value[path] = value[path] | field

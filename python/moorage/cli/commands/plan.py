@@ -91,7 +91,7 @@ def _node_templates(text: str) -> Sequence[str | Node]:
         return [text]
     from moorage.objects import load
 
-    found = load(text).nodes
+    found = load(Path(text)).nodes
     if not found:
         raise InputError("there is no node", source="--like", obj=text)
     return found

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from moorage.cli.messages import Stages, print_warnings
-from moorage.cli.options.inputs import NO_NODE, scheduler_options, scheduler_settings
+from moorage.cli.options.inputs import NO_NODE, file_named, scheduler_options, scheduler_settings
 from moorage.cli.options.option_groups import GroupedCommand
 from moorage.errors import InputError
 
@@ -172,7 +172,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
 
             if timeline.cluster.nodes:
                 raise InputError("the trace has nodes itself", source="-f")
-            timeline.start_with(load(*options["cluster"]))
+            timeline.start_with(load(*map(file_named, options["cluster"])))
         if not timeline.may_have_nodes:
             hint = "so no pod can have one; -f gives the nodes of a cluster (kubectl get nodes -o json)"
             raise InputError(f"{NO_NODE}, {hint}", source=source_name(files[0]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -276,13 +277,29 @@ def _sources(options: Mapping[str, Any]) -> Sequence[object]:
     return (*((None,) if names_server(options) else ()), *options["files"])
 
 
-def _files(options: Mapping[str, Any]) -> Sequence[str | Listed]:
+def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
     if bool(_sources(options)) == bool(options["synthetic"]):
         raise click.UsageError("give either -f or --synthetic, or --kubeconfig")
+    files = map(file_named, options["files"])
     if not names_server(options):
-        files: Sequence[str] = options["files"]
-        return files
-    return options.get("listed") or listed_objects(options), *options["files"]
+        return (*files,)
+    return options.get("listed") or listed_objects(options), *files
+
+
+def file_named(name: str) -> str | Path:
+    """Return the name of a file as `load` takes it: never as the text of a manifest.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    str or Path
+    """
+    from moorage.objects.read.python_values import is_path
+
+    return name if is_path(name) else Path(name)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from moorage.cli.options.inputs import file_named
 from moorage.errors import InputError, examples
 from moorage.objects import Cluster, Object, Pod
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
@@ -143,7 +144,7 @@ def _read(
     file: str, found: Templates, cluster: Cluster, validate: ValidationMode, namespace: str
 ) -> list[Object]:
     """Return the pods and workloads of a file, and add its other objects to what was found."""
-    read = read_objects(file, validate=validate, namespace=namespace)
+    read = read_objects(file_named(file), validate=validate, namespace=namespace)
     classes = [one for one in cluster.others if isinstance(one, PriorityClass)]
     completed = complete(in_namespace(read.objects, namespace), read.origins, classes, admitted=True)
     tops = _tops([obj for obj in completed.objects if isinstance(obj, _COUNTED)])

@@ -1,4 +1,4 @@
-"""Loads files into a cluster: JSON and YAML, lists and directories."""
+"""Loads files and values of Python into a cluster: JSON and YAML, lists and directories."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ from .files import (
 from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
 from .parts_reader import Parts, PartsReader
+from .python_values import Source, is_path, text_of
 from .snapshots import read_server_version, read_snapshot, refuse_answers
+from .unpacking import unpack
 
 _PEEK = 4096
 _EXAMPLES = 5
@@ -83,13 +85,13 @@ class Listed(NamedTuple):
 
 
 def load(
-    *paths: str | Path | Listed,
+    *sources: Source | Listed,
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
     check: Check | None = None,
 ) -> Cluster:
-    """Read a cluster and its workloads from files and directories.
+    """Read a cluster and its workloads from files and directories, or from values of Python.
 
     Supported are the output of ``kubectl get -o json`` and ``-o yaml``, single objects, lists, multi-document
     YAML and concatenated JSON, each optionally compressed (up to 4 GiB unpacked). Of a directory
@@ -103,15 +105,21 @@ def load(
     and disruption budgets without a status get one (see `build_cluster`). Kinds that scheduling does not read
     are counted in `Cluster.skipped` and named in a warning.
 
-    An object of a later path changes one of an earlier path that has the same kind, namespace and name, as
-    ``kubectl apply`` does (see `apply_manifest`); nothing is deleted. Within a path, equal objects
-    count once, and of several readings of an API server's object the newest counts; other objects of one name
-    are an error.
+    In place of a path, each argument may also be the text of a manifest, a file object, a dict, an object of
+    moorage, of the official Kubernetes client, of lightkube or of pykube, or a list of such objects. They are
+    read as if they stood in a file.
+
+    An object of a later argument changes one of an earlier argument that has the same kind, namespace and
+    name, as ``kubectl apply`` does (see `apply_manifest`); nothing is deleted. Within an argument, equal
+    objects count once, and of several readings of an API server's object the newest counts; other objects of
+    one name are an error.
 
     Parameters
     ----------
-    *paths : str or Path or Listed
-        Files and directories, read in this order; ``"-"`` is standard input.
+    *sources : str, Path, bytes, file object, dict, object, or list of dicts and objects
+        Read in this order. A string that has a line break, or begins with ``{`` or ``[``, is a text, any
+        other one a path; ``"-"`` is standard input. Bytes are a text, which may be compressed. Errors name
+        the file, or else the number of the argument where there are several.
     validate : {"strict", "warn", "ignore"}
         What unknown and duplicate fields of manifests are: errors, warnings, or nothing; see
         `FieldValidation`.
@@ -131,8 +139,16 @@ def load(
     ------
     InputError
         The input is invalid; names file, object and field of the first error.
+    TypeError
+        An argument is something else.
+
+    Examples
+    --------
+    >>> web = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    >>> [node.name for node in load(web).nodes]
+    ['n1']
     """
-    read = read_objects(*paths, validate=validate, recursive=recursive, namespace=namespace)
+    read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
     objects = in_namespace(_emptied(read.objects), namespace)
     cluster = build_cluster(
         objects, origins=read.origins, texts=read.texts, skipped=read.skipped, check=check
@@ -143,17 +159,17 @@ def load(
 
 
 def load_before_and_after(
-    *paths: str | Path | Listed,
+    *sources: Source | Listed,
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
     check: Check | None = None,
 ) -> tuple[Cluster, Cluster]:
-    """Read a cluster, and what its first path alone comes to. Each path is read once.
+    """Read a cluster, and what its first source alone comes to. Each source is read once.
 
     Parameters
     ----------
-    *paths : str or Path or Listed
+    *sources : str or Path or any other source
     validate : {"strict", "warn", "ignore"}
     recursive : bool
     namespace : str
@@ -163,14 +179,14 @@ def load_before_and_after(
     Returns
     -------
     before, after : Cluster
-        Of the first path, and of all.
+        Of the first source, and of all.
 
     Raises
     ------
     InputError
         See `load`.
     """
-    read = read_objects(*paths, validate=validate, recursive=recursive, namespace=namespace)
+    read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
     objects = list(in_namespace(read.objects, namespace))
     number = sum(origin.argument == read.origins[0].argument for origin in read.origins) if objects else 0
     before = build_cluster(objects[:number], origins=read.origins[:number])
@@ -206,23 +222,23 @@ def _emptied(objects: list[Object]) -> Iterator[Object]:
 
 
 def read_objects(
-    *paths: str | Path | Listed,
+    *sources: Source | Listed,
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
     all_texts: bool = False,
 ) -> ReadObjects:
-    """Read the objects of files and directories as they are; see `load`.
+    """Read the objects of files, directories and values as they are; see `load`.
 
     Parameters
     ----------
-    *paths : str or Path or Listed
+    *sources : str or Path or any other source
     validate : {"strict", "warn", "ignore"}
     recursive : bool
     namespace : str
         As for `load`.
     all_texts : bool
-        Whether the texts of all objects are kept, not only of those that change an object of an earlier path.
+        Whether the texts of all objects are kept, not only of those that change an object of an earlier one.
 
     Returns
     -------
@@ -235,12 +251,15 @@ def read_objects(
         The input cannot be decoded.
     """
     reader = _Reader(FieldValidation(validate), all_texts)
-    for path in paths:
+    for at, source in enumerate(sources, 1):
         reader.begin_argument()
-        if isinstance(path, Listed):
-            reader.take(path)
+        if isinstance(source, Listed):
+            reader.take(source)
+        elif is_path(source):
+            reader.read_path(source if isinstance(source, str) else Path(source), recursive)
         else:
-            reader.read_path(path, recursive)
+            name = f"argument {at}" if len(sources) > 1 else "input"
+            reader.read_value(source, name)
     warnings = [no_manifests(reader.left_out)] if reader.left_out else []
     if reader.hooks:
         shown = examples(reader.hooks, _EXAMPLES)
@@ -321,6 +340,12 @@ class _Reader:
         self.server_version = listed.server_version
         for at, obj in enumerate(listed.objects):
             self._store(obj, listed.source, 1, at)
+
+    def read_value(self, value: object, name: str) -> None:
+        """Read a text or values of Python; errors call them by a name."""
+        self._kind = ""
+        data, source = text_of(value, name)
+        self._read_file(BytesIO(unpack(data, source)), source, False)
 
     def read_path(self, path: str | Path, recursive: bool) -> None:
         """Read a file, a directory or an archive."""

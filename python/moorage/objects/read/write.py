@@ -19,7 +19,7 @@ from moorage.objects.plain import plain
 from .files import YAML_SUFFIXES, has_suffix
 
 
-def to_value(obj: Object) -> dict[str, Any]:
+def object_to_dict(obj: Object) -> dict[str, Any]:
     """Convert an object to a JSON value, ``apiVersion`` and ``kind`` first; empty fields are omitted.
 
     Parameters
@@ -51,7 +51,7 @@ def encode_object(obj: Object) -> bytes:
     bytes
         JSON text.
     """
-    return msgspec.json.encode(to_value(obj))
+    return msgspec.json.encode(object_to_dict(obj))
 
 
 def dump_yaml(value: Any) -> str:
@@ -179,7 +179,7 @@ def _json(objects: Iterable[Object]) -> Iterator[bytes]:
 
 def _yaml(objects: Iterable[Object]) -> Iterator[bytes]:
     for number, obj in enumerate(objects):
-        yield ("---\n" * bool(number) + dump_yaml(to_value(obj))).encode()
+        yield ("---\n" * bool(number) + dump_yaml(object_to_dict(obj))).encode()
 
 
 _FORMATS: dict[str, Callable[[Iterable[Object]], Iterator[bytes]]] = {"json": _json, "yaml": _yaml}

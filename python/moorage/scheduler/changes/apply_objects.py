@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from moorage.objects.read.cluster_builder import Check, complete
 from moorage.objects.read.load import read_objects
 from moorage.objects.read.object_defaults import default_namespace
 from moorage.objects.read.origins import Origin
+from moorage.objects.read.python_values import Source, is_single
 from moorage.store import NotFoundError, ObjectClient
 
 from .change import Change, full_name, with_own_uids
@@ -28,7 +29,7 @@ from .change import Change, full_name, with_own_uids
 def apply(
     client: ObjectClient,
     controllers: ClusterControllers | None,
-    what: Object | str | Path | Iterable[Object | str | Path],
+    what: Source | Iterable[Source],
     check: Check | None = None,
 ) -> Change:
     """Create or change objects: see `ClusterChanges.apply`.
@@ -38,7 +39,7 @@ def apply(
     client : ObjectClient
     controllers : ClusterControllers or None
         Those of the store, which make the claims of new pods; None where others run them.
-    what : Object, str, Path, or iterable of them
+    what : Object, or anything that `load` reads, or iterable of them
     check : callable, optional
         Raises an InputError about an object that is valid otherwise.
 
@@ -85,11 +86,11 @@ def apply(
 
 def _completed(
     client: ObjectClient,
-    what: Object | str | Path | Iterable[Object | str | Path],
+    what: Source | Iterable[Source],
     check: Check | None,
 ) -> Sequence[Object]:
     """Return valid objects with defaults, after the namespaces that they imply."""
-    items = [what] if isinstance(what, Object | str | Path) else list(what)
+    items: list[Any] = [what] if is_single(what) else list(cast("Iterable[Source]", what))
     given = [item for item in items if isinstance(item, Object)]
     read = read_objects(*[item for item in items if not isinstance(item, Object)], all_texts=True)
     classes: list[PriorityClass] = client.list(PriorityClass)[0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,6 +18,7 @@ from moorage.objects import Namespace, Node, Object, Pod
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import MAX_PODS, CronJob, Job
+from moorage.objects.read.python_values import Source
 from moorage.objects.validate.gated_operators import GATE, refuse_comparisons
 from moorage.objects.workloads.jobs.cron_runs import due, next_run
 from moorage.scheduler.scheduler_parts import SchedulerParts
@@ -74,18 +74,19 @@ class ClusterChanges(SchedulerParts):
 
     # ---- objects -------------------------------------------------------------------------------------------
 
-    def apply(self, what: Object | str | Path | Iterable[Object | str | Path]) -> Change:
-        """Create or change objects: files as ``kubectl apply`` does, objects as ``kubectl replace``.
+    def apply(self, what: Source | Iterable[Source]) -> Change:
+        """Create or change objects: manifests as ``kubectl apply`` does, objects of moorage as ``kubectl
+        replace``.
 
-        A manifest in a file is merged with the object of its kind, namespace and name: what neither it nor
-        the last manifest names stays (see `apply_manifest`). An object replaces it whole, except for its
-        status, and the node of a bound pod. Objects are validated and get defaults, with the feature gates of
-        the scheduler; namespaces that they name are created.
+        A manifest, from a file or as a value, is merged with the object of its kind, namespace and name: what
+        neither it nor the last manifest names stays (see `apply_manifest`). An object replaces it whole,
+        except for its status, and the node of a bound pod. Objects are validated and get defaults, with the
+        feature gates of the scheduler; namespaces that they name are created.
 
         Parameters
         ----------
-        what : Object, str, Path, or iterable of them
-            Objects, or files and directories as for `load`.
+        what : Object, or anything that `load` reads, or iterable of them
+            Objects, files and directories, texts, dicts, or objects of a Kubernetes client.
 
         Returns
         -------

@@ -12,7 +12,7 @@ from moorage.errors import InputError
 from moorage.objects import Object, Pod
 from moorage.objects.read.decode import decode_object, is_known
 from moorage.objects.read.object_defaults import default_namespace
-from moorage.objects.read.write import to_value
+from moorage.objects.read.write import object_to_dict
 from moorage.sim.timeline.timeline_event import Verb
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class ObjectEvents:
 
     def _template(self, obj: Object) -> int:
         """Return the number of an object's template."""
-        key = msgspec.json.encode(to_value(obj))
+        key = msgspec.json.encode(object_to_dict(obj))
         known = self._templates.get(key)
         if known is None:
             known = self._templates[key] = self.timeline.template(obj)

@@ -14,7 +14,7 @@ from moorage.errors import InputError, located
 from moorage.objects import Node, Object
 from moorage.objects.read.decode import decode_object
 from moorage.objects.read.object_defaults import defaults
-from moorage.objects.read.write import to_value
+from moorage.objects.read.write import object_to_dict
 from moorage.objects.validate.validate_object import validate
 
 from .time_spans import parse_duration
@@ -209,9 +209,9 @@ def spec_value(spec: AutoscalerSpec) -> dict[str, Any]:
     -------
     dict
     """
-    value: dict[str, Any] = msgspec.to_builtins(spec, enc_hook=to_value)
+    value: dict[str, Any] = msgspec.to_builtins(spec, enc_hook=object_to_dict)
     for group, one in zip(value["nodeGroups"], spec.node_groups, strict=True):
-        group["template"] = to_value(one.template) if isinstance(one.template, Node) else one.template
+        group["template"] = object_to_dict(one.template) if isinstance(one.template, Node) else one.template
     return value
 
 

@@ -15,7 +15,7 @@ from moorage.objects import Cluster, Object, Pod
 from moorage.objects.read.decode import decode_object
 from moorage.objects.read.files import read_file, source_name
 from moorage.objects.read.load import load
-from moorage.objects.read.write import dump_yaml, to_value
+from moorage.objects.read.write import dump_yaml, object_to_dict
 from moorage.objects.read.yaml_reader import read_yaml
 from moorage.sim.strict_documents import decode_document, decode_part
 
@@ -331,7 +331,7 @@ def write_scenario(timeline: Timeline, path: str | Path) -> None:
             write_cluster(beside, timeline.cluster)
             spec["cluster"] = [beside.name]
         if names:
-            spec["templates"] = {name: to_value(timeline.template_at(at)) for at, name in names.items()}
+            spec["templates"] = {name: object_to_dict(timeline.template_at(at)) for at, name in names.items()}
         if len(timeline):
             spec["events"] = [_item(timeline, at, names) for at in range(len(timeline))]
         if timeline.measures:

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 import msgspec
 
 from moorage.objects import Object, ObjectMeta, Pod
 from moorage.objects.apply.merge_patch import merge_difference
 from moorage.objects.plain import plain
-from moorage.objects.read.write import to_value
+from moorage.objects.read.one_object import read_one
+from moorage.objects.read.python_values import Source
+from moorage.objects.read.write import object_to_dict
 from moorage.store.errors import (
     BadRequestError,
     InvalidObjectError,
@@ -224,12 +226,19 @@ class ApiClient:
 
     # ---- writing ----
 
-    def create(self, obj: T) -> T:
+    @overload
+    def create(self, obj: T) -> T: ...
+
+    @overload
+    def create(self, obj: Source) -> Object: ...
+
+    def create(self, obj: Object | Source) -> Object:
         """Store a new object; see `ObjectClient.create`.
 
         Parameters
         ----------
-        obj : Object
+        obj : Object, dict, str, bytes, Path, file object, or object of a Kubernetes client
+            What is no `Object` is read as by `load`; the server validates it and sets defaults.
 
         Returns
         -------
@@ -239,10 +248,13 @@ class ApiClient:
         Raises
         ------
         ApiError
+        InputError
+            It is no `Object`, and cannot be read.
         """
+        obj = read_one(obj)
         struct = type(obj)
         endpoint = self._endpoint(struct)
-        value = to_value(obj) | {"apiVersion": endpoint.api_version, "kind": struct.__name__}
+        value = object_to_dict(obj) | {"apiVersion": endpoint.api_version, "kind": struct.__name__}
         value["metadata"] = {key: one for key, one in value["metadata"].items() if key != "resourceVersion"}
         path = endpoint.path(obj.namespace)
         return self._decoded(struct, endpoint, self.connection.request("POST", path, None, _encoded(value)))

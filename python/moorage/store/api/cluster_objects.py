@@ -15,7 +15,7 @@ from moorage.objects.plain import plain
 from moorage.objects.read.decode import UNREADABLE, decode_as, is_known
 from moorage.objects.read.object_defaults import decoded_revision
 from moorage.objects.read.snapshots import read_server_version
-from moorage.objects.read.write import to_value
+from moorage.objects.read.write import object_to_dict
 from moorage.objects.resource_names import resource
 from moorage.store.errors import ApiError, ForbiddenError
 from moorage.store.kinds import structs
@@ -96,6 +96,6 @@ def _without_contents(obj: Object) -> Object:
         return obj
     annotations = {key: value for key, value in obj.metadata.annotations.items() if key != LAST_APPLIED}
     with suppress(InputError, *UNREADABLE):
-        manifest = to_value(decode_as(text.encode(), type(obj)))
+        manifest = object_to_dict(decode_as(text.encode(), type(obj)))
         annotations[LAST_APPLIED] = msgspec.json.encode(manifest).decode()
     return replace(obj, metadata=replace(obj.metadata, annotations=annotations))

@@ -1,0 +1,102 @@
+"""Verbs take pods as dicts and texts, and the store takes any object, with the checks that files get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import moorage as mo
+from moorage.errors import InputError
+from moorage.objects import PriorityClass, object_to_dict
+from moorage.store import AlreadyExistsError
+
+GOLD = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "gold"},
+    "value": 7,
+}
+SIZE = {"cpu": "4", "pods": "9"}
+NODE = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": SIZE, "capacity": SIZE}}
+
+
+def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"limits": {"cpu": cpu}}}
+    return {"kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+
+
+@pytest.fixture
+def scheduler() -> mo.Scheduler:
+    return mo.Scheduler(mo.load(NODE, GOLD))
+
+
+def test_a_dict_is_asked_about_like_a_pod(scheduler: mo.Scheduler) -> None:
+    assert scheduler.can_schedule_pod(pod("p", priorityClassName="gold"))
+    assert not scheduler.can_schedule_pod(pod("p", cpu="5"))  # limits are requests by default
+    assert scheduler.examine(pod("p")).feasible == ["n"]
+    assert scheduler.explain(pod("p", cpu="5")).changes
+    assert scheduler.schedule_one(pod("p")).node == "n"
+
+
+def test_dicts_are_scheduled_like_pods(scheduler: mo.Scheduler) -> None:
+    text = "kind: Pod\nmetadata: {name: c}\nspec: {containers: [{name: c}]}"
+    mixed = [pod("a"), mo.read_object(pod("b")), text]
+    assert scheduler.schedule_pods(mixed).placements == {f"default/{name}": "n" for name in "abc"}
+    assert len(scheduler.schedule_by_template(pod("t"), 9).rows) == 2
+    with scheduler.preempt_pods([pod("x", cpu="3", priorityClassName="gold")]) as handle:
+        assert [one.name for one in handle.pods] == ["x"]
+        assert handle.rows.tolist() == [0]
+
+
+CALLS: dict[str, Callable[[mo.Scheduler, Any], object]] = {
+    "examine": lambda one, value: one.examine(value),
+    "can_schedule_pod": lambda one, value: one.can_schedule_pod(value),
+    "explain": lambda one, value: one.explain(value),
+    "schedule_one": lambda one, value: one.schedule_one(value),
+    "schedule_pods": lambda one, value: one.schedule_pods([pod("q"), value]),
+    "preempt_pods": lambda one, value: one.preempt_pods([pod("q"), value]),
+    "schedule_by_template": lambda one, value: one.schedule_by_template(value, 1),
+    "apply": lambda one, value: one.apply(value),
+    "create": lambda one, value: one.client.create(value),
+}
+
+
+@pytest.mark.parametrize("verb", CALLS)
+def test_a_wrong_field_is_refused_and_nothing_changes(verb: str, scheduler: mo.Scheduler) -> None:
+    with pytest.raises(InputError, match=r'^input: Pod p: unknown field "spec.nodename"$'):
+        CALLS[verb](scheduler, pod("p", nodename="n"))
+    assert scheduler.cache.node_info("n").pods == []
+    assert scheduler.client.list(mo.Pod)[0] == []
+
+
+# ---- the store ---------------------------------------------------------------------------------------------
+
+
+def test_a_store_completes_what_is_no_object() -> None:
+    store = mo.ObjectStore()
+    assert store.create(GOLD) == store.get(PriorityClass, "gold")
+    stored = store.create(pod("p", priorityClassName="gold"))
+    assert isinstance(stored, mo.Pod)
+    assert (stored.key, stored.spec.priority) == ("default/p", 7)
+    with pytest.raises(AlreadyExistsError):
+        store.create(pod("p"))
+
+
+def test_a_store_gives_a_new_object_a_uid_of_its_own() -> None:
+    store = mo.ObjectStore()
+    first = store.create(pod("p"))
+    store.delete(mo.Pod, "p", "default")
+    assert store.create(pod("p")).metadata.uid != first.metadata.uid
+    named = store.create({"kind": "Pod", "metadata": {"generateName": "web-"}, "spec": pod("p")["spec"]})
+    assert named.name.startswith("web-")
+    assert store.create(pod("q") | {"metadata": {"name": "q", "uid": "u"}}).metadata.uid == "u"
+
+
+def test_a_manifest_is_applied_and_an_object_replaces(scheduler: mo.Scheduler) -> None:
+    labelled = NODE | {"metadata": {"name": "n", "labels": {"pool": "a"}}}
+    assert scheduler.apply(labelled).changed == ("Node n",)
+    assert scheduler.apply([pod("p"), pod("q")]).created[1:] == ("Pod default/p", "Pod default/q")
+    kept = scheduler.client.get(mo.Node, "n")
+    assert (kept.metadata.labels, object_to_dict(kept)["status"]) == ({"pool": "a"}, NODE["status"])

@@ -68,7 +68,8 @@ cdef class Placements:
         if self.array is None:
             array = np.empty(self.n + 1, dtype=np.int32)
             view = array
-            memcpy(&view[0], self.data, self.n * sizeof(int32_t))
+            if self.n:  # without pods there may be no data yet
+                memcpy(&view[0], self.data, self.n * sizeof(int32_t))
             self.array, self.data = array[:self.n], &view[0]
             PyMem_RawFree(self.own)
             self.own = NULL

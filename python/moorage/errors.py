@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
 ConfigurationStage = Literal["load", "validate", "new"]
+_CANDIDATES, _NEAREST, _LEAST_RATIO = 100, 3, 0.5
 
 
 class MoorageError(Exception):
@@ -77,6 +78,34 @@ def examples(texts: Sequence[str], most: int) -> str:
     str
     """
     return ", ".join([*texts[:most], *["…"] * (len(texts) > most)])
+
+
+def nearest(text: str, names: Iterable[str]) -> str:
+    """Return what an error adds about the names that are most like one that does not exist.
+
+    Of many names, those with the most equal characters from either end are compared by their difference.
+
+    Parameters
+    ----------
+    text : str
+    names : iterable of str
+
+    Returns
+    -------
+    str
+        "" if none is like it.
+    """
+
+    from difflib import get_close_matches  # only errors need them
+    from heapq import nlargest
+    from operator import eq
+
+    def alike(name: str) -> int:
+        return [*map(eq, text, name), *map(eq, reversed(text), reversed(name))].count(True)
+
+    candidates = nlargest(_CANDIDATES, sorted(names), key=alike)
+    found = get_close_matches(text, candidates, _NEAREST, _LEAST_RATIO)
+    return f"; nearest: {', '.join(found)}" if found else ""
 
 
 class InputError(MoorageError):

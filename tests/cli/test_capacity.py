@@ -372,9 +372,21 @@ def test_each_document_of_a_file_is_a_template(capsys: pytest.CaptureFixture[str
             ["--pod", "deploy/web"],
             "--pod: deploy/web: no such file, and no Deployment default/web; there is ",
         ),
+        (["--pod", ""], "--pod: an argument is empty"),
+        (["--pod", "web"], '--pod: no such file, and "web" is no reference like deploy/web'),
+        (["--pod", "depoly/web"], '--pod: no such file, and there is no kind "depoly"; nearest: deploy'),
+        (
+            ["--pod", "hpa/web"],
+            "--pod: hpa/web: no such file, and a HorizontalPodAutoscaler has no pods; name",
+        ),
+        (
+            ["--pod", "deploy/web=-1"],
+            "--pod: deploy/web=-1: no such file; in KIND/NAME=N, N is a whole number",
+        ),
+        (["--pod", POD, "--by", ""], "--by: an argument is empty"),
         (["--pod", "docs/nowhere.yaml"], "docs/nowhere.yaml: no such file"),
         (["--pod", POD, "--exclude-nodes", "x"], "--exclude-nodes: x: there is no such node"),
-        (["--pod", POD, "--max-limit", "-1"], "-1 is not in the range"),
+        (["--pod", POD, "--max-limit", "-1"], "'-1' is not a whole number from 0 on"),
         (["--pod", POD, "--compatible", "cluster-capacity", "-o", "csv"], "cluster-capacity has no -o csv"),
     ],
 )

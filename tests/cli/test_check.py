@@ -506,7 +506,7 @@ def test_pairs_are_lost_until_the_time_is_over(file: Any, capsys: pytest.Capture
         (["--survive", "rack"], 'error: --survive: no node has the label "rack"\n'),
         (
             ["--survive", "node", "--at-once", "3"],
-            "error: --survive: at_once 3: 1 to 2, the number of domains\n",
+            "error: --at-once: 3 is not from 1 to 2, the number of nodes\n",
         ),
         (["--survive", "node", "-o", "name"], "error: -o name is not for --survive\n"),
         (["--at-once", "2"], "error: --at-once is for --survive\n"),

@@ -106,12 +106,12 @@ def test_naming_the_pod(text: str, dump: str, capsys: pytest.CaptureFixture[str]
         ("twin", "TARGET: twin: in several namespaces (default, other): choose one with -n"),
         ("none", "TARGET: none: there is no such pod; nearest: torn"),
         ("none -n other", "TARGET: none: there is no such pod in namespace other"),
-        ("fits -n other", "TARGET: fits: there is no such pod in namespace other"),
-        ("gone/fits", "TARGET: gone/fits: there is no such pod in namespace gone"),
+        ("fits -n other", "TARGET: fits: there is no such pod in namespace other; there is pod/default/fits"),
+        ("gone/fits", "TARGET: gone/fits: there is no such pod in namespace gone; there is pod/default/fits"),
         ("default/fits -n other", "TARGET: default/fits: not in namespace other"),
         ("done", "TARGET: done: has finished: it is not scheduled any more"),
-        ("fits --node c", "--node: c: there is no such node"),
-        ("fits --node ab", "--node: ab: there is no such node; nearest: b, a"),
+        ("fits --node c", "--node, --why-not: c: there is no such node"),
+        ("fits --node ab", "--node, --why-not: ab: there is no such node; nearest: b, a"),
         ("fits --nodes -1", "Invalid value for '--nodes': '-1' is neither a number nor all"),
         ("fits --synthetic nodes=1", "give either -f or --synthetic, or --kubeconfig"),
     ],
@@ -462,7 +462,10 @@ def test_no_pending_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
             "TARGET: deployment/none: there is no such workload with a pod in namespace default",
         ),
         ("deploy/web --all-pending", "give either TARGET or --all-pending"),
-        ("widget/web", "TARGET: widget/web: there is no such pod in namespace widget"),
+        (
+            "widget/web",
+            "TARGET: widget/web: there is no such pod in namespace widget; there is deployment/default/web",
+        ),
     ],
 )
 def test_bad_workloads(arguments: str, message: str, web: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -625,3 +628,74 @@ def test_pods_that_fail_alike_are_one_block_though_another_name_begins_like_thei
     path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     assert main(["explain", "-f", str(path), "sts/web"]) == 1
     assert "10 pods without a node; one of them is" in capsys.readouterr().out
+
+
+IDLE = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: batch}
+spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: "@daily"
+  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 0
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec: {maxReplicas: 2, scaleTargetRef: {kind: Deployment, name: web}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("job/batch", "job/batch: it is suspended, and has no pods; --unsuspend lets it run"),
+        ("batch", "batch: there is no such pod, but Job default/batch: it is suspended, and has no pods"),
+        (
+            "cj/nightly",
+            "cronjob/nightly: it makes pods at its times, and has none now; --cronjobs lets it run",
+        ),
+        ("nightly", "nightly: there is no such pod, but CronJob default/nightly: it makes pods at its times"),
+        ("deploy/web", "deployment/web: it has 0 replicas; --scale deployment/default/web=N gives it some"),
+        ("sts/web", "statefulset/web: there is no such workload with a pod; there is deployment/default/web"),
+        ("deploy/weeb", "deployment/weeb: there is no such workload with a pod; nearest: web"),
+        ("hpa/web", "hpa/web: a HorizontalPodAutoscaler has no pods of its own; name a pod or a workload"),
+        ("node/a", "node/a: a Node is not placed; moorage nodes shows its room, explain POD --why-not a why"),
+        (
+            "a",
+            "a: there is no such pod, but a Node; moorage nodes shows its room, explain POD --why-not a why",
+        ),
+    ],
+)
+def test_what_has_no_pods_is_told_with_what_to_do(
+    target: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "idle.yaml"
+    file.write_text(IDLE)
+    assert explain(target, "-f", str(file)) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"error: TARGET: {message}")
+
+
+def test_an_empty_target_is_refused(web: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("", "-f", web) == 2
+    assert explain("deploy/web", "--why-not", "", "-f", web) == 2
+    empty = "an argument is empty"
+    assert capsys.readouterr().err == f"error: TARGET: {empty}\nerror: --node: {empty}\n"

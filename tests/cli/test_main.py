@@ -63,7 +63,31 @@ def test_without_the_extra(
 
 def test_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["moor"]) == 2
-    assert capsys.readouterr().err == "error: No such command 'moor'.\n"
+    assert capsys.readouterr().err == "error: there is no command 'moor'; nearest: demo\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan"], "give a command of moorage plan: bound, defragment, drain, nodes"),
+        (["serve"], "give a command of moorage serve: extender, scheduler"),
+        (["plan", "node"], "there is no command 'node'; nearest: nodes"),
+        (["plan", "x"], "there is no command 'x'; known are bound, defragment, drain, nodes"),
+    ],
+)
+def test_a_group_of_commands_says_what_it_has(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    assert capsys.readouterr() == ("", f"error: {message}\n")
+
+
+def test_the_help_of_a_group_has_whole_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plan", "--help"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert (
+        "bound Find how many of the pending pods could be placed at most, and the resources that bind" in out
+    )
 
 
 @pytest.mark.parametrize(("mode", "code"), [("strict", 2), ("warn", 0), ("ignore", 0)])

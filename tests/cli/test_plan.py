@@ -93,16 +93,20 @@ def test_the_table_has_what_a_bound_relaxes_and_what_is_not_asked_about(
 @pytest.mark.parametrize(
     ("command", "text"),
     [
-        (["nodes", "--like", "none"], 'plan: there is no Node "none"'),
+        (["nodes", "--like", "none"], '--like: there is no Node "none"'),
         (
             ["nodes", "--like", "a", "--pod", "deploy/web"],
             "--pod: deploy/web: no such file, and no Deployment",
         ),
         (["drain"], "give either nodes or --count"),
         (["drain", "a", "--count", "1"], "give either nodes or --count"),
-        (["drain", "none"], 'plan: there is no Node "none"'),
-        (["drain", "--count", "9"], "plan: 9 nodes to empty: 1 to 2, the number of schedulable nodes"),
+        (["drain", "none"], 'NODE: there is no Node "none"'),
+        (["drain", "--count", "9"], "--count: 9 nodes to empty: 1 to 2, the number of schedulable nodes"),
+        (["drain", ""], "NODE|LABEL=VALUE: an argument is empty"),
+        (["drain", "--count", "x"], "'--count': 'x' is not a whole number from 1 on."),
         (["defragment"], "give either --nodes or --gpus"),
+        (["defragment", "--nodes", "0"], "'--nodes': '0' is not a whole number from 1 on."),
+        (["defragment", "--nodes", "9"], "--nodes: 9 nodes to empty: 1 to 2"),
         (["bound", "--pod", "nowhere.yaml"], "nowhere.yaml"),
     ],
 )

@@ -113,7 +113,7 @@ def test_several_domains_are_lost_together_until_the_search_is_stopped() -> None
     assert found.possible == 10
     assert found.searched == "each of 4 alone, and 10 of 10 sets of 2 to 3"
     for wrong in (0, 5):
-        with pytest.raises(InputError, match=f"at_once {wrong}: 1 to 4"):
+        with pytest.raises(InputError, match=f"at_once: {wrong} is not from 1 to 4, the number of nodes"):
             scheduler(nodes, pods).survive(at_once=wrong)
 
 

@@ -7,6 +7,7 @@ from importlib import import_module
 import click
 
 from moorage import __version__
+from moorage.cli.options.command_groups import CommandGroup
 from moorage.errors import MoorageError
 
 COMMANDS = {
@@ -81,7 +82,7 @@ def _fail(message: str) -> int:
     return 2
 
 
-class Commands(click.Group):
+class Commands(CommandGroup):
     """The commands, imported one by one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from moorage.errors import InputError, shorten
+from moorage.errors import InputError, nearest, shorten
 from moorage.objects import Object
 from moorage.objects.resource_names import plural
 
@@ -52,7 +52,7 @@ def kind_named(text: str) -> type[Object]:
     name, _, group = text.lower().partition(".")
     struct = _kinds().get(name)
     if struct is None or (group and struct().api_version.partition("/")[0] != group):
-        raise InputError(f'there is no kind "{shorten(text, 80)}"')
+        raise InputError(f'there is no kind "{shorten(text, 80)}"{nearest(name, _kinds())}')
     return struct
 
 

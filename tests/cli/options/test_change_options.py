@@ -262,7 +262,38 @@ def test_capacity_sees_the_changes(file: str, tmp_path: Path, capsys: pytest.Cap
         (["--taint", "a", "spot"], "--taint: "),
         (["--fail-zone", "z7"], "--fail-zone: "),
         (["--restart", "deploy/none"], "--restart: "),
-        (["--restart", "node/a"], "--restart: node/a: a Node cannot be restarted"),
+        (
+            ["--restart", "node/a"],
+            "--restart: node/a: a Node cannot be restarted; name a DaemonSet, Deployment or",
+        ),
+        (
+            ["--restart", "web"],
+            '--restart: "web" is no reference like deploy/web; there is deployment/default/web',
+        ),
+        (["--restart", "weeb"], '--restart: "weeb" is no reference like deploy/web; nearest: web'),
+        (
+            ["--restart", "sts/web"],
+            '--restart: there is no StatefulSet "default/web"; there is Deployment default/web',
+        ),
+        (["--restart", "depoly/web"], '--restart: there is no kind "depoly"; nearest: deploy, deployment'),
+        (
+            ["--scale", "hpa/web=3"],
+            "--scale: hpa/web: a HorizontalPodAutoscaler has no replicas to set; name a",
+        ),
+        (["--scale", "deploy/weeb=3"], '--scale: there is no Deployment "default/weeb"; nearest: web'),
+        (
+            ["--scale", "deploy/shop/web=3"],
+            '--scale: there is no Deployment "shop/web"; there is Deployment default/web',
+        ),
+        (
+            ["--scale", "deploy/web=-1"],
+            "--scale: deploy/web=-1: not KIND/NAME=N, with a whole number N from 0 on",
+        ),
+        (
+            ["--drain", "topology.kubernetes.io/zoen=z1"],
+            '--drain: no Node has the labels "topology.kubernetes.io/',
+        ),
+        (["--drain", " "], "--drain: an argument is empty"),
         (["--label", "a", "no value"], "--label: "),
         (["--set-requests", "/nowhere"], "/nowhere: no such file"),
         (["--hpa", "most"], "--hpa: neither min nor max: 'most'"),

@@ -100,7 +100,10 @@ JSON: dict[str, tuple[bytes, str]] = {
         b'{"kind": "ConfigMap"}\n{"kind": "Pod"',
         "f.json:2: invalid JSON: it ends too early",
     ),
-    "binary": (b"\x7fELF\x00\x01", "f.json: not a text file"),
+    "binary": (
+        b"\x7fELF\x00\x01",
+        "f.json: not a text file; give YAML, JSON, or an archive of these (tar, zip, gzip, zstd, …)",
+    ),
     "not UTF-8": (
         b"a: b\nkind: caf\xe9",
         "f.json:2: not UTF-8 (byte 0xe9); iconv converts, as from Latin-1",

@@ -62,7 +62,10 @@ def test_errors_inside_name_file_and_line(tmp_path: Path) -> None:
     (tmp_path / "f.yaml.gz").write_bytes(gzip.compress(b"kind: Pod\nkind: Node\n"))
     assert refusal(tmp_path / "f.yaml.gz") == 'f.yaml.gz:2: duplicate field "kind"'
     (tmp_path / "g.gz").write_bytes(gzip.compress(gzip.compress(POD)))
-    assert refusal(tmp_path / "g.gz") == "g.gz: not a text file"
+    assert (
+        refusal(tmp_path / "g.gz")
+        == "g.gz: not a text file; give YAML, JSON, or an archive of these (tar, zip, gzip, zstd, …)"
+    )
 
 
 def test_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +133,10 @@ def test_standard_input(data: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: 
         (b'{"kind": ', "stdin:1: invalid JSON: it ends too early"),
         (b"kind: Pod\nkind: Pod\n", 'stdin:2: duplicate field "kind"'),
         (b"kind: Pod\nmetadata: {name: p}\nspec: 7\n", "stdin: Pod p: spec: expected map, got integer"),
-        (b"\x00", "stdin: not a text file"),
+        (
+            b"\x00",
+            "stdin: not a text file; give YAML, JSON, or an archive of these (tar, zip, gzip, zstd, …)",
+        ),
         (PACKED[:-12], "stdin: broken gzip data"),
     ],
 )

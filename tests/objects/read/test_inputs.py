@@ -532,3 +532,14 @@ def test_a_definition_of_an_old_version_is_not_checked(tmp_path: Path) -> None:
     definition["apiVersion"] = "apiextensions.k8s.io/v1"
     (tmp_path / "f.yaml").write_text(yaml.safe_dump(definition))
     assert "unknown field" in refusal(tmp_path / "f.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"clientVersion": {"gitVersion": "v1.33.1"}}', "Client Version: v1.33.1\nKustomize Version: v5.6.0\n"],
+)
+def test_what_kubectl_version_prints_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "version.yaml").write_text(text)
+    told = "no kind: what kubectl version prints, without a cluster's version"
+    hint = "kubectl get -A -o json nodes,pods prints objects"
+    assert refusal(tmp_path / "version.yaml") == f"version.yaml: document 1: {told}; {hint}"

@@ -15,6 +15,7 @@ from moorage.cli.options.change_options import (
 )
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.options.number_ranges import WholeNumber
 from moorage.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     "repeatable, with the number of its replicas in a round.",
 )
 @click.option(
-    "--max-limit", type=click.IntRange(0), default=0, help="Maximum number of rounds; 0, the default: none."
+    "--max-limit", type=WholeNumber(0), default=0, help="Maximum number of rounds; 0, the default: none."
 )
 @click.option("--exclude-nodes", default="", metavar="NODE,…", help="Leave these nodes and their pods out.")
 @click.option("--by", metavar="LABEL", help="Count reasons by this label of nodes; default: by zone.")

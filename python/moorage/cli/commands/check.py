@@ -18,8 +18,9 @@ from moorage.cli.options.inputs import (
     scheduler_options,
     scheduler_settings,
 )
+from moorage.cli.options.number_ranges import Number, WholeNumber
 from moorage.cli.options.release_choice import ReleaseChoice
-from moorage.errors import InputError, located
+from moorage.errors import InputError
 
 if TYPE_CHECKING:
     from moorage.planning.survival import Survival
@@ -74,14 +75,14 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
 )
 @click.option(
     "--at-once",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     default=1,
     show_default=True,
     help="With --survive: lose so many of them together, too, the fullest ones first.",
 )
 @click.option(
     "--time-limit",
-    type=click.FloatRange(0),
+    type=Number(0),
     default=60,
     show_default=True,
     metavar="SECONDS",
@@ -150,5 +151,8 @@ def _survival(scheduler: Scheduler, options: Mapping[str, Any]) -> Survival | No
     if options["survive"] is None:
         return None
     end = time.monotonic() + options["time_limit"]
-    with located(source="--survive"):
+    try:
         return scheduler.survive(options["survive"], options["at_once"], lambda: time.monotonic() < end)
+    except InputError as error:
+        option = "--at-once" if error.path == "at_once" else "--survive"
+        raise InputError(error.message, source=option) from None

@@ -11,7 +11,7 @@ from moorage.cli.messages import print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
-from moorage.errors import InputError
+from moorage.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from moorage.cli.runs.simulation import Group, Preparation
@@ -96,7 +96,6 @@ def explain(
     from moorage.cli.output.explain_output import write_explanations
     from moorage.cli.output.printing import told
     from moorage.cli.runs.alike_targets import merge_alike
-    from moorage.scheduler.changes.selection import nearest
     from moorage.scheduler.explain.situations import SITUATIONS
 
     if (target is None) != all_pending:
@@ -105,7 +104,9 @@ def explain(
     known = {node.name for node in preparation.cluster.nodes}
     for name in names:
         if name not in known:
-            raise InputError(f"there is no such node{nearest(name, known)}", source="--node", obj=name)
+            raise InputError(
+                f"there is no such node{nearest(name, known)}", source="--node, --why-not", obj=name
+            )
     targets, unmade, is_list = _targets(preparation, target, options["namespace"])
     keys = [one.key for one in targets]
     explanations = SITUATIONS[situation or "in-turn"](preparation.make, keys)

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from moorage.cli.options.command_groups import CommandGroup
 from moorage.cli.options.inputs import (
     GATE_OPTIONS,
     connected,
@@ -82,7 +83,7 @@ def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
     return 0
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def serve() -> None:
     """Schedule the pods of a real cluster, or answer its kube-scheduler.
 

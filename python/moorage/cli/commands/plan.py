@@ -10,8 +10,10 @@ import click
 
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.command_groups import CommandGroup
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.options.number_ranges import WholeNumber
 from moorage.errors import InputError, located
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ pod_option = click.option(
 force_option = click.option("--force", is_flag=True, help="Move pods without a controller, too.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def plan() -> None:
     """Plan nodes and moves of pods. The cluster stays as it is.
 
@@ -71,7 +73,7 @@ def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @pod_option
 @click.option(
-    "--max", "most", type=click.IntRange(0), default=10_000, show_default=True, help="Maximum of new nodes."
+    "--max", "most", type=WholeNumber(0), default=10_000, show_default=True, help="Maximum of new nodes."
 )
 @planning_options
 def nodes(like: tuple[str, ...], most: int, **options: Any) -> None:
@@ -82,7 +84,11 @@ def nodes(like: tuple[str, ...], most: int, **options: Any) -> None:
     Exit codes: 0 it ran, whatever the answer; 2 bad input.
     """
     templates = [node for one in like for node in _node_templates(one)]
-    _answer(options, lambda scheduler, pods: scheduler.nodes_needed(pods or None, like=templates, max=most))
+
+    def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
+        return scheduler.nodes_needed(pods or None, like=templates, max=most)
+
+    _answer(options, ask, "--like")
 
 
 def _node_templates(text: str) -> Sequence[str | Node]:
@@ -101,7 +107,7 @@ def _node_templates(text: str) -> Sequence[str | Node]:
 @click.argument("names", nargs=-1, metavar="[NODE|LABEL=VALUE]…")
 @click.option(
     "--count",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     help="How many nodes, of all: those with the fewest pods are tried first.",
 )
 @force_option
@@ -116,14 +122,15 @@ def drain(names: tuple[str, ...], count: int | None, force: bool, **options: Any
     if bool(names) == (count is not None):
         raise click.UsageError("give either nodes or --count")
     which: str | int | Sequence[str] = count or (names[0] if len(names) == 1 else names)
-    _answer(options, lambda scheduler, _: scheduler.drain_plan(which, force))
+    source = "NODE" if count is None else "--count"
+    _answer(options, lambda scheduler, _: scheduler.drain_plan(which, force), source)
 
 
 @plan.command(cls=ChangingCommand)
-@click.option("--nodes", type=click.IntRange(1), help="How many nodes are to be empty, empty ones included.")
-@click.option("--gpus", type=click.IntRange(1), help="How many devices are to be free on one node.")
+@click.option("--nodes", type=WholeNumber(1), help="How many nodes are to be empty, empty ones included.")
+@click.option("--gpus", type=WholeNumber(1), help="How many devices are to be free on one node.")
 @click.option("--resource", default="nvidia.com/gpu", show_default=True, help="The devices of --gpus.")
-@click.option("--max-moves", type=click.IntRange(0), help="Maximum number of moves.")
+@click.option("--max-moves", type=WholeNumber(0), help="Maximum number of moves.")
 @force_option
 @planning_options
 def defragment(
@@ -139,7 +146,7 @@ def defragment(
     def ask(scheduler: Scheduler, _: object) -> Tabular:
         return scheduler.defragment(nodes, gpus, resource=resource, max_moves=max_moves, force=force)
 
-    _answer(options, ask)
+    _answer(options, ask, "--gpus" if nodes is None else "--nodes")
 
 
 @plan.command(cls=ChangingCommand)
@@ -163,11 +170,11 @@ def bound(**options: Any) -> None:
             raise InputError(next(iter(refused.values())), source="--pod")
         return scheduler.bound(admitted)
 
-    _answer(options, ask)
+    _answer(options, ask, "--pod")
 
 
-def _answer(options: dict[str, Any], ask: Question) -> None:
-    """Load the cluster, ask, and print the answer."""
+def _answer(options: dict[str, Any], ask: Question, source: str) -> None:
+    """Load the cluster, ask, and print the answer; errors of the question name an option."""
     from moorage.cli.output.plan_output import write_plan
     from moorage.cli.output.printing import told
     from moorage.cli.runs.pod_templates import read_templates
@@ -183,7 +190,7 @@ def _answer(options: dict[str, Any], ask: Question) -> None:
         if options["after_run"]:
             scheduler.run()
         stage()
-        with located(source="plan"):
+        with located(source=source):
             found = ask(scheduler, [(one.pod, one.share) for one in read.pods])
     warnings = [*preparation.warnings, *read.warnings]
     print_release(cluster)

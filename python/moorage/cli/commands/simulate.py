@@ -13,6 +13,7 @@ from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.options.number_ranges import WholeNumber
 from moorage.errors import located
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
 @click.option("--summary", "summary_only", is_flag=True, help="Leave out the pods.")
 @click.option(
     "--schedulers",
-    type=click.IntRange(1, 1000),
+    type=WholeNumber(1, 1000),
     help="Number of schedulers that work at once, each on its own copy of the cluster; a binder resolves "
     "their conflicts.",
 )
@@ -59,7 +60,7 @@ WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
 )
 @click.option(
     "--chunk",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     default=DEFAULT_MULTI["chunk"],
     show_default=True,
     help="Pods of each scheduler between two updates by the binder.",

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from moorage.cli.messages import Stages
+from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.option_groups import GroupedCommand
 
 
@@ -23,7 +24,7 @@ from moorage.cli.options.option_groups import GroupedCommand
     help="What runs the replays; ray needs the extra ray.",
 )
 @click.option(
-    "--workers", type=click.IntRange(min=1), metavar="N", help="Threads or processes; default: processors."
+    "--workers", type=WholeNumber(min=1), metavar="N", help="Threads or processes; default: processors."
 )
 @click.option(
     "--folder", metavar="DIR", help="Keep results here; what is there already is not replayed again."

@@ -99,8 +99,6 @@ class RequestedChange(NamedTuple):
         InputError
             The change is not possible; nothing has changed.
         """
-        if not all(word.strip() for word in self.words):
-            raise InputError("an argument is empty", source=self.option)
         with located(source=self.option):
             return _MAKERS[self.option](scheduler, *self.words)
 
@@ -108,14 +106,14 @@ class RequestedChange(NamedTuple):
 def _add_nodes(scheduler: Scheduler, text: str) -> Change:
     found = re.fullmatch(r"(.+)=([0-9]{1,9})(?:,zone=(.+))?", text)
     if found is None:
-        raise InputError("not NODE=N[,zone=ZONE]", obj=text)
+        raise InputError("not NODE=N[,zone=ZONE], with a whole number N from 0 on", obj=text)
     return scheduler.add_nodes(int(found[2]), found[1], zone=found[3] or "")
 
 
 def _scale(scheduler: Scheduler, text: str) -> Change:
     found = re.fullmatch(r"(.+)=([0-9]{1,9})", text)
     if found is None:
-        raise InputError("not KIND/NAME=N", obj=text)
+        raise InputError("not KIND/NAME=N, with a whole number N from 0 on", obj=text)
     return scheduler.scale(found[1], int(found[2]))
 
 

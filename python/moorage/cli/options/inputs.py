@@ -13,6 +13,7 @@ import click
 from moorage.errors import InputError, located
 from moorage.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
 
+from .number_ranges import WholeNumber
 from .release_choice import ReleaseChoice
 
 if TYPE_CHECKING:
@@ -368,7 +369,7 @@ GATE_OPTIONS = (
 
 seed_option = click.option(
     "--seed",
-    type=click.IntRange(0, 2**63 - 1),
+    type=WholeNumber(0, 2**63 - 1),
     default=0,
     show_default=True,
     help="Seed of random choices.",
@@ -383,7 +384,7 @@ _SCHEDULER_OPTIONS = (
     click.option(
         "--percentage-of-nodes-to-score",
         "percentage",
-        type=click.IntRange(0, 100),
+        type=WholeNumber(0, 100),
         help="How many feasible nodes are enough, in percent of the nodes; 0, the default, adapts to them.",
     ),
     click.option(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
+from click.core import ParameterSource
 
 INPUT = (
     *("files", "recursive", "namespace", "validate", "kubeconfig", "context", "in_cluster", "synthetic"),
@@ -21,6 +24,9 @@ GROUPS = (
     ("Scheduler", SCHEDULER),
 )
 """Headings, and the parameters below them; of the second and third those that are in no other group."""
+MAY_BE_EMPTY = {"namespace", "selector", "gates", "exclude_nodes"}
+"""Lists and selectors, of which an empty one says nothing; every other argument that is empty, as an unset
+variable of a shell is, is an error."""
 
 
 class GroupedCommand(click.Command):
@@ -33,6 +39,19 @@ class GroupedCommand(click.Command):
     """
 
     changes: frozenset[str] = frozenset()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, and refuse empty ones; see `click.Command`."""
+        rest = super().parse_args(ctx, args)
+        for parameter in self.params:
+            name = parameter.name or ""
+            if name in MAY_BE_EMPTY or ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+                continue
+            if any(not text.strip() for text in _texts(ctx.params.get(name))):
+                is_option = isinstance(parameter, click.Option)
+                title = parameter.opts[0] if is_option else parameter.make_metavar(ctx).strip("[]…")
+                raise click.UsageError(f"{title}: an argument is empty", ctx)
+        return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options; see `click.Command`."""
@@ -47,3 +66,12 @@ class GroupedCommand(click.Command):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the texts of a value, which may be repeatable and have several arguments."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _texts(one)

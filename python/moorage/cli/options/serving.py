@@ -18,6 +18,8 @@ from moorage.cli.options.inputs import connected, load_input, names_server, sche
 from moorage.cli.options.plugin_file import configuration_with, read_plugin_file
 from moorage.errors import InputError, located
 
+from .number_ranges import Number, WholeNumber
+
 if TYPE_CHECKING:
     from threading import Event
 
@@ -40,7 +42,7 @@ UPSTREAMS_DEFAULT = "application/vnd.kubernetes.protobuf"
 _SERVING_OPTIONS = (
     click.option(
         "--secure-port",
-        type=click.IntRange(0, 65535),
+        type=WholeNumber(0, 65535),
         default=0,
         show_default=True,
         help="The port of HTTPS for /healthz, /livez, /readyz and /metrics; 0 for none.",
@@ -66,7 +68,7 @@ _EXTENDER_OPTIONS = (
     ),
     click.option(
         "--port",
-        type=click.IntRange(0, 65535),
+        type=WholeNumber(0, 65535),
         default=8888,
         show_default=True,
         help="The port; 0 for any that is free.",
@@ -79,14 +81,14 @@ _EXTENDER_OPTIONS = (
     ),
     click.option(
         "--max-body",
-        type=click.IntRange(1),
+        type=WholeNumber(1),
         default=128 << 20,
         show_default=True,
         help="Bytes of a request at most.",
     ),
     click.option(
         "--timeout",
-        type=click.FloatRange(0, min_open=True),
+        type=Number(0, min_open=True),
         default=30.0,
         show_default=True,
         help="Seconds that a request may take to arrive.",

@@ -13,12 +13,11 @@ from msgspec.structs import replace as with_fields
 
 from moorage.cli.options.change_options import OPTIONS, RequestedChange, parse_changes
 from moorage.cli.options.inputs import load_input, scheduler_settings, without_server
-from moorage.errors import ConfigurationError, InputError, located
+from moorage.errors import ConfigurationError, InputError, located, nearest
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.pod import PodStatus
 from moorage.plugins.registry import read_configuration
 from moorage.scheduler import Scheduler
-from moorage.scheduler.changes.selection import nearest
 
 from .simulation import PLACED, REPLACED, Preparation, Simulation
 

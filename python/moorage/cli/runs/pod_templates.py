@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from moorage.cli.options.inputs import file_named
-from moorage.errors import InputError, examples
+from moorage.errors import InputError, examples, nearest
 from moorage.objects import Cluster, Object, Pod
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
@@ -27,6 +26,7 @@ from moorage.objects.model.workload import (
     StatefulSet,
 )
 from moorage.objects.read.cluster_builder import complete
+from moorage.objects.read.files import STDIN
 from moorage.objects.read.load import in_namespace, read_objects
 from moorage.objects.validate.field_validation import ValidationMode
 from moorage.objects.workloads.deployment_rollout import find_new_replica_set
@@ -104,10 +104,10 @@ def read_templates(
         name, share = (match[1], int(match[2])) if match else (text, 1)
         if not share:
             raise InputError("a round has at least one replica of each", source=OPTION, obj=text)
-        if _is_reference(name):
-            tops = [_named(name, cluster, namespace)]
-        else:
+        if Path(name).exists() or name == STDIN or "://" in name:
             tops = _read(name, found, cluster, validate, namespace)
+        else:
+            tops = [_named(name, cluster, namespace)]
         for top in tops:
             try:
                 if isinstance(top, CronJob):
@@ -118,24 +118,30 @@ def read_templates(
     return found
 
 
-def _is_reference(text: str) -> bool:
-    """Whether a text names a workload, and no file that exists."""
-    with suppress(InputError):
-        parse_reference(text)
-        return not Path(text).exists()
-    return False
-
-
 def _named(text: str, cluster: Cluster, namespace: str) -> Object:
     """Return the workload of a cluster that a reference names."""
-    kind, place, name = parse_reference(text)
+    objects: list[Object] = [obj for obj in (*cluster.others, *cluster.pods) if isinstance(obj, _COUNTED)]
+    if "=" in text:
+        raise InputError("no such file; in KIND/NAME=N, N is a whole number", source=OPTION, obj=text)
+    try:
+        kind, place, name = parse_reference(text)
+    except InputError as error:
+        if Path(text).suffix:
+            raise InputError("no such file", source=text) from None
+        names = [f"{obj.kind.lower()}/{obj.name}" for obj in objects]
+        same = [one for one in names if one.rpartition("/")[2] == text]
+        near = f"; there is {examples(same, 5)}" if same else nearest(text, names) * ("/" not in text)
+        raise InputError(f"no such file, and {error.message}{near}", source=OPTION) from None
+    if kind not in _COUNTED:
+        message = f"no such file, and a {kind.__name__} has no pods; name a pod or a workload, as deploy/web"
+        raise InputError(message, source=OPTION, obj=text)
     place = place if text.count("/") > 1 else namespace
-    objects: list[Object] = [*cluster.others, *cluster.pods]
-    its = [obj for obj in objects if type(obj) is kind]
-    for obj in its:
-        if (obj.namespace, obj.name) == (place, name):
-            return obj
-    there = examples([f"{obj.namespace}/{obj.name}" for obj in its], 5) or "none"
+    its = {f"{obj.namespace}/{obj.name}": obj for obj in objects if type(obj) is kind}
+    if (found := its.get(f"{place}/{name}")) is not None:
+        return found
+    same = [key for key, obj in its.items() if obj.name == name]
+    near = nearest(f"{place}/{name}", its).removeprefix("; nearest: ")
+    there = examples(same, 5) or near or examples([*its], 5) or "none"
     message = f"no such file, and no {kind.__name__} {place}/{name}; there is {there}"
     raise InputError(message, source=OPTION, obj=text)
 

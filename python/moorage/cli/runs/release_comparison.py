@@ -10,7 +10,7 @@ from typing import Any
 from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import RequestedChange
 from moorage.cli.options.inputs import scheduler_settings, selected_gates
-from moorage.errors import InputError, located
+from moorage.errors import InputError, located, nearest
 from moorage.framework.configuration import load_configuration
 from moorage.objects import Cluster
 from moorage.objects.read.files import read_file, source_name
@@ -18,7 +18,6 @@ from moorage.plugins.registry import in_tree
 from moorage.releases import RELEASES, FeatureGates, release_named
 from moorage.releases.attribution import Cause, find_causes
 from moorage.releases.behaviours import Behaviour, differing, switched
-from moorage.scheduler.changes.selection import nearest
 
 from .comparison import Alternative, without_bindings
 from .simulation import Preparation

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from moorage.errors import InputError
+from moorage.errors import InputError, examples, nearest
 from moorage.objects import Pod
 from moorage.objects.workloads.top_controller import Workload
-from moorage.scheduler.changes.selection import nearest
 from moorage.store import kind_named
 
+from .absent_targets import absent_pod, absent_workload, not_placed
 from .simulation import (
     EVICTED,
     PLACED,
@@ -143,9 +143,9 @@ def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace:
     """
     text = f"{kind.lower()}/{name}"
     pods = _pods_of(simulation, kind, name, namespace)
-    where = f" in namespace {namespace}" if namespace else ""
     if not pods:
-        raise InputError(f"there is no such workload with a pod{where}", source=SOURCE, obj=text)
+        why = absent_workload(simulation.scheduler, kind, name, namespace)
+        raise InputError(why, source=SOURCE, obj=text)
     _check_unique(pods, text)
     keys = {pod.key for pod in pods}
     ours = [one for one in simulation.outcomes if one.pod.key in keys]
@@ -265,6 +265,8 @@ def pod_named(
         several namespaces have this name.
     """
     first, _, rest = text.partition("/")
+    if rest and _kind(first) not in ("", "Pod", *CONTROLLERS) and text not in preparation.pods:
+        raise InputError(not_placed(kind_named(first), rest), source=SOURCE, obj=text)
     if _kind(first) == "Pod" and rest and text not in preparation.pods:
         place, _, name = rest.rpartition("/")
     else:
@@ -295,12 +297,21 @@ def pod_named(
 def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> Workload:
     """Return the workload with pods of a name; InputError if there is none or more than one."""
     pods = (*simulation.before.values(), *simulation.new)
-    listed = {simulation.workloads.of(pod) for pod in pods if place in ("", pod.namespace)}
+    workloads = {simulation.workloads.of(pod) for pod in pods}
+    listed = {one for one in workloads if place in ("", one.namespace)}
     found = sorted(one for one in listed if one.name == name)
     where = f" in namespace {place}" if place else ""
     if not found:
+        other = absent_pod(simulation.scheduler, name, place)
+        if other:
+            raise InputError(f"there is no such pod{where}{other}", source=SOURCE, obj=text)
         names = {one.name for one in listed} | {pod.name for pod in pods if place in ("", pod.namespace)}
-        raise InputError(f"there is no such pod{where}{nearest(name, names)}", source=SOURCE, obj=text)
+        same = sorted(
+            f"{one.kind.lower()}/{one.namespace}/{one.name}" for one in workloads if one.name == name
+        )
+        near = f"; there is {examples(same, 3)}" if same else nearest(name, names)
+        near = near or nearest(text, [f"{one.kind.lower()}/{one.name}" for one in workloads])
+        raise InputError(f"there is no such pod{where}{near}", source=SOURCE, obj=text)
     if len(found) > 1:
         among = ", ".join(f"{one.text} in namespace {one.namespace}" for one in found)
         raise InputError(f"there is no such pod{where}; give one of {among}", source=SOURCE, obj=text)

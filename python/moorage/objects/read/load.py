@@ -564,8 +564,7 @@ class _Reader:
             self.server_version = version
             return []
         if found is None:
-            is_trace = "events" in decode(document, dict[str, Any])
-            raise NoManifestError("no kind: a trace, not a dump of objects" if is_trace else "no kind")
+            raise NoManifestError(f"no kind{_what_it_is(decode(document, dict[str, Any]))}")
         lists, left_out = found
         self.skipped.update(left_out)
         items = [(item, kind) for kind, listed in lists for item in listed]
@@ -592,7 +591,8 @@ class _Reader:
                 raise NoManifestError(hint, source=f"{source}:{line}") from None
             text = "\0"
         if "\0" in text:
-            raise NoManifestError("not a text file", source=source)
+            hint = "give YAML, JSON, or an archive of these (tar, zip, gzip, zstd, …)"
+            raise NoManifestError(f"not a text file; {hint}", source=source)
         if text.startswith("No resources found"):
             raise NoManifestError("kubectl found no objects when it wrote this file", source=source)
         if _TABLE.match(text):
@@ -610,6 +610,16 @@ class _Reader:
         yield from read_yaml(text, source, None if self.fields.mode == "strict" else duplicates)
         for duplicate in duplicates:
             self.fields.add_duplicate(*duplicate, source)
+
+
+def _what_it_is(document: Mapping[str, Any]) -> str:
+    """Return what an error adds about a map that is no object."""
+    if "events" in document:
+        return ": a trace, not a dump of objects"
+    if {"clientVersion", "Client Version"} & document.keys():
+        hint = "kubectl get -A -o json nodes,pods prints objects"
+        return f": what kubectl version prints, without a cluster's version; {hint}"
+    return ""
 
 
 def _without_logs(data: bytes) -> bytes:

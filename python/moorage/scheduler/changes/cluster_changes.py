@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -29,7 +28,7 @@ from .autoscaled_replicas import SCALABLE, Bound, scale_to
 from .change import Change, full_name
 from .requested_resources import RequestFile, ResourceRequest, read_requests, set_requests
 from .restarts import RESTARTABLE, restarted
-from .selection import get, select_nodes, select_objects
+from .selection import get, select_nodes, select_objects, workload_named
 
 _PERMANENT = ("default", "kube-system", "kube-public")
 """Namespaces that the API server does not delete."""
@@ -169,11 +168,8 @@ class ClusterChanges(SchedulerParts):
             raise InputError(
                 f"must be between 0 and {MAX_PODS}, not {replicas}", obj=reference, path="replicas"
             )
-        struct, namespace, name = parse_reference(reference)
-        if struct not in SCALABLE:
-            raise InputError(f"a {struct.__name__} has no replicas", obj=reference)
         with self._changing() as client:
-            obj: Any = get(client, struct, name, namespace)
+            obj = workload_named(client, reference, SCALABLE, "has no replicas to set")
             return _updated(client, obj, replace(obj, spec=replace(obj.spec, replicas=replicas)))
 
     def restart(self, reference: str) -> Change:
@@ -193,11 +189,8 @@ class ClusterChanges(SchedulerParts):
         InputError
             The workload does not exist, or is of another kind.
         """
-        struct, namespace, name = parse_reference(reference)
-        if struct not in RESTARTABLE:
-            raise InputError(f"a {struct.__name__} cannot be restarted", obj=reference)
         with self._changing() as client:
-            obj: Any = get(client, struct, name, namespace)
+            obj = workload_named(client, reference, RESTARTABLE, "cannot be restarted")
             return _updated(client, obj, restarted(obj))
 
     def autoscale_to(self, bound: Bound) -> Change:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
-from heapq import nlargest
-from operator import eq
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from moorage.errors import InputError, shorten
+from moorage.errors import InputError, examples, nearest, shorten
 from moorage.objects import LabelSelectorMatcher, Node, Object, parse_selector
-from moorage.store import NotFoundError, ObjectClient
+from moorage.objects.model.workload import CronJob, DaemonSet, Deployment, Job, StatefulSet
+from moorage.objects.workloads.other_kinds import PARENTS
+from moorage.store import NotFoundError, ObjectClient, parse_reference
 
 T = TypeVar("T", bound=Object)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _OPERATOR = re.compile(r"[=!,()\s]")
-_CANDIDATES, _NEAREST, _LEAST_RATIO = 100, 3, 0.5
+WORKLOADS = (Deployment, StatefulSet, DaemonSet, Job, CronJob, *PARENTS)
+_MOST = 3
 _TOPOLOGY = {"zone": "topology.kubernetes.io/zone", "region": "topology.kubernetes.io/region"}
 
 
@@ -38,8 +38,10 @@ def select_nodes(client: ObjectClient, nodes: str | Iterable[str]) -> list[Node]
     Raises
     ------
     InputError
-        A node does not exist, or the selector is malformed or selects none.
+        A node does not exist, or the selector is empty, malformed, or selects none.
     """
+    if isinstance(nodes, str) and not nodes.strip():
+        raise InputError("the name or selector of nodes is empty")
     if isinstance(nodes, str) and _NAME.fullmatch(nodes) is None:
         return _selected(client.list(Node)[0], nodes)
     return [get(client, Node, name) for name in ([nodes] if isinstance(nodes, str) else dict.fromkeys(nodes))]
@@ -68,8 +70,58 @@ def get(client: ObjectClient, kind: type[T], name: str, namespace: str = "") -> 
         return client.get(kind, name, namespace)
     except NotFoundError:
         key = f"{namespace}/{name}" if namespace else name
-        near = nearest(name, [obj.name for obj in client.list(kind, namespace)[0]])
+        near = _hint(client, kind, name, namespace)
         raise InputError(f'there is no {kind.__name__} "{shorten(key, 80)}"{near}') from None
+
+
+def _hint(client: ObjectClient, kind: type[Object], name: str, namespace: str) -> str:
+    """Return what an error adds about an object that does not exist: the same name in another namespace or of
+    another kind of workload, or names that are like it."""
+    there: list[Object] = client.list(kind)[0]
+    alike = [f"{kind.__name__} {one.key}" for one in there if one.name == name]
+    for other in WORKLOADS if kind in WORKLOADS else ():
+        objects: list[Object] = client.list(other, namespace)[0]
+        alike += (
+            () if other is kind else [f"{other.__name__} {one.key}" for one in objects if one.name == name]
+        )
+    if alike:
+        return f"; there is {examples(alike, _MOST)}"
+    return nearest(name, [one.name for one in there if one.namespace == namespace])
+
+
+def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Object], ...], lacks: str) -> Any:
+    """Return the workload that a reference names.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    reference : str
+        Such as ``deploy/web``.
+    kinds : tuple of type
+        Those that the question is about.
+    lacks : str
+        What other kinds lack: ``has no replicas``.
+
+    Returns
+    -------
+    Object
+
+    Raises
+    ------
+    InputError
+        It does not exist, or is of another kind.
+    """
+    if "/" not in reference:
+        named = [f"{kind.__name__.lower()}/{one.key}" for kind in kinds for one in client.list(kind)[0]]
+        names = {text.rpartition("/")[2]: text for text in reversed(named)}
+        near = f"; there is {names[reference]}" if reference in names else nearest(reference, names)
+        raise InputError(f'"{shorten(reference, 80)}" is no reference like deploy/web{near}')
+    struct, namespace, name = parse_reference(reference)
+    if struct not in kinds:
+        *most, last = (kind.__name__ for kind in kinds)
+        taken = f"{', '.join(most)} or {last}"
+        raise InputError(f"a {struct.__name__} {lacks}; name a {taken}", obj=reference)
+    return get(client, struct, name, namespace)
 
 
 def select_objects(client: ObjectClient, kind: type[T], namespace: str, selector: str) -> list[T]:
@@ -113,32 +165,9 @@ def _selected(nodes: Iterable[Node], text: str) -> list[Node]:
         if matcher.matches(aliases | labels):
             selected.append(node)
     if not selected:
-        near = nearest(text, [node.name for node in nodes]) if _OPERATOR.search(text) is None else ""
-        raise InputError(
-            f'no Node has the {"labels" if not near else "label or the name"} "{shorten(text, 80)}"{near}'
-        )
+        is_selector = _OPERATOR.search(text) is not None
+        told = {f"{key}={value}" for node in nodes for key, value in node.metadata.labels.items()}
+        near = nearest(text, told if is_selector else [node.name for node in nodes])
+        what = "labels" if is_selector or not near else "label or the name"
+        raise InputError(f'no Node has the {what} "{shorten(text, 80)}"{near}')
     return selected
-
-
-def nearest(text: str, names: Iterable[str]) -> str:
-    """Return what an error adds about the names that are most like one that does not exist.
-
-    Of many names, those with the most equal characters from either end are compared by their difference.
-
-    Parameters
-    ----------
-    text : str
-    names : iterable of str
-
-    Returns
-    -------
-    str
-        "" if none is like it.
-    """
-
-    def alike(name: str) -> int:
-        return [*map(eq, text, name), *map(eq, reversed(text), reversed(name))].count(True)
-
-    candidates = nlargest(_CANDIDATES, sorted(names), key=alike)
-    found = get_close_matches(text, candidates, _NEAREST, _LEAST_RATIO)
-    return f"; nearest: {', '.join(found)}" if found else ""

@@ -1,0 +1,119 @@
+"""Why ``moorage explain`` has nothing to explain: a workload without pods, another kind, a wrong name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from moorage.errors import InputError, examples, nearest
+from moorage.objects import Node, Object
+from moorage.objects.model.workload import CronJob, Job
+from moorage.objects.workloads.jobs.job_state import verdict_of
+from moorage.scheduler import Scheduler
+from moorage.scheduler.changes.selection import WORKLOADS
+from moorage.store import kind_named
+
+_MOST = 3
+NO_POD = "there is no such workload with a pod"
+
+
+def absent_workload(scheduler: Scheduler, kind: str, name: str, namespace: str | None) -> str:
+    """Return why a workload has no pod, and what to do.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        After the run.
+    kind, name : str
+    namespace : str or None
+        None for all namespaces.
+
+    Returns
+    -------
+    str
+    """
+    workloads = [*_workloads(scheduler, kind)]
+    for one in workloads:
+        if one.kind == kind and one.name == name and namespace in (None, one.namespace):
+            return _without_pods(one)
+    where = f" in namespace {namespace}" if namespace else ""
+    return f"{NO_POD}{where}{_alike(workloads, kind, name)}"
+
+
+def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
+    """Return what an error adds about a name that is that of no pod: it may be that of something else.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        After the run.
+    name : str
+    place : str
+        Its namespace; "" for all.
+
+    Returns
+    -------
+    str
+        "" if nothing else has the name.
+    """
+    if any(node.name == name for node in scheduler.client.list(Node)[0]):
+        return f", but a Node; {_about_nodes(name)}"
+    for one in _workloads(scheduler):
+        if one.name == name and place in ("", one.namespace):
+            return f", but {one.kind} {one.key}: {_without_pods(one)}"
+    return ""
+
+
+def not_placed(kind: type[Object], name: str) -> str:
+    """Return what to do about a kind that has no pods.
+
+    Parameters
+    ----------
+    kind : type
+    name : str
+
+    Returns
+    -------
+    str
+    """
+    if kind is Node:
+        return f"a Node is not placed; {_about_nodes(name)}"
+    return f"a {kind.__name__} has no pods of its own; name a pod or a workload, as deploy/web"
+
+
+def _about_nodes(name: str) -> str:
+    return f"moorage nodes shows its room, explain POD --why-not {name} why a pod is not there"
+
+
+def _workloads(scheduler: Scheduler, kind: str = "") -> Iterator[Any]:
+    """Iterate over the workloads of a scheduler's store, those of one kind first."""
+    kinds: list[type[Object]] = []
+    with suppress(InputError):  # a kind that the store does not have
+        kinds += [kind_named(kind)] if kind else []
+    kinds += WORKLOADS
+    for struct in dict.fromkeys(kinds):
+        yield from scheduler.client.list(struct)[0]
+
+
+def _without_pods(obj: Any) -> str:
+    """Return why an object has no pod now."""
+    reference = f"{obj.kind.lower()}/{obj.namespace}/{obj.name}"
+    if isinstance(obj, CronJob):
+        return "it makes pods at its times, and has none now; --cronjobs lets it run once"
+    if isinstance(obj, Job):
+        if verdict_of(obj) is not None:
+            return "it has finished"
+        if obj.spec.suspend:
+            return "it is suspended, and has no pods; --unsuspend lets it run"
+    if getattr(obj.spec, "replicas", None) == 0:
+        return f"it has 0 replicas; --scale {reference}=N gives it some"
+    return "it has no pod"
+
+
+def _alike(workloads: list[Any], kind: str, name: str) -> str:
+    """Return what an error adds about the same name elsewhere, or names that are like it."""
+    same = [f"{one.kind.lower()}/{one.namespace}/{one.name}" for one in workloads if one.name == name]
+    if same:
+        return f"; there is {examples(same, _MOST)}"
+    return nearest(name, [one.name for one in workloads if one.kind == kind])

@@ -47,7 +47,7 @@ def profile(make_binder: Any, name: str = "default-scheduler") -> Profile:
 
 
 def binder_of(one: Scheduler, name: str = "default-scheduler") -> Any:
-    plugins = one.engines[name].for_volumes.framework.profile.plugins
+    plugins = one.engines[name].framework.profile.plugins
     (plugin,) = (plugin for plugin in plugins if isinstance(plugin, VolumeBinding))
     return plugin.binder._binder
 

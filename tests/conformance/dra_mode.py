@@ -299,7 +299,7 @@ class DraCycle:
         world.pod_patches.clear()
         world.add(self.pod)
         context = world.scheduler.context
-        self.engine = context.engine_of(self.pod).for_pod(self.pod)
+        self.engine = context.engine_of(self.pod)
         self.plugin = next(
             (one for one in self.engine.profile.plugins if isinstance(one, DynamicResources)), None
         )

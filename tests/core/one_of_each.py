@@ -114,7 +114,7 @@ def within_calls(held: dict[str, Any]) -> Iterator[Any]:
     yield of["NodeNames"](held["NodeTree"], state.symbols, threading.RLock())
     yield of["NodeSelectorMatcher"](NodeSelector())
     yield of["PodTerm"](of["TermKind"](0), 1, "default", PodAffinityTerm(topology_key="zone"))
-    yield from (of["Kind"](0), of["Route"](1), of["TermKind"](0))
+    yield from (of["Kind"](0), of["Route"](1), of["TermKind"](0), of["TieBreak"](0))
     yield from (of["Taint"]("k", "v", "NoSchedule"), of["Toleration"]("k", "Exists", "", ""))
     yield from (of["TermKey"](*range(6)), of["Requirement"](0, 0, (), 0))
     yield from (of[name]("x") for name in ("ClaimError", "ClaimWriteError", "SearchTimeoutError"))

@@ -222,7 +222,7 @@ def test_all_at_once_is_one_by_one(nodes: Any, affinities: Any, asked: Any, only
         waiting("chosen", "made", selected="n0"),
         nodes=[node(f"n{at}", labels=found) for at, found in enumerate(nodes)],
     )
-    framework = bench.scheduler.engines["default-scheduler"].for_volumes.framework
+    framework = bench.scheduler.engines["default-scheduler"].framework
     for names in asked:
         names = [name for name in names if name[0] in "b" or name == "lost"] if only_bound else names
         wanting = asking("p", *names)

@@ -68,7 +68,7 @@ def test_scores(asked: list[tuple[str, str]], expected: dict[str, int]) -> None:
     one = asking("p", *[f"c-{name}" for name, _ in asked])
     state, status = bench.begin(one)
     assert status is None
-    framework = bench.scheduler.engines["default-scheduler"].for_volumes.framework
+    framework = bench.scheduler.engines["default-scheduler"].framework
     nodes = framework.all_nodes()
     rejected = {info.name for info in nodes if bench.plugin.filter(state, one, info)}
     assert rejected == {"c"}

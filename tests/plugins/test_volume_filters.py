@@ -461,7 +461,7 @@ def test_all_at_once_is_one_by_one(  # noqa: PLR0913
 
 def working(one: Scheduler) -> Framework:
     """The framework of the profile's engine for pods that use volumes."""
-    return one.engines["default-scheduler"].for_volumes.framework
+    return one.engines["default-scheduler"].framework
 
 
 def at_work(one: Scheduler) -> Any:

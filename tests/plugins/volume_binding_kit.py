@@ -94,7 +94,7 @@ class Bench:
         self.plugin, self.other = (self._at_work(name) for name in ("default-scheduler", "other"))
 
     def _at_work(self, name: str) -> VolumeBinding:
-        profile = self.scheduler.engines[name].for_volumes.framework.profile
+        profile = self.scheduler.engines[name].framework.profile
         (plugin,) = (one for one in profile.at(FilterPlugin) if isinstance(one, VolumeBinding))
         return plugin
 
@@ -118,7 +118,7 @@ class Bench:
         state, status = self.begin(asked)
         assert status is None
         found = {name: self.plugin.filter(state, asked, self.info(name)) for name in self.names()}
-        shown = self.scheduler.engines["default-scheduler"].for_volumes.framework.all_nodes()
+        shown = self.scheduler.engines["default-scheduler"].framework.all_nodes()
         answers = self.plugin.filter_all(self.begin(asked)[0], asked, shown)
         statuses = [answers.statuses[at] for at in answers.numbers]
         assert dict(zip([info.name for info in shown], statuses, strict=True)) == found

@@ -108,7 +108,7 @@ def by_evaluator(one: Scheduler, asked: Pod) -> list[Any]:
     """The same where no plugin's kernel decides about a node with victims gone but one at a time."""
     with (
         patch.object(Evaluator, "preemptor_of", lambda *given: None),
-        patch.object(dry_run.PreemptionDryRuns, "framework_of", lambda *given: None),
+        patch.object(dry_run.PreemptionDryRuns, "kernel_target", lambda *given: None),
     ):
         return outcome(one, asked)
 

@@ -215,7 +215,7 @@ class Episode(Replayer):
         for bit, what in REFUSED.items():
             if route & bit:
                 raise InputError(f"has {what}, for which an agent chooses no node", obj=f"Pod {pod.key}")
-        engine = context.deciding(route)
+        engine = context.engine_of_route(route)
         self._asked = None
         if route & PYTHON:
             return self._ask_plugins(engine, pod, batch.target(0))
@@ -228,7 +228,7 @@ class Episode(Replayer):
         """Mark the rows where plugins outside the core pass a pod, too."""
         framework = engine.framework
         state = framework.state_of(target)
-        engine.begin_cycle()
+        engine.begin_cycle(target)
         engine.nodes_in_view()
         ran = framework.run_pre_filter_plugins(state, pod)
         self._asked = engine, state

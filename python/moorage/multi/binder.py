@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import groupby, repeat
 from operator import attrgetter
@@ -116,7 +117,7 @@ PYTHON, WAITS, PROFILE = int(Route.PYTHON), int(Route.WAITS), int(Route.PROFILE)
 APART = PYTHON | WAITS
 """Route bits of pods that are checked one by one: out-of-tree plugins, volumes, best effort, groups."""
 
-POD, NODE, PLACEMENT, ENGINE = map(attrgetter, ("pod", "node", "placement", "engine"))
+POD, NODE, PLACEMENT = map(attrgetter, ("pod", "node", "placement"))
 
 TOO_LATE = "victims were not deleted within {:g} s"
 
@@ -289,7 +290,6 @@ class Binder:
     def _route_of_class(self, pod: Pod, target: Target, uses_volumes: bool) -> int:
         """Return the profile of a class, and whether Python has to check its pods."""
         engine = self._by_name.get(pod.spec.scheduler_name, self._engines[0])
-        engine.take_turn()
         is_apart = uses_volumes or ledger_of(pod) or not engine.profile.is_in_core
         return engine.number * PROFILE | (PYTHON if is_apart or not engine.passes(target, pod) else 0)
 
@@ -396,10 +396,8 @@ class Binder:
             name = engine.profile.scheduler_name
             if name not in self._best_effort:
                 profile = engine.profile.without(NodeResourcesFit.name)
-                self._best_effort[name] = Engine(profile, engine.handle, TieBreak.FIRST, 0, 0)
+                self._best_effort[name] = Engine(profile, replace(engine.handle), TieBreak.FIRST, 0, 0)
             engine = self._best_effort[name]
-        engine = engine.for_pod(pod)
-        engine.take_turn()
         return engine
 
     def _check_pod(self, pod: Pod) -> fwk.Status | None:
@@ -474,9 +472,7 @@ class Binder:
 
     def _bind_all(self, ready: Sequence[Admitted]) -> list[Outcome]:
         """Bind pods, with one call of the store if no plugin takes part."""
-        engines = set(map(ENGINE, ready))
-        in_core = {engine for engine in engines if engine.profile.is_in_core}
-        plain = ready if in_core == engines else [item for item in ready if item.engine in in_core]
+        plain: Sequence[Admitted] = [item for item in ready if item.state is None]  # no plugin was called
         if not (plain and self._bind_together(plain)):
             plain = ()
         if len(plain) == len(ready):
@@ -504,7 +500,6 @@ class Binder:
         """Run Reserve, PreBind, Bind and PostBind of one pod."""
         framework, pod, node = admitted.engine.framework, admitted.assumed, admitted.placement.node
         state = admitted.state or framework.new_state(pod)
-        admitted.engine.take_turn()
         status = framework.run_reserve_plugins_reserve(state, pod, node)
         if status is None:
             status = framework.run_pre_bind_pre_flights(state, pod, node)

@@ -166,7 +166,7 @@ class Worker:
         context = self.scheduler.context
         batch, result = context.batch_of(pods), ScheduleResult(context.cache.state, len(pods))
         for first, end, route in batch.cut(SEGMENTS):
-            engine = context.deciding(route)
+            engine = context.engine_of_route(route)
             if not route & WHOLE_CYCLE:
                 Placing(context, engine, batch, result).place(first, end)
                 continue
@@ -199,11 +199,12 @@ class Worker:
     def _choose(self, engine: Engine, pod: Pod, target: Target) -> int:
         """The row that a full cycle with Python plugins chooses for one pod."""
         with self.scheduler.cache.lock:
-            engine = self.scheduler.context.rotation.take(engine.for_cycle(pod))
-            decision, _ = engine.schedule(pod, target, self.scheduler.context.view_order)
+            context = self.scheduler.context
+            context.rotation.take(engine)
+            decision, _ = engine.schedule(pod, engine.cycle_target(pod, target), context.view_order)
             if decision.node is None:
                 return NO_NODE
-            self.scheduler.context.assume(pod, decision.node)
+            context.assume(pod, decision.node)
             return engine.row_in_view(decision.node)
 
     def _preempt(self, proposed: ProposedPlacements, place: int) -> None:

@@ -62,8 +62,9 @@ def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
     if not pod.name:
         pod = replace(pod, metadata=replace(pod.metadata, name=pod.metadata.generate_name))
     engine, rows = context.engine_for(pod), context.view_rows()
-    engine.begin_cycle()
     state = engine.framework.new_state(pod)
+    engine.begin_cycle(state.target)
+    profile = engine.profile_of(state.target)
     ran = engine.framework.run_pre_filter_plugins(state, pod)
     if ran.error or ran.rejection is not None:
         status = ran.rejection or Status(Code.ERROR, (ran.error,))
@@ -71,12 +72,12 @@ def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
         return NodeVerdicts(rows, kinds, {LEFT_OUT: status}, frozenset())
     engine.begin_search(state, pod, ran)
     searched, verdicts = engine.search.verdicts(*state.target)
-    numbered = engine.number_statuses(searched, verdicts)
+    numbered = engine.number_statuses(state.target, searched, verdicts)
     absent = Status(ran.absent.code, ran.absent.reasons, " ".join(ran.plugins)) if ran.absent else PASSES
     statuses = {FITS: PASSES, LEFT_OUT: absent}
     for verdict in np.unique(verdicts[verdicts != FITS]).tolist():
-        statuses[verdict] = explain_verdict(engine.profile, state.shape, verdict, numbered)
+        statuses[verdict] = explain_verdict(profile, state.shape, verdict, numbered)
     others = np.setdiff1d(rows, searched)
     kinds = np.concatenate([verdicts, np.full(len(others), LEFT_OUT, dtype=np.uint64)])
-    filters = frozenset(engine.profile.filter_names).difference(ran.skipped)
+    filters = frozenset(profile.filter_names).difference(ran.skipped)
     return NodeVerdicts(np.concatenate([searched, others]), kinds, statuses, filters)

@@ -343,7 +343,8 @@ class DynamicResources(
         framework = self.required_handle().framework
         if framework is None or framework.kernels is None:
             return
-        plan, by_resource, devices = framework.kernels.search.plan, self.devices.by_resource(), self.devices
+        plan = framework.kernels.search.plan.complete()
+        by_resource, devices = self.devices.by_resource(), self.devices
         names = [name for name in plan.fit if name in found.resources and name in by_resource]
         if not names:
             plan.provide({})
@@ -557,7 +558,7 @@ class DynamicResources(
 
     def may_free_claims(self, state: fwk.CycleState) -> bool:
         found = _read(state)
-        return not self.in_core and found is not None and bool(found.claims)
+        return found is not None and bool(found.claims)
 
     def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
         return ", ".join(self._unhelpful(NO_CLAIMS).reasons), False

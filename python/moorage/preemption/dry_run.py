@@ -19,6 +19,7 @@ from moorage.framework.plugin.extender import Victims
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.runtime.kernels import place_of, rejection
 from moorage.framework.runtime.preempt_handle import PreemptHandle
+from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects import Pod, PodDisruptionBudget
 
 from .eligibility import NO_VICTIM, NO_VICTIMS
@@ -67,9 +68,9 @@ class PreemptionDryRuns:
         Outcome
         """
         order = (*nodes[offset:], *nodes[:offset])
-        framework = self.framework_of(order)
-        if framework is not None:
-            return self.in_core(framework, order, wanted)
+        target = self.kernel_target(order)
+        if target is not None:
+            return self.in_core(target, order, wanted)
         candidates: list[Candidate] = []
         rejected: dict[str, fwk.Status] = {}
         has_fine = False
@@ -141,8 +142,8 @@ class PreemptionDryRuns:
         victims = [other for unit in evicted for other in unit.pods]
         return victims, sum(costs[at] for at in chosen), None
 
-    def framework_of(self, nodes: Sequence[str]) -> fwk.Framework | None:
-        """Return the framework whose kernels can make the dry runs.
+    def kernel_target(self, nodes: Sequence[str]) -> Target | None:
+        """Return the target by which the core can make the dry runs.
 
         Filters about volumes do not matter if the volumes of the pod fit on all nodes, whichever pods are
         evicted.
@@ -154,25 +155,27 @@ class PreemptionDryRuns:
 
         Returns
         -------
-        Framework or None
+        (int, int, int) or None
             None if a plugin outside the core filters there or has PreFilter.
         """
         framework: fwk.Framework | None = self.handle.framework
-        if framework is not None and framework.without_volumes is not None:
-            view = framework.nodes(self._rows(nodes))
-            if framework.profile.volumes_fit_everywhere(self.pod, view):
-                framework = framework.without_volumes
         if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
             return None
-        return framework if framework.profile.pre_filters_in_core else None
+        target, called = self.state.target, framework.plugins_of(self.state.target)
+        if called is not framework.plugins:
+            view = framework.nodes(self._rows(nodes))
+            if called.profile.volumes_fit_everywhere(self.pod, view):
+                target, called = target_of(self.handle.cache, self.pod), framework.plugins
+        in_core = called.profile.pre_filters_in_core and called.profile.filters_in_core
+        return target if in_core else None
 
-    def in_core(self, framework: fwk.Framework, nodes: Sequence[str], wanted: int) -> Outcome:
+    def in_core(self, target: Target, nodes: Sequence[str], wanted: int) -> Outcome:
         """Try nodes by the kernels of the core; otherwise like `run`.
 
         Parameters
         ----------
-        framework : Framework
-            See `framework_of`.
+        target : (int, int, int)
+            See `kernel_target`.
         nodes : sequence of str
             In the order in which to try them.
         wanted : int
@@ -182,6 +185,7 @@ class PreemptionDryRuns:
         -------
         Outcome
         """
+        framework: fwk.Framework = self.handle.framework
         table, kernels = self.handle.cache.state.table, framework.kernels
         assert kernels is not None
         candidates: list[Candidate] = []
@@ -194,7 +198,7 @@ class PreemptionDryRuns:
             )
             rows = self._rows(nodes).tolist()
             groups = groups_of(self.handle)
-            out = kernels.dry_runs.dry_run(self.state.target, rows, self.budgets, wanted, groups)
+            out = kernels.dry_runs.dry_run(target, rows, self.budgets, wanted, groups)
             verdicts, costs = out.verdicts.tolist(), out.violations.tolist()
             statuses = {each: status_of(framework, self.state, each) for each in set(verdicts) if each}
             for at, (name, verdict) in enumerate(zip(nodes, verdicts, strict=False)):
@@ -283,6 +287,6 @@ def status_of(framework: fwk.Framework, state: fwk.CycleState, verdict: int) -> 
     """
     if verdict == NOBODY:
         return NO_VICTIMS
-    plugin = framework.profile.planned(fwk.FilterPlugin)[place_of(verdict)]
+    plugin = framework.plugins.filters[place_of(verdict)]
     assert isinstance(plugin, NativePlugin)
     return rejection(plugin, state, verdict)

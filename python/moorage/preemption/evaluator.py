@@ -195,7 +195,7 @@ class Evaluator:
         if message := why_not_eligible(self.handle, pod, statuses):
             return None, Status(Code.UNSCHEDULABLE, (message,))
         # 1. The nodes where it would fit without some pods of lower priority.
-        preemptor = self.preemptor_of(pod, statuses)
+        preemptor = self.preemptor_of(state, pod, statuses)
         if preemptor is None:
             found = self._found_by_plugins(state, pod, statuses)
         else:
@@ -264,11 +264,13 @@ class Evaluator:
 
     # ---- in the core ---------------------------------------------------------------------------------------
 
-    def preemptor_of(self, pod: Pod, statuses: Mapping[str, Status]) -> Preemptor | None:
+    def preemptor_of(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Preemptor | None:
         """Return the core's preemptor for a pod that all nodes rejected.
 
         Parameters
         ----------
+        state : CycleState
+            After PreFilter has run for the pod.
         pod : Pod
         statuses : mapping of str to Status
             By node name why the node was rejected.
@@ -286,7 +288,8 @@ class Evaluator:
         extenders = self.handle.extenders
         if extenders and any(one.supports_preemption and one.is_interested(pod) for one in extenders):
             return None
-        in_core = framework.profile.pre_filters_in_core
+        profile = framework.plugins_for(state, pod).profile
+        in_core = profile.pre_filters_in_core and profile.filters_in_core
         return framework.preemptor if in_core and framework.preemptor.suits else None
 
     def _found_in_core(self, preemptor: Preemptor, state: CycleState, pod: Pod) -> FoundCandidates:

@@ -52,6 +52,7 @@ CACHED = 1 << 12
 Observed = tuple[ClusterEvent, Any, Any]
 """An event with its old and its new object."""
 ADD, TAINT = int(ActionType.ADD), int(ActionType.UPDATE_NODE_TAINT)
+TAINT_REMOVED = on(NODE, ActionType.UPDATE_NODE_TAINT)
 
 
 class Question(NamedTuple):
@@ -150,18 +151,12 @@ def _registered_by(
     for one in events:
         if one.event.resource in unknown:
             raise InputError(f"{at}: Kubernetes {release.version} has no events of {one.event.resource}")
-    return _with_taint_events(events) if release.taints_wake_for_new_nodes else list(events)
-
-
-def _with_taint_events(registered: Iterable[ClusterEventWithHint]) -> list[ClusterEventWithHint]:
-    """Add UPDATE_NODE_TAINT to node additions: a new node may have a taint that is removed later."""
-    events, actions = list(registered), 0
-    for registered_event in events:
-        if registered_event.event.resource == NODE:
-            actions |= int(registered_event.event.action)
-    if actions & ADD and not actions & TAINT:
-        events.append(on(NODE, ActionType.UPDATE_NODE_TAINT))
-    return events
+    actions = 0
+    for one in events if release.taints_wake_for_new_nodes else ():
+        if one.event.resource == NODE:
+            actions |= int(one.event.action)
+    # A new node may have a taint that is removed later.
+    return [*events, TAINT_REMOVED] if actions & ADD and not actions & TAINT else list(events)
 
 
 class Hints:

@@ -35,7 +35,7 @@ class Part(Protocol):
 
 
 class Shared:
-    """The data shared by plugins, and the engines for pods with volumes, as a part of a transaction.
+    """The data shared by plugins, as a part of a transaction.
 
     `undo` drops those made since `save`, and restores the assumed volumes of the others.
 
@@ -51,8 +51,7 @@ class Shared:
         """Return the shared data and their state."""
         shared, derived = self._scheduler.handle.made()
         parts: list[Part] = [cache for data in shared.values() for cache in _assume_caches(data)]
-        engines = [(engine, engine.volume_engine) for engine in self._scheduler.engines.values()]
-        return (shared.copy(), derived.copy()), [(part, part.save()) for part in parts], engines
+        return (shared.copy(), derived.copy()), [(part, part.save()) for part in parts]
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`.
@@ -62,13 +61,11 @@ class Shared:
         saved : object
             The result of `save`.
         """
-        made, parts, engines = cast(Any, saved)
+        made, parts = cast(Any, saved)
         for now, before in zip(self._scheduler.handle.made(), made, strict=True):
             now.clear()
             now.update(before)
         end_each(parts, "undo")
-        for engine, volume_engine in engines:
-            engine.volume_engine = volume_engine
 
     def copy_from(self, other: Shared) -> None:
         """Take the assumed volumes of another scheduler; all other shared data is derived from the informers.

@@ -313,7 +313,7 @@ class Run:
             result = ScheduleResult(context.cache.state, len(batch), batch)
             for _, end, route in batch.cut(SEGMENTS, tried):
                 while tried < end and (not self._evicts or self._follow_up(batch, infos, tried)):
-                    tried += self.place(context.deciding(route), result, infos, range(tried, end))
+                    tried += self.place(context.engine_of_route(route), result, infos, range(tried, end))
                 if tried < end:
                     break
             if self._claimed:
@@ -450,7 +450,7 @@ class Run:
             if self._claimed:
                 self._write_claims()
             may_hold = not context.nominator
-            decision = self._schedule(context.rotation.take(engine.for_volumes), infos[end])
+            decision = self._schedule(context.rotation.take(engine), infos[end])
             result.rows[end] = engine.row_of(decision)
             if may_hold and context.volume_classes.fails_alike(decision):
                 placing.remember(end, decision, Failure.of(decision))

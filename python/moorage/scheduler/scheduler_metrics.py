@@ -85,8 +85,6 @@ class SchedulerMetrics(Observer):
         for engine in engines:
             engine.handle.observer = self
             self.follow(engine.framework)
-            if engine.volume_engine is not None:
-                self.follow(engine.volume_engine.framework)
 
     def _make_attempt_metrics(self) -> None:
         milliseconds = exponential_buckets(0.001, 2, 15)

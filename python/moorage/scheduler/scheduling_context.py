@@ -20,7 +20,7 @@ from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.lazy_attribute import compute_attributes, lazy_attribute
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.profiles.in_core import NO_RESOURCES
-from moorage.framework.runtime.runtime import Target, target_of
+from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import group_of
 from moorage.objects.model.resource_claims import DeviceClass
@@ -33,7 +33,7 @@ from .cycle.results import Failure
 from .placing.binding_cycle import BindingCycles
 from .placing.volume_classes import VolumeClasses
 
-VOLUMES, PROFILE = int(Route.VOLUMES), int(Route.PROFILE)
+PROFILE = int(Route.PROFILE)
 EXTENDERS, WAITS = int(Route.EXTENDERS), int(Route.WAITS)
 SIGNED, SIGNATURE = int(Route.SIGNED), int(Route.SIGNATURE)
 
@@ -145,7 +145,7 @@ class SchedulingContext:
         -------
         Engine
         """
-        return self.rotation.take(self.engine_of(pod).for_pod(pod))
+        return self.rotation.take(self.engine_of(pod))
 
     def target_of(self, pod: Pod) -> Target:
         """Return the target of a pod.
@@ -159,7 +159,7 @@ class SchedulingContext:
         (int, int, int)
             Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
         """
-        return target_of(self.cache, pod)
+        return self.engine_of(pod).framework.target_of(pod)
 
     @lazy_attribute
     def routes(self) -> Routes:
@@ -263,10 +263,10 @@ class SchedulingContext:
         by_demand = target[0] in engine.search.states.volume_demands
         if not (uses_volumes or by_demand) and engine.profile.asks_devices(pod):
             return engine.number * PROFILE | Route.PYTHON | Route.VOLUMES
-        route, decider = engine.number * PROFILE, engine.deciding(uses_volumes)
-        if not decider.profile.is_in_core:
+        route = engine.number * PROFILE
+        if not (engine.profile.complete if uses_volumes else engine.profile).is_in_core:
             return route | Route.PYTHON
-        return route if decider.passes(target, pod) else route | Route.REJECTED
+        return route if engine.passes(target, pod) else route | Route.REJECTED
 
     def _route_of_pod(self, pod: Pod) -> int:
         """Return the route bits that depend on the single pod."""
@@ -281,7 +281,7 @@ class SchedulingContext:
             route |= SIGNED | self._turn
         return route
 
-    def deciding(self, route: int) -> Engine:
+    def engine_of_route(self, route: int) -> Engine:
         """Return the engine that schedules the pods of a route, and hand the rotation to it.
 
         Parameters
@@ -293,8 +293,7 @@ class SchedulingContext:
         -------
         Engine
         """
-        engine = self.rotation.engines[route // PROFILE]
-        return self.rotation.take(engine.deciding(True) if route & VOLUMES else engine)
+        return self.rotation.take(self.rotation.engines[route // PROFILE])
 
     def assume(self, pod: Pod, node: str) -> None:
         """Assume a pod on the chosen node, and end its nomination.

@@ -128,7 +128,7 @@ class ExtenderService:
             rejected = {_NOT_SEARCHED: ran.rejection, _UNKNOWN: unknown}
             return _filtered(args, names, verdicts, rejected.__getitem__)
         rows, searched = engine.search.verdicts(*state.target)
-        statuses = engine.number_statuses(rows, searched)
+        statuses = engine.number_statuses(state.target, rows, searched)
         by_row = np.full(engine.cache.state.table.used + 1, _NOT_SEARCHED, dtype=np.uint64)
         by_row[-1] = _UNKNOWN
         by_row[rows] = searched
@@ -138,7 +138,7 @@ class ExtenderService:
             if verdict in (_UNKNOWN, _NOT_SEARCHED):
                 text = UNKNOWN if verdict == _UNKNOWN else NOT_SEARCHED
                 return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
-            return explain_verdict(engine.profile, state.shape, verdict, statuses)
+            return explain_verdict(engine.profile_of(state.target), state.shape, verdict, statuses)
 
         return _filtered(args, names, verdicts, reason)
 
@@ -189,7 +189,6 @@ class ExtenderService:
         offered = _victims(args)
         engine, state, ran = self._begin(args.pod)
         pod, left = self._pod(args.pod), dict[str, Any]()
-        engine.take_turn()
         for node, (uids, violated) in offered.items() if ran.rejection is None else ():
             info = engine.cache.node_info(node)
             is_allowed = ran.node_names is None or node in ran.node_names
@@ -255,9 +254,9 @@ class ExtenderService:
         """Begin the cycle of a pod, up to the search."""
         pod = self._pod(raw)
         engine = self.scheduler.context.engine_for(pod)
-        engine.begin_cycle()
-        engine.cache.state.view.refresh()
         state = engine.framework.new_state(pod)
+        engine.begin_cycle(state.target)
+        engine.cache.state.view.refresh()
         ran = engine.framework.run_pre_filter_plugins(state, pod)
         if ran.error:
             raise RequestError(500, ran.error)

@@ -217,3 +217,44 @@ def test_raw_scores_are_those_before_normalization() -> None:
     found = plugin.examine(rows, np.array([5], dtype=np.int64))
     assert [one.tolist() for one in found] == [[5, 3], [5, 3]]
     assert asked.rows == [[1]]
+
+
+def test_plugins_that_are_skipped_for_other_classes_are_asked_about_pods_with_plugins() -> None:
+    skipped, always = Asked(codes(2, 0, 0, 0)), PythonExternal("A", codes(0, 0, 0, 0))
+    state = ClusterState()
+    for at in range(4):
+        state.set_node(node(f"n{at}", cpu=4))
+    made: list[Plan] = []
+
+    def complete(plan: Plan) -> Plan:
+        filters: Any = ["NodeName", PythonExternal("B", skipped), always]
+        made.append(Plan(state.table, filters, [], externals=plan.externals))
+        return made[-1]
+
+    plan = Plan(state.table, ["NodeName", always], [], with_skipped=complete)
+    placer = Placer(state, plan, TieBreak.FIRST, 100)
+    plain = target(placer)
+    asking = state.classes.with_plugins(plain)
+    assert [state.classes.asks_plugins(one) for one in (plain, asking)] == [False, True]
+    assert state.classes.with_plugins(asking) == asking
+    assert state.classes.shape_of(asking) is state.classes.shape_of(plain)
+    assert not placer.search.verdicts(plain)[1].any()
+    assert not made, "it is made for the first pod that needs it"
+    for _ in range(2):
+        _, verdicts = placer.search.verdicts(asking)
+        assert [int(one) >> VERDICT_SHIFT for one in verdicts] == [2, 0, 0, 0]
+        for pods, row in (asking, 1), (plain, 0):
+            placer.decider.start = 0
+            assert placer.decider.decide(pods)[0] == row
+    assert len(made) == 1
+    assert [placer.search.plan_of(one) for one in (plain, asking)] == [plan, made[0]]
+
+
+@pytest.mark.parametrize("externals", [[], ["other"]])
+def test_a_plan_that_completes_another_begins_with_its_externals(externals: list[str]) -> None:
+    table, first = ClusterState().table, PythonExternal("A", codes(0))
+    others: Any = [PythonExternal(name, codes(0)) for name in externals]
+    plan = Plan(table, [first], [], with_skipped=lambda _: Plan(table, others, []))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="has its externals"):
+            plan.complete()

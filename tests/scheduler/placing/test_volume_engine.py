@@ -111,15 +111,13 @@ def test_pods_without_volumes_stay_in_the_core() -> None:
     engine = one.engines["default-scheduler"]
     assert engine.profile.is_in_core
     assert engine.is_in_core_for(pod("p"))
-    assert engine.for_pod(pod("p", volumes=(Volume(name="config"),))) is engine
-    assert engine.volume_engine is None
+    assert engine.is_in_core_for(pod("p", volumes=(Volume(name="config"),)))
     assert not engine.is_in_core_for(with_disk("v"))
-    other = engine.for_pod(with_disk("v"))
-    assert other is engine.for_volumes
-    assert not other.profile.is_in_core
-    assert other.for_pod(with_disk("v")) is other
-    assert other.handle is engine.handle
-    assert engine.handle.framework is engine.framework
+    plain, asking = (one.context.target_of(each) for each in (pod("p"), with_disk("p")))
+    assert plain != asking
+    assert engine.profile_of(plain) is engine.profile
+    assert not engine.profile_of(asking).is_in_core
+    assert engine.profile_of(asking).plugins == engine.profile.plugins, "each plugin is there once"
     with pytest.raises(MoorageError, match="cannot be placed at once"):
         one.preempt_pods([with_disk("v")])
 
@@ -342,14 +340,14 @@ def test_where_volumes_fit_everywhere_the_core_searches_as_their_plugins_do(
     bound: list[dict[str, Any]], asked: list[dict[str, Any]], limits: list[int | None], tie_break: str
 ) -> None:
     ours = placed_in_turn(bound, asked, limits, tie_break)
-    with patch.object(Engine, "for_cycle", lambda self, pod: self):
+    with patch.object(Engine, "cycle_target", lambda self, pod, target: target):
         assert ours == placed_in_turn(bound, asked, limits, tie_break)
 
 
 def test_limits_of_nodes_with_pods_whose_volumes_are_unknown() -> None:
     bound = [{"volumes": (uses(ephemeral="unknown"),)}]
     claims = claimed("b0-unknown", volume("v"))
-    with patch.object(Engine, "for_cycle", lambda self, pod: self):
+    with patch.object(Engine, "cycle_target", lambda self, pod, target: target):
         whole = placed_in_turn(bound, [{"volumes": AZURE}], [5, 5, 5], "first", others=claims)
     assert "was not created for pod default/b0" in whole[0][-1][-1][-1].note
     assert whole == placed_in_turn(bound, [{"volumes": AZURE}], [5, 5, 5], "first", others=claims)
@@ -365,7 +363,7 @@ def test_a_volume_that_is_attached_already_is_not_when_its_pod_is_evicted() -> N
     for limit, nominated in ((1, ""), (2, "a")):
         placed = placed_in_turn(bound, asked, [limit, None, None], "first")
         assert placed[0][4].nominated_node_name == nominated
-        with patch.object(Engine, "for_cycle", lambda self, pod: self):
+        with patch.object(Engine, "cycle_target", lambda self, pod, target: target):
             assert placed == placed_in_turn(bound, asked, [limit, None, None], "first")
 
 
@@ -377,7 +375,7 @@ def test_each_plugin_knows_which_volumes_fit_everywhere(volumes: tuple[Volume, .
     asked = [{"requests": {"cpu": cpu}, "priority": 1, "volumes": volumes} for cpu in (1, 1, 4, 4)]
     for limits in ([None, None, None], [None, None, 1]):
         ours = placed_in_turn(bound, asked, limits, "first", without)
-        with patch.object(Engine, "for_cycle", lambda self, pod: self):
+        with patch.object(Engine, "cycle_target", lambda self, pod, target: target):
             assert ours == placed_in_turn(bound, asked, limits, "first", without)
 
 

@@ -232,10 +232,10 @@ def test_threads_that_bind_end_before_the_rollback() -> None:
 
 
 def test_who_binds_volumes_is_not_that_of_a_transaction_undone() -> None:
-    """The engine for pods with volumes is there before; its binder is made within."""
+    """The plan of pods with volumes is there before; the binder is made within."""
     one, twin = world(), world()
     for each in (one, twin):
-        assert each.context.engine_of(pending(each)[0]).for_volumes
+        assert each.context.engine_of(pending(each)[0]).plan.complete()
     with one.transaction():
         run(one)
     assert outcome(one) == outcome(twin)

@@ -32,8 +32,11 @@ class PluginArguments(TypedDict, total=False):
     system_defaulted: bool
     hard_pod_affinity_weight: int
     ignore_preferred: bool
+    externals: Iterable[External]
+    with_skipped: Callable[[Plan], Plan] | None
 
 class Plan:
+    def complete(self) -> Plan: ...
     @property
     def filters(self) -> list[str]: ...
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -373,21 +373,13 @@ class VolumePlugin(
 ):
     """A plugin that applies only to pods with volumes or resource claims.
 
-    In a profile it is idle: it is `in_core`, and counts as Skip without a call. Such pods are scheduled by
-    `Profile.with_volumes`, in which a copy (`enabled`) decides in Python. Queueing hints and signatures are
-    those of the idle plugin.
+    For all others it counts as Skip without a call (`Profile.complete`).
     """
 
     in_core = True
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return volumes(pod)
-
-    def enabled(self) -> Self:
-        """Return a copy with the same arguments that decides in Python."""
-        out = self.another()
-        out.in_core = False
-        return out
 
     def skips(self, method: str) -> bool:
         """Whether the plugin returns Skip for every pod without volumes.
@@ -587,7 +579,9 @@ class UnitPlugin(Plugin):
     in_core = True
 
 
-def split_skipping(plugins: Sequence[P], method: str) -> tuple[list[P], list[tuple[int, str]]]:
+def split_skipping(
+    plugins: Sequence[P], method: str, asks_volume_plugins: bool
+) -> tuple[list[P], list[tuple[int, str]]]:
     """Split plugins into those to call at an extension point and those that always return Skip there.
 
     Parameters
@@ -595,6 +589,8 @@ def split_skipping(plugins: Sequence[P], method: str) -> tuple[list[P], list[tup
     plugins : sequence of Plugin
     method : {"pre_filter", "pre_score"}
         The extension point.
+    asks_volume_plugins : bool
+        Whether a `VolumePlugin` is called.
 
     Returns
     -------
@@ -606,7 +602,7 @@ def split_skipping(plugins: Sequence[P], method: str) -> tuple[list[P], list[tup
     called: list[P] = []
     skipping: list[tuple[int, str]] = []
     for plugin in plugins:
-        if isinstance(plugin, VolumePlugin) and plugin.in_core:
+        if isinstance(plugin, VolumePlugin) and not asks_volume_plugins:
             if plugin.skips(method):
                 skipping.append((len(called), plugin.name))
         elif getattr(type(plugin), method) is not nothing:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from moorage._core.decide.plan import Plan
@@ -119,6 +121,8 @@ class Profile:
         Names of the plugins by extension point, in order, as a configuration names the points; a point that
         is missing has no plugins. By default each plugin is at all points that it extends, in the order of
         `plugins`.
+    asks_volume_plugins : bool
+        Whether plugins about volumes and claims are called; see `complete`.
     """
 
     plugins: Sequence[Plugin]
@@ -129,6 +133,7 @@ class Profile:
     release: Release = RELEASES[DEFAULT]
     fit_unresolvable: bool = True
     points: Mapping[str, Sequence[str]] | None = None
+    asks_volume_plugins: bool = False
 
     def __post_init__(self) -> None:
         for plugin in self.plugins:
@@ -195,15 +200,41 @@ class Profile:
 
     @lazy_attribute
     def _active(self) -> dict[str, list[Any]]:
-        return {
-            point: [plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, ALSO_ACTIVE)]
-            for point, plugins in self._lists.items()
-        }
+        return {point: self.called(plugins, *ALSO_ACTIVE) for point, plugins in self._lists.items()}
 
-    def with_volumes(self) -> Profile:
-        """Return the profile for pods with volumes, whose volume plugins decide in Python."""
-        plugins = self.plugins
-        return replace(self, plugins=[p.enabled() if isinstance(p, VolumePlugin) else p for p in plugins])
+    def called(self, plugins: Iterable[P], *others: type[Plugin]) -> list[P]:
+        """Return the plugins that are called because the core does not do their work.
+
+        Parameters
+        ----------
+        plugins : iterable of Plugin
+            Of the profile.
+        *others : type of Plugin
+            Classes whose plugins are returned, too.
+
+        Returns
+        -------
+        list of Plugin
+        """
+        wanted: tuple[type[Plugin], ...] = (VolumePlugin, *others) if self.asks_volume_plugins else others
+        return [plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, wanted)]
+
+    def calls(self, plugin: Plugin) -> bool:
+        """Whether a plugin is called because the core does not do its work.
+
+        Parameters
+        ----------
+        plugin : Plugin
+            Of the profile.
+        """
+        return bool(self.called([plugin]))
+
+    @lazy_attribute
+    def complete(self) -> Profile:
+        """The profile for pods for which no plugin is skipped: those with volumes, claims or extended
+        resources of device classes. For all other pods the plugins about them are skipped, as upstream skips
+        plugins whose PreFilter returns Skip."""
+        return replace(self, asks_volume_plugins=True) if self.reads_volumes else self
 
     def without(self, name: str) -> Profile:
         """Return the profile without one plugin.
@@ -230,8 +261,8 @@ class Profile:
 
     @lazy_attribute
     def reads_volumes(self) -> bool:
-        """Whether the profile has idle volume plugins."""
-        return bool([plugin for plugin in self.volume_plugins if plugin.in_core])
+        """Whether the profile has volume plugins that are skipped."""
+        return bool(self.volume_plugins) and not self.asks_volume_plugins
 
     @lazy_attribute
     def volume_plugins(self) -> list[VolumePlugin]:
@@ -380,7 +411,7 @@ class Profile:
     @lazy_attribute
     def pre_filters_in_core(self) -> bool:
         """Whether all PreFilter plugins are in the core."""
-        return not [plugin for plugin in self.at(PreFilterPlugin) if not plugin.in_core]
+        return not self.called(self.at(PreFilterPlugin))
 
     @lazy_attribute
     def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
@@ -417,9 +448,10 @@ class Profile:
     def _rejecting(self) -> list[Callable[[Shape], bool]] | None:
         """`NativePlugin.may_reject` of the plugins that are called at PreFilter or PreScore; None if one of
         them has no such method, or lacks its state."""
+        asks = self.asks_volume_plugins
         called = [
-            *split_skipping(self.at(PreFilterPlugin), "pre_filter")[0],
-            *split_skipping(self.at(interface.PreScorePlugin), "pre_score")[0],
+            *split_skipping(self.at(PreFilterPlugin), "pre_filter", asks)[0],
+            *split_skipping(self.at(interface.PreScorePlugin), "pre_score", asks)[0],
         ]
         native = [plugin.may_reject for plugin in called if isinstance(plugin, NativePlugin)]
         if len(native) < len(called) or self.missing_state_texts[ScorePlugin]:
@@ -429,7 +461,7 @@ class Profile:
     @lazy_attribute
     def is_in_core(self) -> bool:
         """Whether the core runs whole scheduling cycles, of many pods in one call."""
-        if [plugin for point in CYCLE_POINTS for plugin in self._lists[point] if not plugin.in_core]:
+        if self.called(chain.from_iterable(map(self._lists.__getitem__, CYCLE_POINTS))):
             return False
         return not (self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin])
 
@@ -448,9 +480,10 @@ class Profile:
         """
         texts: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}
         for base, before in ((FilterPlugin, PreFilterPlugin), (ScorePlugin, interface.PreScorePlugin)):
+            earlier = self.at(before)
             for plugin in self.at(base):
                 words = plugin.missing_state_text.get(base) if isinstance(plugin, NativePlugin) else None
-                if words and plugin not in self.at(before):
+                if words and plugin not in earlier:
                     texts[base][plugin.name] = f"{words} from cycleState: not found"
         for plugin in self._lists[BASES[ScorePlugin]]:
             if plugin.name == "DynamicResources" and plugin not in self._lists[BASES[PreFilterPlugin]]:
@@ -460,7 +493,7 @@ class Profile:
     @lazy_attribute
     def filters_in_core(self) -> bool:
         """Whether all Filter plugins are in the core."""
-        return not [plugin for plugin in self.at(FilterPlugin) if not plugin.in_core]
+        return not self.called(self.at(FilterPlugin))
 
     def weight(self, plugin: Plugin) -> int:
         """Return the weight of a Score plugin; 0 counts as 1.
@@ -519,12 +552,11 @@ class Profile:
     @lazy_attribute
     def _planned(self) -> dict[type[Plugin], list[Any]]:
         points: tuple[type[Plugin], ...] = FilterPlugin, ScorePlugin
-        return {
-            base: [p for p in self.at(base) if isinstance(p, NativePlugin) or not p.in_core]
-            for base in points
-        }
+        return {base: self.called(self.at(base), NativePlugin) for base in points}
 
-    def compile(self, state: ClusterState, bridge: CallsPlugins | None = None) -> Plan:
+    def compile(
+        self, state: ClusterState, bridge: CallsPlugins | None = None, before: Plan | None = None
+    ) -> Plan:
         """Compile the plan of this profile.
 
         Parameters
@@ -533,6 +565,8 @@ class Profile:
             State of the cluster in the core.
         bridge : CallsPlugins, optional
             Calls the plugins outside the core.
+        before : Plan, optional
+            The plan that this one completes (`Plan.complete`).
 
         Returns
         -------
@@ -554,6 +588,8 @@ class Profile:
             fit_unresolvable=self.fit_unresolvable,
             narrows="NodeAffinity" in narrowing,
             narrows_to_named="NodeName" in narrowing,
+            externals=() if before is None else before.externals,
+            with_skipped=partial(self.complete.compile, state, bridge) if self.reads_volumes else None,
             **arguments,
         )
 

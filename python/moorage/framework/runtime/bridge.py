@@ -217,8 +217,9 @@ class Bridge:
             number = np.uint64(numbers.setdefault(status, len(numbers)))
             verdicts[at] = verdicts[at] & ~np.uint64(REASONS) | number
 
-        for place, plugin in enumerate(self.framework.filters, 1):
-            its = NO_INDICES if plugin.in_core else np.flatnonzero(places == place)
+        plugins = self.framework.plugins_for(self._state, self._pod)
+        for place, plugin in enumerate(plugins.filters, 1):
+            its = np.flatnonzero(places == place) if plugins.profile.calls(plugin) else NO_INDICES
             cached = self._caches.get(plugin.name) if len(its) else None
             if cached is not None:
                 for status, at in cached.by_status(rows[its]):
@@ -232,7 +233,8 @@ class Bridge:
     def _rejector(self, verdict: np.uint64) -> str:
         """The name of the plugin that rejects; "" where the pod fits."""
         place = int(verdict >> VERDICT_SHIFT)
-        return self.framework.filters[place - 1].name if place else ""
+        plugins = self.framework.plugins_for(self._state, self._pod)
+        return plugins.filters[place - 1].name if place else ""
 
     # ---- Filter --------------------------------------------------------------------------------------------
 

@@ -95,7 +95,8 @@ class Kernels:
         Status or None
             None where the pod fits.
         """
-        verdict = self.verdict(1 << self.search.plan.filters.index(plugin.name), state, info)
+        at = self.search.plan_of(state.target[0]).filters.index(plugin.name)
+        verdict = self.verdict(1 << at, state, info)
         return rejection(plugin, state, verdict) if verdict else None
 
     def verdict(self, filters: int, state: CycleState, info: AnyNodeInfo) -> int:

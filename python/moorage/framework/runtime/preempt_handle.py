@@ -144,10 +144,12 @@ class PluginsRunner:
         MoorageError
             A node is not in the cache.
         """
-        records, failed = self._for(state, pod).run_score_plugins(state, pod, self._view(nodes))
+        framework = self._for(state, pod)
+        records, failed = framework.run_score_plugins(state, pod, self._view(nodes))
         if failed is not None:
             return None, failed
-        scores: PluginToNodeScores = {plugin.name: [] for plugin, _ in self.framework.scorers}
+        scorers = framework.plugins_of(state.target).scorers
+        scores: PluginToNodeScores = {plugin.name: [] for plugin, _ in scorers}
         for record in records:
             for plugin, score in record.scores:
                 scores[plugin].append(NodeScore(record.name, score))
@@ -172,7 +174,7 @@ class PluginsRunner:
             alone where a plugin fails.
         """
         rejections = PluginToStatus()
-        for plugin in self._for(state, pod).filters:
+        for plugin in self._for(state, pod).plugins_of(state.target).filters:
             if plugin.name in state.skip_filter_plugins:
                 continue
             status = ask_status(plugin, pod, plugin.filter, state, pod, node_info)
@@ -258,7 +260,7 @@ class PluginsRunner:
     def _for(self, state: CycleState, pod: Pod) -> Framework:
         """The framework, once a state describes a pod."""
         framework = self.framework
-        framework.complete(state, pod)
+        framework.describe(state, pod)
         return framework
 
     def _view(self, nodes: Sequence[Node]) -> NodesView:

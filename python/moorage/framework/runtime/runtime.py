@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from moorage._core.decide.decider import Decider
 from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.pod_class import Shape
+from moorage._core.state.pod_spec import uses_volumes
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache
 from moorage.errors import MoorageError
 from moorage.framework.plugin import interface
@@ -31,15 +32,16 @@ from moorage.framework.plugin.nominator import going_before
 from moorage.framework.plugin.signing import Signer
 from moorage.framework.plugin.status import SKIP, Code, Status, as_status, error_status
 from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT, PodInPreBind, WaitingPod
-from moorage.framework.profiles.in_core import NativePlugin, split_skipping
+from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.profiles.profile import Profile
 from moorage.objects import Pod
 
 from . import binding_points
 from .call import StatusError, answer_of, ask_status
+from .called_plugins import CalledPlugins
 from .filtering import PreFilterRun, ask_post_filter, ask_pre_filter, filter_status, nothing_left
 from .kernels import Kernels, place_of, rejection
-from .scoring import SCORE_ERROR, NodePluginScores, Scores, check_range, normalized_scores, raw_scores
+from .scoring import NodePluginScores, Scores, check_range, normalized_scores, raw_scores
 from .steps import StatusSteps, take_all
 
 Target = tuple[int, int, int]
@@ -66,6 +68,16 @@ def target_of(cache: SchedulerCache, pod: Pod) -> Target:
     return pod_class, node_name, state.classes.pinned_symbol(pod_class, pod)
 
 
+def _natives(filters: Sequence[FilterPlugin], state: CycleState) -> int:
+    """The kernels that did not return Skip at PreFilter, as a bit mask by index."""
+    natives = 0
+    for at, plugin in enumerate(filters):
+        is_native = isinstance(plugin, NativePlugin) and plugin.has_kernel
+        if is_native and plugin.name not in state.skip_filter_plugins:
+            natives |= 1 << at
+    return natives
+
+
 class Framework:
     """Runs the plugins of one profile.
 
@@ -85,8 +97,8 @@ class Framework:
         The decider of the engine.
     kernels : Kernels or None
         Runs native plugins on single nodes; None without a decider.
-    without_volumes : Framework or None
-        If volume plugins decide in this framework, the framework of the same profile in which they are idle.
+    plugins : CalledPlugins
+        Those that are called for pods without volumes and claims.
     columns : CycleColumns
         Columns of the node table, for vectorised plugins.
     """
@@ -102,16 +114,38 @@ class Framework:
                 plugin.handle = handle
         self.decider: Decider | None = None
         self.kernels: Kernels | None = None
-        self.without_volumes: Framework | None = None
         self.columns = CycleColumns(handle.cache.state)
+        self.plugins = CalledPlugins(profile)
 
-        # PreFilter and PreScore: the plugins to call, and the names of those that always return Skip, for
-        # PreFilter with the number of called plugins before each of them.
-        self._pre_filters, self._skipping = split_skipping(profile.at(PreFilterPlugin), "pre_filter")
-        self._pre_scores, not_scoring = split_skipping(profile.at(PreScorePlugin), "pre_score")
-        self._not_scoring = {name for _, name in not_scoring}
-        self.pre_filters_are_native = all(isinstance(plugin, NativePlugin) for plugin in self._pre_filters)
-        self._native_pre_scores = all(isinstance(plugin, NativePlugin) for plugin in self._pre_scores)
+    @lazy_attribute
+    def complete(self) -> CalledPlugins:
+        """The plugins that are called for pods with volumes or claims."""
+        return CalledPlugins(self.profile.complete) if self.profile.reads_volumes else self.plugins
+
+    def plugins_of(self, target: Target) -> CalledPlugins:
+        """Return the plugins that are called for the pods of a key (`target_of`)."""
+        asks = self.handle.cache.state.classes.asks_plugins(target[0])
+        return self.complete if asks else self.plugins
+
+    def plugins_for(self, state: CycleState, pod: Pod) -> CalledPlugins:
+        """Return the plugins that are called in a cycle; the state may be one that a plugin has made."""
+        if not self.profile.reads_volumes:
+            return self.plugins
+        if hasattr(state, "target"):
+            return self.plugins_of(state.target)
+        return self.complete if self.asks_volume_plugins(pod) else self.plugins
+
+    def asks_volume_plugins(self, pod: Pod) -> bool:
+        """Whether the plugins about volumes and claims are called for a pod."""
+        return self.profile.reads_volumes and (uses_volumes(pod) or self.profile.asks_devices(pod))
+
+    def target_of(self, pod: Pod) -> Target:
+        """Return the key of a pod (`target_of`); its class says which plugins are called
+        (`PodClasses.with_plugins`)."""
+        target = target_of(self.handle.cache, pod)
+        if not self.asks_volume_plugins(pod):
+            return target
+        return self.handle.cache.state.classes.with_plugins(target[0]), *target[1:]
 
     def attach(self, decider: Decider) -> None:
         """Set the engine's decider.
@@ -138,7 +172,7 @@ class Framework:
 
     def new_state(self, pod: Pod) -> CycleState:
         """Return the state of a new cycle for a pod."""
-        return self.state_of(target_of(self.handle.cache, pod))
+        return self.state_of(self.target_of(pod))
 
     def state_of(self, target: Target) -> CycleState:
         """Return the state of a new cycle for a pod with this key (`target_of`)."""
@@ -153,7 +187,7 @@ class Framework:
         if self.decider is not None:
             state.terms = self.decider.search.terms_of(target[0], target[2])
 
-    def complete(self, state: CycleState, pod: Pod) -> None:
+    def describe(self, state: CycleState, pod: Pod) -> None:
         """Have a state that a plugin has made itself (``CycleState()``) describe a pod, for native plugins.
 
         Parameters
@@ -163,7 +197,7 @@ class Framework:
         pod : Pod
         """
         if not hasattr(state, "target"):
-            self._describe(state, target_of(self.handle.cache, pod))
+            self._describe(state, self.target_of(pod))
 
     def shape_of(self, target: Target) -> Shape:
         """Return the shape of the pod class of a key (`target_of`)."""
@@ -222,11 +256,6 @@ class Framework:
         """Return the signature of a pod, or None; pods with equal signatures get equal results."""
         return self.signer.sign(pod)
 
-    @lazy_attribute
-    def filters(self) -> list[FilterPlugin]:
-        """The Filter plugins that can reject."""
-        return self.profile.planned(FilterPlugin)
-
     def run_pre_filter_plugins(
         self, state: CycleState, pod: Pod, nodes: NodesView | None = None
     ) -> PreFilterRun:
@@ -249,8 +278,8 @@ class Framework:
         -------
         PreFilterRun
         """
-        self.complete(state, pod)
-        if not (self.pre_filters_are_native and hasattr(state, "terms")):
+        self.describe(state, pod)
+        if not (self.plugins_of(state.target).pre_filters_are_native and hasattr(state, "terms")):
             return self._pre_filter(state, pod, nodes)
         # The results of native plugins depend on the shape, on these terms, on whether the terms count any
         # pods now, and on the node that the pod names.
@@ -294,17 +323,17 @@ class Framework:
         """
         shape, is_named = self.shape_of(target), target[1] > 0
         names_nodes = shape.is_pinned or shape.node_names is not None or is_named
-        return not self.pre_filters_are_native or names_nodes
+        return not self.plugins_of(target).pre_filters_are_native or names_nodes
 
     def _pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView | None) -> PreFilterRun:
-        nodes = self.all_nodes() if nodes is None else nodes
+        nodes, plugins = self.all_nodes() if nodes is None else nodes, self.plugins_of(state.target)
         names: interface.PreFilterResult | None = None
         narrowing: set[str] = set()
         rejection: Status | None = None
         state.skip_filter_plugins = skipped = set()
         stop: Status | None = None
         at_fault: tuple[str, ...] = ()
-        for at, plugin in enumerate(self._pre_filters, 1):
+        for at, plugin in enumerate(plugins.pre_filters, 1):
             result, status = ask_pre_filter(plugin, state, pod, nodes)
             code = Code.SUCCESS if status is None else status.code
             if code == Code.SKIP:
@@ -322,9 +351,9 @@ class Framework:
                     at_fault = tuple(sorted(narrowing))
                     stop = nothing_left(at_fault)
             if stop is not None:
-                skipped.update([name for before, name in self._skipping if before < at])
+                skipped.update([name for before, name in plugins.skipping if before < at])
                 return PreFilterRun(stop, plugins=at_fault, skipped=frozenset(skipped))
-        skipped.update([name for _, name in self._skipping])
+        skipped.update([name for _, name in plugins.skipping])
         remaining = None if names is None else names.node_names
         return PreFilterRun(rejection, remaining, tuple(sorted(narrowing)), frozenset(skipped))
 
@@ -390,7 +419,8 @@ class Framework:
             The first rejection, or an Error; None where the pod fits.
         """
         verdict: int | None = None
-        for at, plugin in enumerate(self.filters):
+        filters = self.plugins_for(state, pod).filters
+        for at, plugin in enumerate(filters):
             if plugin.name in state.skip_filter_plugins:
                 continue
             if self.kernels is None or not (isinstance(plugin, NativePlugin) and plugin.has_kernel):
@@ -399,25 +429,14 @@ class Framework:
                     return status
                 continue
             if verdict is None:
-                answer = answer_of(plugin, pod, self.kernels.verdict, self._natives(state), state, node_info)
+                natives = _natives(filters, state)
+                answer = answer_of(plugin, pod, self.kernels.verdict, natives, state, node_info)
                 if isinstance(answer, Status):
                     return filter_status(plugin, answer)
                 verdict = answer
             if place_of(verdict) == at:
                 return rejection(plugin, state, verdict)
         return None
-
-    def _natives(self, state: CycleState) -> int:
-        """The kernels that did not return Skip at PreFilter, as a bit mask by index."""
-        natives = 0
-        for at, plugin in enumerate(self.filters):
-            if (
-                isinstance(plugin, NativePlugin)
-                and plugin.has_kernel
-                and plugin.name not in state.skip_filter_plugins
-            ):
-                natives |= 1 << at
-        return natives
 
     def run_filter_plugins_with_nominated_pods(
         self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
@@ -494,11 +513,6 @@ class Framework:
             rejector = rejector or plugin.name
         return last, Status(Code.UNSCHEDULABLE, tuple(reasons), rejector)
 
-    @lazy_attribute
-    def scorers(self) -> list[tuple[ScorePlugin, int]]:
-        """The Score plugins whose scores can differ between nodes, with their weights."""
-        return [(plugin, self.profile.weight(plugin)) for plugin in self.profile.planned(ScorePlugin)]
-
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         """Run PreScore in profile order; fills `CycleState.skip_score_plugins`.
 
@@ -517,13 +531,14 @@ class Framework:
             An Error where a plugin returns neither Success nor Skip, or a Score plugin lacks the state that
             its PreScore, which is not enabled, would have written.
         """
-        is_native = self._native_pre_scores and hasattr(state, "terms")
+        plugins = self.plugins_for(state, pod)
+        is_native = plugins.pre_scores_are_native and hasattr(state, "terms")
         key = "pre_score", is_native and state.terms.affinity_scores
         if is_native and key in state.terms.answers:
             state.skip_score_plugins = set(state.terms.answers[key])
-            return self._missing_state
-        state.skip_score_plugins = skipped = set(self._not_scoring)
-        for plugin in self._pre_scores:
+            return plugins.missing_state
+        state.skip_score_plugins = skipped = set(plugins.not_scoring)
+        for plugin in plugins.pre_scores:
             status = ask_status(plugin, pod, plugin.pre_score, state, pod, nodes)
             if status is None or status.code == Code.SUCCESS:
                 continue
@@ -532,14 +547,7 @@ class Framework:
             skipped.add(plugin.name)
         if is_native:
             state.terms.answers[key] = frozenset(skipped)
-        return self._missing_state
-
-    @lazy_attribute
-    def _missing_state(self) -> Status | None:
-        """The Error of the first Score plugin that lacks the state of its PreScore."""
-        for plugin, text in self.profile.missing_state_texts[ScorePlugin].items():
-            return error_status(SCORE_ERROR.format(plugin), Status(Code.ERROR, (text,)))
-        return None
+        return plugins.missing_state
 
     def run_score_plugins(
         self, state: CycleState, pod: Pod, nodes: NodesView
@@ -566,7 +574,7 @@ class Framework:
             return [], error.status
         weighted = [
             (plugin.name, (normalized[plugin.name] * weight).tolist())
-            for plugin, weight in self.scorers
+            for plugin, weight in self.plugins_for(state, pod).scorers
             if plugin.name in normalized
         ]
         node_scores = []
@@ -577,7 +585,8 @@ class Framework:
 
     def _normalized_scores(self, state: CycleState, pod: Pod, nodes: NodesView) -> dict[str, Scores]:
         """The normalized scores by plugin; all Python plugins score before the first one normalizes."""
-        plugins = [plugin for plugin, _ in self.scorers if plugin.name not in state.skip_score_plugins]
+        scorers = self.plugins_for(state, pod).scorers
+        plugins = [plugin for plugin, _ in scorers if plugin.name not in state.skip_score_plugins]
         are_rows = bool((nodes.rows >= 0).all())
         raw = {
             plugin.name: raw_scores(plugin, state, pod, nodes)
@@ -596,7 +605,7 @@ class Framework:
     def run_reserve_plugins_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Run Reserve until a plugin fails: a rejection with the plugin's name, or an Error."""
         state.reserved = False
-        for plugin in self.profile.active(interface.ReservePlugin):
+        for plugin in self.plugins_for(state, pod).profile.active(interface.ReservePlugin):
             status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
             if status is not None and not status.is_success:
                 return binding_points.passed_on("running Reserve plugin", plugin.name, status)
@@ -605,7 +614,7 @@ class Framework:
 
     def run_reserve_plugins_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Run Unreserve of all Reserve plugins in reverse order, those with `unreserves_in_order` last."""
-        plugins = self.profile.active(interface.ReservePlugin)
+        plugins = self.plugins_for(state, pod).profile.active(interface.ReservePlugin)
         in_order = [plugin for plugin in plugins if getattr(plugin, "unreserves_in_order", False)]
         others = [plugin for plugin in plugins if plugin not in in_order]
         with ExitStack() as stack:  # all plugins are called, even if one raises
@@ -626,7 +635,7 @@ class Framework:
         """
         timeouts: dict[str, float] = {}
         last: Status | None = None
-        for plugin in self.profile.active(interface.PermitPlugin):
+        for plugin in self.plugins_for(state, pod).profile.active(interface.PermitPlugin):
             status, seconds = binding_points.ask_permit(plugin, state, pod, node_name)
             if status is None or status.is_success:
                 continue
@@ -658,7 +667,7 @@ class Framework:
         Fills `CycleState.skip_pre_bind_plugins` and `CycleState.parallel_pre_bind_plugins`.
         """
         overall: Status | None = SKIP
-        for plugin in self.profile.active(interface.PreBindPlugin):
+        for plugin in self.plugins_for(state, pod).profile.active(interface.PreBindPlugin):
             result, status = binding_points.ask_pre_flight(plugin, state, pod, node_name)
             if status is None or status.is_success:
                 overall = None
@@ -704,7 +713,8 @@ class Framework:
         float
             Seconds until the next step.
         """
-        for plugins in binding_points.pre_bind_groups(self.profile.active(interface.PreBindPlugin), state):
+        active = self.plugins_for(state, pod).profile.active(interface.PreBindPlugin)
+        for plugins in binding_points.pre_bind_groups(active, state):
             group = binding_points.PreBindGroup(plugins, state, pod, node_name)
             self.handle.parallelizer.until(len(plugins), group.begin)
             yield from group.steps(in_pre_bind)
@@ -726,7 +736,7 @@ class Framework:
 
     def run_post_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Run PostBind of all plugins; exceptions are logged."""
-        for plugin in self.profile.active(interface.PostBindPlugin):
+        for plugin in self.plugins_for(state, pod).profile.active(interface.PostBindPlugin):
             ask_status(plugin, pod, plugin.post_bind, state, pod, node_name)
 
     def close(self) -> None:

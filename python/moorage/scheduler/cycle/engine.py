@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.plan import Plan
 from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage._core.state.pod_class import Shape
-from moorage._core.state.pod_spec import uses_volumes
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import FilterPlugin, NominatingInfo, PostFilterPlugin, PreFilterPlugin
@@ -24,7 +24,7 @@ from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.framework.profiles.profile import PREPARED, Profile
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
-from moorage.framework.runtime.runtime import Target
+from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.extenders.extended_search import ExtendedSearch
 
@@ -76,8 +76,6 @@ class Engine(NodeSearch):
     ----------
     number : int
         Index of the profile in the configuration.
-    volume_engine : Engine or None
-        `for_volumes`, once it is made.
     runs_post_filter : bool
         Whether PostFilter is run for pods that fit nowhere. Without it no pod is evicted.
     last_preemptor : (int, int, int) or None
@@ -100,55 +98,10 @@ class Engine(NodeSearch):
         batching: Batching | None = None,
     ) -> None:
         super().__init__(profile, handle, tie_break, percentage, seed)
-        self._options = tie_break, percentage, seed
-        self._has_volume_plugins = profile.reads_volumes
-        self._without_volumes: Engine | None = None
-        self.volume_engine: Engine | None = None
         self.runs_post_filter = True
         self.last_preemptor: Target | None = None
         self.number = 0
         self.batching = batching or Batching(False, self.cache.clock)
-
-    # ---- pods that use volumes -----------------------------------------------------------------------------
-
-    def deciding(self, uses_volumes: bool) -> Engine:
-        """Return the engine of this profile for pods that use volumes, or for pods that use none.
-
-        Parameters
-        ----------
-        uses_volumes : bool
-            Whether the pods use volumes.
-
-        Returns
-        -------
-        Engine
-            This engine, where the profile has no plugins about volumes.
-        """
-        return self.for_volumes if uses_volumes and self._has_volume_plugins else self
-
-    def for_pod(self, pod: Pod) -> Engine:
-        """Return the engine of this profile that schedules a pod; see `deciding`.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
-        return self.deciding(uses_volumes(pod) or self.profile.asks_devices(pod))
-
-    @property
-    def for_volumes(self) -> Engine:
-        """The engine of this profile for pods that use volumes, made at the first use. The two engines share
-        one handle; `take_turn` decides whose framework the handle has."""
-        if self.volume_engine is not None:
-            return self.volume_engine
-        out = Engine(self.profile.with_volumes(), self.handle, *self._options, self.batching)
-        self.volume_engine = out
-        out.runs_post_filter, out.number = self.runs_post_filter, self.number
-        out.framework.without_volumes = self.framework
-        out._without_volumes = self
-        out.search.threads, out.search.parallel_from = self.search.threads, self.search.parallel_from
-        self.take_turn()
-        return out
 
     def prepare(self) -> None:
         """Compute what the configuration alone decides, as kube-scheduler does before its first pod."""
@@ -158,10 +111,9 @@ class Engine(NodeSearch):
 
     @lazy_attribute
     def may_leave_out_volumes(self) -> bool:
-        """Whether the engine for pods without volumes can schedule a pod whose volumes fit everywhere. False
-        with the random tie-break, whose state each engine has for itself."""
-        plain, profile = self._without_volumes, self.profile
-        if plain is None or not plain.profile.is_in_core or self.decider.tie_break == TieBreak.RANDOM:
+        """Whether a pod whose volumes fit everywhere can be scheduled as one without volumes."""
+        profile = self.profile
+        if not (profile.reads_volumes and profile.is_in_core):
             return False
         filters, pre_filters = profile.at(FilterPlugin), profile.at(PreFilterPlugin)
         return all(
@@ -169,41 +121,48 @@ class Engine(NodeSearch):
             for plugin in profile.volume_plugins
         )
 
-    def for_cycle(self, pod: Pod) -> Engine:
-        """Return the engine that runs the cycle of a pod of this engine.
+    def cycle_target(self, pod: Pod, target: Target) -> Target:
+        """Return the target by which the cycle of a pod is run.
 
         Parameters
         ----------
         pod : Pod
+        target : (int, int, int)
+            Of the pod (`Framework.target_of`).
 
         Returns
         -------
-        Engine
-            The engine for pods without volumes, where no plugin about volumes rejects or scores any node for
-            the pod. Its cycle is then that of a pod without volumes.
+        (int, int, int)
+            That of a pod without volumes, where no plugin about volumes rejects or scores any node for the
+            pod: these plugins are skipped then.
         """
-        plain = self._without_volumes
-        if plain is None or not (self.may_leave_out_volumes and self.decides_alone(pod)):
-            return self
-        return plain if self.profile.volumes_fit_everywhere(pod, self.framework.all_nodes()) else self
-
-    def take_turn(self) -> None:
-        """Make this engine's framework that of the shared handle, which plugins use."""
-        self.handle.framework = self.framework
+        asks = self.framework.plugins_of(target) is not self.framework.plugins
+        if not (asks and self.may_leave_out_volumes and self.decides_alone(pod)):
+            return target
+        fits = self.profile.volumes_fit_everywhere(pod, self.framework.all_nodes())
+        return target_of(self.cache, pod) if fits else target
 
     # ---- one cycle -----------------------------------------------------------------------------------------
 
-    def begin_cycle(self) -> None:
-        """Begin a scheduling cycle: refresh the snapshot of plugins and the resources of classes."""
-        names = self.plan.delegated if self._without_volumes is None else self.profile.delegated_resources()
-        self.delegate(names)
+    def begin_cycle(self, target: Target) -> None:
+        """Begin a scheduling cycle: refresh the snapshot of plugins and the resources of classes.
+
+        Parameters
+        ----------
+        target : (int, int, int)
+            Of the pod (`Framework.target_of`).
+        """
+        plan = self.search.plan_of(target[0])
+        if plan is not self.plan:
+            self.delegate(plan, self.profile.delegated_resources())
         if self.profile.has_out_of_tree_plugins:
             self.handle.begin_cycle()
 
-    def delegate(self, names: frozenset[str]) -> None:
-        """Set the extended resources that device classes provide; see `Plan.delegate`."""
-        if names is not self.plan.delegated and names != self.plan.delegated:
-            self.plan.delegate(names)
+    def delegate(self, plan: Plan, names: frozenset[str]) -> None:
+        """Set the extended resources that device classes provide in a plan of this engine; see
+        `Plan.delegate`."""
+        if names is not plan.delegated and names != plan.delegated:
+            plan.delegate(names)
             self.search.states.open_scope()
 
     def schedule(
@@ -228,16 +187,16 @@ class Engine(NodeSearch):
         """
         scored = self.batching.take()
         state = self.framework.state_of(target)
-        self.begin_cycle()
-        nodes = self.nodes_in_view()
+        self.begin_cycle(target)
+        nodes, profile = self.nodes_in_view(), self.profile_of(target)
         if nodes == 0:
-            return self._no_search(Diagnosis(0, self.profile, state.shape), order), state
+            return self._no_search(Diagnosis(0, profile, state.shape), order), state
         ran = self.framework.run_pre_filter_plugins(state, pod)
         if ran.error:
             return replace(self._no_search(None, order), error=ran.error), state
         if ran.rejection is not None:
             diagnosis = Diagnosis(
-                nodes, self.profile, state.shape, pre_filter=ran.rejection, narrowing=ran.plugins
+                nodes, profile, state.shape, pre_filter=ran.rejection, narrowing=ran.plugins
             )
             decision = self._no_search(diagnosis, order)
             statuses = NodeToStatus(nodes, self._rejected_by_all(ran.rejection))
@@ -258,7 +217,7 @@ class Engine(NodeSearch):
         ----------
         pod : Pod
         """
-        return self.for_pod(pod).profile.is_in_core and self.decides_alone(pod)
+        return self.profile_of(self.framework.target_of(pod)).is_in_core and self.decides_alone(pod)
 
     def passes(self, target: Target, pod: Pod) -> bool:
         """Whether no PreFilter or PreScore plugin rejects the pods of a target.
@@ -275,7 +234,7 @@ class Engine(NodeSearch):
             Any pod of the target.
         """
         framework = self.framework
-        if not self.profile.may_reject(framework.shape_of(target)):
+        if not self.profile_of(target).may_reject(framework.shape_of(target)):
             return True
         known = self.search.states.state_of(*target)
         if known.passes is None:
@@ -331,7 +290,8 @@ class Engine(NodeSearch):
         if row < 0:
             diagnosis, by_node = self.diagnose(state.target, state.shape, ran, tried)
             is_listed = tried < 0 or ran.node_names is None
-            statuses = NodeToStatus(diagnosis.nodes, by_node, is_listed and self.profile.filters_in_core)
+            in_core = diagnosis.profile.filters_in_core
+            statuses = NodeToStatus(diagnosis.nodes, by_node, is_listed and in_core)
         elif len(positions) == 1 or not (error := self.pre_score(positions)):
             node = self.cache.state.table.row_name(row)
         decision = Decision(
@@ -366,9 +326,10 @@ class Engine(NodeSearch):
             False where it is not known without a new diagnosis.
         """
         plugins = self.core_post_filters
-        if plugins is None or not (self.framework.pre_filters_are_native and self.profile.filters_in_core):
+        called = self.framework.plugins_of(target)
+        if plugins is None or not (called.pre_filters_are_native and called.profile.filters_in_core):
             return False
-        if diagnosis.futile_plugins is not plugins or diagnosis.profile is not self.profile:
+        if diagnosis.futile_plugins is not plugins or diagnosis.profile is not called.profile:
             return False
         return (
             diagnosis.nodes == self.nodes_in_view()

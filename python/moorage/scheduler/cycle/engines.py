@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from time import time as seconds_since_1970
-from typing import Any, cast
+from typing import Any
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.search import MAX_THREADS
@@ -113,8 +113,7 @@ class Rotation:
             engine.number = number
 
     def take(self, engine: Engine) -> Engine:
-        """Hand the rotation to an engine, whose search is the next, and make its framework that of the
-        handle.
+        """Hand the rotation to an engine, whose search is the next.
 
         Parameters
         ----------
@@ -128,8 +127,6 @@ class Rotation:
         if engine is not self.holder:
             engine.decider.start = self.holder.decider.start
             self.holder = engine
-        if engine.handle.framework is not engine.framework:
-            engine.take_turn()
         return engine
 
     @property
@@ -178,8 +175,6 @@ class Rotation:
             The engine here for each one there.
         """
         engines = dict(zip(other.engines, self.engines, strict=True))
-        volumes = {there: here for there, here in engines.items() if there.volume_engine is not None}
-        engines |= {cast(Engine, there.volume_engine): here.for_volumes for there, here in volumes.items()}
         for there, here in engines.items():
             here.decider.copy_from(there.decider)
         self.holder = engines[other.holder]

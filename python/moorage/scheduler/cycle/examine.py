@@ -32,7 +32,7 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     Parameters
     ----------
     engine : Engine
-        The engine that schedules the pod (`Engine.for_pod`).
+        Of the pod's profile.
     pod : Pod
     order : list of str
         Node names in list order.
@@ -43,8 +43,9 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     """
     if not order:
         return Examination(order=order, error=NO_NODES)
-    engine.begin_cycle()
-    profile, state = engine.profile, engine.framework.new_state(pod)
+    state = engine.framework.new_state(pod)
+    engine.begin_cycle(state.target)
+    profile = engine.profile_of(state.target)
     ran = engine.framework.run_pre_filter_plugins(state, pod)
     examination = Examination(
         order=order,
@@ -65,9 +66,9 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
 
 def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: Examination) -> Examination:
     """Return the examination with the verdict of every node, and the scores of the feasible ones."""
-    profile, view = engine.profile, engine.cache.state.view
+    profile, view = engine.profile_of(state.target), engine.cache.state.view
     rows, verdicts = engine.search.verdicts(*state.target)
-    statuses = engine.number_statuses(rows, verdicts)
+    statuses = engine.number_statuses(state.target, rows, verdicts)
     fits = verdicts == 0
     diagnosis = Diagnosis(
         len(examination.order),
@@ -139,7 +140,7 @@ def score_rows(
     StatusError
         A plugin failed, or its scores are out of range.
     """
-    profile = engine.profile
+    profile = engine.profile_of(state.target)
     raw: dict[str, npt.NDArray[np.int64]] = {}
     normalized: dict[str, npt.NDArray[np.int64]] = {}
     if not profile.at(ScorePlugin):  # every node counts 1 (v1.36, schedule_one.go prioritizeNodes)
@@ -155,7 +156,7 @@ def score_rows(
             continue
         if isinstance(plugin, NativePlugin):
             scores = engine.search.scores(plugin.name, rows, *state.target)
-        elif plugin.in_core:
+        elif not profile.calls(plugin):
             scores = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
         else:
             scores = engine.bridge.raw_and_normalized(plugin, rows)

@@ -73,12 +73,10 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
     -------
     PreemptionExamination
     """
-    engine = engine.for_pod(pod)
-    engine.take_turn()
-    engine.begin_cycle()
+    state = engine.framework.new_state(pod)
+    engine.begin_cycle(state.target)
     if engine.nodes_in_view() == 0:
         return PreemptionExamination()
-    state = engine.framework.new_state(pod)
     ran = engine.framework.run_pre_filter_plugins(state, pod)
     if ran.error:
         return PreemptionExamination()

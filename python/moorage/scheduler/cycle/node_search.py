@@ -82,8 +82,21 @@ class NodeSearch:
         self.decider.has_extenders = any(one.is_filter or one.is_prioritizer for one in handle.extenders)
         self.search.invalid_score, self.search.nominator = out_of_range, handle.nominator
         self.framework.attach(self.decider)
-        if not profile.is_in_core:
-            self.search.on_nominated = self.bridge.set_nominated_pods
+        self.search.on_nominated = self.bridge.set_nominated_pods
+
+    def profile_of(self, target: Target) -> Profile:
+        """Return the profile with the plugins that are called for the pods of a target.
+
+        Parameters
+        ----------
+        target : (int, int, int)
+            Of the pods (`Framework.target_of`).
+
+        Returns
+        -------
+        Profile
+        """
+        return self.framework.plugins_of(target).profile
 
     def nodes_in_view(self) -> int:
         """Return the number of nodes in the snapshot of a cycle that begins now."""
@@ -123,7 +136,7 @@ class NodeSearch:
         ran : PreFilterRun
             The result of PreFilter for the pod.
         """
-        self._narrow(ran)
+        self._narrow(ran, self.profile_of(state.target))
         self.bridge.begin(state, pod)
         self._nominate(pod)
 
@@ -160,11 +173,11 @@ class NodeSearch:
         """
         return -1 if decision.node is None else self.row_in_view(decision.node)
 
-    def _narrow(self, ran: PreFilterRun) -> None:
+    def _narrow(self, ran: PreFilterRun, profile: Profile) -> None:
         """Restrict the search to the nodes that out-of-tree PreFilter plugins named. The search derives those
         that plugins in the core name."""
         outside = bool(ran.plugins) and any(
-            plugin.name in ran.plugins and not plugin.in_core for plugin in self.profile.at(PreFilterPlugin)
+            plugin.name in ran.plugins and profile.calls(plugin) for plugin in profile.at(PreFilterPlugin)
         )
         self.search.node_names = ran.node_names if outside else None
 
@@ -257,18 +270,18 @@ class NodeSearch:
             Returns the status of each rejecting node by name. To be called before the next change of the
             cluster.
         """
-        known = None
-        if tried < 0 and self.profile.filters_in_core:
+        known, profile = None, self.profile_of(target)
+        if tried < 0 and profile.filters_in_core:
             statuses: tuple[Status, ...] = ()
             counts = self.decider.rejections(*target)
         else:
             known = self._verdicts(target, tried)
             _, verdicts, statuses = known
             counts = count_verdicts(verdicts)
-            ran = self.after_trial(ran, shape, tried, known)
+            ran = self.after_trial(ran, target, tried, known)
         diagnosis = Diagnosis(
             self.nodes_in_view(),
-            self.profile,
+            profile,
             shape,
             verdicts=counts,
             absent=ran.absent,
@@ -280,7 +293,7 @@ class NodeSearch:
             rows, verdicts, statuses = known or self._verdicts(target, tried)
             names = self.cache.state.view.names_of(rows)
             by_name = {} if ran.absent is None else self._rejected_by_all(ran.absent)()
-            return by_name | explain_verdicts(self.profile, shape, names, verdicts, statuses)
+            return by_name | explain_verdicts(profile, shape, names, verdicts, statuses)
 
         return diagnosis, by_node
 
@@ -291,15 +304,15 @@ class NodeSearch:
         if tried >= 0 and tried not in rows:
             rows = np.append(rows, np.int32(tried))
             verdicts = np.append(verdicts, np.uint64(self.search.verdict(tried, *target)))
-        return rows, verdicts, self.number_statuses(rows, verdicts)
+        return rows, verdicts, self.number_statuses(target, rows, verdicts)
 
-    def after_trial(self, ran: PreFilterRun, shape: Shape, tried: int, verdicts: Verdicts) -> PreFilterRun:
+    def after_trial(self, ran: PreFilterRun, target: Target, tried: int, verdicts: Verdicts) -> PreFilterRun:
         """Return the result of PreFilter after the node that was tried before all others was rejected.
 
         Parameters
         ----------
         ran : PreFilterRun
-        shape : Shape
+        target : (int, int, int)
             Of the pod.
         tried : int
             Row of the node; -1 for none.
@@ -315,16 +328,19 @@ class NodeSearch:
             return ran
         rows, of_rows, statuses = verdicts
         verdict = int(of_rows[rows == tried][0])
-        return ran.after_trial(explain_verdict(self.profile, shape, verdict, statuses))
+        profile, shape = self.profile_of(target), self.framework.shape_of(target)
+        return ran.after_trial(explain_verdict(profile, shape, verdict, statuses))
 
     def number_statuses(
-        self, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]
+        self, target: Target, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]
     ) -> tuple[Status, ...]:
         """Number the statuses of out-of-tree plugins: the reason bits of their verdicts become an index into
         the result.
 
         Parameters
         ----------
+        target : (int, int, int)
+            Of the pod that was searched for.
         rows : (n,) int32 array
             Rows of the nodes.
         verdicts : (n,) uint64 array
@@ -335,7 +351,7 @@ class NodeSearch:
         tuple of Status
             The distinct statuses; empty where all filters are in the core.
         """
-        if self.profile.filters_in_core:
+        if self.profile_of(target).filters_in_core:
             return ()
         return self.bridge.number_statuses(rows, verdicts)
 

@@ -10,7 +10,6 @@ from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.status import Code, Status
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
-from moorage.framework.runtime.runtime import target_of
 from moorage.objects.model.pod import Pod
 
 from .diagnosis import explain_verdict
@@ -23,7 +22,7 @@ def check(engine: Engine, pod: Pod, node: str, victims: Sequence[Pod]) -> Status
     Parameters
     ----------
     engine : Engine
-        The engine that schedules the pod (`Engine.for_pod`).
+        Of the pod's profile.
     pod : Pod
     node : str
     victims : sequence of Pod
@@ -49,12 +48,13 @@ def _check(engine: Engine, pod: Pod, node: str) -> Status | CycleState | None:
     row = engine.row_in_view(node)
     if row < 0:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node {node} is not found",))
-    framework, target = engine.framework, target_of(engine.cache, pod)
-    if engine.profile.is_in_core and engine.passes(target, pod):
+    framework, target = engine.framework, engine.framework.target_of(pod)
+    profile = engine.profile_of(target)
+    if profile.is_in_core and engine.passes(target, pod):
         verdict = engine.search.verdict(row, *target)
-        return explain_verdict(engine.profile, framework.shape_of(target), verdict) if verdict else None
+        return explain_verdict(profile, framework.shape_of(target), verdict) if verdict else None
     state = framework.state_of(target)
-    engine.begin_cycle()
+    engine.begin_cycle(target)
     ran = framework.run_pre_filter_plugins(state, pod)
     if ran.rejection is not None:
         return ran.rejection
@@ -76,5 +76,5 @@ def _ask_all(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun, row
     if not verdict:
         return None
     rows, verdicts = np.array([row], dtype=np.int32), np.array([verdict], dtype=np.uint64)
-    statuses = engine.number_statuses(rows, verdicts)
-    return explain_verdict(engine.profile, state.shape, int(verdicts[0]), statuses)
+    statuses = engine.number_statuses(state.target, rows, verdicts)
+    return explain_verdict(engine.profile_of(state.target), state.shape, int(verdicts[0]), statuses)

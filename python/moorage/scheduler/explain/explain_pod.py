@@ -17,7 +17,7 @@ from moorage.cache import SchedulerCache
 from moorage.errors import InputError
 from moorage.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.framework.plugin.group_index import PodGroups
-from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.profiles.in_core import NativePlugin, VolumePlugin
 from moorage.framework.runtime.kernels import rejection
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.objects.model.workload import Job, ReplicaSet, ReplicationController, StatefulSet
@@ -108,7 +108,7 @@ def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
     waiting, bound_to = _make_pending(fork.cache, pod)
     devices = PodClaims.of(fork, waiting)
     if devices is None:
-        return _explain(fork.for_pod(waiting), waiting, bound_to, skipped)
+        return _explain(fork, waiting, bound_to, skipped)
     group = None
     with suppress(ClaimError):
         group = devices.state.consumers.group_of(waiting)
@@ -117,7 +117,7 @@ def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
         skipped = ""  # its claims would be made with it
     claims = [*made, *released_claims(devices)] if bound_to else made
     with devices.state.assuming(claims):
-        return _explain(fork.for_pod(waiting), waiting, bound_to, skipped)
+        return _explain(fork, waiting, bound_to, skipped)
 
 
 def _is_stored(engine: Engine, pod: Pod) -> bool:
@@ -135,7 +135,9 @@ def _fork_engine(engine: Engine) -> Engine:
     with engine.cache.lock:
         cache.state = engine.cache.state.fork()
     handle = engine.handle.over(cache)
-    return Engine(engine.profile, handle, engine.decider.tie_break, engine.decider.percentage, 0)
+    plugins = [one.another() if isinstance(one, VolumePlugin) else one for one in engine.profile.plugins]
+    profile = replace(engine.profile, plugins=plugins)  # their handle becomes that of the fork
+    return Engine(profile, handle, engine.decider.tie_break, engine.decider.percentage, 0)
 
 
 def _make_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
@@ -216,11 +218,11 @@ def _filters(
     searched = engine.search.searched_rows(*state.target)
     positions = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
     positions[rows] = np.arange(len(rows))
-    verdicts = []
-    for plugin in engine.profile.at(FilterPlugin):
+    verdicts, profile = [], engine.profile_of(state.target)
+    for plugin in profile.at(FilterPlugin):
         if isinstance(plugin, NativePlugin):
             numbers, statuses = _native(engine, plugin, state)
-        elif plugin.in_core or plugin.name in ran.skipped:
+        elif not profile.calls(plugin) or plugin.name in ran.skipped:
             continue
         else:
             numbers, statuses = _outside(engine, plugin, searched)

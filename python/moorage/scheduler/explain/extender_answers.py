@@ -179,11 +179,11 @@ def after_extenders(
         nodes, verdicts = engine.search.verdicts(*state.target)
         diagnosis = Diagnosis(
             len(examination.order),
-            engine.profile,
+            engine.profile_of(state.target),
             state.shape,
             verdicts=count_verdicts(verdicts),
             absent=ran.absent,
-            statuses=engine.number_statuses(nodes, verdicts),
+            statuses=engine.number_statuses(state.target, nodes, verdicts),
             extender_statuses={  # upstream counts no node that an extender drops without a word
                 name: status for name, status in statuses.items() if status.reasons != (NO_REASON,)
             },

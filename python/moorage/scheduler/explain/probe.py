@@ -92,8 +92,8 @@ class Probe:
         state : CycleState
         ran : PreFilterRun
         """
-        self.engine.begin_cycle()
         state = self.engine.framework.new_state(pod)
+        self.engine.begin_cycle(state.target)
         ran = self.engine.framework.run_pre_filter_plugins(state, pod)
         self.engine.begin_search(state, pod, ran)
         return state, ran

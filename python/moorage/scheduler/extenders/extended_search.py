@@ -264,11 +264,11 @@ class ExtendedSearch:
         search.node_names = frozenset(map(table.row_name, rejected)) - self.extender_statuses.keys()
         try:
             rows, verdicts = search.verdicts(*target)
-            statuses = engine.number_statuses(rows, verdicts)
+            statuses = engine.number_statuses(target, rows, verdicts)
         finally:
             search.node_names = names
-        profile, shape, view = engine.profile, self.state.shape, engine.cache.state.view
-        self.ran = engine.after_trial(self.ran, shape, tried, (rows, verdicts, statuses))
+        profile, shape, view = engine.profile_of(target), self.state.shape, engine.cache.state.view
+        self.ran = engine.after_trial(self.ran, target, tried, (rows, verdicts, statuses))
         diagnosis = Diagnosis(
             view.size,
             profile,

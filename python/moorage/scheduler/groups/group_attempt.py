@@ -96,7 +96,7 @@ class Members:
         self.minimum = self.group.min_count if self.group and counts_members(self.engine) else 0
         self.batch = self.context.batch_of(self.pods)
         self.segments = [
-            Segment(self.context.deciding(route), bool(route & WHOLE_CYCLE), first, end)
+            Segment(self.context.engine_of_route(route), bool(route & WHOLE_CYCLE), first, end)
             for first, end, route in self.batch.cut(SEGMENTS)
         ]
 
@@ -388,7 +388,7 @@ class GroupAttempt:
         self.rows[at] = -1
         self.preempting.pop(at, None)
         if status.is_rejected:
-            chosen = Diagnosis(1, started.engine.profile, state.shape, chosen=status)
+            chosen = Diagnosis(1, started.engine.profile_of(state.target), state.shape, chosen=status)
             failure = Failure(chosen, nominating=NominatingInfo())
         else:
             failure = Failure(error=status.message() or str(status.code), nominating=NominatingInfo())
@@ -464,8 +464,9 @@ class MemberPlacing(Placing, kw_only=True):
         attempt, context, pod = self.attempt, self.context, self.batch.pod(at)
         attempt.enter_until(at)
         attempt.entered = at + 1
-        engine = context.rotation.take(self.engine.for_cycle(pod))
-        decision, state = engine.schedule(pod, self.batch.target(at), context.view_order)
+        engine = context.rotation.take(self.engine)
+        target = engine.cycle_target(pod, self.batch.target(at))
+        decision, state = engine.schedule(pod, target, context.view_order)
         node = decision.node
         if node is None:
             attempt.failures[at] = failure = Failure.of(decision)

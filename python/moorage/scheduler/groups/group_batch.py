@@ -133,13 +133,13 @@ class GroupBatch:
         if route == NONE or self.context.nominator:
             return first
         if self._is_bound(first):
-            return self._place_bound(self.context.deciding(route), first)
+            return self._place_bound(self.context.engine_of_route(route), first)
         stop, latest = first + 1, min(len(self.groups), first + self._limit)
         while stop < latest and self._route(stop) == route and not self._is_bound(stop):
             if self.ends[stop] - begin > MOST_PODS:
                 break
             stop += 1
-        done = self._place_until(self.context.deciding(route), first, stop)
+        done = self._place_until(self.context.engine_of_route(route), first, stop)
         self._limit = self._limit * GROWTH if done == stop else 1
         return done
 

@@ -459,14 +459,14 @@ class BindingCycles:
                 if status is not None:
                     return self._fail_binding(started, status)
             skipped, in_pre_bind = started.state.skip_pre_bind_plugins, None
-            if any(plugin.name not in skipped for plugin in framework.profile.active(PreBindPlugin)):
+            profile = framework.plugins_of(started.state.target).profile
+            if any(plugin.name not in skipped for plugin in profile.active(PreBindPlugin)):
                 in_pre_bind = framework.handle.pods_in_pre_bind[uid] = PodInPreBind()
         return self._take_step(Running(started, self._steps(started, in_pre_bind), in_pre_bind))
 
     def _take_step(self, running: Running) -> BindingOutcome:
         """Run the next step, or have a thread run it."""
         if self._pool is None:
-            running.started.engine.take_turn()
             return self._process(running, lambda: take_step(running.steps))
         running.future = self._pool.submit(take_step, running.steps)
         return self._is_binding(running)
@@ -576,7 +576,8 @@ class BindingCycles:
         """Report the failure of a pod and return its outcome."""
         engine = started.engine
         if status.is_rejected:
-            chosen = Diagnosis(1, engine.profile, started.state.shape, chosen=status)
+            profile = engine.profile_of(started.state.target)
+            chosen = Diagnosis(1, profile, started.state.shape, chosen=status)
             failure = Failure(chosen, nominating=NominatingInfo())
         else:
             failure = Failure(error=status.message() or str(status.code), nominating=NominatingInfo())

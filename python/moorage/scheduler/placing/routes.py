@@ -10,5 +10,5 @@ WHOLE_CYCLE = int(Route.PYTHON | Route.EXTENDERS)
 APART = WHOLE_CYCLE | int(Route.WAITS)
 """`WHOLE_CYCLE` and the route bit of single pods of a group, which wait on Permit for the other members."""
 
-SEGMENTS = APART | int(Route.VOLUMES) | ~(int(Route.PROFILE) - 1)
+SEGMENTS = APART | ~(int(Route.PROFILE) - 1)
 """Route bits that select the engine and the kind of cycle; a batch is cut where one of them changes."""

@@ -62,7 +62,7 @@ def schedule_pods(
     result = ScheduleResult(state, len(batch), batch)
     try:
         for first, end, route in batch.cut(SEGMENTS):
-            engine = context.deciding(route)
+            engine = context.engine_of_route(route)
             step = 1 if stop_on_failure else end - first
             for at in range(first, end, step):
                 if stop_on_failure and result.failures:

@@ -38,7 +38,7 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
         The pod is in the cache.
     """
     batch = context.batch_of([pod])
-    engine = context.deciding(batch.route(0))
+    engine = context.engine_of_route(batch.route(0))
     if batch.route(0) & APART:
         decision = whole_cycle(context, engine, pod, batch.target(0))
         if decision.binding:
@@ -66,7 +66,7 @@ def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Ta
     ----------
     context : SchedulingContext
     engine : Engine
-        The engine that schedules the pod (`SchedulingContext.deciding`).
+        The engine that schedules the pod (`SchedulingContext.engine_of_route`).
     pod : Pod
         In the store.
     target : (int, int, int)
@@ -79,9 +79,9 @@ def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Ta
     """
     context.enlist()
     with context.cache.lock:
-        engine = context.rotation.take(engine.for_cycle(pod))
+        context.rotation.take(engine)
         began, observer = perf_counter(), context.handle.observer
-        decision, state = engine.schedule(pod, target, context.view_order)
+        decision, state = engine.schedule(pod, engine.cycle_target(pod, target), context.view_order)
         if observer is not None:
             observer.algorithm(perf_counter() - began)
         if decision.node is None:

@@ -211,16 +211,15 @@ class VolumeClasses:
     def _prepare(self, engine: Engine) -> _Ready | None:
         """Drop demands that are out of date; return the profile whose volume plugins decide, and the nodes;
         None where plugins schedule all pods with volumes."""
-        deciding = engine.deciding(True)
         known = self._known.setdefault(engine, _Known())
-        if deciding is engine or not deciding.may_leave_out_volumes:
+        if not engine.may_leave_out_volumes:
             return None
         with engine.cache.lock:
-            profile = deciding.profile
+            profile = engine.profile
             engine.cache.state.view.refresh()
             version = engine.cache.state.view.static_version, *profile.demand_versions()
             delegated = profile.delegated_resources()
-            engine.delegate(delegated)
+            engine.delegate(engine.plan, delegated)
             if version != self._versions.get(engine):
                 self._versions[engine], engine.search.states.volume_demands = version, {}
                 engine.search.states.open_scope()  # failures of classes with other demands hold no longer

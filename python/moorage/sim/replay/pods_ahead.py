@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from moorage._core.decide.batch_rows import BoundSink
+from moorage._core.decide.pod_batch import Route
 from moorage.scheduler import ScheduleResult
 from moorage.scheduler.placing.place import LEDGER
 from moorage.scheduler.placing.routes import APART
-from moorage.scheduler.scheduling_context import VOLUMES
 
 if TYPE_CHECKING:
-    from moorage._core.decide.pod_batch import PodBatch
+    from moorage._core.decide.pod_batch import PodBatch, Route
     from moorage.objects import Pod
     from moorage.scheduler.scheduling_context import SchedulingContext
 
 AHEAD = 32
 """Pods that are made together."""
 
-NOT_DIRECT = APART | VOLUMES
+NOT_DIRECT = APART | int(Route.VOLUMES)
 BOUND = BoundSink()
 
 
@@ -78,7 +78,7 @@ class PodsAhead:
             route = batch.route(at)
             if route & NOT_DIRECT:
                 return -1
-            engine = context.deciding(route)
+            engine = context.engine_of_route(route)
             sink = BOUND if alone else LEDGER
             if engine.placer.place(batch, self._result, at, at + 1, sink, _stop) == at:
                 return -1

@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from moorage._core.base cimport Buffer
 from moorage._core.csrc cimport mr_changes, mr_cluster, mr_decision, mr_search, mr_terms
 from moorage._core.decide.class_state cimport Candidates, ClassSearch, ClassState, ClassStates
+from moorage._core.decide.plan cimport Plan
 from moorage._core.decide.search cimport Search
 from moorage._core.state cimport ClusterState
 

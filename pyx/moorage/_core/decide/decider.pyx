@@ -461,13 +461,14 @@ cdef class Decider:
         """
         self.state.classes.check(pod_class)
         cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef bint is_narrow = self.search.plan.narrows_for(shape) or self.search.in_placement \
-            or (node_name and self.search.plan.narrows_to_named) \
+        cdef Plan plan = self.search.plan_of(pod_class)
+        cdef bint is_narrow = plan.narrows_for(shape) or self.search.in_placement \
+            or (node_name and plan.narrows_to_named) \
             or self.search.node_names is not None
         cdef mr_changes changes
         cdef const mr_search* search = &self.search.search
         out = None
-        if not is_narrow and not mr_has_external_filters(&self.search.plan.c):
+        if not is_narrow and not mr_has_external_filters(&plan.c):
             class_state = self._prepare_class(pod_class, node_name, pinned)
             _fill_changes(self, &changes)
             out = (<ClassState>class_state).rejections(&changes, self.search.terms)
@@ -571,7 +572,7 @@ cdef class Decider:
 
 cdef int32_t _wanted(Decider decider) noexcept:
     """The number of feasible nodes to find for the prepared pod."""
-    if not decider.search.plan.c.n_scores and not decider.has_extenders:
+    if not decider.search.current.c.n_scores and not decider.has_extenders:
         return 1
     return num_feasible_nodes_to_find(decider.percentage, decider.search.search.n)
 

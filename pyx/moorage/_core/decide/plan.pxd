@@ -19,7 +19,10 @@ cdef class Plan:
     cdef dict devices  # the arrays to which `c.fit` points
     cdef Shape added
     cdef Buffer external_memory, points
+    cdef object with_skipped
+    cdef Plan completed  # the result of `complete`
 
+    cpdef Plan complete(self)
     cdef bint narrows_for(self, Shape shape) noexcept
     cdef uint64_t ignored_of(self, Shape shape) except? 1
     cdef uint64_t delegated_of(self, Shape shape) except? 1

@@ -48,6 +48,8 @@ ARGUMENTS = {
     "system_defaulted": True,
     "hard_pod_affinity_weight": 1,
     "ignore_preferred": False,
+    "externals": (),
+    "with_skipped": None,
 }
 
 
@@ -91,6 +93,10 @@ cdef class Plan:
         The argument hardPodAffinityWeight of InterPodAffinity, 0 to 100.
     ignore_preferred : bool
         The argument ignorePreferredTermsOfExistingPods of InterPodAffinity.
+    externals : iterable of External
+        Plugins outside the core that get the first numbers, as in another plan of the profile.
+    with_skipped : callable, optional
+        Makes the plan of the pods for which no plugin is skipped from this one; see `complete`.
 
     Attributes
     ----------
@@ -125,7 +131,8 @@ cdef class Plan:
         if max(len(filters), len(scores)) > MR_MAX_PLUGINS or max(len(fit), len(balanced)) > MR_MAX_RESOURCES:
             raise ValueError("too many plugins or scored resources in one profile")
         memset(&self.c, 0, sizeof(mr_plan))
-        self.externals = []
+        self.externals = list(arguments["externals"])
+        self.with_skipped = arguments["with_skipped"]
         self.masks = {}
         self.filters = [_name(plugin) for plugin in filters]
         self.scores = [_name(plugin) for plugin, _ in scores]
@@ -175,6 +182,29 @@ cdef class Plan:
             if external.name == plugin:
                 return MR_EXTERNAL + <int32_t>at
         return KERNELS[plugin]
+
+    cpdef Plan complete(self):
+        """Return the plan for pods that plugins are asked about which are skipped for all others: those of
+        `PodClasses.with_plugins`.
+
+        Returns
+        -------
+        Plan
+            Made by the first call; this plan, if no plugin is ever skipped.
+
+        Raises
+        ------
+        ValueError
+            The plan does not begin with the externals of this one, or it has more native ones.
+        """
+        cdef Plan made
+        if self.completed is None and self.with_skipped is not None:
+            made = self.with_skipped(self)
+            others = made.externals[len(self.externals):]
+            if self.externals + others != made.externals or any([one.is_native for one in others]):
+                raise ValueError("a plan that completes another has its externals, and no more native ones")
+            self.completed = made
+        return self if self.completed is None else self.completed
 
     def _keep_externals(self):
         """Compile the plugins outside the core."""

@@ -526,6 +526,8 @@ cdef int32_t _fill(PodBatch batch, PodSpan* out, object pod, int32_t known) exce
         _fill_volumes(batch, out, pod)
     if batch.routes is not None:
         out.route |= batch.routes.of(pod, out)
+        if out.route & VOLUMES and out.route & PYTHON:
+            out.pod_class = batch.state.classes.with_plugins(pod_class)
     return pod_class
 
 

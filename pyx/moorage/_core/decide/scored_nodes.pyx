@@ -161,7 +161,7 @@ cdef class ScoredNodes:
         cdef Py_ssize_t n = self.n + 1, at
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
         cdef ScoredNodes out
-        if self.raw is None or len(self.raw) != search.plan.c.n_scores:
+        if self.raw is None or len(self.raw) != search.current.c.n_scores:
             raise ValueError("the list has no raw scores of the plugins that score now")
         for at in range(n):
             rows[at] = table.find(self.symbols[self.left[at]])
@@ -181,7 +181,7 @@ cdef class ScoredNodes:
     cdef object _score_again(self, Search search, const int32_t[::1] rows):
         """The totals of the nodes in `left` and of the one after them, which alone gets new raw scores. None
         if a score is not in 0..100."""
-        cdef const mr_plan* plan = &search.plan.c
+        cdef const mr_plan* plan = &search.current.c
         cdef Py_ssize_t n = rows.shape[0], at
         cdef int64_t[:, ::1] raw = self.raw
         cdef int64_t[::1] column = np.zeros(n, dtype=np.int64), totals = np.zeros(n, dtype=np.int64)
@@ -318,14 +318,14 @@ cdef bint _score_last(Search search, int32_t kernel, const int32_t[::1] rows, in
     cdef int64_t[::1] answer
     raw[0] = 0
     if kernel >= MR_EXTERNAL:
-        plugin = search.plan.externals[kernel - MR_EXTERNAL]
+        plugin = search.current.externals[kernel - MR_EXTERNAL]
         if not isinstance(plugin, PythonExternal):
             raise ValueError(f"plugin {plugin.name} signs no pods")
         all_raw, normalized = plugin.examine(np.asarray(rows), np.array(scores[:n - 1]))
         raw[0], answer = all_raw[n - 1], np.array(normalized, dtype=np.int64)
         scores[:] = answer
         return True
-    if not mr_scores(kernel, &search.plan.c, search.search.shape, &search.search.pod):
+    if not mr_scores(kernel, &search.current.c, search.search.shape, &search.search.pod):
         return False
     mr_score_rows(&search.search, kernel, &rows[n - 1], 1, raw, search.found.seen)
     scores[n - 1] = raw[0]

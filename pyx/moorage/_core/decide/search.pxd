@@ -11,7 +11,8 @@ from moorage._core.decide.terms cimport Terms
 
 cdef class Search:
     cdef readonly ClusterState state
-    cdef readonly Plan plan
+    cdef readonly Plan plan  # of pods that no plugin is asked about which is skipped for others
+    cdef Plan current  # of the prepared pod
     cdef mr_cluster cluster
     cdef mr_search search
     cdef mr_found found
@@ -32,6 +33,7 @@ cdef class Search:
     cdef public object node_names, invalid_score, on_nominated, nominator
 
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
+    cpdef Plan plan_of(self, int32_t pod_class)
     cdef int reserve_found(self, Py_ssize_t nodes) except -1
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)
     cdef tuple _scores_of(self, int32_t kernel, const int32_t[::1] rows)

@@ -34,7 +34,7 @@ cdef class Search:
     state : ClusterState
         The nodes and the pods on them.
     plan : Plan
-        The filters and scores of the profile.
+        The filters and scores of the profile. For pods of `PodClasses.with_plugins` it is completed.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ cdef class Search:
     def __cinit__(self, ClusterState state not None, Plan plan not None):
         cdef Journal journal = Journal()
         self.state = state
-        self.plan = plan
+        self.plan = self.current = plan
         self.positions = Buffer(journal, sizeof(int32_t))
         self.totals = Buffer(journal, sizeof(int64_t))
         self.rows = Buffer(journal, sizeof(int32_t))
@@ -81,12 +81,24 @@ cdef class Search:
         cdef Py_ssize_t at
         self.views = []
         self.view_pointers = Buffer(Journal(), sizeof(void*), len(self.plan.externals) + 1)
-        self.search.views = <void**>self.view_pointers.data
         for at, plugin in enumerate(self.plan.externals):
             if isinstance(plugin, NativeExternal):
                 view = NativeView(plugin, self.state)
                 self.views.append(view)
                 (<void**>self.view_pointers.data)[at] = &view.c
+
+    cpdef Plan plan_of(self, int32_t pod_class):
+        """Return the plan of the pods of a class.
+
+        Parameters
+        ----------
+        pod_class : int
+
+        Returns
+        -------
+        Plan
+        """
+        return self.plan.complete() if self.state.classes.asks_plugins(pod_class) else self.plan
 
     @property
     def threads(self):
@@ -157,9 +169,10 @@ cdef class Search:
         self.state.symbols.check(node_name)
         self.state.symbols.check(pinned)
         shape = self.state.classes.shape(pod_class)
+        self.current = self.plan_of(pod_class)
         self.search.pod.node_name, self.search.pod.pinned_name = node_name, pinned
-        self.search.pod.ignored = self.plan.ignored_of(shape)
-        self.search.pod.delegated = self.plan.delegated_of(shape)
+        self.search.pod.ignored = self.current.ignored_of(shape)
+        self.search.pod.delegated = self.current.delegated_of(shape)
         self.search.nominated = NULL
         self.search.pod.volumes = self.states.point_to_demand(pod_class)
         self.state.view.refresh()
@@ -169,16 +182,16 @@ cdef class Search:
         self.terms = None if terms.is_empty() else terms
         for view in self.views:
             view.set_pod(pod_class)
-        for begin in self.plan.begins:
+        for begin in self.current.begins:
             begin(pod_class)
         _point(self, shape)
         if not self.leaves_out_nominated:
             _update_nominated_verdicts(self, pod_class)
         if self.node_names is not None:
             _restrict(self, self.node_names, 0)
-        elif node_name and self.plan.narrows_to_named:
+        elif node_name and self.current.narrows_to_named:
             _restrict(self, _named_of(self, shape, node_name, pinned), 0)
-        elif self.plan.narrows_for(shape):
+        elif self.current.narrows_for(shape):
             _restrict(self, shape.node_names, pinned)
 
     cdef int reserve_found(self, Py_ssize_t nodes) except -1:
@@ -339,7 +352,7 @@ cdef class Search:
             The reasons as bits, with bit 55 for UnschedulableAndUnresolvable; 0 where the filter passes. A
             node that is rejected only with its nominated pods counts for the filter that rejects it then.
         """
-        cdef int32_t place = <int32_t>self.plan.filters.index(plugin), at
+        cdef int32_t place = <int32_t>self.plan_of(pod_class).filters.index(plugin), at
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
         cdef uint64_t[::1] out = _verdicts(self, <uint64_t>1 << place)
@@ -374,7 +387,7 @@ cdef class Search:
         raw, normalized : (n,) int64 array
             The scores before and after NormalizeScore; 0 to 100 after it.
         """
-        cdef int32_t kernel = self.plan.number(plugin)
+        cdef int32_t kernel = self.plan_of(pod_class).number(plugin)
         self.state.table.check_rows(rows)
         self._prepare(pod_class, node_name, pinned)
         return self._scores_of(kernel, rows)
@@ -383,7 +396,7 @@ cdef class Search:
         """The raw and normalized scores of a plugin for rows, for the prepared pod."""
         cdef NativeView view
         if len(rows) and kernel >= MR_EXTERNAL:
-            plugin = self.plan.externals[kernel - MR_EXTERNAL]
+            plugin = self.current.externals[kernel - MR_EXTERNAL]
             for view in self.views:
                 if view.plugin is plugin:
                     return view.scores(rows) or self._raise_failure()
@@ -407,9 +420,9 @@ cdef class Search:
         cdef int32_t at
         self.state.table.check_rows(rows)
         self._prepare(pod_class, node_name, pinned)
-        out = np.zeros((self.plan.c.n_scores, len(rows)), dtype=np.int64)
-        for at in range(self.plan.c.n_scores):
-            out[at] = self._scores_of(self.plan.c.scores[at], rows)[0]
+        out = np.zeros((self.current.c.n_scores, len(rows)), dtype=np.int64)
+        for at in range(self.current.c.n_scores):
+            out[at] = self._scores_of(self.current.c.scores[at], rows)[0]
         return out
 
     def _raise_failure(self):
@@ -419,7 +432,7 @@ cdef class Search:
             error = view.take_failure()
             if error is not None:
                 raise error
-        self.plan.raise_error()
+        self.current.raise_error()
         self._raise_invalid_score()
         raise RuntimeError("a plugin failed and did not say why")
 
@@ -430,7 +443,7 @@ cdef class Search:
         cdef int32_t at
         for at in range(self.found.feasible):
             rows[at] = self.found.rows[at]
-        kernels = [(name, self.plan.number(name)) for name in self.plan.scores]
+        kernels = [(name, self.current.number(name)) for name in self.current.scores]
         scored = [(name, _scores(self, kernel, rows)[1]) for name, kernel in kernels if kernel < MR_EXTERNAL]
         for at in range(self.found.feasible):
             for name, scores in scored:
@@ -459,7 +472,7 @@ cdef class Search:
         cdef uint64_t verdict
         cdef int32_t row = changes[0][0], pod_class = target[0]
         self._prepare(pod_class, target[1], target[2])
-        if self.terms is None and not self.plan.externals:  # these alone read other rows
+        if self.terms is None and not self.current.externals:  # these alone read other rows
             changes = changes[:1]
         if any([removed or added for _, removed, added, _ in changes]):
             failed = _verdict_after_changes(self, pod_class, changes, filters, None, &verdict)
@@ -495,7 +508,9 @@ cdef int _point(Search search, Shape shape) except -1:
     _keep_memory(search, shape)
     search.reserve_found(search.state.view.size + 1)
     search.search.threads = search.wanted_threads
-    search.search.plan = &search.plan.c
+    search.search.plan = &search.current.c
+    search.view_pointers.reserve(len(search.current.externals) + 1)
+    search.search.views = <void**>search.view_pointers.data
     search.search.cluster = &search.cluster
     search.search.shape = &shape.c
     search.search.columns = &search.listing.columns
@@ -521,7 +536,7 @@ cdef int _fill_cluster(Search search) except -1:
     search.state.view.fill_cluster(&search.cluster)
     search.port_conflicts, search.search.pod.ports = None, NULL
     if search.shape is not None and search.shape.c.n_ports and len(ports.sets) > 1 \
-            and mr_filters(&search.plan.c, MR_NODE_PORTS):
+            and mr_filters(&search.current.c, MR_NODE_PORTS):
         search.port_conflicts = ports.conflicts_of(search.shape.ports, search.shape.c.ports)
         search.search.pod.ports = <const uint8_t*>search.port_conflicts.data
     for view in search.views:
@@ -544,7 +559,7 @@ cdef int32_t _scarce_resource(Search search, Shape shape) noexcept:
     """See `mr_search.scarce`. Where sums of requests can wrap, a row may have enough without having any: they
     may be below 0."""
     if not shape.c.n_others or search.state.classes.sums_may_wrap \
-            or not mr_filters(&search.plan.c, MR_NODE_RESOURCES_FIT):
+            or not mr_filters(&search.current.c, MR_NODE_RESOURCES_FIT):
         return -1
     cdef IntLists holders = search.state.table.holders
     cdef uint64_t unchecked = search.search.pod.ignored | search.search.pod.delegated
@@ -590,7 +605,7 @@ cdef int _set_fixed_ok(Search search, Shape shape) except -1:
 cdef list _named_of(Search search, Shape shape, int32_t node_name, int32_t pinned):
     """The name of a pod's spec.nodeName, unless its required node affinity names other nodes."""
     name = search.state.symbols.names[node_name]
-    if search.plan.narrows_for(shape):
+    if search.current.narrows_for(shape):
         if node_name != pinned and (shape.node_names is None or name not in shape.node_names):
             return []
     return [name]
@@ -637,7 +652,7 @@ cdef tuple _scores(Search search, int32_t kernel, const int32_t[::1] rows):
     cdef int32_t n = <int32_t>rows.shape[0]
     cdef int64_t[::1] raw = np.empty(n + 1, dtype=np.int64)
     cdef int64_t[::1] normalized
-    if n == 0 or not mr_scores(kernel, &search.plan.c, search.search.shape, &search.search.pod):
+    if n == 0 or not mr_scores(kernel, &search.current.c, search.search.shape, &search.search.pod):
         return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     mr_score_rows(&search.search, kernel, &rows[0], n, &raw[0], search.found.seen)
     normalized = np.array(raw)
@@ -692,7 +707,7 @@ cdef bint _can_follow_nominations(Search search, NominatedVerdicts verdicts) exc
     """Whether only rows that nominations or log have named since can have other verdicts. Terms count pods of
     other rows, and plugins outside the core may read anything."""
     if verdicts.epoch != search.nominations.epoch or search.terms is not None or verdicts.terms is not None \
-            or search.plan.externals:
+            or search.current.externals:
         return False
     return not search.state.log.lost(verdicts.log_cursor)
 
@@ -707,8 +722,8 @@ cdef int _update_row_verdict(Search search, NominatedVerdicts verdicts, int32_t 
         return verdicts.set(row, 0)
     if _is_plain(search, pods):
         _verdict_with_plain_pods(search, row, pods, &verdict)
-    elif _verdict_after_changes(search, pod_class, [(row, [], pods, None)], ALL, search.on_nominated,
-                                &verdict):
+    elif _verdict_after_changes(search, pod_class, [(row, [], pods, None)], ALL,
+                                search.on_nominated if search.current.needs_python else None, &verdict):
         search._raise_failure()
     return verdicts.set(row, verdict)
 
@@ -768,7 +783,7 @@ cdef int _count_unlisted(Search search, list changes, int32_t sign) except -1:
 cdef bint _is_plain(Search search, list pods) except -1:
     """Whether pods affect the filters of the prepared pod by their cpu and memory requests alone."""
     cdef Shape shape
-    if search.terms is not None or search.plan.externals:
+    if search.terms is not None or search.current.externals:
         return False
     for pod in pods:
         shape = search.state.classes.shape(search.state.classes.intern(pod))

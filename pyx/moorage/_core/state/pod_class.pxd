@@ -44,6 +44,8 @@ cdef class PodClasses:
     cdef bint knows(self, pod) except -1
     cdef int remember(self, pod, int32_t pod_class) except -1
     cdef bint has_volumes(self, int32_t pod_class) except -1
+    cpdef int32_t with_plugins(self, int32_t pod_class) except -1
+    cpdef bint asks_plugins(self, int32_t pod_class) except -1
     cdef int check(self, int32_t pod_class) except -1
     cdef Shape shape(self, int32_t pod_class)
     cdef dict labels(self, int32_t pod_class)

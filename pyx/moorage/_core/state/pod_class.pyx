@@ -38,6 +38,7 @@ cdef enum:
 
 cdef object NUMBERS = count()
 cdef frozenset NOTHING = frozenset()
+cdef str PLUGINS = "plugins"  # in the place of a demand: plugins are asked about volumes and claims
 cdef object ANY_LABEL = None  # stands for the label that a term asks for, if it asks for none
 cdef int64_t EXACT = <int64_t>1 << 53
 cdef int64_t SUMMABLE = <int64_t>1 << 32  # the sum of 2^31 - 1 requests of at most this does not wrap
@@ -467,7 +468,8 @@ cdef class PodClasses:
     shapes : list of Shape
         By shape id.
     keys : list of tuple
-        (shape id, label set, owner) of each class, then the demand of `with_volumes`, if there is one.
+        (shape id, label set, owner) of each class, then the demand of `with_volumes` or PLUGINS, if there is
+        one.
     interned : list of InternedClass
         What the pods of each class store.
     terms : list of PodTerm
@@ -584,7 +586,51 @@ cdef class PodClasses:
 
     cdef bint has_volumes(self, int32_t pod_class) except -1:
         """Whether a class is one of `with_volumes`."""
-        return len(<tuple>self.keys[pod_class]) > 3
+        cdef tuple key = self.keys[pod_class]
+        return len(key) > 3 and key[3] is not PLUGINS
+
+    cpdef int32_t with_plugins(self, int32_t pod_class) except -1:
+        """Return the number of the class of pods whose volumes or claims are asked about at each node.
+
+        Otherwise it equals `pod_class`, which the ledger has of these pods. Plugins about volumes and claims
+        are skipped for all other classes.
+
+        Parameters
+        ----------
+        pod_class : int
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        IndexError
+            If there is no such class.
+        """
+        self.check(pod_class)
+        shape, labels, owned = self.keys[pod_class][:3]
+        return _intern_key(self, (shape, labels, owned, PLUGINS))
+
+    cpdef bint asks_plugins(self, int32_t pod_class) except -1:
+        """Return whether a class is one of `with_plugins`.
+
+        Parameters
+        ----------
+        pod_class : int
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        IndexError
+            If there is no such class.
+        """
+        self.check(pod_class)
+        cdef tuple key = self.keys[pod_class]
+        return len(key) > 3 and key[3] is PLUGINS
 
     def _intern_term(self, term, repeats):
         """Return the number of a term that the same pod has `repeats` times before it."""

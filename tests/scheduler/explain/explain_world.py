@@ -16,10 +16,13 @@ from moorage.objects import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    Object,
     ObjectMeta,
+    PersistentVolumeClaim,
     Pod,
     Taint,
     Toleration,
+    build_cluster,
 )
 from moorage.objects.model.pod import (
     Affinity,
@@ -31,7 +34,7 @@ from moorage.objects.model.pod import (
 )
 from moorage.scheduler import Change, Scheduler
 from moorage.scheduler.explain.lowering import effective
-from moorage.scheduler.explain.single_change import LABEL, NODE, UNCORDON
+from moorage.scheduler.explain.single_change import LABEL, NODE, SMALLER_CLAIM, UNCORDON
 
 GPU = "nvidia.com/gpu"
 TAINTS = (
@@ -43,20 +46,27 @@ TAINTS = (
 
 
 class World:
-    """Nodes and the pods on them; `place` asks a fresh scheduler."""
+    """Nodes, the pods on them, and other objects; `fits` asks a fresh scheduler, and, if `runs`, places."""
 
-    def __init__(self, nodes: Sequence[Node], bound: Sequence[Pod] = ()) -> None:
+    runs = True
+
+    def __init__(
+        self, nodes: Sequence[Node], bound: Sequence[Pod] = (), others: Sequence[Object] = ()
+    ) -> None:
         self.nodes = list(nodes)
         self.bound = list(bound)
+        self.others = list(others)
 
     def scheduler(self, *pending: Pod, nodes: Sequence[Node] | None = None, **settings: Any) -> Scheduler:
         nodes = self.nodes if nodes is None else nodes
-        return Scheduler(Cluster(nodes=list(nodes), pods=[*self.bound, *pending]), **settings)
+        pods, others = [*self.bound, *pending], self.others
+        cluster = build_cluster([*nodes, *pods, *others]) if others else Cluster(nodes=list(nodes), pods=pods)
+        return Scheduler(cluster, **settings)
 
     def fits(self, pending: Pod, nodes: Sequence[Node] | None = None) -> list[str]:
         """Nodes that the pod fits; a run places it if there is one."""
         feasible = self.scheduler(nodes=nodes).examine(pending).feasible
-        if not pending.spec.node_name:
+        if self.runs and not pending.spec.node_name:
             placed = self.scheduler(pending, nodes=nodes).run().placements
             assert bool(feasible) == (pending.key in placed)
         return feasible
@@ -73,7 +83,19 @@ class World:
         if change.kind in (LABEL, NODE, UNCORDON):
             assert change.node is not None
             return self.fits(change.pod, self.with_node(change.node))
+        if change.kind == SMALLER_CLAIM:
+            smaller = World(self.nodes, self.bound, self._with_size(change.claim, change.after))
+            smaller.runs = self.runs
+            return smaller.fits(change.pod)
         return self.fits(change.pod)
+
+    def _with_size(self, claim: str, size: str) -> list[Object]:
+        return [
+            replace(one, spec=replace(one.spec, resources=ResourceRequirements(requests={"storage": size})))
+            if isinstance(one, PersistentVolumeClaim) and one.key == claim
+            else one
+            for one in self.others
+        ]
 
 
 def random_world(random: Random) -> World:

@@ -294,6 +294,15 @@ def test_the_largest_capacity_of_a_node_and_the_size_of_the_claim() -> None:
     }
 
 
+def test_a_smaller_claim_leaves_room_for_the_other_claims() -> None:
+    """The filter compares each claim alone; in a cluster one volume is made after the other."""
+    other = DRIVER.split("---\n")[-2].replace("name: data", "name: other").replace("4Gi", "1Gi")
+    uses = {"name": "w", "persistentVolumeClaim": {"claimName": "other"}}
+    spec = {"volumes": [*USES["volumes"], uses]}
+    seen = explained(node("n1") + DRIVER + other + "---\n" + CAPACITY + pod("new", spec=spec))
+    assert [one.text for one in seen.changes] == ["lower the request of claim default/data from 4Gi to 2Gi"]
+
+
 def test_the_limit_of_a_driver_and_whose_volumes_count() -> None:
     limit = """
 {apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: n1}, spec: {drivers: [

@@ -27,7 +27,7 @@ from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler.changes.drain import with_cordon
 from moorage.scheduler.changes.node_changes import slices_for
 from moorage.volume.binding.assume_cache import PVCAssumeCache
-from moorage.volume.binding.claims import claim_class, requested_storage
+from moorage.volume.binding.claims import claim_class, parse_bytes, requested_storage
 
 from . import constraints
 from .device_changes import device_changes, largest
@@ -110,7 +110,8 @@ def lower_requests(probe: Probe) -> Iterator[Change]:
 
 
 def smaller_claims(probe: Probe) -> Iterator[Change]:
-    """Yield, for each claim of the pod, the change to the largest size for which a node has storage capacity.
+    """Yield, for each claim of the pod, the change to the largest size for which a node has storage capacity,
+    beside what its other claims of the class take.
 
     Parameters
     ----------
@@ -126,10 +127,12 @@ def smaller_claims(probe: Probe) -> Iterator[Change]:
         return
     sources = plugin.sources
     claims = claims_of(probe.pod, plugin.lister(PersistentVolumeClaim))
-    for claim in (one for one in claims if not one.spec.volume_name):
+    unbound = [one for one in claims if not one.spec.volume_name]
+    for claim in unbound:
         size, name = requested_storage(claim), claim_class(claim)
+        others = sum(requested_storage(one) for one in unbound if claim_class(one) == name) - size
         of_class = (one for one in plugin.lister(CSIStorageCapacity).list() if one.storage_class_name == name)
-        sizes = sorted({largest_volume(one) for one in of_class}, reverse=True)
+        sizes = sorted({_room(one, others) for one in of_class}, reverse=True)
         for smaller in (one for one in sizes if 0 < one < size):
             texts = quantity_text(STORAGE, size), quantity_text(STORAGE, smaller)
             requests = claim.spec.resources.requests | {STORAGE: texts[1]}
@@ -151,6 +154,12 @@ def smaller_claims(probe: Probe) -> Iterator[Change]:
                     claim=claim.key,
                 )
                 break
+
+
+def _room(capacity: CSIStorageCapacity, others: int) -> int:
+    """Return the largest volume that a capacity allows beside others, in bytes."""
+    largest = largest_volume(capacity)
+    return largest if capacity.capacity is None else min(largest, parse_bytes(capacity.capacity) - others)
 
 
 @contextmanager

@@ -20,7 +20,8 @@ with the reason) and on stderr (`release: …`); the last is on stderr only with
 
 1. `--kubernetes-version`
 2. the tag of the image of a kube-scheduler in the namespace kube-system, else of a kube-apiserver, else of a
-   kube-controller-manager; of several, the newest
+   kube-controller-manager, also where one image has them all (`hardened-kubernetes` of RKE2); of several,
+   the newest
 3. the version of the API server: that of `--kubeconfig`, `cluster_version.json` of a support bundle, or the
    output of `kubectl version -o json` among the files (`serverVersion`)
 4. the newest kubelet (`status.nodeInfo.kubeletVersion`)

@@ -127,13 +127,13 @@ class Claims:
         try:
             mode = self.listers(StorageClass).get(name).volume_binding_mode if name else None
         except NotFoundError:
-            hint = (
-                _hint(self.listers(StorageClass), "StorageClass") or f"the input has no StorageClass {name}"
+            return ClaimEvidence(
+                claim.key, f"{text}: {_hint(self.listers(StorageClass), 'StorageClass', name)}", name
             )
-            return ClaimEvidence(claim.key, f"{text}: {hint}", name)
         if not name:
-            hint = _hint(self.listers(StorageClass), "StorageClass")
-            return ClaimEvidence(claim.key, text + (f": {hint}" if hint else ""))
+            classes = self.listers(StorageClass)
+            hint = "" if classes.list() else f": {_hint(classes, 'StorageClass', '')}"
+            return ClaimEvidence(claim.key, text + hint)
         return ClaimEvidence(claim.key, f"{text}, mode {mode}: a volume is bound before the pod", name)
 
     def _lost(self, claim: PersistentVolumeClaim) -> str:
@@ -142,7 +142,7 @@ class Claims:
         try:
             volume: PersistentVolume = self.listers(PersistentVolume).get(name)
         except NotFoundError:
-            return f"bound to missing volume {name}"
+            return f"bound to missing volume {name}: {_hint(self.listers(PersistentVolume), PV, name)}"
         reference = volume.spec.claim_ref
         uid, wanted = claim.metadata.uid, None if reference is None else reference.uid
         if wanted != uid:
@@ -262,13 +262,18 @@ def _affinity_text(volume: PersistentVolume) -> str:
     return f", for {' or '.join(terms)}"
 
 
-HINTS = {"StorageClass": "storageclass", "PersistentVolumeClaim": "pvc -A"}
+PV, PVC = "PersistentVolume", "PersistentVolumeClaim"
+HINTS = {"StorageClass": "storageclass", PV: "pv", PVC: "pvc -A"}
 """What to ask kubectl for."""
 
 
-def _hint(lister: Any, kind: str) -> str:
-    """Say how to add objects of a kind of which the input has none; "" if it has some."""
-    return "" if lister.list() else f"the input has no {kind}; add `kubectl get {HINTS[kind]} -o yaml`"
+def _hint(lister: Any, kind: str, key: str) -> str:
+    """Say that the input lacks an object, or has none of its kind, and how to add it."""
+    if not lister.list():
+        return f"the input has no {kind}; add `kubectl get {HINTS[kind]} -o yaml`"
+    namespace, _, name = key.rpartition("/")
+    what = f"pvc -n {namespace} {name}" if namespace else f"{HINTS[kind]} {name}"
+    return f"the input has no {kind} {key}; if the cluster has it, add `kubectl get {what} -o yaml`"
 
 
 def missing_claims(pod: Pod, claims: Any) -> Iterator[ClaimEvidence]:
@@ -288,8 +293,8 @@ def missing_claims(pod: Pod, claims: Any) -> Iterator[ClaimEvidence]:
         key = pod.claim_key(volume)
         if key is not None and key not in existing:
             is_made = volume.ephemeral is not None
-            hint = "its controller has not made it" if is_made else _hint(claims, "PersistentVolumeClaim")
-            yield ClaimEvidence(key, f"there is no such claim{hint and f': {hint}'}")
+            hint = "its controller has not made it" if is_made else _hint(claims, PVC, key)
+            yield ClaimEvidence(key, f"there is no such claim: {hint}")
 
 
 def claims_of(pod: Pod, claims: Any) -> Iterator[PersistentVolumeClaim]:

@@ -15,6 +15,7 @@ from moorage.cli.options.deciding_release import deciding_release
 from moorage.objects import Cluster, load
 
 REGISTRY = "registry.example:5000/kubernetes"
+RKE2 = "registry.example/rancher/hardened-kubernetes:v1.35.2-rke2r1-build20260212"
 
 
 def node(name: str, kubelet: str = "") -> dict[str, Any]:
@@ -71,6 +72,15 @@ def bundle(folder: Path, name: str, document: object, *items: dict[str, Any]) ->
             "1.34",
             "image of pod kube-system/m: kube-controller-manager:v1.34.0",
         ),
+        (
+            [
+                pod("s", RKE2)
+                | {"spec": {"containers": [{"name": "kube-scheduler", "image": RKE2}], "nodeName": "n"}}
+            ],
+            "1.35",
+            f"image of pod kube-system/s: {RKE2}",
+        ),
+        ([pod("s", RKE2)], "1.36", "the input does not tell its release"),
         ([pod("s", "kube-scheduler:v1.34.0", "hub")], "1.36", "the input does not tell its release"),
         (
             [pod("s", "kube-scheduler@sha256:00"), pod("p", "proxy:v1.34.0")],

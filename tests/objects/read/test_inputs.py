@@ -543,3 +543,42 @@ def test_what_kubectl_version_prints_is_named(text: str, tmp_path: Path) -> None
     told = "no kind: what kubectl version prints, without a cluster's version"
     hint = "kubectl get -A -o json nodes,pods prints objects"
     assert refusal(tmp_path / "version.yaml") == f"version.yaml: document 1: {told}; {hint}"
+
+
+VOLUME = """
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: pv-AT}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce],
+  csi: {driver: ebs.csi.aws.com, volumeHandle: h}}
+---
+"""
+NODE_AND_DRIVER = {
+    "node": "{apiVersion: v1, kind: Node, metadata: {name: a}}\n---\n",
+    "driver": "{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: ebs.csi.aws.com}}\n---\n",
+    "csinode": "{apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: a}, spec: {drivers: []}}\n"
+    "---\n",
+}
+NO_DRIVER = "no CSIDriver ebs.csi.aws.com, so storage capacity does not count"
+NO_CSI_NODE = "no CSINode, so limits of attached volumes do not count"
+
+
+@pytest.mark.parametrize(
+    ("parts", "what"),
+    [
+        (["node"], f"{NO_DRIVER}, and {NO_CSI_NODE}"),
+        (["node", "driver"], NO_CSI_NODE),
+        (["node", "csinode"], NO_DRIVER),
+        (["node", "driver", "csinode"], ""),
+    ],
+)
+def test_volumes_without_their_driver_or_csinodes_are_told_once(
+    parts: list[str], what: str, tmp_path: Path
+) -> None:
+    text = "".join(NODE_AND_DRIVER[part] for part in parts)
+    volumes = "".join(VOLUME.replace("AT", str(at)) for at in range(3))
+    (tmp_path / "f.yaml").write_text(text + volumes)
+    hint = "kubectl get -o yaml csidrivers,csinodes gives them"
+    assert load(tmp_path / "f.yaml").warnings == ([f"The input has {what}; {hint}."] if what else [])
+    (tmp_path / "f.yaml").write_text(text)
+    assert load(tmp_path / "f.yaml").warnings == []

@@ -129,7 +129,8 @@ def test_claims_whose_volumes_are_elsewhere_or_missing() -> None:
     )
     free = claim("data", storageClassName="local")
     assert of_claims(volume_for("else", "a"), free) == [[unbound]]
-    assert of_claims(bound_claim()) == [["claim default/data (bound to missing volume pv)"]]
+    hint = "the input has no PersistentVolume; add `kubectl get pv -o yaml`"
+    assert of_claims(bound_claim()) == [[f"claim default/data (bound to missing volume pv: {hint})"]]
 
 
 def test_an_explanation_leaves_later_decisions_alone() -> None:

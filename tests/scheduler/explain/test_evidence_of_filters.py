@@ -377,6 +377,35 @@ def test_an_input_without_storage_classes_is_told(claim_class: str, told: str) -
     assert found == {"n1": [f"claim default/data ({told})"]}
 
 
+OTHERS = """
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: slow}
+provisioner: zfs
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: other, namespace: default}
+spec: {storageClassName: slow, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+"""
+
+
+def test_what_is_named_and_not_in_the_input_has_the_command_that_adds_it() -> None:
+    claim = DRIVER.split("---\n")[-2]
+    hint = "if the cluster has it, add `kubectl get storageclass fast -o yaml`"
+    assert facts(OTHERS + node("n1") + claim + "---\n" + pod("new", spec=USES)) == {
+        "n1": [f"claim default/data (not bound, class fast: the input has no StorageClass fast; {hint})"]
+    }
+    hint = "if the cluster has it, add `kubectl get pvc -n default data -o yaml`"
+    assert facts(OTHERS + node("n1") + pod("new", spec=USES)) == {
+        "n1": [
+            "claim default/data (there is no such claim: "
+            f"the input has no PersistentVolumeClaim default/data; {hint})"
+        ]
+    }
+
+
 def test_a_claim_that_is_not_in_the_input() -> None:
     hint = "the input has no PersistentVolumeClaim; add `kubectl get pvc -A -o yaml`"
     assert facts(node("n1") + pod("new", spec=USES)) == {

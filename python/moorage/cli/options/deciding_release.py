@@ -11,6 +11,8 @@ from moorage.releases import DEFAULT, Version, nearest_release, parse_version
 
 COMPONENTS = ("kube-scheduler", "kube-apiserver", "kube-controller-manager")
 """Their pods in kube-system tell the version of a cluster, the first of these before the others."""
+ALL_IN_ONE = ("hardened-kubernetes", "hyperkube")
+"""Images that have all components (RKE2, RKE): the name of the container says which one runs."""
 NAMED = "--kubernetes-version"
 NOT_TOLD = "the input does not tell its release"
 
@@ -72,7 +74,8 @@ def _images(pod: Pod, component: str) -> Iterator[tuple[Version, str]]:
     for container in pod.spec.containers if pod.namespace == "kube-system" else ():
         name, _, tag = container.image.partition("@")[0].rpartition(":")
         version = parse_version(tag)
-        if version is not None and name.rpartition("/")[2] == component:
+        its = {name.rpartition("/")[2], container.name if name.rpartition("/")[2] in ALL_IN_ONE else ""}
+        if version is not None and component in its:
             yield version, container.image
 
 

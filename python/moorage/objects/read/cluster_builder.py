@@ -23,6 +23,7 @@ from moorage.objects.model.other_workloads import CustomObject
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.objects.model.storage import CSIDriver, CSINode, PersistentVolume
 from moorage.objects.model.workload import Job, PriorityClass
 from moorage.objects.validate.pool_problems import find_pool_problems
 from moorage.objects.validate.validate_object import validate
@@ -88,7 +89,7 @@ def build_cluster(
         _place(cluster, obj)
     cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
     cluster.warnings += completed.warnings + _warnings(cluster, completed.told)
-    cluster.warnings += _pool_warnings(completed) + _claim_warnings(cluster)
+    cluster.warnings += _pool_warnings(completed) + _claim_warnings(cluster) + _driver_warnings(cluster)
     new_pods = NewPods(cluster)
     cluster.pods = new_pods.admit(cluster.pods)
     listed_pods = len(cluster.pods)
@@ -324,6 +325,24 @@ def _pool_warnings(completed: Completed) -> list[str]:
         f"no device of pool {shorten('/'.join(one.pool))} is allocated."
         for one in problems
     ]
+
+
+def _driver_warnings(cluster: Cluster) -> list[str]:
+    """A warning about volumes of CSI drivers of which the input has no CSIDriver, or no CSINode at all."""
+    named = [
+        one.spec.csi.driver for one in cluster.others if isinstance(one, PersistentVolume) and one.spec.csi
+    ]
+    known = {one.name for one in cluster.others if isinstance(one, CSIDriver)}
+    lacking = sorted(set(named) - known)
+    has_nodes = not cluster.nodes or any(isinstance(one, CSINode) for one in cluster.others)
+    if not named or (not lacking and has_nodes):
+        return []
+    without = (
+        f"no CSIDriver {examples(lacking, _EXAMPLES)}, so storage capacity does not count" if lacking else ""
+    )
+    nodes = "" if has_nodes else "no CSINode, so limits of attached volumes do not count"
+    what = ", and ".join(filter(None, (without, nodes)))
+    return [f"The input has {what}; kubectl get -o yaml csidrivers,csinodes gives them."]
 
 
 def _claim_warnings(cluster: Cluster) -> list[str]:

@@ -117,6 +117,22 @@ def test_a_change_of_a_rule_wakes_if_it_changes_the_taints_of_devices() -> None:
     assert node_of(one) == "c"
 
 
+def test_hints_get_the_slices_whose_devices_have_other_taints() -> None:
+    one = scheduler(rule({"pool": "pool-b"}), rule({}, name="other"))
+    assert node_of(one) is None
+    seen = list[tuple[Any, Any]]()
+    move = one.queue.move_all_to_active_or_backoff_queue
+    one.queue.move_all_to_active_or_backoff_queue = (  # type: ignore[method-assign]
+        lambda event, old, new: seen.append((old, new)) or move(event, old, new)
+    )
+    one.client.update(rule({"pool": "pool-c"}))
+    one.sync()
+    taints = [
+        (old.spec.pool.name, *(len(each.spec.devices[0].taints) for each in (old, new))) for old, new in seen
+    ]
+    assert taints == [("pool-b", 2, 1), ("pool-c", 1, 2)]
+
+
 def test_an_explanation_counts_the_taints_of_rules() -> None:
     one = scheduler(rule({}))
     one.run()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from moorage._core.base.watch_events import Notice
 from moorage.cache import ClusterCache
-from moorage.devices.allocation.taint_rules import taints_by
+from moorage.devices.allocation.taint_rules import tainted
 from moorage.devices.features import Features
 from moorage.framework import ActionType, ClusterEvent
 from moorage.framework.plugin.events import RESOURCE_SLICE
@@ -128,7 +128,8 @@ class StateHandler(HandlerFunctions[T]):
 
 
 def watch_taint_rules(informers: InformerFactory, queue: SchedulingQueue, gates: FeatureGates) -> None:
-    """Report to the queue, as updates of slices, that rules change taints of devices.
+    """Report to the queue, as updates of slices, that rules change taints of devices. Hints get each slice
+    with the taints that its devices had, and have now.
 
     Parameters
     ----------
@@ -140,13 +141,15 @@ def watch_taint_rules(informers: InformerFactory, queue: SchedulingQueue, gates:
     features, slices = Features.of(gates), informers.lister(ResourceSlice)
     if not features.taint_rules or not queue.hints.resources().get(RESOURCE_SLICE, 0) & ActionType.UPDATE:
         return
+    rules, event = informers.lister(DeviceTaintRule), ClusterEvent(RESOURCE_SLICE, ActionType.UPDATE)
 
     def change(old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        others = [one for one in rules.list() if one.name != (old or new or one).name]
         published = slices.list()
-        before, after = [taints_by(rule, published, features) if rule else {} for rule in (old, new)]
-        if before != after:
-            event = ClusterEvent(RESOURCE_SLICE, ActionType.UPDATE)
-            queue.move_all_to_active_or_backoff_queue(event, old, new)
+        versions = [tainted(published, [*others, rule] if rule else others, features) for rule in (old, new)]
+        for before, after in zip(*versions, strict=True):
+            if before != after:
+                queue.move_all_to_active_or_backoff_queue(event, before, after)
 
     handler = HandlerFunctions[DeviceTaintRule](
         lambda new: change(None, new), change, lambda old: change(old, None)

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from moorage.devices.features import Features
-from moorage.objects.model.resource_slices import Device, DeviceTaint, DeviceTaintRule, ResourceSlice
-
-from .device_pools import DeviceId
+from moorage.objects.model.resource_slices import Device, DeviceTaintRule, ResourceSlice
 
 
 def tainted(
@@ -42,30 +40,6 @@ def _tainted(one: ResourceSlice, rules: Sequence[DeviceTaintRule], features: Fea
 def _with_taints(device: Device, rules: Sequence[DeviceTaintRule]) -> Device:
     taints = [rule.spec.taint for rule in rules if _selects_device(rule, device)]
     return replace(device, taints=(*device.taints, *taints)) if taints else device
-
-
-def taints_by(
-    rule: DeviceTaintRule, slices: Iterable[ResourceSlice], features: Features
-) -> dict[DeviceId, DeviceTaint]:
-    """Return the taint that a rule gives to each device that it selects.
-
-    Parameters
-    ----------
-    rule : DeviceTaintRule
-    slices : iterable of ResourceSlice
-    features : Features
-
-    Returns
-    -------
-    dict of DeviceId to DeviceTaint
-    """
-    return {
-        (one.spec.driver, one.spec.pool.name, device.name): rule.spec.taint
-        for one in slices
-        if _may_select(rule, one, features)
-        for device in one.spec.devices
-        if _selects_device(rule, device)
-    }
 
 
 def _may_select(rule: DeviceTaintRule, one: ResourceSlice, features: Features) -> bool:

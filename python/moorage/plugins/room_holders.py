@@ -13,8 +13,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage._core.base.resources import ZERO, PodGates, is_infeasible, pod_requests
-from moorage.framework.plugin.amounts import quantity_text
+from moorage._core.base.resources import ZERO, PodGates, is_infeasible
+from moorage.framework.plugin.amounts import asked_by, held_by, quantity_text
 from moorage.framework.plugin.evidence import Evidence
 from moorage.objects import Container, Pod
 
@@ -209,11 +209,7 @@ class Amounts:
         """Return what a pod holds of a node; without resizes, what a pending pod asks for."""
         if self.resource == "pods":
             return 1
-        gates = self._gates
-        by_sums = gates.resizes_by_sums if resizes else False
-        claims = gates.node_allocatable_claims and resizes
-        level = gates.pod_level_resources
-        found = pod_requests(pod, None, level, resizes, gates.pod_level_resizing, claims, by_sums)
+        found = (held_by if resizes else asked_by)(pod, self._gates)
         return self._whole(found.get(self.resource, ZERO))
 
     def _whole(self, quantity: Quantity) -> int:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import container, pod
+from tests.core.make import container, node, pod
 from tests.scheduler.explain.explain_world import random_pod
 
-from moorage.objects import Container, Pod
+from moorage._core.base.resources import PodGates
+from moorage.objects import Cluster, Container, Pod
 from moorage.objects.model.pod import ContainerStatus, ResourceRequirements
+from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.lowering import Edit, drop_request, effective, lower
 
 
@@ -68,6 +70,24 @@ def test_the_requests_of_a_whole_pod() -> None:
         ("spec.resources.requests[cpu]", "4", "500m"),
         ("spec.containers[0].resources.requests[cpu]", "1", "125m"),
     ]
+
+
+def test_the_requests_of_a_whole_pod_do_not_count_without_their_gate() -> None:
+    own = ResourceRequirements(requests={"cpu": "4"})
+    whole, off = with_containers(container("a", {"cpu": "2"}), resources=own), PodGates(False)
+    assert (effective(whole, "cpu"), effective(whole, "cpu", off)) == (4000, 2000)
+    lowered = lower(whole, "cpu", 1000, off)
+    assert lowered is not None
+    assert lowered[1] == [Edit("spec.containers[0].resources.requests[cpu]", "a", "2", "1")]
+
+
+def test_an_explanation_lowers_what_counts_under_its_gates() -> None:
+    own = ResourceRequirements(requests={"cpu": "8"})
+    whole = with_containers(container("a", {"cpu": "3"}), resources=own)
+    gates = {"PodLevelResources": False, "InPlacePodLevelResourcesVerticalScaling": False}
+    one = Scheduler(Cluster(nodes=[node("n", cpu=2)]), feature_gates=gates)
+    (change,) = [each for each in one.explain(whole).changes if each.resource == "cpu"]
+    assert change.text == "lower the cpu request of container a from 3 to 2"
 
 
 def test_what_a_container_has_now_does_not_count() -> None:

@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from moorage._core.base.resources import pod_requests
 from moorage.cli.runs.simulation import KEPT, PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
-from moorage.framework.plugin.amounts import unit
+from moorage.framework.plugin.amounts import held_by, unit
 from moorage.objects import Node
 from moorage.objects.workloads.top_controller import Workload
 from moorage.scheduler.cycle.results import Failure
@@ -95,9 +94,9 @@ def _pod_row(one: Outcome) -> PodRow:
 def _pod_table(simulation: Simulation, outcomes: Iterable[Outcome]) -> Table:
     """Rows with zone, effective requests (init containers and overhead included) and priority."""
     zones = {node.name: zone_of(node) for node in simulation.scheduler.client.list(Node)[0]}
-    cells = []
+    cells, gates = [], simulation.scheduler.cache.state.classes.gates
     for one in outcomes:
-        row, requests = _pod_row(one), pod_requests(one.pod)
+        row, requests = _pod_row(one), held_by(one.pod, gates)
         quantities = [str(requests.get(name, 0)) for name in ("cpu", "memory")]
         place = (row.status, row.node, zones.get(row.node, ""), *quantities, str(one.pod.spec.priority or 0))
         cells.append((row.namespace, row.pod, row.workload, *place, row.reason))

@@ -1,11 +1,46 @@
-"""Amounts of resources as quantities, for texts."""
+"""What pods request under feature gates, and amounts of resources as quantities, for texts."""
 
 from __future__ import annotations
 
 from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import PodGates, pod_requests
+from moorage.objects.model.pod import Pod
 
 _ZERO = Quantity("0")
 _BINARY = Quantity("1Ki")
+
+
+def asked_by(pod: Pod, gates: PodGates) -> dict[str, Quantity]:
+    """Return what a pending pod asks for, as the scheduler computes it (fit.go, computePodResourceRequest).
+
+    Parameters
+    ----------
+    pod : Pod
+    gates : PodGates
+
+    Returns
+    -------
+    dict of str to Quantity
+        By resource name.
+    """
+    return pod_requests(pod, None, gates.pod_level_resources, resizes=False)
+
+
+def held_by(pod: Pod, gates: PodGates) -> dict[str, Quantity]:
+    """Return what a pod on a node holds of it: resizes in progress count, and what its devices take.
+
+    Parameters
+    ----------
+    pod : Pod
+    gates : PodGates
+
+    Returns
+    -------
+    dict of str to Quantity
+        By resource name.
+    """
+    how = gates.pod_level_resizing, gates.node_allocatable_claims, gates.resizes_by_sums
+    return pod_requests(pod, None, gates.pod_level_resources, True, *how)
 
 
 def unit(resource: str) -> str:

@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from moorage._core.base.resources import ZERO, is_counted, pod_requests
+from moorage._core.base.resources import ZERO, is_counted
 from moorage._core.state.pod_spec import spec_key
+from moorage.framework.plugin.amounts import asked_by
 from moorage.framework.runtime.call import answer_of
 from moorage.objects import NodeSelectorRequirement, NodeSelectorTerm, Pod, Volume
 
@@ -143,7 +144,7 @@ def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
         Part of a signature.
     """
     gates = plugin.required_handle().cache.state.classes.gates
-    quantities = pod_requests(pod, None, gates.pod_level_resources, resizes=False)
+    quantities = asked_by(pod, gates)
     plain = [quantities.get(name, ZERO).value() for name in ("memory", STORAGE)]
     scalars = {name: quantities[name].value() for name in quantities if is_counted(name) and name != STORAGE}
     return {"requests": (quantities.get("cpu", ZERO).milli_value(), *plain, scalars)}

@@ -96,7 +96,9 @@ def _made(probe: Probe, change: Change) -> Iterator[Probe]:
     """Make a change to the original pod or to the cluster, inside the context."""
     pod = probe.pod
     if change.kind == LOWER:
-        lowered = lower(pod, change.resource, effective(change.pod, change.resource))
+        lowered = lower(
+            pod, change.resource, effective(change.pod, change.resource, probe.gates), probe.gates
+        )
         pod = pod if lowered is None else lowered[0]
     elif change.toleration is not None:
         pod = tolerate(pod, change.toleration)

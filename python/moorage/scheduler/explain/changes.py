@@ -88,20 +88,21 @@ def lower_requests(probe: Probe) -> Iterator[Change]:
         if not len(rows):
             continue
         free = table.allocatable[resource][rows] - table.requested[resource][rows]
-        before, after = effective(probe.pod, resource), max(int(np.max(free)), 0)
+        before, after = effective(probe.pod, resource, probe.gates), max(int(np.max(free)), 0)
         if probe.devices is not None and resource in probe.devices.resources:
             after = max(after, _most_devices(probe, resource, before))
-        lowered = lower(probe.pod, resource, after) if after < before else None
+        lowered = lower(probe.pod, resource, after, probe.gates) if after < before else None
         if lowered is None:
             continue
         pod, edits = lowered
-        texts = quantity_text(resource, before), quantity_text(resource, effective(pod, resource))
+        left = effective(pod, resource, probe.gates)
+        texts = quantity_text(resource, before), quantity_text(resource, left)
         yield Change(
             LOWER,
             _lower_text(resource, edits, *texts),
             probe.count_feasible(pod),
             pod,
-            amount=float(Fraction(before - effective(pod, resource), before)),
+            amount=float(Fraction(before - left, before)),
             resource=resource,
             before=texts[0],
             after=texts[1],
@@ -179,7 +180,7 @@ def _most_devices(probe: Probe, resource: str, before: int) -> int:
     """Return the largest request below the present one of a resource that is provided as devices."""
 
     def fits(amount: int) -> bool:
-        lowered = lower(probe.pod, resource, amount)
+        lowered = lower(probe.pod, resource, amount, probe.gates)
         return lowered is not None and probe.count_feasible(lowered[0]) > 0
 
     return largest(min(before - 1, MAX_RESULTS), fits)

@@ -10,12 +10,13 @@ from fractions import Fraction
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage._core.base.resources import ZERO, pod_requests
-from moorage.framework.plugin.amounts import quantity_text
+from moorage._core.base.resources import ZERO, PodGates
+from moorage.framework.plugin.amounts import asked_by, quantity_text
 from moorage.objects.model.pod import Pod, ResourceRequirements
 
 OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
 """The resources of which a container may have a limit above its request (core/v1 validation)."""
+DEFAULT = PodGates()
 LISTS = {"containers": "containers", "init_containers": "initContainers"}
 """Fields of the spec that are lists of containers, and their JSON names."""
 
@@ -56,23 +57,25 @@ class _Place:
         return f"spec.{at}resources.requests[{resource}]"
 
 
-def effective(pod: Pod, resource: str) -> int:
+def effective(pod: Pod, resource: str, gates: PodGates = DEFAULT) -> int:
     """Return the effective request of a pod for a resource.
 
     Parameters
     ----------
     pod : Pod
     resource : str
+    gates : PodGates, optional
+        On which requests depend.
 
     Returns
     -------
     int
         Millicores, bytes, or the resource's own unit.
     """
-    return _whole(resource, pod_requests(pod, resizes=False).get(resource, ZERO))
+    return _whole(resource, asked_by(pod, gates).get(resource, ZERO))
 
 
-def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None:
+def lower(pod: Pod, resource: str, target: int, gates: PodGates = DEFAULT) -> tuple[Pod, list[Edit]] | None:
     """Lower the effective request of a pod to at most `target`.
 
     If one place of the spec is enough, the one with the largest request is edited. Otherwise all are, in
@@ -84,25 +87,29 @@ def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None
     resource : str
     target : int
         Millicores, bytes, or the resource's own unit.
+    gates : PodGates, optional
+        On which requests depend.
 
     Returns
     -------
     (Pod, list of Edit) or None
         The changed pod and the edits; None if the request cannot be lowered that far.
     """
-    places = sorted(_places(pod, resource), key=lambda place: place.amount, reverse=True)
-    excess = pod_requests(pod, resizes=False).get(resource, ZERO) - _quantity(resource, target)
+    of_pod = gates.pod_level_resources
+    listed = [place for place in _places(pod, resource) if of_pod or place.field]
+    places = sorted(listed, key=lambda place: place.amount, reverse=True)
+    excess = asked_by(pod, gates).get(resource, ZERO) - _quantity(resource, target)
     for place in places:
         rest = place.amount - excess
         if rest.sign() > 0:
             lowered = _set(pod, resource, [(place, rest)])
-            if _is_enough(lowered, resource, target):
+            if _is_enough(lowered, resource, target, gates):
                 return lowered, _edits(resource, [(place, rest)])
-    values = _in_proportion(pod, resource, places, target)
+    values = _in_proportion(pod, resource, places, target, gates)
     if not any(value.sign() for _, value in values):
         return None
     lowered = _set(pod, resource, values)
-    return (lowered, _edits(resource, values)) if _is_enough(lowered, resource, target) else None
+    return (lowered, _edits(resource, values)) if _is_enough(lowered, resource, target, gates) else None
 
 
 def drop_request(pod: Pod, resource: str) -> Pod:
@@ -132,30 +139,30 @@ def _places(pod: Pod, resource: str) -> Iterator[_Place]:
                 yield _Place(field, index, container.name, Quantity(requests[resource]))
 
 
-def _is_enough(pod: Pod, resource: str, target: int) -> bool:
+def _is_enough(pod: Pod, resource: str, target: int, gates: PodGates) -> bool:
     """Whether the request is low enough and the pod-level request covers those of the containers."""
-    pod_level = pod.spec.resources
+    pod_level = pod.spec.resources if gates.pod_level_resources else None
     if pod_level is not None and resource in pod_level.requests:
         bare = replace(pod, spec=replace(pod.spec, overhead={}))
-        needed = pod_requests(bare, None, False, resizes=False).get(resource, ZERO)
+        needed = asked_by(bare, gates._replace(pod_level_resources=False)).get(resource, ZERO)
         if needed > Quantity(pod_level.requests[resource]):
             return False
-    return effective(pod, resource) <= target
+    return effective(pod, resource, gates) <= target
 
 
 def _in_proportion(
-    pod: Pod, resource: str, places: list[_Place], target: int
+    pod: Pod, resource: str, places: list[_Place], target: int, gates: PodGates
 ) -> list[tuple[_Place, Quantity]]:
     """Scale all requests by the same factor, rounded down. The remainder goes to the first places that can
     use it."""
     fixed = _whole(resource, Quantity(pod.spec.overhead.get(resource, 0)))
-    factor = Fraction(max(target - fixed, 0), max(effective(pod, resource) - fixed, 1))
+    factor = Fraction(max(target - fixed, 0), max(effective(pod, resource, gates) - fixed, 1))
     values = [(place, _quantity(resource, int(_floor(resource, place.amount) * factor))) for place in places]
     for at, (place, value) in enumerate(values):
-        spare = target - effective(_set(pod, resource, values), resource)
+        spare = target - effective(_set(pod, resource, values), resource, gates)
         more = min(_whole(resource, value) + max(spare, 0), _floor(resource, place.amount))
         tried = [*values[:at], (place, _quantity(resource, more)), *values[at + 1 :]]
-        if _is_enough(_set(pod, resource, tried), resource, target):
+        if _is_enough(_set(pod, resource, tried), resource, target, gates):
             values = tried
     return values
 

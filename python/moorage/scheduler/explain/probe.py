@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
 from moorage._core.state.node_table import NodeTable
 from moorage.framework import CycleState, PreFilterRun, StatusError
@@ -56,6 +57,11 @@ class Probe:
     def table(self) -> NodeTable:
         """The node table of the fork."""
         return self.engine.cache.state.table
+
+    @property
+    def gates(self) -> PodGates:
+        """The gates on which requests depend."""
+        return self.engine.cache.state.classes.gates
 
     @property
     def resources(self) -> list[str]:

@@ -656,6 +656,11 @@ kind: HorizontalPodAutoscaler
 metadata: {name: web}
 spec: {maxReplicas: 2, scaleTargetRef: {kind: Deployment, name: web}}
 ---
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: train}
+spec: {suspend: true}
+---
 apiVersion: v1
 kind: Node
 metadata: {name: a}
@@ -666,6 +671,8 @@ metadata: {name: a}
     ("target", "message"),
     [
         ("job/batch", "job/batch: it is suspended, and has no pods; --unsuspend lets it run"),
+        ("jobset/train", "jobset/train: it is suspended, and has no pods; --unsuspend lets it run"),
+        ("train", "train: there is no such pod, but JobSet.jobset.x-k8s.io default/train: it is suspended"),
         ("batch", "batch: there is no such pod, but Job default/batch: it is suspended, and has no pods"),
         (
             "cj/nightly",

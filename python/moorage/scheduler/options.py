@@ -11,6 +11,7 @@ from msgspec import Struct
 from moorage.framework.configuration import KubeSchedulerConfiguration
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
+from moorage.objects.model.cluster import Suspended
 from moorage.plugins.registry import ConfigurationSource
 from moorage.releases import FeatureGates
 from moorage.releases import feature_gates as all_gates
@@ -86,6 +87,8 @@ class Options(Struct, frozen=True, kw_only=True):
     controllers : bool
         Whether the controllers of workloads are simulated in that case.
     fail_fast, group_cycle_bugs : bool
+    suspended : tuple of Suspended
+        The suspended workloads of other projects that the cluster had.
     """
 
     configuration: KubeSchedulerConfiguration | None = None
@@ -102,3 +105,4 @@ class Options(Struct, frozen=True, kw_only=True):
     controllers: bool = True
     fail_fast: bool = False
     group_cycle_bugs: bool = True
+    suspended: tuple[Suspended, ...] = ()

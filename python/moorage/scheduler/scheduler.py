@@ -695,4 +695,5 @@ def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Opt
         controllers=given.get("controllers", True),
         fail_fast=given.get("fail_fast", False),
         group_cycle_bugs=given.get("group_cycle_bugs", True),
+        suspended=tuple(cluster.suspended) if isinstance(cluster, Cluster) else (),
     )

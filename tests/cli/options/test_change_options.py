@@ -148,7 +148,7 @@ def test_autoscalers_and_cron_jobs(
         ("--restart-all", "the input has no Deployment, StatefulSet or DaemonSet"),
         ("--hpa max", "the input has no HorizontalPodAutoscaler or ScaledObject"),
         ("--cronjobs", "the input has no CronJob"),
-        ("--unsuspend", "the input has no Job"),
+        ("--unsuspend", "nothing is suspended"),
     ],
 )
 @pytest.mark.parametrize("command", [["check"], ["capacity", "--pod", "pod/p"], ["compare", "as-is"]])
@@ -174,7 +174,7 @@ def test_a_change_without_effect_is_told(
             ["--cronjobs", "--cronjobs"],
             "--cronjobs has no effect: each is suspended, or has a Job that has not finished",
         ),
-        (["--cronjobs", "--unsuspend"], "--unsuspend has no effect: no Job is suspended"),
+        (["--cronjobs", "--unsuspend"], "--unsuspend has no effect: nothing is suspended"),
     ],
 )
 def test_a_change_that_is_made_already_is_told(

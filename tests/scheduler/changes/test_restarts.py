@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.controllers.workloads.make import daemons, job, machine, pods, replicas, scheduler
 
 from moorage.errors import InputError
+from moorage.objects import load
 from moorage.objects.model.workload import Deployment
+from moorage.scheduler import Scheduler
 from moorage.scheduler.changes.restarts import restarted
 
 
@@ -56,3 +60,78 @@ def test_suspended_jobs_run_when_they_are_let() -> None:
     one.run()
     assert sorted(pods(one, "one").values()) == ["a", "a"]
     assert one.unsuspend().changed == ()
+
+
+OTHERS = """
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+status: {allocatable: {cpu: "9", memory: 9Gi, pods: "20"}}
+---
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: train, labels: {kueue.x-k8s.io/queue-name: q}}
+spec:
+  suspend: true
+  replicatedJobs:
+  - name: workers
+    replicas: 2
+    template:
+      spec: {parallelism: 2, completions: 2, template: {spec: {containers: [{name: c, image: x}]}}}
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: pt}
+spec:
+  runPolicy: {suspend: true}
+  pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{name: c, image: x}]}}}}
+---
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata: {name: wrapped}
+spec:
+  suspend: true
+  components:
+  - template:
+      apiVersion: apps/v1
+      kind: Deployment
+      metadata: {name: web}
+      spec:
+        replicas: 1
+        selector: {matchLabels: {a: b}}
+        template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x}]}}
+---
+apiVersion: ray.io/v1
+kind: RayCluster
+metadata: {name: bad}
+spec:
+  suspend: true
+  headGroupSpec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: x}}}]}}}
+"""
+
+
+def test_suspended_workloads_of_other_projects_run_when_they_are_let(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text(OTHERS)
+    cluster = load(tmp_path / "f.yaml")
+    names = ["JobSet.jobset.x-k8s.io default/train", "PyTorchJob.kubeflow.org default/pt"]
+    names += ["AppWrapper.workload.codeflare.dev default/wrapped", "RayCluster.ray.io default/bad"]
+    shown = ", ".join([f"{names[0]} (queue q)", *names[1:]])
+    assert cluster.warnings == [
+        f"Not counted, as they are suspended (spec.suspend: false counts them) (4): {shown}."
+    ]
+    one = Scheduler(cluster)
+    assert [each.text for each in one.suspended()] == names
+    change = one.fork().unsuspend()
+    assert {name.partition(" ")[0] for name in change.created} == {"Namespace", "Job", "Pod", "Deployment"}
+    assert list(change.kept) == [names[3]]
+    with one.transaction():
+        one.unsuspend()
+    assert [each.text for each in one.suspended()] == names
+    one.unsuspend()
+    one.run()
+    starts = sorted(name.rpartition("-")[0] for name in pods(one))
+    assert starts[:4] == ["pt-worker", "pt-worker", "train-workers-0", "train-workers-0"]
+    assert len(starts) == 7
+    assert [each.text for each in one.suspended()] == names[3:]
+    again = one.unsuspend()
+    assert (again.created, again.changed, list(again.kept)) == ((), (), names[3:])

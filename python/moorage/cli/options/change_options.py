@@ -60,7 +60,9 @@ OPTIONS = (
         "Give containers these requests: VPAs, or CSV or JSON of workload, container, cpu and memory.",
     ),
     ChangeOption("--cronjobs", "", "Let each CronJob run once, all at the same time.", 0),
-    ChangeOption("--unsuspend", "", "Let suspended Jobs run, as if Kueue had admitted them.", 0),
+    ChangeOption(
+        "--unsuspend", "", "Let suspended Jobs, JobSets and the like run, as if Kueue had admitted them.", 0
+    ),
 )
 
 
@@ -160,7 +162,7 @@ _WITHOUT_EFFECT: dict[str, tuple[tuple[str, ...], str]] = {
     "--hpa": (("HorizontalPodAutoscaler", "ScaledObject"), "every target has these replicas already"),
     "--set-requests": ((), "the containers have these requests already"),
     "--cronjobs": (("CronJob",), "each is suspended, or has a Job that has not finished"),
-    "--unsuspend": (("Job",), "no Job is suspended"),
+    "--unsuspend": ((), "nothing is suspended"),
 }
 """Which kinds a change is about, and why it has no effect where there are such objects."""
 

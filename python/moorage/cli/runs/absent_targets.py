@@ -15,6 +15,7 @@ from moorage.scheduler.changes.selection import WORKLOADS
 from moorage.store import kind_named
 
 _MOST = 3
+SUSPENDED = "it is suspended, and has no pods; --unsuspend lets it run"
 NO_POD = "there is no such workload with a pod"
 
 
@@ -33,6 +34,10 @@ def absent_workload(scheduler: Scheduler, kind: str, name: str, namespace: str |
     -------
     str
     """
+    for waiting in scheduler.suspended():
+        its = waiting.full_kind.partition(".")[0], waiting.name
+        if its == (kind, name) and namespace in (None, waiting.namespace):
+            return SUSPENDED
     workloads = [*_workloads(scheduler, kind)]
     for one in workloads:
         if one.kind == kind and one.name == name and namespace in (None, one.namespace):
@@ -59,6 +64,9 @@ def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
     """
     if any(node.name == name for node in scheduler.client.list(Node)[0]):
         return f", but a Node; {_about_nodes(name)}"
+    for waiting in scheduler.suspended():
+        if waiting.name == name and place in ("", waiting.namespace):
+            return f", but {waiting.text}: {SUSPENDED}"
     for one in _workloads(scheduler):
         if one.name == name and place in ("", one.namespace):
             return f", but {one.kind} {one.key}: {_without_pods(one)}"
@@ -105,7 +113,7 @@ def _without_pods(obj: Any) -> str:
         if verdict_of(obj) is not None:
             return "it has finished"
         if obj.spec.suspend:
-            return "it is suspended, and has no pods; --unsuspend lets it run"
+            return SUSPENDED
     if getattr(obj.spec, "replicas", None) == 0:
         return f"it has 0 replicas; --scale {reference}=N gives it some"
     return "it has no pod"

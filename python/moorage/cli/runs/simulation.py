@@ -330,7 +330,8 @@ def input_warnings(cluster: Cluster, scheduler: Scheduler) -> list[str]:
     """
     client = scheduler.client
     stored: list[Object] = [*client.list(Job)[0], *client.list(CronJob)[0]]
-    past, now = idle_warnings(cluster.others), idle_warnings(stored)
+    past = idle_warnings(cluster.others, cluster.suspended)
+    now = idle_warnings(stored, scheduler.suspended())
     kept = [text for text in cluster.warnings if text in now or text not in past]
     return [*kept, *(text for text in now if text not in past), *_device_warnings(scheduler)]
 

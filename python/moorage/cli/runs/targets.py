@@ -112,6 +112,8 @@ def _other_kind(preparation: Preparation, resource: str, name: str) -> str:
     workloads = {preparation.workloads.of(pod) for pod in preparation.pods.values()}
     found = [(one.kind, one.group) for one in workloads if one.name == name]
     found += [(one.kind, one.group) for one in preparation.cluster.left_out if one.name == name]
+    waiting = [one.full_kind.partition(".") for one in preparation.cluster.suspended if one.name == name]
+    found += [(kind, group) for kind, _, group in waiting]
     names = {form: kind for kind, group in found for form in _forms(kind.lower(), group)}
     return names.get(resource, "")
 

@@ -59,6 +59,33 @@ class LeftOut(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+class Suspended(NamedTuple):
+    """A workload of another project that makes no pods while it is suspended.
+
+    Attributes
+    ----------
+    full_kind, namespace, name : str
+    queue : str
+        The queue of Kueue that it waits in; "" for none.
+    objects : tuple of Object
+        What its operator makes of it when it runs.
+    why : str
+        Why that does not follow from it, as a clause; "" if it does.
+    """
+
+    full_kind: str
+    namespace: str
+    name: str
+    queue: str
+    objects: tuple[Object, ...]
+    why: str = ""
+
+    @property
+    def text(self) -> str:
+        """Kind, namespace and name."""
+        return f"{self.full_kind} {self.namespace}/{self.name}"
+
+
 class DecidingRelease(NamedTuple):
     """The release of Kubernetes that decides, and where its name is from.
 
@@ -92,6 +119,8 @@ class Cluster(Tabular):
         New pods that the API server would refuse: they are in no other list.
     left_out : list of LeftOut
         Workloads among the skipped objects that have more replicas than listed pods.
+    suspended : list of Suspended
+        Workloads of other projects that are suspended; `Scheduler.unsuspend` lets them run.
     warnings : list of str
         Warnings of the loader, one sentence each.
     server_version : str
@@ -108,6 +137,7 @@ class Cluster(Tabular):
     skipped: dict[str, int] = field(default_factory=dict)
     refused: list[RefusedPod] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    suspended: list[Suspended] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     server_version: str = ""
     release: DecidingRelease | None = None

@@ -16,7 +16,7 @@ from moorage.objects.admission.new_pods import NewPods
 from moorage.objects.admission.shown_classes import shown_classes
 from moorage.objects.apply.immutable_fields import check_update
 from moorage.objects.apply.overlay import Overlay, key_of
-from moorage.objects.model.cluster import Cluster, LeftOut, RefusedPod
+from moorage.objects.model.cluster import Cluster, LeftOut, RefusedPod, Suspended
 from moorage.objects.model.meta import Object, ObjectMeta
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.other_workloads import CustomObject
@@ -30,7 +30,7 @@ from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.disruption import with_statuses
 from moorage.objects.workloads.expand_workloads import expand_workloads
 from moorage.objects.workloads.jobs.cron_runs import due
-from moorage.objects.workloads.kinds.expand_kinds import SUSPENDED, expand_kinds, not_counted, queue_text
+from moorage.objects.workloads.kinds.expand_kinds import expand_kinds, not_counted, suspended_warning
 from moorage.objects.workloads.kinds.kind_table import AT_TIMES
 from moorage.objects.workloads.naming import Names
 from moorage.objects.workloads.ownership import FINISHED
@@ -85,6 +85,7 @@ def build_cluster(
     """
     completed = complete(objects, origins, texts=texts, admitted=True, check=check)
     cluster = Cluster(skipped=dict(sorted((skipped or {}).items())), left_out=completed.left_out)
+    cluster.suspended = completed.suspended
     for obj in completed.objects:
         _place(cluster, obj)
     cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
@@ -119,6 +120,7 @@ class Completed(NamedTuple):
     places: Sequence[Origin]
     left_out: list[LeftOut]
     told: Counter[str]  # objects of kinds that are not read, by kind, that a warning names
+    suspended: list[Suspended]
 
 
 def complete(
@@ -172,10 +174,10 @@ def complete(
             raise _located(error, obj, places[at]) from None
     listed, places = overlay.result()
     _check_namespaces(listed, places)
-    left_out, notes, named = list[LeftOut](), list[str](), Counter[str]()
+    left_out, notes, named, suspended = list[LeftOut](), list[str](), Counter[str](), list[Suspended]()
     if any(isinstance(obj, CustomObject) for obj in listed):
         origin_of = places.__getitem__
-        listed, sources, left_out, notes, named = expand_kinds(
+        listed, sources, left_out, notes, named, suspended = expand_kinds(
             listed, default_namespace, lambda at: origin_of(at).source
         )
         places = [places[at] for at in sources]
@@ -200,7 +202,7 @@ def complete(
         uids.add(one.metadata.uid)
         listed[at] = one  # an object without defaults that nobody else holds is freed
     return Completed(
-        listed, names, classes, overlay.warnings() + notes + told, before, places, left_out, named
+        listed, names, classes, overlay.warnings() + notes + told, before, places, left_out, named, suspended
     )
 
 
@@ -282,29 +284,28 @@ def _skipped(skipped: Mapping[str, int], told: Mapping[str, int]) -> Iterator[st
         yield f"Left out, because scheduling does not read these kinds{number}: {shown}."
 
 
-def idle_warnings(objects: Sequence[Object]) -> list[str]:
-    """Return warnings about suspended Jobs, and CronJobs without a run under way; none without any.
+def idle_warnings(objects: Sequence[Object], suspended: Iterable[Suspended]) -> list[str]:
+    """Return warnings about suspended workloads, and CronJobs without a run under way; none without any.
 
     Parameters
     ----------
     objects : sequence of Object
+        With the Jobs and CronJobs.
+    suspended : iterable of Suspended
+        Workloads of other projects.
 
     Returns
     -------
     list of str
     """
     timed = [f"CronJob {one.key}" for one in due(objects)]
-    suspended = [
-        f"Job {obj.key}{queue_text(obj)}"
-        for obj in objects
-        if isinstance(obj, Job) and obj.spec.suspend and obj.status.completion_time is None
-    ]
-    told = ((SUSPENDED, suspended), (AT_TIMES, timed))
-    return [not_counted(why, names) for why, names in told if names]
+    jobs = [one for one in objects if isinstance(one, Job) and one.spec.suspend]
+    waiting = [one for one in jobs if one.status.completion_time is None]
+    return suspended_warning(waiting, suspended) + ([not_counted(AT_TIMES, timed)] if timed else [])
 
 
 def _warnings(cluster: Cluster, told: Mapping[str, int]) -> list[str]:
-    warnings = idle_warnings(cluster.others)
+    warnings = idle_warnings(cluster.others, cluster.suspended)
     warnings += _skipped(cluster.skipped, told)
     nodes = {node.name for node in cluster.nodes}
     stray = [pod for pod in cluster.pods if pod.spec.node_name and pod.spec.node_name not in nodes]

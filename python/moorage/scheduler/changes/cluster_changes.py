@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError, located
 from moorage.objects import Namespace, Node, Object, Pod
 from moorage.objects.admission.admission import RefusedError
+from moorage.objects.model.cluster import Suspended
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import MAX_PODS, CronJob, Job
 from moorage.objects.read.python_values import Source
@@ -29,6 +30,7 @@ from .change import Change, full_name
 from .requested_resources import RequestFile, ResourceRequest, read_requests, set_requests
 from .restarts import RESTARTABLE, restarted
 from .selection import get, select_nodes, select_objects, workload_named
+from .suspended_workloads import still_suspended
 
 _PERMANENT = ("default", "kube-system", "kube-public")
 """Namespaces that the API server does not delete."""
@@ -255,21 +257,35 @@ class ClusterChanges(SchedulerParts):
             return set_requests(client, found)
 
     def unsuspend(self) -> Change:
-        """Let all suspended Jobs make their pods, as Kueue does when it admits them. Quotas of Kueue have no
-        say.
+        """Let all suspended Jobs make their pods, and the suspended workloads of other projects that the
+        cluster has (JobSets, RayClusters, …), as Kueue does when it admits them. Quotas of Kueue have no say.
 
         Returns
         -------
         Change
+            `kept` has the workloads from which no pods follow, and why.
         """
         changed: list[str] = []
         with self._changing() as client:
+            waiting = still_suspended(client, self._options.suspended)
+            objects = [obj for one in waiting for obj in one.objects]
+            created = apply_objects.apply(client, self.controllers, objects).created if objects else ()
+            kept = {one.text: one.why for one in waiting if one.why}
             jobs: list[Job] = client.list(Job)[0]
             for job in jobs:
                 if job.spec.suspend:
                     running = replace(job, spec=replace(job.spec, suspend=False))
                     changed += _updated(client, job, running).changed
-        return Change(changed=tuple(changed))
+        return Change(created=created, changed=tuple(changed), kept=kept)
+
+    def suspended(self) -> list[Suspended]:
+        """Return the workloads of other projects that the cluster has and that are suspended still.
+
+        Returns
+        -------
+        list of Suspended
+        """
+        return still_suspended(self.client, self._options.suspended)
 
     def label(self, reference: str, *labels: str) -> Change:
         """Set or remove labels of an object.

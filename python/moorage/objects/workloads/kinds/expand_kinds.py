@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, examples, located, shorten
-from moorage.objects.model.cluster import LeftOut
+from moorage.objects.model.cluster import LeftOut, Suspended
 from moorage.objects.model.meta import Object
 from moorage.objects.model.other_workloads import CustomObject
 from moorage.objects.model.pod import Pod
@@ -44,6 +44,7 @@ class Expanded(NamedTuple):
         Warnings about workloads that make no pods now.
     told : Counter of str
         Number of objects of unknown kinds, by kind, that these warnings are about.
+    suspended : list of Suspended
     """
 
     objects: list[Object]
@@ -51,6 +52,12 @@ class Expanded(NamedTuple):
     left_out: list[LeftOut]
     notes: list[str]
     told: Counter[str]
+    suspended: list[Suspended]
+
+    @classmethod
+    def empty(cls) -> Expanded:
+        """Return one without any object."""
+        return cls([], [], [], [], Counter(), [])
 
 
 def expand_kinds(
@@ -115,19 +122,22 @@ def not_counted(why: str, names: Sequence[str]) -> str:
     return f"Not counted, {why} ({len(names)}): {shown}."
 
 
-def queue_text(obj: Object) -> str:
-    """Return the queue of Kueue that a suspended workload waits in, for `not_counted`.
+def suspended_warning(jobs: Iterable[Object], others: Iterable[Suspended]) -> list[str]:
+    """Return the warning about suspended workloads, which names their queues of Kueue; none without any.
 
     Parameters
     ----------
-    obj : Object
+    jobs : iterable of Job
+    others : iterable of Suspended
 
     Returns
     -------
-    str
+    list of str
     """
-    queue = obj.metadata.labels.get(_QUEUE)
-    return f" (queue {queue})" if queue else ""
+    queues = [(f"Job {one.key}", one.metadata.labels.get(_QUEUE, "")) for one in jobs]
+    queues += [(one.text, one.queue) for one in others]
+    names = [f"{name} (queue {queue})" if queue else name for name, queue in queues]
+    return [not_counted(SUSPENDED, names)] if names else []
 
 
 class _Expansion:
@@ -136,7 +146,7 @@ class _Expansion:
     def __init__(self, owners: Owners, namespace_of: Callable[[Object], str]) -> None:
         self._namespace_of = namespace_of
         self._owners = owners
-        self._made = Expanded([], [], [], [], Counter())
+        self._made = Expanded.empty()
         self._read: dict[tuple[str, str, str], bytes] = {}
         self._notes: defaultdict[str, list[str]] = defaultdict(list)
 
@@ -204,10 +214,28 @@ class _Expansion:
         self._made.left_out.append(left_out)
 
     def _known(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:
-        name = self._owners.identity(obj)
         if rule.suspend and first(value, rule.suspend) is True:
-            self._note(SUSPENDED, obj, queue_text(obj))
-            return
+            self._suspend(obj, value, rule, at)
+        else:
+            self._run(obj, value, rule, at)
+
+    def _suspend(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:
+        """Note what a suspended object makes when it runs; an operator may refuse what it has then."""
+        made, self._made, why = self._made, Expanded.empty(), ""
+        try:
+            self._run(obj, value, rule, at)
+        except InputError as error:
+            why = str(error)
+        found, self._made = self._made, made
+        for one in found.left_out:
+            why = f"{one.full_kind} is a kind {one.why}" if one.why == NOT_SIMULATED else f"a kind {one.why}"
+        objects = [*found.objects, *(one for inner in found.suspended for one in inner.objects)]
+        name, queue = (self._namespace_of(obj), obj.name), obj.metadata.labels.get(_QUEUE, "")
+        made.suspended.append(Suspended(obj.full_kind, *name, queue, () if why else tuple(objects), why))
+
+    def _run(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:
+        """Make the pods of an object that is not suspended."""
+        name = self._owners.identity(obj)
         if (rule.is_batch and is_over(value)) or any(map(_makes_pods, self._owners.nearest(name))):
             return  # what a child makes is left to the child
         if rule.objects:

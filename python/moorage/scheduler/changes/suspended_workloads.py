@@ -1,0 +1,49 @@
+"""Workloads of other projects that are suspended: which still are, and what they make when they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from moorage.objects import Object, Pod
+from moorage.objects.model.cluster import Suspended
+from moorage.objects.model.workload import Job
+from moorage.objects.workloads.ownership import is_active
+from moorage.store import NotFoundError, ObjectClient
+
+
+def still_suspended(client: ObjectClient, workloads: Iterable[Suspended]) -> list[Suspended]:
+    """Return the workloads of which nothing runs.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    workloads : iterable of Suspended
+
+    Returns
+    -------
+    list of Suspended
+    """
+    listed = list(workloads)
+    if not listed:
+        return []
+    running: list[Object] = [pod for pod in client.list(Pod)[0] if is_active(pod)]
+    running += [job for job in client.list(Job)[0] if not job.spec.suspend]
+    owners = {
+        (one.namespace, owner.kind, owner.name)
+        for one in running
+        if (owner := one.metadata.controller()) is not None
+    }
+    return [
+        one
+        for one in listed
+        if (one.namespace, one.full_kind.partition(".")[0], one.name) not in owners
+        and not any(_is_there(client, obj) for obj in one.objects)
+    ]
+
+
+def _is_there(client: ObjectClient, obj: Object) -> bool:
+    """Whether a store has the object of a name; one without a name has an owner, which says it."""
+    try:
+        return bool(obj.name) and client.get(type(obj), obj.name, obj.namespace) is not None
+    except NotFoundError:
+        return False

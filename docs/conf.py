@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import moorage
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "moorage"
 author = "the developers of moorage"
@@ -12,8 +17,10 @@ release = version = moorage.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx_click",
+    "reference_directives",
 ]
 html_theme = "furo"
 html_title = f"moorage {release}"
@@ -22,8 +29,12 @@ html_copy_source = False
 
 # Headings are link targets, as on the pages of a code host.
 myst_heading_anchors = 3
+autosummary_generate = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True
+# Words in the types of parameters, such as `nodes` in "(nodes,) int32 array", are no references.
+suppress_warnings = ["ref.python"]
 nitpicky = False

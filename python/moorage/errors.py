@@ -48,7 +48,16 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 
 
 def printable(text: str) -> str:
-    r"""A text from outside with its control characters escaped, such as ``\n`` and ``\x1b``."""
+    r"""A text from outside with its control characters escaped, such as ``\n`` and ``\x1b``.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    str
+    """
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -60,6 +69,10 @@ def shorten(text: str, limit: int = 240) -> str:
     text : str
     limit : int
         Length from which a text is cut.
+
+    Returns
+    -------
+    str
     """
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 4 :]}"
 
@@ -131,7 +144,18 @@ class InputError(MoorageError):
         super().__init__(": ".join(part for part in (source, obj, path, message) if part))
 
     def located(self, *, source: str = "", obj: str = "", path: str = "") -> InputError:
-        """A copy of the error with the file and object that it lacks, and with its field below `path`."""
+        """A copy of the error with the file and object that it lacks, and with its field below `path`.
+
+        Parameters
+        ----------
+        source : str, optional
+        obj : str, optional
+        path : str, optional
+
+        Returns
+        -------
+        InputError
+        """
         dot = "." if path and self.path and not self.path.startswith("[") else ""
         whole = f"{path}{dot}{self.path}"
         return InputError(self.message, source=self.source or source, obj=self.obj or obj, path=whole)

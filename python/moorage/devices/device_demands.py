@@ -315,7 +315,16 @@ class DeviceDemands:
         return DeviceNeeds(self._sharing, ())
 
     def nodes_of(self, selectors: Sequence[NodeSelector]) -> Mask | None:
-        """Return the rows whose nodes all of some valid selectors select; see `mask_of`."""
+        """Return the rows whose nodes all of some valid selectors select; see `mask_of`.
+
+        Parameters
+        ----------
+        selectors : sequence of NodeSelector
+
+        Returns
+        -------
+        Mask or None
+        """
         masks = [mask for one in selectors if (mask := self.mask_of(one)) is not None]
         return reduce(np.logical_and, masks) if masks else None
 

@@ -157,7 +157,16 @@ class DeviceState:
         return self._extended[1]
 
     def extended_requests(self, pod: Pod) -> ExtendedRequests | None:
-        """Return what a pod requests of extended resources; None if it names no resource of a class."""
+        """Return what a pod requests of extended resources; None if it names no resource of a class.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        ExtendedRequests or None
+        """
         requests = self.requests_of_pods()
         return None if requests is None else requests.of(pod)
 

@@ -108,11 +108,29 @@ class RequestSurvey:
     left: dict[str, list[int]] = field(repr=False)
 
     def wanted(self, node: str) -> int:
-        """Return the number of devices that the request needs on a node."""
+        """Return the number of devices that the request needs on a node.
+
+        Parameters
+        ----------
+        node : str
+
+        Returns
+        -------
+        int
+        """
         return _wanted(self.request, self.steps, self.left[node])
 
     def failing_step(self, node: str) -> int | None:
-        """Return the index of the first step that leaves too few devices on a node; None without one."""
+        """Return the index of the first step that leaves too few devices on a node; None without one.
+
+        Parameters
+        ----------
+        node : str
+
+        Returns
+        -------
+        int or None
+        """
         left = self.left.get(node)
         if left is None:
             return None

@@ -206,7 +206,12 @@ class Binder:
         self.sync()
 
     def sync(self) -> bool:
-        """Apply all pending events of the store; True if there were any."""
+        """Apply all pending events of the store; True if there were any.
+
+        Returns
+        -------
+        bool
+        """
         any_events = False
         while self.informers.run_once():
             any_events = True

@@ -70,7 +70,12 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         return None
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
-        """Register the deletion of pods."""
+        """Register the deletion of pods.
+
+        Returns
+        -------
+        sequence of ClusterEventWithHint
+        """
         return [on(POD, fwk.ActionType.DELETE, self.after_pod_deleted)]
 
     @of_class

@@ -630,19 +630,35 @@ class SchedulingQueue:
             self._sweep(moves, event, old, new)
 
     def regroup(self, keys: Iterable[UnitKey]) -> None:
-        """Find the groups of waiting pods anew; see `WaitingGroups.regroup`."""
+        """Find the groups of waiting pods anew; see `WaitingGroups.regroup`.
+
+        Parameters
+        ----------
+        keys : iterable of UnitKey
+        """
         with self._lock:
             self._places.units.regroup(keys)
 
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
-        """Move pods as for one event after the other; `news` are read while the event can have an effect."""
+        """Move pods as for one event after the other; `news` are read while the event can have an effect.
+
+        Parameters
+        ----------
+        event : ClusterEvent
+        news : iterable
+        """
         with self._lock:
             left = iter(news)
             while self.may_react(event) and (new := next(left, None)) is not None:
                 self.move_all_to_active_or_backoff_queue(event, None, new)
 
     def record_evictions(self, evictions: Iterable[tuple[Notice[Pod], Notice[Pod]]]) -> None:
-        """Record the changes and deletions of pods for the pods in flight, where no pod is unschedulable."""
+        """Record the changes and deletions of pods for the pods in flight, where no pod is unschedulable.
+
+        Parameters
+        ----------
+        evictions : iterable
+        """
         with self._lock:
             hears = self.hints.is_registered
             heard = [event if hears(event) else None for event in (ASSIGNED_POD_UPDATE, ASSIGNED_POD_DELETE)]
@@ -650,21 +666,45 @@ class SchedulingQueue:
 
     def follow_nominations(self, notices: Iterable[Notice[Pod]]) -> int:
         """Enter the leading pods whose nomination, which the queue knows, was written to their status; return
-        their number."""
+        their number.
+
+        Parameters
+        ----------
+        notices : iterable of Notice
+
+        Returns
+        -------
+        int
+        """
         nominator = self.nominator
         with self._lock, nominator.lock:
             self._places.changes += 1
             return self._places.follow_nominations(notices, nominator.nodes, nominator.by_node)
 
     def record_run(self, event: ClusterEvent, notices: Iterable[Notice[Any]]) -> int:
-        """Record an event of leading objects for pods in flight, if no other can react; return how many."""
+        """Record an event of leading objects for pods in flight, if no other can react; return how many.
+
+        Parameters
+        ----------
+        event : ClusterEvent
+        notices : iterable of Notice
+
+        Returns
+        -------
+        int
+        """
         with self._lock:
             if self._listening(event) or self._places.units.members:
                 return 0
             return self._in_flight.observe_run(event if self.hints.is_registered(event) else None, notices)
 
     def may_react(self, event: ClusterEvent) -> bool:
-        """Whether an event can have an effect: a pod is in flight, or a hint may move another one."""
+        """Whether an event can have an effect: a pod is in flight, or a hint may move another one.
+
+        Parameters
+        ----------
+        event : ClusterEvent
+        """
         with self._lock:
             return self._in_flight.has_listeners or bool(self._listening(event))
 

@@ -155,12 +155,22 @@ class BinderCache(ClusterCache):
         return end
 
     def finish_bindings(self, pods: Iterable[Pod]) -> None:
-        """Call `finish_binding` for several pods."""
+        """Call `finish_binding` for several pods.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+        """
         with self.lock:
             self.pods.finish_bindings(pods)
 
     def finish_binding(self, pod: Pod) -> None:
-        """Start the time to live (`pod_assumed_ttl`) of an assumed pod after an attempt to bind it."""
+        """Start the time to live (`pod_assumed_ttl`) of an assumed pod after an attempt to bind it.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         with self.lock:
             self.pods.finish_binding(pod)
 
@@ -185,7 +195,12 @@ class BinderCache(ClusterCache):
                     self.reservations.release(held)
 
     def is_assumed_pod(self, pod: Pod) -> bool:
-        """Whether a pod is assumed and its deadline has not passed; if it has, `clean` is run."""
+        """Whether a pod is assumed and its deadline has not passed; if it has, `clean` is run.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         with self.lock:
             now = self.clock()
             if self.pods.has_expired(pod, now):
@@ -296,12 +311,27 @@ class BinderCache(ClusterCache):
             return self.units.get_unit_scheduling_status(unit_key)
 
     def set_unit_scheduling_status(self, unit_key: str, status: SchedulingStatus) -> None:
-        """Set the scheduling status of a unit."""
+        """Set the scheduling status of a unit.
+
+        Parameters
+        ----------
+        unit_key : str
+        status : SchedulingStatus
+        """
         with self.lock:
             self.units.set_unit_scheduling_status(unit_key, status)
 
     def get_unit_status(self, unit_key: str) -> UnitStatus:
-        """Return the scheduling status and the running pods of a unit."""
+        """Return the scheduling status and the running pods of a unit.
+
+        Parameters
+        ----------
+        unit_key : str
+
+        Returns
+        -------
+        UnitStatus
+        """
         with self.lock:
             return self.units.get_unit_status(unit_key)
 
@@ -354,7 +384,12 @@ class BinderCache(ClusterCache):
             self.markers.remove_delete_pod_marker_by_key(pod_key, preemptor_key)
 
     def is_pod_marked_to_delete(self, pod: Pod) -> bool:
-        """Whether a pod is marked as to be deleted."""
+        """Whether a pod is marked as to be deleted.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         with self.lock:
             return self.markers.is_pod_marked_to_delete(pod)
 
@@ -500,11 +535,21 @@ class BinderCache(ClusterCache):
             self.nodes.set_node(node)
 
     def update_node(self, old: Node | None, new: Node) -> None:
-        """Replace a node; an unknown node is added (`old` is ignored)."""
+        """Replace a node; an unknown node is added (`old` is ignored).
+
+        Parameters
+        ----------
+        old : Node or None
+        new : Node
+        """
         self.add_node(new)
 
     def delete_node(self, node: Node) -> None:
         """Remove a Node. The node remains known while it has pods, an NMNode or a CNR.
+
+        Parameters
+        ----------
+        node : Node
 
         Raises
         ------
@@ -515,16 +560,31 @@ class BinderCache(ClusterCache):
             self.nodes.delete_node(node)
 
     def add_nm_node(self, nm_node: NMNode) -> None:
-        """Set the resources of a node that a second node agent reports."""
+        """Set the resources of a node that a second node agent reports.
+
+        Parameters
+        ----------
+        nm_node : NMNode
+        """
         with self.lock:
             self.nodes.set_nm_node(nm_node)
 
     def update_nm_node(self, old: NMNode | None, new: NMNode) -> None:
-        """Replace an NMNode; an unknown one is added (`old` is ignored)."""
+        """Replace an NMNode; an unknown one is added (`old` is ignored).
+
+        Parameters
+        ----------
+        old : NMNode or None
+        new : NMNode
+        """
         self.add_nm_node(new)
 
     def delete_nm_node(self, nm_node: NMNode) -> None:
         """Remove an NMNode.
+
+        Parameters
+        ----------
+        nm_node : NMNode
 
         Raises
         ------
@@ -535,16 +595,31 @@ class BinderCache(ClusterCache):
             self.nodes.delete_nm_node(nm_node)
 
     def add_cnr(self, cnr: CNR) -> None:
-        """Set the resources of a node for best-effort pods."""
+        """Set the resources of a node for best-effort pods.
+
+        Parameters
+        ----------
+        cnr : CNR
+        """
         with self.lock:
             self.nodes.set_cnr(cnr)
 
     def update_cnr(self, old: CNR | None, new: CNR) -> None:
-        """Replace a CustomNodeResource; an unknown one is added (`old` is ignored)."""
+        """Replace a CustomNodeResource; an unknown one is added (`old` is ignored).
+
+        Parameters
+        ----------
+        old : CNR or None
+        new : CNR
+        """
         self.add_cnr(new)
 
     def delete_cnr(self, cnr: CNR) -> None:
         """Remove a CustomNodeResource.
+
+        Parameters
+        ----------
+        cnr : CNR
 
         Raises
         ------
@@ -557,22 +632,42 @@ class BinderCache(ClusterCache):
     # ---- events of pod groups, disruption budgets and reservations
 
     def add_pod_group(self, group: PodGroup) -> None:
-        """Set the scheduling status of a unit by the phase of its pod group."""
+        """Set the scheduling status of a unit by the phase of its pod group.
+
+        Parameters
+        ----------
+        group : PodGroup
+        """
         with self.lock:
             self.units.add_pod_group(group)
 
     def update_pod_group(self, old: PodGroup, new: PodGroup) -> None:
-        """Remove the status of the old pod group, and set that of the new one."""
+        """Remove the status of the old pod group, and set that of the new one.
+
+        Parameters
+        ----------
+        old : PodGroup
+        new : PodGroup
+        """
         with self.lock:
             self.units.update_pod_group(old, new)
 
     def delete_pod_group(self, group: PodGroup) -> None:
-        """Remove the scheduling status of a unit."""
+        """Remove the scheduling status of a unit.
+
+        Parameters
+        ----------
+        group : PodGroup
+        """
         with self.lock:
             self.units.delete_pod_group(group)
 
     def add_pdb(self, pdb: PodDisruptionBudget) -> None:
         """Add or replace a disruption budget.
+
+        Parameters
+        ----------
+        pdb : PodDisruptionBudget
 
         Raises
         ------
@@ -583,28 +678,55 @@ class BinderCache(ClusterCache):
             self.pdbs.set_pdb(pdb)
 
     def update_pdb(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget) -> None:
-        """Replace a disruption budget; an unknown one is added (`old` is ignored)."""
+        """Replace a disruption budget; an unknown one is added (`old` is ignored).
+
+        Parameters
+        ----------
+        old : PodDisruptionBudget or None
+        new : PodDisruptionBudget
+        """
         self.add_pdb(new)
 
     def delete_pdb(self, pdb: PodDisruptionBudget) -> None:
-        """Remove a disruption budget, if it is there."""
+        """Remove a disruption budget, if it is there.
+
+        Parameters
+        ----------
+        pdb : PodDisruptionBudget
+        """
         with self.lock:
             self.pdbs.delete_pdb(pdb)
 
     def add_reservation(self, reservation: Reservation) -> None:
-        """Reserve the resources of a Reservation; does nothing if the feature gate is off."""
+        """Reserve the resources of a Reservation; does nothing if the feature gate is off.
+
+        Parameters
+        ----------
+        reservation : Reservation
+        """
         if self.reservations is not None:
             with self._event():
                 self.reservations.add_reservation(reservation)
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
-        """Replace a Reservation, or match it with its owner; does nothing if the feature gate is off."""
+        """Replace a Reservation, or match it with its owner; does nothing if the feature gate is off.
+
+        Parameters
+        ----------
+        old : Reservation
+        new : Reservation
+        """
         if self.reservations is not None:
             with self._event():
                 self.reservations.update_reservation(old, new)
 
     def delete_reservation(self, reservation: Reservation) -> None:
-        """Remove a Reservation; does nothing if the feature gate is off."""
+        """Remove a Reservation; does nothing if the feature gate is off.
+
+        Parameters
+        ----------
+        reservation : Reservation
+        """
         if self.reservations is not None:
             with self._event():
                 self.reservations.delete_reservation(reservation)
@@ -612,24 +734,61 @@ class BinderCache(ClusterCache):
     # ---- events that no store of a binder uses
 
     def add_owner(self, owner_type: str, key: str, labels: Mapping[str, str] | None = None) -> None:
-        """Do nothing: only schedulers use owners (Gödel, BaseStore)."""
+        """Do nothing: only schedulers use owners (Gödel, BaseStore).
+
+        Parameters
+        ----------
+        owner_type : str
+        key : str
+        labels : mapping of str to str or None, optional
+        """
 
     def update_owner(
         self, owner_type: str, key: str, old: Mapping[str, str] | None, new: Mapping[str, str] | None
     ) -> None:
-        """Do nothing."""
+        """Do nothing.
+
+        Parameters
+        ----------
+        owner_type : str
+        key : str
+        old : mapping of str to str or None
+        new : mapping of str to str or None
+        """
 
     def delete_owner(self, owner_type: str, key: str) -> None:
-        """Do nothing."""
+        """Do nothing.
+
+        Parameters
+        ----------
+        owner_type : str
+        key : str
+        """
 
     def add_movement(self, movement: Movement | None) -> None:
-        """Do nothing: only schedulers use movements (Gödel, BaseStore)."""
+        """Do nothing: only schedulers use movements (Gödel, BaseStore).
+
+        Parameters
+        ----------
+        movement : Movement or None
+        """
 
     def update_movement(self, old: Movement | None, new: Movement | None) -> None:
-        """Do nothing."""
+        """Do nothing.
+
+        Parameters
+        ----------
+        old : Movement or None
+        new : Movement or None
+        """
 
     def delete_movement(self, movement: Movement | None) -> None:
-        """Do nothing."""
+        """Do nothing.
+
+        Parameters
+        ----------
+        movement : Movement or None
+        """
 
     # ---- relisting
 

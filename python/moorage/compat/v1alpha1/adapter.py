@@ -113,11 +113,25 @@ class ProfileHandle(FrameworkHandle):
         return self._snapshot
 
     def IterateOverWaitingPods(self, callback: Callable[[WaitingPod], object]) -> None:
-        """Call a function for each waiting pod."""
+        """Call a function for each waiting pod.
+
+        Parameters
+        ----------
+        callback : callable
+        """
         self._todays().iterate_over_waiting_pods(lambda waiting: callback(self._waiting(waiting)))
 
     def GetWaitingPod(self, uid: str) -> WaitingPod | None:
-        """Return the waiting pod with a UID, or None."""
+        """Return the waiting pod with a UID, or None.
+
+        Parameters
+        ----------
+        uid : str
+
+        Returns
+        -------
+        WaitingPod or None
+        """
         waiting = self._todays().get_waiting_pod(uid)
         return None if waiting is None else self._waiting(waiting)
 

@@ -65,7 +65,13 @@ class MonotonicClock:
         return time.monotonic()
 
     def wait(self, condition: Condition, until: float) -> None:
-        """Block until the condition is notified or the time is `until`."""
+        """Block until the condition is notified or the time is `until`.
+
+        Parameters
+        ----------
+        condition : Condition
+        until : float
+        """
         condition.wait(max(0.0, until - time.monotonic()))
 
 
@@ -250,11 +256,25 @@ class Framework(FrameworkHandle):
         return self._snapshot
 
     def IterateOverWaitingPods(self, callback: Callable[[WaitingPod], object]) -> None:
-        """Call a function for each waiting pod, under the read lock."""
+        """Call a function for each waiting pod, under the read lock.
+
+        Parameters
+        ----------
+        callback : callable
+        """
         self._waiting.iterate(callback)
 
     def GetWaitingPod(self, uid: str) -> WaitingPod | None:
-        """Return the waiting pod with a UID, or None."""
+        """Return the waiting pod with a UID, or None.
+
+        Parameters
+        ----------
+        uid : str
+
+        Returns
+        -------
+        WaitingPod or None
+        """
         return self._waiting.get(uid)
 
     def RunReservePlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> Status | None:

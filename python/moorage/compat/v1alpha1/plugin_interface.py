@@ -362,7 +362,12 @@ class WaitingPod(Protocol):
         """Return the pod."""
 
     def Allow(self) -> bool:
-        """Allow the pod for all plugins that wait; return whether the signal was delivered."""
+        """Allow the pod for all plugins that wait; return whether the signal was delivered.
+
+        Returns
+        -------
+        bool
+        """
 
     def Reject(self, msg: str) -> bool:
         """Declare the pod unschedulable.

@@ -115,6 +115,7 @@ class QueuedPod(Protocol):
 
     Attributes
     ----------
+    pod : Pod
     timestamp : float
         Time in seconds at which the pod entered the queue.
     """
@@ -256,13 +257,45 @@ class PreFilterResult:
 class PreFilterExtensions(Protocol):
     """Updates the state of PreFilter when a dry run adds a pod to a node or removes one."""
 
-    def add_pod(
-        self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
-    ) -> Status | None: ...
+    def add_pod(self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo) -> Status | None:
+        """Update the state as if a pod ran on a node.
+
+        Parameters
+        ----------
+        state : CycleState
+            The state to update.
+        pod : Pod
+            The pod that is being scheduled.
+        pod_to_add : Pod
+        node_info : NodeInfo
+            The node, which already has the added pod.
+
+        Returns
+        -------
+        Status or None
+            None for Success.
+        """
 
     def remove_pod(
         self, state: CycleState, pod: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
-    ) -> Status | None: ...
+    ) -> Status | None:
+        """Update the state as if a pod did not run on a node.
+
+        Parameters
+        ----------
+        state : CycleState
+            The state to update.
+        pod : Pod
+            The pod that is being scheduled.
+        pod_to_remove : Pod
+        node_info : NodeInfo
+            The node, which no longer has the removed pod.
+
+        Returns
+        -------
+        Status or None
+            None for Success.
+        """
 
 
 class PreFilterPlugin(Plugin, point="preFilter"):

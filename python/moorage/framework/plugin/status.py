@@ -80,14 +80,17 @@ class Status:
 
     @property
     def is_success(self) -> bool:
+        """Whether the plugin accepts."""
         return self.code == Code.SUCCESS
 
     @property
     def is_wait(self) -> bool:
+        """Whether a Permit plugin lets the pod wait."""
         return self.code == Code.WAIT
 
     @property
     def is_skip(self) -> bool:
+        """Whether the plugin has nothing to do for this pod."""
         return self.code == Code.SKIP
 
     @property

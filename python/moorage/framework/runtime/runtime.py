@@ -123,12 +123,31 @@ class Framework:
         return CalledPlugins(self.profile.complete) if self.profile.reads_volumes else self.plugins
 
     def plugins_of(self, target: Target) -> CalledPlugins:
-        """Return the plugins that are called for the pods of a key (`target_of`)."""
+        """Return the plugins that are called for the pods of a key (`target_of`).
+
+        Parameters
+        ----------
+        target : Target
+
+        Returns
+        -------
+        CalledPlugins
+        """
         asks = self.handle.cache.state.classes.asks_plugins(target[0])
         return self.complete if asks else self.plugins
 
     def plugins_for(self, state: CycleState, pod: Pod) -> CalledPlugins:
-        """Return the plugins that are called in a cycle; the state may be one that a plugin has made."""
+        """Return the plugins that are called in a cycle; the state may be one that a plugin has made.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+
+        Returns
+        -------
+        CalledPlugins
+        """
         if not self.profile.reads_volumes:
             return self.plugins
         if hasattr(state, "target"):
@@ -136,12 +155,26 @@ class Framework:
         return self.complete if self.asks_volume_plugins(pod) else self.plugins
 
     def asks_volume_plugins(self, pod: Pod) -> bool:
-        """Whether the plugins about volumes and claims are called for a pod."""
+        """Whether the plugins about volumes and claims are called for a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         return self.profile.reads_volumes and (uses_volumes(pod) or self.profile.asks_devices(pod))
 
     def target_of(self, pod: Pod) -> Target:
         """Return the key of a pod (`target_of`); its class says which plugins are called
-        (`PodClasses.with_plugins`)."""
+        (`PodClasses.with_plugins`).
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Target
+        """
         target = target_of(self.handle.cache, pod)
         if not self.asks_volume_plugins(pod):
             return target
@@ -166,16 +199,39 @@ class Framework:
         return Preemptor(self.decider, self.handle.release.budgets_stop_at_violation)
 
     def searching(self, now: bool) -> None:
-        """Record that a search of the engine begins (`now`) or has ended."""
+        """Record that a search of the engine begins (`now`) or has ended.
+
+        Parameters
+        ----------
+        now : bool
+        """
         if self.kernels is not None:
             self.kernels.searching = now
 
     def new_state(self, pod: Pod) -> CycleState:
-        """Return the state of a new cycle for a pod."""
+        """Return the state of a new cycle for a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        CycleState
+        """
         return self.state_of(self.target_of(pod))
 
     def state_of(self, target: Target) -> CycleState:
-        """Return the state of a new cycle for a pod with this key (`target_of`)."""
+        """Return the state of a new cycle for a pod with this key (`target_of`).
+
+        Parameters
+        ----------
+        target : Target
+
+        Returns
+        -------
+        CycleState
+        """
         state = CycleState()
         self._describe(state, target)
         return state
@@ -200,7 +256,16 @@ class Framework:
             self._describe(state, self.target_of(pod))
 
     def shape_of(self, target: Target) -> Shape:
-        """Return the shape of the pod class of a key (`target_of`)."""
+        """Return the shape of the pod class of a key (`target_of`).
+
+        Parameters
+        ----------
+        target : Target
+
+        Returns
+        -------
+        Shape
+        """
         return self.handle.cache.state.classes.shape_of(target[0])
 
     def all_nodes(self) -> NodesView:
@@ -227,7 +292,16 @@ class Framework:
         return view.rows()
 
     def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
-        """Run PreEnqueue until a plugin keeps the pod out of the active queue."""
+        """Run PreEnqueue until a plugin keeps the pod out of the active queue.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Status or None
+        """
         for plugin in self.pre_enqueues:
             status = ask_status(plugin, pod, plugin.pre_enqueue, pod)
             if status is not None and not status.is_success:
@@ -253,7 +327,16 @@ class Framework:
         return Signer(chain.from_iterable(map(self.profile.at, bases)))
 
     def sign_pod(self, pod: Pod) -> bytes | None:
-        """Return the signature of a pod, or None; pods with equal signatures get equal results."""
+        """Return the signature of a pod, or None; pods with equal signatures get equal results.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bytes or None
+        """
         return self.signer.sign(pod)
 
     def run_pre_filter_plugins(
@@ -383,7 +466,19 @@ class Framework:
     def run_pre_filter_extension_remove_pod(
         self, state: CycleState, pod: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """Notify the PreFilter extensions that a dry run removed a pod from a node."""
+        """Notify the PreFilter extensions that a dry run removed a pod from a node.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        pod_to_remove : Pod
+        node_info : AnyNodeInfo
+
+        Returns
+        -------
+        Status or None
+        """
         return self._notify(state, pod, pod_to_remove, node_info, "RemovePod")
 
     def _notify(
@@ -603,7 +698,18 @@ class Framework:
         return columns
 
     def run_reserve_plugins_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Run Reserve until a plugin fails: a rejection with the plugin's name, or an Error."""
+        """Run Reserve until a plugin fails: a rejection with the plugin's name, or an Error.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+
+        Returns
+        -------
+        Status or None
+        """
         state.reserved = False
         for plugin in self.plugins_for(state, pod).profile.active(interface.ReservePlugin):
             status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
@@ -613,7 +719,14 @@ class Framework:
         return None
 
     def run_reserve_plugins_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Run Unreserve of all Reserve plugins in reverse order, those with `unreserves_in_order` last."""
+        """Run Unreserve of all Reserve plugins in reverse order, those with `unreserves_in_order` last.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+        """
         plugins = self.plugins_for(state, pod).profile.active(interface.ReservePlugin)
         in_order = [plugin for plugin in plugins if getattr(plugin, "unreserves_in_order", False)]
         others = [plugin for plugin in plugins if plugin not in in_order]
@@ -625,6 +738,12 @@ class Framework:
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[Status | None, dict[str, float]]:
         """Run Permit until a plugin rejects the pod or fails.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
 
         Returns
         -------
@@ -647,13 +766,34 @@ class Framework:
         return (None if last is None else last.append_reason(binding_points.WAITING)), timeouts
 
     def add_waiting_pod(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> WaitingPod:
-        """Add a pod to the waiting pods; `timeouts` by plugin and the time `now` are in seconds."""
+        """Add a pod to the waiting pods; `timeouts` by plugin and the time `now` are in seconds.
+
+        Parameters
+        ----------
+        pod : Pod
+        timeouts : mapping of str to float
+        now : float
+
+        Returns
+        -------
+        WaitingPod
+        """
         waiting = WaitingPod(pod, timeouts, now)
         self.handle.waiting_pods.add(waiting)
         return waiting
 
     def wait_on_permit(self, pod: Pod, clock: Callable[[], float] | None = None) -> Status | None:
-        """Block until a waiting pod is allowed (None) or rejected; see `WaitingPod.wait` for `clock`."""
+        """Block until a waiting pod is allowed (None) or rejected; see `WaitingPod.wait` for `clock`.
+
+        Parameters
+        ----------
+        pod : Pod
+        clock : callable or None, optional
+
+        Returns
+        -------
+        Status or None
+        """
         waiting = self.handle.waiting_pods.get(pod.metadata.uid)
         if waiting is None:
             return None
@@ -665,6 +805,16 @@ class Framework:
         """Run PreBindPreFlight: Success if some plugin has work in PreBind, else Skip.
 
         Fills `CycleState.skip_pre_bind_plugins` and `CycleState.parallel_pre_bind_plugins`.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+
+        Returns
+        -------
+        Status or None
         """
         overall: Status | None = SKIP
         for plugin in self.plugins_for(state, pod).profile.active(interface.PreBindPlugin):
@@ -683,7 +833,18 @@ class Framework:
         return overall
 
     def run_pre_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Run PreBind to its end, with `FrameworkHandle.wait` between the steps."""
+        """Run PreBind to its end, with `FrameworkHandle.wait` between the steps.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+
+        Returns
+        -------
+        Status or None
+        """
         return take_all(self.pre_bind_steps(state, pod, node_name), self.handle.wait)
 
     def pre_bind_steps(
@@ -723,7 +884,18 @@ class Framework:
         return None
 
     def run_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Run Bind until a plugin returns anything but Skip; Skip if all do."""
+        """Run Bind until a plugin returns anything but Skip; Skip if all do.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+
+        Returns
+        -------
+        Status or None
+        """
         status: Status | None = Status(Code.SKIP, ("",))
         for plugin in self.profile.at(interface.BindPlugin):
             status = ask_status(plugin, pod, plugin.bind, state, pod, node_name)
@@ -735,7 +907,14 @@ class Framework:
         return status
 
     def run_post_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Run PostBind of all plugins; exceptions are logged."""
+        """Run PostBind of all plugins; exceptions are logged.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+        """
         for plugin in self.plugins_for(state, pod).profile.active(interface.PostBindPlugin):
             ask_status(plugin, pod, plugin.post_bind, state, pod, node_name)
 

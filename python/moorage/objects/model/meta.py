@@ -143,7 +143,12 @@ class ObjectMeta(Struct, frozen=True):
         return None
 
     def is_controlled_by(self, uid: str) -> bool:
-        """Whether the controller is the object of a UID."""
+        """Whether the controller is the object of a UID.
+
+        Parameters
+        ----------
+        uid : str
+        """
         owner = self.controller()
         return owner is not None and owner.uid == uid
 
@@ -210,10 +215,12 @@ class Object(Struct, frozen=True):
 
     @property
     def name(self) -> str:
+        """The name in its metadata; "" where it has none."""
         return self.metadata.name
 
     @property
     def namespace(self) -> str:
+        """The namespace in its metadata; "" for kinds without namespaces."""
         return self.metadata.namespace
 
     @property

@@ -36,7 +36,7 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     status : str
-        ``done``; or ``stuck: `` or ``failed: `` and the reason.
+        ``done``; or ``stuck:`` or ``failed:`` and the reason.
     tie_break : str
         Choice among nodes of equal score.
     nodes : int

@@ -113,6 +113,7 @@ class Workload:
 
     @property
     def full_name(self) -> str:
+        """The name of the case and that of the workload, with a slash."""
         return f"{self.case}/{self.name}"
 
     def path(self, relative: str) -> Path:

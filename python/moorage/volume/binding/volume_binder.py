@@ -218,13 +218,73 @@ class PodVolumeBinder(Protocol):
 
     sources: VolumeSources
 
-    def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims: ...
+    def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:
+        """Return the claims of a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        PodVolumeClaims
+        """
+
     def find_pod_volumes(
         self, pod: Pod, claims: PodVolumeClaims, node: Node
-    ) -> tuple[PodVolumes, tuple[str, ...]]: ...
-    def assume_pod_volumes(self, pod: Pod, node_name: str, pod_volumes: PodVolumes) -> bool: ...
-    def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None: ...
-    def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str) -> Steps[None]: ...
+    ) -> tuple[PodVolumes, tuple[str, ...]]:
+        """Find volumes for the claims of a pod on a node.
+
+        Parameters
+        ----------
+        pod : Pod
+        claims : PodVolumeClaims
+        node : Node
+
+        Returns
+        -------
+        volumes : PodVolumes
+        reasons : tuple of str
+            Why there are none.
+        """
+
+    def assume_pod_volumes(self, pod: Pod, node_name: str, pod_volumes: PodVolumes) -> bool:
+        """Assume the volumes that were found.
+
+        Parameters
+        ----------
+        pod : Pod
+        node_name : str
+        pod_volumes : PodVolumes
+
+        Returns
+        -------
+        bool
+            Whether all claims were bound before.
+        """
+
+    def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None:
+        """Take assumed volumes back.
+
+        Parameters
+        ----------
+        pod_volumes : PodVolumes
+        """
+
+    def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str) -> Steps[None]:
+        """Bind the assumed volumes step by step.
+
+        Parameters
+        ----------
+        pod : Pod
+        pod_volumes : PodVolumes
+        node_name : str
+
+        Returns
+        -------
+        Steps
+            Each step waits for a volume or a claim.
+        """
 
 
 class VolumeBinder:

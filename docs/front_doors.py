@@ -1,0 +1,192 @@
+"""The public names of the modules that users import from, and what their docstrings lack.
+
+The names are those that a module itself makes public, so that the reference cannot miss one.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+FRONT_DOORS = (
+    "moorage",
+    "moorage.objects",
+    "moorage.errors",
+    "moorage.store",
+    "moorage.store.api",
+    "moorage.cache",
+    "moorage.cache.binder",
+    "moorage.queue",
+    "moorage.framework",
+    "moorage.volume",
+    "moorage.devices",
+    "moorage.preemption",
+    "moorage.planning",
+    "moorage.sim",
+    "moorage.sim.timeline",
+    "moorage.sim.replay",
+    "moorage.sim.sweep",
+    "moorage.sim.policies",
+    "moorage.sim.measures",
+    "moorage.sim.autoscaling",
+    "moorage.sim.optimistic",
+    "moorage.sim.perf",
+    "moorage.multi",
+    "moorage.gym",
+    "moorage.compat",
+    "moorage.compat.v1alpha1",
+)
+"""The modules that users import from."""
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Return what a module makes public.
+
+    Parameters
+    ----------
+    module : module
+
+    Returns
+    -------
+    list of str
+        Its ``__all__``; or what it imports under the same name (``from .x import A as A``); or, if it imports
+        nothing so, the classes and functions that it defines itself.
+    """
+    if hasattr(module, "__all__"):
+        return [name for name in module.__all__ if not name.startswith("__")]
+    body = ast.parse(Path(str(module.__file__)).read_text()).body
+    imported = [alias.name for node in body if isinstance(node, ast.ImportFrom) for alias in _public(node)]
+    defined = [node.name for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    return imported or [name for name in defined if not name.startswith("_")]
+
+
+def _public(node: ast.ImportFrom) -> Iterator[ast.alias]:
+    return (alias for alias in node.names if alias.name == alias.asname)
+
+
+@cache
+def homes() -> dict[int, str]:
+    """Return where each public object is documented: at the first of the front doors that have it.
+
+    Returns
+    -------
+    dict of int to str
+        By the identity of the object, its name with that of the module.
+    """
+    found: dict[int, str] = {}
+    for module_name in FRONT_DOORS:
+        module = import_module(module_name)
+        for name in public_names(module):
+            value = getattr(module, name)
+            if callable(value):  # constants may be one object by chance, such as two equal numbers
+                found.setdefault(id(value), f"{module_name}.{name}")
+    return found
+
+
+def reference(module_name: str) -> list[str]:
+    """Return the lines of reStructuredText that document the public names of a module.
+
+    Parameters
+    ----------
+    module_name : str
+
+    Returns
+    -------
+    list of str
+        What an earlier front door has too is named there alone.
+    """
+    module = import_module(module_name)
+    names = sorted(public_names(module), key=str.lower)
+    values = {name: getattr(module, name) for name in names}
+    places = {name: homes()[id(value)] for name, value in values.items() if callable(value)}
+    own = [name for name, place in places.items() if place == f"{module_name}.{name}"]
+    lines = [f".. currentmodule:: {module_name}", "", ".. autosummary::", "   :nosignatures:", ""]
+    lines += [f"   {name}" for name in own]
+    if elsewhere := [place for name, place in places.items() if name not in own]:
+        lines += ["", "Also: " + ", ".join(f":py:obj:`{name}`" for name in elsewhere) + "."]
+    for name in own:
+        lines += ["", *_directive(f"{module_name}.{name}", values[name])]
+    for name in names:
+        if name not in places:
+            lines += ["", f".. py:data:: {module_name}.{name}"]
+    return lines
+
+
+def _directive(name: str, value: Any) -> list[str]:
+    if not inspect.isclass(value):
+        return [f".. autofunction:: {name}"]
+    foreign = [base.__name__ for base in value.__mro__ if not base.__module__.startswith("moorage")]
+    return [f".. autoclass:: {name}", "   :members:", f"   :inherited-members: {', '.join(foreign)}"]
+
+
+def undocumented(module_name: str) -> Iterator[str]:
+    """Iterate over what the docstrings of a module's public names lack.
+
+    Parameters
+    ----------
+    module_name : str
+
+    Yields
+    ------
+    str
+        The name, and what is not documented of it: itself, a parameter, or what it returns.
+    """
+    module = import_module(module_name)
+    for name in public_names(module):
+        value: Any = getattr(module, name)
+        if not getattr(value, "__module__", "").startswith("moorage"):  # a constant, or a type of Python
+            continue
+        if inspect.isclass(value):
+            yield from _of_class(f"{module_name}.{name}", value)
+        elif inspect.isroutine(value):
+            yield from _of_routine(f"{module_name}.{name}", value, inspect.getdoc(value) or "")
+
+
+def _of_class(name: str, kind: type[Any]) -> Iterator[str]:
+    text = inspect.getdoc(kind) or ""
+    if not text:
+        yield name
+    for key, value in vars(kind).items():
+        function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+        if key.startswith("_") or isinstance(function, type) or _has(text, "Attributes", key):
+            continue
+        if inspect.isroutine(function):
+            yield from _of_routine(f"{name}.{key}", function, inspect.getdoc(getattr(kind, key)) or "")
+        elif isinstance(function, property) and not function.__doc__:
+            yield f"{name}.{key}"
+
+
+def _of_routine(name: str, function: Any, text: str) -> Iterator[str]:
+    if not text:
+        yield name
+        return
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of compiled code
+        return
+    parameters = signature.parameters
+    for parameter in parameters:
+        if parameter in ("self", "cls") or parameters[parameter].kind is inspect.Parameter.VAR_KEYWORD:
+            continue
+        if not _has(text, "Parameters", parameter):
+            yield f"{name}: {parameter}"
+    if hasattr(function, "__wrapped__"):  # a context manager
+        return
+    returns = signature.return_annotation not in (None, "None", "NoReturn", signature.empty)
+    tells = re.search(r"^(Returns|Yields)\n-|^(Return|Whether|Iterate|Make) ", text, re.MULTILINE)
+    if returns and not tells and not text.startswith(("A ", "The ")):
+        yield f"{name}: what it returns"
+
+
+def _has(text: str, section: str, name: str) -> bool:
+    """Whether a section of a docstring in numpy's style documents a name."""
+    _, _, rest = text.partition(f"{section}\n---")
+    listed = re.findall(r"^\*{0,2}(\w[\w, *]*?)(?: :|$)", rest, re.MULTILINE)
+    return name in {one.strip(" *") for line in listed for one in line.split(",")}

@@ -1,0 +1,78 @@
+"""The reference documents every public name, with its parameters and results."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+from tests.house.source import ROOT
+
+PAGES = sorted((ROOT / "docs/reference").glob("*.md"))
+NUMPY = """One line.
+
+Parameters
+----------
+one, two : int
+*rest : int
+
+Returns
+-------
+int
+"""
+
+
+@pytest.fixture(scope="module")
+def doors() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(ROOT / "docs"))
+    yield import_module("front_doors")
+    sys.path.remove(str(ROOT / "docs"))
+
+
+def test_every_front_door_has_its_place(doors: ModuleType) -> None:
+    found = re.findall(r"^\.\. front-door:: (\S+)$", "\n".join(page.read_text() for page in PAGES), re.M)
+    assert sorted(found) == sorted(doors.FRONT_DOORS)
+
+
+def test_every_public_name_is_documented_once(doors: ModuleType) -> None:
+    lines = [line for door in doors.FRONT_DOORS for line in doors.reference(door)]
+    places = re.findall(r"^\.\. (?:auto\w+|py:data):: (moorage\S+)$", "\n".join(lines), re.M)
+    assert len(places) == len(set(places)) > 400
+    public: set[str] = set()
+    for door in doors.FRONT_DOORS:
+        module = import_module(door)
+        for name in doors.public_names(module):
+            public.add(doors.homes().get(id(getattr(module, name)), f"{door}.{name}"))
+    assert public == set(places)
+
+
+def test_every_public_callable_tells_what_it_takes_and_returns(doors: ModuleType) -> None:
+    assert [gap for door in doors.FRONT_DOORS for gap in doors.undocumented(door)] == []
+
+
+def documented(one: int, two: int, *rest: int, **more: int) -> int:
+    return one
+
+
+def undocumented(one: int, three: int) -> int:
+    return one
+
+
+def test_what_a_docstring_lacks_is_seen(doors: ModuleType) -> None:
+    assert list(doors._of_routine("f", documented, NUMPY)) == []
+    assert list(doors._of_routine("f", undocumented, NUMPY)) == ["f: three"]
+    assert list(doors._of_routine("f", undocumented, "")) == ["f"]
+    assert list(doors._of_routine("f", documented, NUMPY.partition("Returns")[0])) == ["f: what it returns"]
+
+
+def test_every_schema_is_shown_with_its_fields(doors: ModuleType) -> None:
+    schemas = import_module("schema_tables")
+    for file in schemas.SCHEMAS.glob("*.json"):
+        lines = list(schemas.table(file))
+        assert json.loads(file.read_text())["title"] in lines[0]
+        assert any(line.startswith("   * - ``") for line in lines), file.name

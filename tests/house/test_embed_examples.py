@@ -1,0 +1,152 @@
+"""The programs of examples/embed do what their page shows."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from threading import Thread
+from typing import Any
+
+import pytest
+
+import moorage as mo
+from tests.house.source import ROOT
+
+PAGE = (ROOT / "docs/guide/embedded_programs.md").read_text()
+
+
+def program(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / f"examples/embed/{name}.py"))
+
+
+@pytest.mark.parametrize("name", ["two_level_queue", "autoscaler"])
+def test_a_program_prints_what_the_page_shows(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / f"examples/embed/{name}.py"), run_name="__main__")
+    shown = re.search(rf"^\$ python examples/embed/{name}\.py\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    assert shown is not None
+    assert capsys.readouterr().out == shown[1]
+
+
+# ---- two_level_queue ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def parts() -> dict[str, Any]:
+    return program("two_level_queue")
+
+
+def queue(parts: dict[str, Any], nodes: int, **quotas: int) -> Any:
+    size = {"cpu": "64", "pods": "110", "nvidia.com/gpu": "4"}
+    status = {"capacity": size, "allocatable": size}
+    made = [{"kind": "Node", "metadata": {"name": f"n{at}"}, "status": status} for at in range(nodes)]
+    teams = [parts["Team"](name, "one", {"nvidia.com/gpu": 1000 * gpus}) for name, gpus in quotas.items()]
+    return parts["TwoLevelQueue"](mo.Scheduler(mo.load(made)), teams)
+
+
+def test_a_gang_starts_whole_or_not_at_all(parts: dict[str, Any]) -> None:
+    two = queue(parts, 1, a=4)
+    two.submit("a", parts["gang"]("wide", size=3, gpus=2))
+    assert two.admit() == []
+    assert two.scheduler.client.list(mo.Pod)[0] == []
+    assert two.scheduler.cache.node_info("n0").pods == []
+
+
+def test_teams_take_turns_by_their_share(parts: dict[str, Any]) -> None:
+    two = queue(parts, 2, a=2, b=6)
+    for name in ("1", "2"):
+        two.submit("a", parts["gang"](f"a{name}", size=1, gpus=1))
+        two.submit("b", parts["gang"](f"b{name}", size=1, gpus=1))
+    assert two.admit() == ["started a/a1", "started b/b1", "started b/b2", "started a/a2"]
+
+
+def test_nothing_is_taken_from_a_team_within_its_quota(parts: dict[str, Any]) -> None:
+    two = queue(parts, 1, a=4, b=4)
+    two.submit("a", parts["gang"]("own", size=1, gpus=4))
+    assert two.admit() == ["started a/own"]
+    two.submit("b", parts["gang"]("late", size=1, gpus=4))
+    assert two.admit() == []
+
+
+def test_a_borrower_takes_nothing_back(parts: dict[str, Any]) -> None:
+    two = queue(parts, 1, a=1, b=1)
+    two.submit("a", parts["gang"]("big", size=1, gpus=4))
+    assert two.admit() == ["started a/big"]
+    two.submit("b", parts["gang"]("too-big", size=1, gpus=2))
+    assert two.admit() == []
+    two.teams["b"].waiting.clear()
+    two.submit("b", parts["gang"]("small", size=1, gpus=1))
+    assert two.admit() == ["evicted a/big for b/small", "started b/small"]
+
+
+# ---- autoscaler --------------------------------------------------------------------------------------------
+
+
+def test_an_autoscaler_keeps_to_its_bounds() -> None:
+    parts = program("autoscaler")
+    size = {"cpu": "1", "pods": "9"}
+    node = {"kind": "Node", "metadata": {"name": "n", "labels": {"pool": "p"}}}
+    node["status"] = {"capacity": size, "allocatable": size}
+    containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    pods = [
+        {"kind": "Pod", "metadata": {"name": f"p{at}"}, "spec": {"containers": containers}} for at in range(5)
+    ]
+    scheduler = mo.Scheduler(mo.load([node], pods))
+    scaler = parts["Autoscaler"](scheduler, [parts["Group"](mo.read_object(node, mo.Node), 1, 3)])
+    assert scaler.step() == ["n: 2 more"]
+    assert (len(scheduler.pods.pending), scaler.step()) == (2, [])  # at its maximum
+    scheduler.delete("pod/p0", "pod/p1", "pod/p2", "pod/p3", "pod/p4")
+    assert len(scaler.step()) == 2
+    assert len(scheduler.client.list(mo.Node)[0]) == 1
+
+
+# ---- what_if_service ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def connection() -> Iterator[HTTPConnection]:
+    parts = program("what_if_service")
+    running = parts["server"](parts["WhatIf"](mo.load(ROOT / "examples/demo.yaml")), 0)
+    thread = Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    client = HTTPConnection(*running.server_address, timeout=60)
+    yield client
+    client.close()
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+def ask(connection: HTTPConnection, body: str, path: str = "/what-if") -> tuple[int, Any]:
+    connection.request("POST", path, body)
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+def test_a_service_tells_what_a_change_does(connection: HTTPConnection) -> None:
+    status, before = ask(connection, "{}")
+    assert (status, before["placed"], len(before["unschedulable"])) == (200, {}, 8)
+    status, after = ask(connection, '{"add_nodes": {"node-1": 4}}')
+    assert (status, after["unschedulable"]) == (200, {})
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+    assert "default/p" in ask(connection, json.dumps({"apply": [pod]}))[1]["placed"]
+    assert ask(connection, "{}") == (200, before)  # each request has a fork of its own
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "status", "text"),
+    [
+        ("{", "/what-if", 400, "Expecting property name"),
+        ("[]", "/what-if", 400, "an object with these keys is wanted: apply, delete"),
+        ('{"drain": 1}', "/what-if", 400, "an object with these keys is wanted"),
+        ('{"remove_nodes": ["x"]}', "/what-if", 400, "x"),
+        ("{}", "/", 404, "the path is /what-if"),
+    ],
+)
+def test_a_service_refuses_what_it_cannot_answer(
+    connection: HTTPConnection, body: str, path: str, status: int, text: str
+) -> None:
+    found, answer = ask(connection, body, path)
+    assert (found, text in answer["error"]) == (status, True)

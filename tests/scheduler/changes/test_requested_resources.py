@@ -99,7 +99,9 @@ def test_recommendations_without_effect_are_told(tmp_path: Path) -> None:
     assert change.kept == {
         "VerticalPodAutoscaler default/new": "its status has no recommendation",
         "VerticalPodAutoscaler default/gone": 'there is no Deployment "default/gone"; nearest: new',
-        "VerticalPodAutoscaler default/batch": "job/default/batch: a Job is not rolled out",
+        "VerticalPodAutoscaler default/batch": "job/default/batch: a Job that is not suspended keeps its "
+        "template; "
+        "name its CronJob",
     }
 
 
@@ -137,7 +139,11 @@ HEAD = "workload,container,cpu\n"
         ),
         ("r.csv", f"{HEAD}deploy/web,c,1\ndeployment/web,c,2\n", "deployment/web: c: is listed twice"),
         ("r.csv", f"{HEAD}deploy/gone,c,1\n", 'there is no Deployment "default/gone"'),
-        ("r.csv", f"{HEAD}job/batch,c,1\n", "job/batch: a Job is not rolled out"),
+        (
+            "r.csv",
+            f"{HEAD}job/batch,c,1\n",
+            "job/batch: a Job that is not suspended keeps its template; name its",
+        ),
         ("r.csv", f"{HEAD}web,c,1\n", '"web" is no reference like deploy/web'),
         ("r.csv", f"namespace,{HEAD}a,deploy/b/web,c,1\n", "line 2: namespace: the workload has one already"),
         ("r.json", "{}", "expected a list of requests, or VerticalPodAutoscalers, not something else"),
@@ -162,3 +168,52 @@ def test_a_file_that_is_not_valid_changes_nothing(name: str, text: str, message:
     assert str(caught.value).startswith(f"{file}: {message}")
     assert "\n" not in str(caught.value)
     assert one.client.list(Deployment)[0] == before
+
+
+def test_a_cron_job_and_a_suspended_job_have_the_requests_when_they_run(tmp_path: Path) -> None:
+    one = scheduler(machine("a", 9), job("batch", 1, suspend=True))
+    file = tmp_path / "cron.yaml"
+    file.write_text(CRON)
+    one.apply(str(file))
+    found = one.set_requests(
+        [ResourceRequest("job/batch", "c", {"cpu": "3"}), ResourceRequest("cj/night", "c", {"cpu": "2"})]
+    )
+    assert found.changed == ("Job default/batch", "CronJob default/night")
+    one.unsuspend()
+    one.run_cron_jobs()
+    assert {cpu for cpu, _ in requests(one, "batch")} == {"3"}
+    assert {cpu for cpu, _ in requests(one, "night")} == {"2"}
+
+
+CRON = """
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: night}
+spec:
+  schedule: "@daily"
+  jobTemplate:
+    spec:
+      template:
+        metadata: {labels: {app: night}}
+        spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        (
+            "pod/p",
+            "pod/p: a Pod keeps its requests; name a DaemonSet, Deployment, StatefulSet, CronJob or Job",
+        ),
+        ("rs/web", "rs/web: a ReplicaSet does not replace its pods; name a DaemonSet"),
+        ("rollout/web", "rollout/web: a Rollout is not rolled out, as its strategy is not simulated; name a"),
+        ("node/a", "node/a: a Node has no containers; name a DaemonSet"),
+        ("web", '"web" is no reference like deploy/web; there is deployment/default/web'),
+    ],
+)
+def test_other_kinds_are_refused_by_name(reference: str, message: str) -> None:
+    one = scheduler(machine("a", 9), replicas("Deployment", "web", 1))
+    with pytest.raises(InputError) as error:
+        one.set_requests([ResourceRequest(reference, "c", {"cpu": "1"})])
+    assert str(error.value).startswith(message)

@@ -232,8 +232,8 @@ class ClusterChanges(SchedulerParts):
             return apply_objects.apply(client, self.controllers, [next_run(one) for one in due(stored)])
 
     def set_requests(self, what: str | Iterable[ResourceRequest]) -> Change:
-        """Give containers of workloads other requests of cpu and memory, and roll the workloads out. A limit
-        that is lower is raised to the request.
+        """Give containers of workloads other requests of cpu and memory, and roll the workloads out; those of
+        CronJobs and suspended Jobs have them when they run. A limit that is lower is raised to the request.
 
         Parameters
         ----------
@@ -249,8 +249,9 @@ class ClusterChanges(SchedulerParts):
         Raises
         ------
         InputError
-            The file is not valid, a workload is no Deployment, StatefulSet or DaemonSet, it or a container
-            does not exist or is there twice, or a quantity is none; nothing changes.
+            The file is not valid, a workload does not replace its pods as moorage simulates it (bare pods,
+            Jobs that run, Rollouts, …), it or a container does not exist or is there twice, or a quantity is
+            none; nothing changes.
         """
         found = read_requests(what) if isinstance(what, str) else RequestFile(list(what), {})
         with self._changing() as client, located(source=found.source):

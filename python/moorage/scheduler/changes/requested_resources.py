@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from io import StringIO
 from typing import Any, NamedTuple
 
@@ -12,16 +13,24 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, located
 from moorage.objects.model.field_rules import quantity
-from moorage.objects.model.meta import ObjectMeta, Struct
-from moorage.objects.model.pod import Container
-from moorage.objects.model.workload import PodTemplateSpec
+from moorage.objects.model.meta import Object, ObjectMeta, Struct
+from moorage.objects.model.other_workloads import CloneSet
+from moorage.objects.model.pod import Container, Pod
+from moorage.objects.model.workload import (
+    CronJob,
+    Job,
+    PodTemplateSpec,
+    ReplicaSet,
+    ReplicationController,
+)
 from moorage.objects.read.decode import decode
 from moorage.objects.read.files import read_file, source_name
+from moorage.objects.workloads.other_kinds import PARENTS
 from moorage.store import ObjectClient, parse_reference
 
 from .change import Change, full_name
 from .restarts import RESTARTABLE
-from .selection import get
+from .selection import workload_named
 
 RESOURCES = ("cpu", "memory")
 COLUMNS = ("namespace", "workload", "container", *RESOURCES)
@@ -35,7 +44,7 @@ class ResourceRequest(NamedTuple):
     Attributes
     ----------
     workload : str
-        A Deployment, StatefulSet or DaemonSet: ``deploy/web``, ``deploy/prod/web``.
+        A Deployment, StatefulSet, DaemonSet, CronJob, or suspended Job: ``deploy/web``, ``deploy/prod/web``.
     container : str
         Its name; an init container has one too.
     requests : mapping of str to str
@@ -105,22 +114,50 @@ def set_requests(client: ObjectClient, found: RequestFile) -> Change:
     changed = []
     for name, (obj, containers) in wanted.items():
         with located(obj=name):
-            template = _with_requests(obj.spec.template, containers)
-        if template != obj.spec.template:
-            changed.append(full_name(client.update(replace(obj, spec=replace(obj.spec, template=template)))))
+            template = _with_requests(_template(obj), containers)
+        if template != _template(obj):
+            changed.append(full_name(client.update(_with_template(obj, template))))
     return Change(changed=tuple(changed), kept=kept)
 
 
 def _workload(client: ObjectClient, reference: str) -> Any:
-    struct, namespace, name = parse_reference(reference)
-    if struct not in RESTARTABLE:
-        raise InputError(f"a {struct.__name__} is not rolled out", obj=reference)
-    return get(client, struct, name, namespace)
+    """Return the workload of a reference, whose next pods have the requests of its template."""
+    obj: Any = workload_named(client, reference, _TAKEN, _KEEPS.get(_kind(reference), "has no containers"))
+    if isinstance(obj, Job) and not obj.spec.suspend:
+        raise InputError("a Job that is not suspended keeps its template; name its CronJob", obj=reference)
+    return obj
+
+
+def _kind(reference: str) -> type[Object] | None:
+    with suppress(InputError):
+        return parse_reference(reference)[0]
+    return None
+
+
+_TAKEN = (*RESTARTABLE, CronJob, Job)
+_KEEPS: dict[type[Object] | None, str] = {
+    Pod: "keeps its requests",
+    **dict.fromkeys((ReplicaSet, ReplicationController), "does not replace its pods"),
+    **dict.fromkeys((CloneSet, *PARENTS), "is not rolled out, as its strategy is not simulated"),
+}
+"""Why other kinds do not take requests."""
+
+
+def _template(obj: Any) -> Any:
+    return obj.spec.job_template.spec.template if isinstance(obj, CronJob) else obj.spec.template
+
+
+def _with_template(obj: Any, template: PodTemplateSpec) -> Any:
+    if not isinstance(obj, CronJob):
+        return replace(obj, spec=replace(obj.spec, template=template))
+    job = obj.spec.job_template
+    job = replace(job, spec=replace(job.spec, template=template))
+    return replace(obj, spec=replace(obj.spec, job_template=job))
 
 
 def _check_container(obj: Any, one: ResourceRequest, known: Collection[str]) -> None:
     """Raise an InputError if the workload has no such container, or its requests are listed already."""
-    spec = obj.spec.template.spec
+    spec = _template(obj).spec
     names = [each.name for each in (*spec.containers, *spec.init_containers)]
     if one.container not in names:
         there = f"there is no such container; the workload has {', '.join(names)}"

@@ -138,18 +138,18 @@ class NodeAffinity(
         enforced = _Requirements(None, None if added is None else added.node_selector_terms)
 
         def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
-            alike: dict[object, list[Node]] = {}
-            for row in rows.tolist():
+            reads_names = own.reads_names or enforced.reads_names
+            keys = {*own.keys, *enforced.keys}
+            alike = ((row, 1) for row in rows.tolist()) if reads_names else inquiry.alike(rows, keys)
+            for row, nodes in alike:
                 node = inquiry.node(row)
-                alike.setdefault((own.seen(node), enforced.seen(node)), []).append(node)
-            for nodes in alike.values():
-                unmet = own.unmet(nodes[0])
+                unmet = own.unmet(node)
                 if only is not None and unmet:
-                    yield replace(only, nodes=len(nodes))
+                    yield replace(only, nodes=nodes)
                 else:
-                    yield from (LabelEvidence(text, nodes=len(nodes)) for text in unmet)
-                for text in enforced.unmet(nodes[0]):
-                    yield LabelEvidence(text, by_profile=True, nodes=len(nodes))
+                    yield from (LabelEvidence(text, nodes=nodes) for text in unmet)
+                for text in enforced.unmet(node):
+                    yield LabelEvidence(text, by_profile=True, nodes=nodes)
 
         return find
 
@@ -212,18 +212,20 @@ class _Requirements:
     selector : mapping of str to str or None
     terms : sequence of NodeSelectorTerm or None
         One of them has to match; None: no node affinity.
+
+    Attributes
+    ----------
+    keys : set of str
+        Of the labels that are compared.
+    reads_names : bool
+        Whether names of nodes are compared, too.
     """
 
     def __init__(self, selector: Mapping[str, str] | None, terms: Sequence[NodeSelectorTerm] | None) -> None:
         self._selector = selector or {}
         self._terms = None if terms is None else [_split(term) for term in terms]
-        self._keys = sorted({*self._selector, *(r.key for one in terms or () for r in one.match_expressions)})
-        self._reads_names = any(one.match_fields for one in terms or ())
-
-    def seen(self, node: Node) -> tuple[str | None, ...]:
-        """Return what the requirements read of a node."""
-        labels = node.metadata.labels
-        return (*map(labels.get, self._keys), node.name if self._reads_names else None)
+        self.keys = {*self._selector, *(r.key for one in terms or () for r in one.match_expressions)}
+        self.reads_names = any(one.match_fields for one in terms or ())
 
     def unmet(self, node: Node) -> list[str]:
         """Return the requirements that a node does not meet; of several terms, those of the term with the

@@ -133,6 +133,28 @@ class Inquiry:
         assert node is not None  # every searched row has a node object
         return node
 
+    def alike(self, rows: Rows, keys: Iterable[str]) -> Iterator[tuple[int, int]]:
+        """Group nodes by their values of labels.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+        keys : iterable of str
+            Of the labels.
+
+        Yields
+        ------
+        row, nodes : int
+            The first node of each group, in the order of the rows, and its number of nodes.
+        """
+        groups = np.zeros(len(rows), dtype=np.int64)
+        for key in keys:
+            values = self.search.state.table.label_column(key)[rows].astype(np.int64)
+            _, groups = np.unique(groups * (int(values.max(initial=0)) + 1) + values, return_inverse=True)
+        _, first, counts = np.unique(groups, return_index=True, return_counts=True)
+        for at in np.argsort(first).tolist():
+            yield int(rows[first[at]]), int(counts[at])
+
     def pods_on(self, row: int) -> list[Pod]:
         """Return the pods on the node of a row.
 

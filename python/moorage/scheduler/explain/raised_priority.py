@@ -90,7 +90,7 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
         choice = examine_preemption(engine, raised, everywhere=False).choice
         return None if choice is None else choice.candidate
 
-    if not priorities or candidate_with(HIGHEST) is None:
+    if not priorities or candidate_with(priorities[-1]) is None:
         return None
     priority = priorities[bisect_left(priorities, True, key=lambda one: candidate_with(one) is not None)]
     candidate = candidate_with(priority)

@@ -40,6 +40,7 @@ FRONT_DOORS = (
     "moorage.sim.perf",
     "moorage.multi",
     "moorage.gym",
+    "moorage.testing",
     "moorage.compat",
     "moorage.compat.v1alpha1",
 )

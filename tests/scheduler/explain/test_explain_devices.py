@@ -3,11 +3,16 @@ of them made on a scheduler of its own."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.conftest import NIGHTLY, SHARE
 from tests.core.make import node, pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.devices.test_request_survey import consuming, holding
@@ -160,6 +165,53 @@ def test_changes_that_place_a_pod(case: str) -> None:
     assert texts(found) == expected
     for change in found.changes:
         assert places(objects(*others), change) == change.feasible_nodes > 0, change.text
+
+
+def random_request(random: Random, name: str) -> dict[str, Any]:
+    selectors = [f'{MODEL} == "{random.choice("xyz")}"'] if random.random() < 0.3 else []
+    of = random.choice(("gpu", "gpu", "gpu", "other", "wrong"))
+    return request(name, random.choice((1, 1, 2, 3, 4)), *selectors, deviceClassName=of)
+
+
+def random_devices(random: Random) -> list[Object]:
+    """A claim, devices on node a besides those of `objects`, some with taints, and claims that have some."""
+    taint = {"key": "bad", "effect": "NoSchedule"}
+    pools = {"a": random.randint(0, 3), "b": 3, "c": 1}
+    devices = [
+        device(f"d{at}", {"model": random.choice("xyz")}, taints=[taint] if random.random() < 0.4 else [])
+        for at in range(pools["a"])
+    ]
+    held = [
+        holding(f"h-{node_name}{at}", f"d{at}", node=node_name)
+        for node_name, number in pools.items()
+        for at in range(number)
+        if random.random() < 0.4
+    ]
+    requests = [random_request(random, f"r{at}") for at in range(random.choice((1, 1, 2)))]
+    attribute = random.choice((f"{DRIVER}/model", f"{DRIVER}/none"))
+    constraints = [{"matchAttribute": attribute}] if random.random() < 0.3 else []
+    return [claim("c", requests, constraints), resource_slice("a", devices), *held]
+
+
+def random_case(seed: int) -> Counter[str]:
+    others = random_devices(Random(seed))
+    found = explained(*others)
+    for change in found.changes:
+        assert places(objects(*others), change) == change.feasible_nodes > 0, change.text
+    return Counter(change.kind for change in found.changes)
+
+
+@settings(max_examples=1000 if NIGHTLY else 10 * SHARE)
+@given(st.integers(0, 2**32))
+def test_changes_that_place_a_pod_in_random_clusters(seed: int) -> None:
+    random_case(seed)
+
+
+@pytest.mark.nightly  # of the test above
+def test_the_random_clusters_have_all_kinds_of_changes() -> None:
+    found = sum(map(random_case, range(200)), Counter[str]())
+    for kind in ("fewer-devices", "device-class", "tolerate-device", "add-node", "free-claim", "drop"):
+        assert found[kind], kind
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1, ["gpu"]), (2, ["gpu", "other"])])

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 from moorage import framework as fwk
@@ -333,6 +332,7 @@ class _Terms:
         affinity = inquiry.pod.spec.affinity
         listed = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ()
         self._objects = [() if one is None else one.required for one in listed] or [(), ()]
+        self._near = dict[str, dict[str | None, list[tuple[Pod, int, str]]]]()  # by topology key and domain
 
     def _domains_of(self, rows: Rows, key: str) -> Counter[str | None]:
         """Return the number of nodes by domain; None for nodes without the label."""
@@ -411,18 +411,18 @@ class _Terms:
 
     def _near_misses(self, key: str, value: str) -> Iterator[str]:
         """Yield the pods that would match in a domain but for their namespace, a label of theirs, or the
-        node's label; the latter last."""
-        alike = [(pod, row, gap) for pod, row, gap in self._alike if self._is_near(row, key, value, gap)]
-        for pod, row, gap in islice(sorted(alike, key=lambda one: one[2] != ""), MOST_NEAR):
-            labels = self._inquiry.node(row).metadata.labels
-            if key not in labels:
-                yield f"pod {pod.key} matches, but its node {self._inquiry.node(row).name} lacks label {key}"
-            else:
-                yield f"pod {pod.key} is there, but " + (gap or f"namespace {pod.namespace} is not meant")
-
-    def _is_near(self, row: int, key: str, value: str, gap: str) -> bool:
-        found = self._inquiry.node(row).metadata.labels.get(key)
-        return found == value or (found is None and not gap)
+        label of their node, which is then in no domain."""
+        if key not in self._near:
+            self._near[key] = {}
+            for one in self._alike:
+                domain = self._inquiry.node(one[1]).metadata.labels.get(key)
+                if domain is not None or not one[2]:
+                    self._near[key].setdefault(domain, []).append(one)
+        there, nowhere = (self._near[key].get(domain, []) for domain in (value, None))
+        for pod, _, gap in sorted(there, key=lambda one: one[2] != "")[:MOST_NEAR]:
+            yield f"pod {pod.key} is there, but " + (gap or f"namespace {pod.namespace} is not meant")
+        for pod, row, _ in nowhere[: max(0, MOST_NEAR - len(there))]:
+            yield f"pod {pod.key} matches, but its node {self._inquiry.node(row).name} lacks label {key}"
 
     @cached_property
     def _alike(self) -> list[tuple[Pod, int, str]]:

@@ -258,13 +258,15 @@ def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
             moved = requeue_all(self, infos, strategy, label)
             for info in infos:
                 if info.place is not Place.UNSCHEDULABLE:
-                    returned.append((info.pod.key, label, info.timestamp, info.until))
+                    returned.append((info.pod.key, label, info.timestamp, info.until, info.order))
             return moved
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(Places, "requeue_all", requeue)
             run = run_of(one, rate)
-        return run.operations.counts(), run.clock.exact, placements(run), returned
+        orders = sorted(order for *_, order in returned)
+        ranks = [(*each, orders.index(order)) for *each, order in returned]
+        return run.operations.counts(), run.clock.exact, placements(run), ranks
 
     with noted() as found:
         together = ran()

@@ -93,7 +93,7 @@ def within_calls(held: dict[str, Any]) -> Iterator[Any]:
     """What no scheduler holds between two calls, made of what one holds."""
     of, state, one = kinds(), held["ClusterState"], pod("x")
     batch = of["PodBatch"](state, [one])
-    yield from (batch, of["Placements"](state, 3, batch), of["AlikeRoutes"](lambda pod: 0))
+    yield from (batch, of["Placements"](state, 3, batch), of["RouteMemo"](lambda pod: 0))
     yield from (of["Sink"](), of["LedgerSink"](), of["BoundSink"]())
     info = of["QueuedPodInfo"](one, 0.0)
     rejection = of["Rejection"]("default-scheduler", frozenset(), frozenset(), "")
@@ -101,7 +101,7 @@ def within_calls(held: dict[str, Any]) -> Iterator[Any]:
     yield of["NewPods"]([one], lambda: 0.0)
     reader = of["Reader"](lambda key: None, of["IndexedObjects"]())
     asking = [SimpleNamespace(shape=SimpleNamespace(spec=None))]
-    yield from (reader, of["AlikePods"](one, asking, reader, {}, VolumesOfBatch()), of["Mark"]())
+    yield from (reader, of["RepeatedClaims"](one, asking, reader, {}, VolumesOfBatch()), of["Mark"]())
     yield from (of["Notice"](None, one), of["Quantity"]("1"), of["FieldRules"](()))
     yield of["ArrowColumn"]("a", "l", 2, 0, (None, np.zeros(16, np.uint8)))
     yield from (of["BoundPods"]([one], ["n0"]), of["DryRun"](state, [0], [0], [0], [[]]))

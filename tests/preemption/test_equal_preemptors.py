@@ -23,7 +23,7 @@ from moorage.objects import Cluster, LabelSelector, Object, Pod
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.queue import Place, QueuedPodInfo
-from moorage.queue.places import Places, Strategy
+from moorage.queue.priority_queue import PriorityQueue, Strategy
 from moorage.scheduler import Scheduler
 from moorage.scheduler.runs import Run
 from moorage.store import ObjectStore
@@ -252,9 +252,9 @@ def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
     one = workload(tmp_path, *ops, files=files)
 
     def ran() -> tuple[Any, ...]:
-        returned, requeue_all = list[tuple[Any, ...]](), Places.requeue_all
+        returned, requeue_all = list[tuple[Any, ...]](), PriorityQueue.requeue_all
 
-        def requeue(self: Places, infos: list[QueuedPodInfo], strategy: Strategy, label: str) -> bool:
+        def requeue(self: PriorityQueue, infos: list[QueuedPodInfo], strategy: Strategy, label: str) -> bool:
             moved = requeue_all(self, infos, strategy, label)
             for info in infos:
                 if info.place is not Place.UNSCHEDULABLE:
@@ -262,7 +262,7 @@ def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
             return moved
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Places, "requeue_all", requeue)
+            patched.setattr(PriorityQueue, "requeue_all", requeue)
             run = run_of(one, rate)
         orders = sorted(order for *_, order in returned)
         ranks = [(*each, orders.index(order)) for *each, order in returned]

@@ -18,7 +18,7 @@ from moorage.framework import (
 from moorage.objects import Pod
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.queue import QueuedPodInfo, SchedulingQueue
-from moorage.queue.places import QueueSettings
+from moorage.queue.priority_queue import QueueSettings
 from moorage.releases import DEFAULT, RELEASES, default_gates
 from tests.core.make import pod
 from tests.framework.make import framework

@@ -49,12 +49,12 @@ def test_rejected_pods_return_as_one_by_one() -> None:
         latest: list[Pod | None] = [info.pod for info in infos]
         latest[2] = replace(infos[2].pod, status=replace(infos[2].pod.status, phase="Pending"))
         plugins = frozenset({"R", "P"}), frozenset({"P"})
-        at = queue._places.reject(infos, latest, [plugins] * 4, 0) if in_bulk else 0
-        assert queue._places.reject(infos[3:], latest[3:], [(frozenset(), frozenset())], 0) == 0
+        at = queue._queue.reject(infos, latest, [plugins] * 4, 0) if in_bulk else 0
+        assert queue._queue.reject(infos[3:], latest[3:], [(frozenset(), frozenset())], 0) == 0
         for info in infos[at:2]:
             assert queue._return(info, info.pod, plugins)
         queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
-        assert queue._places.reject(infos[3:], latest[3:], [plugins], 0) == 0
+        assert queue._queue.reject(infos[3:], latest[3:], [plugins], 0) == 0
         return (places(queue), [state(info) for info in infos], queue.in_flight_events()), at
 
     (bulk, at), (single, _) = returned(True), returned(False)
@@ -83,11 +83,11 @@ def test_rejected_pods_of_groups_return_as_one_by_one(settings: dict[str, Any], 
         queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
         clock.advance(10)
         plugins = frozenset({"R", "P"}), frozenset({"P"})
-        at = queue._places.reject(infos, [info.pod for info in infos], [plugins] * 4, 0) if in_bulk else 0
+        at = queue._queue.reject(infos, [info.pod for info in infos], [plugins] * 4, 0) if in_bulk else 0
         for info in infos[at:]:
             assert queue._return(info, info.pod, plugins)
         numbers = [(info.order, queue.backoff_until(info)) for info in infos]
-        members = {unit: set(found) for unit, found in queue._places.units.members.items()}
+        members = {unit: set(found) for unit, found in queue._queue.units.members.items()}
         seen = places(queue), [state(info) for info in infos], numbers, members, incoming
         return (seen, queue.in_flight_events()), at
 
@@ -105,7 +105,7 @@ def test_pods_that_come_back_are_nominated_as_their_failures_say() -> None:
         queue.add(queued(name))
     infos, nominator = queue.pop_batch(9), queue.nominator
     latest, rejectors = [info.pod for info in infos], [(frozenset({"R"}), frozenset[str]())] * 3
-    assert queue._places.reject(infos, latest, rejectors, 0) == 0
+    assert queue._queue.reject(infos, latest, rejectors, 0) == 0
     queue.give_back(infos, latest, rejectors, [None, NominatingInfo("m"), NominatingInfo("m", noop=True)])
     assert places(queue) == {"unschedulable": ["first", "second", "third"]}
     assert {node: list(pods) for node, pods in nominator.by_node.items()} == {"n": ["first"], "m": ["second"]}
@@ -201,11 +201,11 @@ def test_a_pod_whose_spec_stays_keeps_its_place(backs_off: bool) -> None:
         if backs_off:
             fail(queue, "R")
             queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
-    before, old = places(queue), queue._places.infos["b"].pod
+    before, old = places(queue), queue._queue.infos["b"].pod
     new = replace(old, status=replace(old.status, nominated_node_name="n"))
     queue.update(old, new)
     assert places(queue) == before
-    assert queue._places.infos["b"].pod is new
+    assert queue._queue.infos["b"].pod is new
     assert queue.nominator.nominated_pods_for_node("n") == [new]
     queue.update(new, replace(new, spec=replace(new.spec, priority=9)))
     assert [info.pod.name for info in queue.pop_batch(1)] == ["b"]

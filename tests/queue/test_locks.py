@@ -60,4 +60,4 @@ def test_a_queue_holds_its_lock_in_every_operation() -> None:
     }
     # One look-up each.
     exempt = ["get", "backoff_until", "has_unschedulable", "is_listening", "now"]
-    check_locked(one, one._lock, ["_places", "_in_flight", "_timers"], calls, exempt)
+    check_locked(one, one._lock, ["_queue", "_in_flight", "_timers"], calls, exempt)

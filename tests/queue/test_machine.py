@@ -319,11 +319,11 @@ class QueueMachine(RuleBasedStateMachine):
         for info in listed:
             if self.twin.groups and (unit := group_of(info.pod)):
                 expected.setdefault(unit, set()).add(info.pod.metadata.uid)
-        assert {unit: set(found) for unit, found in self.queue._places.units.members.items()} == expected
+        assert {unit: set(found) for unit, found in self.queue._queue.units.members.items()} == expected
 
     @invariant()
     def rejected_pods_are_grouped_by_rejection_and_class(self) -> None:
-        unschedulable = self.queue._places.unschedulable
+        unschedulable = self.queue._queue.unschedulable
         intern = self.queue.hints.classes.intern
         seen = [info for rejected in unschedulable.by_rejection.values() for info in rejected.pods.values()]
         assert len(seen) == len(unschedulable)

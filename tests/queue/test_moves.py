@@ -23,7 +23,7 @@ from moorage.objects import Pod
 from moorage.objects.model.pod import PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import Place, QueuedPodInfo
-from moorage.queue.places import Strategy
+from moorage.queue.priority_queue import Strategy
 from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore
 from moorage.store.watch import with_version
 from tests.core.make import node, pod
@@ -235,7 +235,7 @@ def test_a_pod_that_comes_back_twice(where: str, text: str, caplog: pytest.LogCa
     info = queue.get("a")
     if where != "active":
         info.note_failure((frozenset({"Nodes"}), frozenset[str]()), queue.now())
-        queue._places.requeue(info, Strategy.SKIP if where == "unschedulable" else Strategy.AFTER_BACKOFF, "")
+        queue._queue.requeue(info, Strategy.SKIP if where == "unschedulable" else Strategy.AFTER_BACKOFF, "")
     reject(queue, again, "Nodes")
     assert caplog.messages == [f"Pod default/a {text}"]
     assert places(queue) == {where: ["a"]}

@@ -507,7 +507,7 @@ def test_what_was_deleted_does_not_pile_up() -> None:
     for number in range(2000):
         queue.add(queued(f"p{number}"))
         queue.delete(queued(f"p{number}"))
-    assert queue._places.active.stored < 100
+    assert queue._queue.active.stored < 100
     assert queue.pop(0).pod.name == "last"
 
 
@@ -519,5 +519,5 @@ def test_what_was_deleted_in_order_does_not_pile_up() -> None:
         queue.add(queued(f"p{number}"))
         queue.delete(queued(f"p{number}"))
     queue.add(queued("last"))
-    assert queue._places.active.stored < 100
+    assert queue._queue.active.stored < 100
     assert [queue.pop(0).pod.name for _ in range(2)] == ["first", "last"]

@@ -122,6 +122,6 @@ def test_a_pop_of_no_pod_changes_nothing(groups_pods: bool) -> None:
     one = made(groups_pods)
     while infos := one.pop_batch(9):
         one.done(*[info.uid for info in infos])
-    changes = one._places.changes
+    changes = one._queue.changes
     assert one.pop_batch(9) == []
-    assert one._places.changes == changes
+    assert one._queue.changes == changes

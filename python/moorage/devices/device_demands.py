@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import NodeSelectorMatcher
-from moorage._core.devices.claims_of_pods import AlikePods, ClaimError, pod_claims
+from moorage._core.devices.claims_of_pods import ClaimError, RepeatedClaims, pod_claims
 from moorage._core.devices.device_demand import DeviceDemand, DeviceViews, SharedDevices
 from moorage._core.devices.device_search import Wanted
 from moorage._core.devices.device_view import DeviceView
@@ -269,7 +269,7 @@ class DeviceDemands:
         batch.claiming[at] = claims, asking, mappings
         batch.leader = at
         if extended is None and len(asking) == len(claims):
-            batch.alike = AlikePods(pod, asking, cache.reader(), cache.in_flight, batch)
+            batch.repeated = RepeatedClaims(pod, asking, cache.reader(), cache.in_flight, batch)
         return DeviceNeeds(demand, tuple(selectors))
 
     def _claims_of(self, pod: Pod) -> list[ResourceClaim] | None:

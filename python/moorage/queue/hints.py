@@ -36,7 +36,7 @@ from moorage.framework.plugin.events import (
 from moorage.objects import Pod
 from moorage.releases import Release
 
-from .places import Strategy
+from .priority_queue import Strategy
 
 EXTENDER = "Extender"
 """The name under which all extenders reject pods."""

@@ -10,7 +10,7 @@ from moorage._core.queue.unschedulable_pods import RejectedPods, rejection_of
 from moorage.framework import ClusterEvent
 
 from .hints import Hints, Meaning, Question
-from .places import Places, Strategy
+from .priority_queue import PriorityQueue, Strategy
 
 Listeners = list[tuple[RejectedPods, Meaning]]
 """Unschedulable pods by rejection, and what an event means for them."""
@@ -19,7 +19,7 @@ PossibleMove = tuple[int, QueuedPodInfo, Strategy | None]
 
 
 def possible_moves(
-    places: Places, hints: Hints, listeners: Listeners, event: ClusterEvent, old: Any, new: Any
+    queue: PriorityQueue, hints: Hints, listeners: Listeners, event: ClusterEvent, old: Any, new: Any
 ) -> list[PossibleMove]:
     """Return the unschedulable pods that an event may move, in the order in which they entered.
 
@@ -28,7 +28,7 @@ def possible_moves(
 
     Parameters
     ----------
-    places : Places
+    queue : PriorityQueue
     hints : Hints
     listeners : list of (RejectedPods, Meaning)
     event : ClusterEvent
@@ -44,13 +44,13 @@ def possible_moves(
         if means.is_about_group:
             continue
         if means.of_class:
-            for alike in places.unschedulable.by_class(rejected, means.indexes, old, new):
+            for alike in queue.unschedulable.by_class(rejected, means.indexes, old, new):
                 _add_moves_of_class(hints, moves, alike, means.questions, old, new)
         else:
-            pods = places.unschedulable.by_pod(rejected, means.indexes, old, new)
+            pods = queue.unschedulable.by_pod(rejected, means.indexes, old, new)
             moves += [(info.order, info, None) for info in pods]
-    if places.units.members:
-        moves += [(info.order, info, None) for info in _affected_of_group(places, hints, event, new)]
+    if queue.units.members:
+        moves += [(info.order, info, None) for info in _affected_of_group(queue, hints, event, new)]
     return sorted(moves, key=itemgetter(0)) if len(moves) > 1 else moves
 
 
@@ -83,10 +83,12 @@ def _add_moves_of_class(
                 moves.append((info.order, info, None if has_failed and info is not first else strategy))
 
 
-def _affected_of_group(places: Places, hints: Hints, event: ClusterEvent, new: Any) -> list[QueuedPodInfo]:
+def _affected_of_group(
+    queue: PriorityQueue, hints: Hints, event: ClusterEvent, new: Any
+) -> list[QueuedPodInfo]:
     """Return the unschedulable pods of the group of an event's new object that only such events move."""
     return [
         info
-        for info in places.rejected_beside(new)
+        for info in queue.rejected_beside(new)
         if (means := hints.meaning(rejection_of(info), event)).may_move and means.is_about_group
     ]

@@ -34,8 +34,8 @@ from moorage.objects.workloads.ownership import FINISHED
 
 from .hints import Hints, Observed
 from .microseconds import MICROSECONDS, QUEUES, microseconds
-from .places import PendingPods, Places, QueueSettings, Strategy
 from .possible_moves import Listeners, PossibleMove, possible_moves
+from .priority_queue import PendingPods, PriorityQueue, QueueSettings, Strategy
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
 
 DEFAULTS = QueueSettings()
@@ -88,7 +88,7 @@ class SchedulingQueue:
         self._changed = Condition(self._lock)
         self._waiting, self._closed = 0, False
         self._listeners: dict[ClusterEvent, tuple[UnschedulablePods, int, Listeners]] = {}  # see `_listening`
-        self._places = Places(
+        self._queue = PriorityQueue(
             frameworks[0].queue_sort_func(),
             {name: framework.pre_enqueues for name, framework in by_name.items()},
             self.nominator,
@@ -96,14 +96,14 @@ class SchedulingQueue:
             self.hints.classes,
             settings,
         )
-        self._in_flight = self._places.in_flight
-        self._timers = Timers(self._places, clock())
+        self._in_flight = self._queue.in_flight
+        self._timers = Timers(self._queue, clock())
 
     # ---- reading -------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Return the number of waiting pods in all places."""
-        return len(self._places.infos)
+        return len(self._queue.infos)
 
     def get(self, uid: str) -> QueuedPodInfo | None:
         """Return the waiting pod of a UID; None for one that is unknown or in flight.
@@ -117,12 +117,12 @@ class SchedulingQueue:
         -------
         QueuedPodInfo or None
         """
-        return self._places.infos.get(uid)
+        return self._queue.infos.get(uid)
 
     def pending_pods(self) -> PendingPods:
         """Return all waiting pods by place."""
         with self._lock:
-            return self._places.pending()
+            return self._queue.pending()
 
     def count_incoming(self) -> Counter[tuple[str, str]]:
         """Count the pods that enter a queue from now on.
@@ -133,18 +133,18 @@ class SchedulingQueue:
             By queue (active, backoff or unschedulable) and label of the event. The queue adds to it.
         """
         with self._lock:
-            if self._places.incoming is None:
-                self._places.incoming = Counter()
-            return self._places.incoming
+            if self._queue.incoming is None:
+                self._queue.incoming = Counter()
+            return self._queue.incoming
 
     def now(self) -> float:
         """Return the time of the queue's clock, in seconds."""
-        return self._places.now()
+        return self._queue.now()
 
     def inactive(self) -> list[QueuedPodInfo]:
         """Return all waiting pods but those in the active queue."""
         with self._lock:
-            return list(chain(*self._places.inactive()))
+            return list(chain(*self._queue.inactive()))
 
     def in_flight(self) -> list[QueuedPodInfo]:
         """Return the pods whose attempt has not ended, in the order in which they were popped."""
@@ -193,17 +193,17 @@ class SchedulingQueue:
         float or None
             Seconds.
         """
-        until = self._places.backoff.until(info)
+        until = self._queue.backoff.until(info)
         return until / MICROSECONDS if until else None
 
     def is_listening(self) -> bool:
         """Whether an event can have an effect: some pod is unschedulable or in flight."""
-        return bool(self._places.unschedulable.by_rejection or self._in_flight.has_listeners)
+        return bool(self._queue.unschedulable.by_rejection or self._in_flight.has_listeners)
 
     @property
     def has_unschedulable(self) -> bool:
         """Whether some pod waits for an event, or for what keeps it out of the queue."""
-        return bool(self._places.unschedulable.by_rejection)
+        return bool(self._queue.unschedulable.by_rejection)
 
     # ---- adding, updating and deleting ---------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class SchedulingQueue:
         pod : Pod
         """
         with self._lock:  # `run_periodic` replaces the time under this lock
-            self.add_infos([QueuedPodInfo(pod, self._places.now())])
+            self.add_infos([QueuedPodInfo(pod, self._queue.now())])
 
     def add_infos(self, infos: Iterable[QueuedPodInfo], until_gated: bool = False) -> None:
         """Add new pods with given entries, one after the other.
@@ -229,7 +229,7 @@ class SchedulingQueue:
         """
         with self._lock:
             self._in_flight.note_addition()
-            if self._places.add_new(iter(infos), self.pod_events.added.label, until_gated):
+            if self._queue.add_new(iter(infos), self.pod_events.added.label, until_gated):
                 self._wake()
 
     def update(self, old: Pod, new: Pod) -> None:
@@ -247,12 +247,12 @@ class SchedulingQueue:
                 for event in self.pod_events.of_update(old, new):
                     self._in_flight.observe(event, old, new)
                 return
-            info = self._places.infos.get(uid)
+            info = self._queue.infos.get(uid)
             if info is None:
-                info = QueuedPodInfo(new, self._places.now())
-                moved = self._places.to_active(info, self.pod_events.updated.label)
+                info = QueuedPodInfo(new, self._queue.now())
+                moved = self._queue.to_active(info, self.pod_events.updated.label)
             else:
-                self._places.replace(info, new)
+                self._queue.replace(info, new)
                 self.nominator.update_nominated_pod(old, new)
                 moved = info.place is Place.UNSCHEDULABLE and self._reconsider(info, old, new)
             if moved:
@@ -262,7 +262,7 @@ class SchedulingQueue:
         """Move an unschedulable pod if a hint answers Queue for its update; return whether it has moved."""
         for event in self.pod_events.of_update(old, new):
             strategy = self.hints.strategy(info, event, old, new)
-            if strategy is not Strategy.SKIP and self._places.requeue(info, strategy, event.label):
+            if strategy is not Strategy.SKIP and self._queue.requeue(info, strategy, event.label):
                 return True
         return False
 
@@ -275,13 +275,13 @@ class SchedulingQueue:
         *pods : Pod
         """
         with self._lock:
-            infos, nominated = self._places.infos, self.nominator.nodes
+            infos, nominated = self._queue.infos, self.nominator.nodes
             for pod in pods if nominated else ():
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
             self._interrupt(pods)
             for info in entries_of(infos, pods):
-                self._places.leave(info)
+                self._queue.leave(info)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods to the active queue, regardless of hints and backoff.
@@ -297,13 +297,13 @@ class SchedulingQueue:
             for pod in pods:
                 uid = pod.metadata.uid
                 self._interrupt((pod,))
-                info = self._places.infos.get(uid)
+                info = self._queue.infos.get(uid)
                 if info is None:
                     if uid in self._in_flight:
                         self._in_flight.observe(FORCE_ACTIVATE, None, pod)
                 elif info.place is not Place.ACTIVE:
                     backs_off = info.place is not Place.UNSCHEDULABLE
-                    moved |= self._places.to_active(info, FORCE_ACTIVATE.label, backs_off)
+                    moved |= self._queue.to_active(info, FORCE_ACTIVATE.label, backs_off)
             if moved:
                 self._wake()
 
@@ -347,8 +347,8 @@ class SchedulingQueue:
             while (first := self.pop(0)) is None:
                 if timeout == 0 or not self._wait(timeout):  # a wait releases a single hold of the lock
                     return []
-            others = [info for info in self._places.units.waiting(first.unit) if not info.gating_plugin]
-            for place, infos in groupby(others, self._places.take):
+            others = [info for info in self._queue.units.waiting(first.unit) if not info.gating_plugin]
+            for place, infos in groupby(others, self._queue.take):
                 self._in_flight.take(list(infos), place, {})
             return sorted([first, *others], key=group_order)
 
@@ -370,20 +370,20 @@ class SchedulingQueue:
         with self._lock:
             if not self.groups_pods:
                 return self._pop_many(limit)
-            if not self._places.has_next():
+            if not self._queue.has_next():
                 return []
-            return self._enter_flight(*self._places.pop_alike(limit)) or self.pop_unit(0)
+            return self._enter_flight(*self._queue.pop_alike(limit)) or self.pop_unit(0)
 
     def _pop_many(self, limit: int) -> list[QueuedPodInfo]:
         """Remove the next pods from the queue and put them in flight."""
         while True:
-            infos, place = self._places.pop_many(limit)
+            infos, place = self._queue.pop_many(limit)
             if not infos or self._enter_flight(infos, place):
                 return infos
 
     def _enter_flight(self, infos: list[QueuedPodInfo], place: Place) -> list[QueuedPodInfo]:
         """Put popped pods in flight, and return them; those that are so already are removed."""
-        for info in self._in_flight.take(infos, place, self._places.infos):
+        for info in self._in_flight.take(infos, place, self._queue.infos):
             logger.error("pod %s is in flight already and is discarded", info.pod.key)
             infos.remove(info)
         return infos
@@ -392,8 +392,8 @@ class SchedulingQueue:
         """Wait for a pod; return False at the timeout or when the queue is closed."""
         self._waiting += 1
         try:
-            self._changed.wait_for(lambda: self._closed or self._places.has_next(), timeout)
-            return self._places.has_next()
+            self._changed.wait_for(lambda: self._closed or self._queue.has_next(), timeout)
+            return self._queue.has_next()
         finally:
             self._waiting -= 1
 
@@ -422,7 +422,7 @@ class SchedulingQueue:
                     if place is None or info.place is not None:
                         raise MoorageError(f"Pod {info.pod.key} is not in flight")
                     info.attempts -= 1
-                    self._places.put(info, place)
+                    self._queue.put(info, place)
                     returned.append(info)
             finally:
                 self._in_flight.finish(returned)
@@ -463,7 +463,7 @@ class SchedulingQueue:
             Whether they would be popped next, if they had been put back; False where they were.
         """
         with self._lock:
-            active = self._places.active
+            active = self._queue.active
             was_suspended, following = self._in_flight.resume(), active.next
             return was_suspended and (following is None or active.rank(infos[-1]) < active.rank(following))
 
@@ -497,7 +497,7 @@ class SchedulingQueue:
     def save(self) -> object:
         """Return the state of all pods, for `undo`."""
         with self._lock:
-            return self._places.save(), self._in_flight.save(), self._timers.save(), self.nominator.save()
+            return self._queue.save(), self._in_flight.save(), self._timers.save(), self.nominator.save()
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`.
@@ -508,9 +508,9 @@ class SchedulingQueue:
             The result of `save`.
         """
         with self._lock:
-            places, in_flight, timers, nominated = cast(Any, saved)
+            waiting, in_flight, timers, nominated = cast(Any, saved)
             self._in_flight.undo(in_flight)
-            self._places.undo(places)
+            self._queue.undo(waiting)
             self._timers.undo(timers)
             self.nominator.undo(nominated)
 
@@ -524,18 +524,18 @@ class SchedulingQueue:
         """
         with other._lock, self._lock:
             self._in_flight.copy_from(other._in_flight)
-            self._places.copy_from(other._places)
+            self._queue.copy_from(other._queue)
             self._timers.undo(other._timers.save())
             self.nominator.undo(other.nominator.save())
 
     def repair(self) -> None:
         """Make all places consistent after an exception that may have interrupted an operation.
 
-        `Places.infos` decides. A pod that was between two places then is in none.
+        `PriorityQueue.infos` decides. A pod that was between two places then is in none.
         """
         with self._lock:
-            self._places.rebuild()
-            self._in_flight.rebuild(self._places.infos)
+            self._queue.rebuild()
+            self._in_flight.rebuild(self._queue.infos)
             self.nominator.rebuild()
 
     def give_back(
@@ -566,7 +566,7 @@ class SchedulingQueue:
         with self._lock:
             nominator, at = self.nominator, 0
             while at < len(infos):
-                first, at = at, self._places.reject(infos, latest, rejectors, at)
+                first, at = at, self._queue.reject(infos, latest, rejectors, at)
                 returned, single = infos[first:at], at < len(infos)
                 if single:
                     if self._return(infos[at], latest[at], rejectors[at]):
@@ -582,19 +582,19 @@ class SchedulingQueue:
         self, info: QueuedPodInfo, latest: Pod | None, rejectors: tuple[frozenset[str], frozenset[str]]
     ) -> bool:
         """Return one pod as `give_back` does; return whether it exists and has no node."""
-        places, in_flight, uid = self._places, self._in_flight, info.uid
+        queue, in_flight, uid = self._queue, self._in_flight, info.uid
         if not in_flight.has(info):
             return False
         returns = latest is not None and latest.metadata.uid == uid and not latest.spec.node_name
         returns = returns and cast(Pod, latest).status.phase not in FINISHED
-        known = places.infos.get(uid)
+        known = queue.infos.get(uid)
         if returns:
             info.pod = cast(Pod, latest)
         if returns and known is not None and known.place is not None:
             logger.error("Pod %s is already present in %s", info.pod.key, QUEUES[known.place])
         elif returns:  # if the clock raises, the pod stays in flight
-            info.note_failure(rejectors, places.now())
-            places.requeue(info, self._strategy_after_attempt(info), SCHEDULE_ATTEMPT_FAILURE)
+            info.note_failure(rejectors, queue.now())
+            queue.requeue(info, self._strategy_after_attempt(info), SCHEDULE_ATTEMPT_FAILURE)
         in_flight.finish([info])
         return returns
 
@@ -624,7 +624,7 @@ class SchedulingQueue:
             listeners = self._listening(event)
             if not (listeners or self._in_flight.has_listeners) or not self.hints.is_registered(event):
                 return
-            moves = possible_moves(self._places, self.hints, listeners, event, old, new)
+            moves = possible_moves(self._queue, self.hints, listeners, event, old, new)
             if check is not None:
                 moves = [move for move in moves if check(move[1].pod)]
             self._sweep(moves, event, old, new)
@@ -637,7 +637,7 @@ class SchedulingQueue:
         keys : iterable of UnitKey
         """
         with self._lock:
-            self._places.units.regroup(keys)
+            self._queue.units.regroup(keys)
 
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
         """Move pods as for one event after the other; `news` are read while the event can have an effect.
@@ -678,8 +678,8 @@ class SchedulingQueue:
         """
         nominator = self.nominator
         with self._lock, nominator.lock:
-            self._places.changes += 1
-            return self._places.follow_nominations(notices, nominator.nodes, nominator.by_node)
+            self._queue.changes += 1
+            return self._queue.follow_nominations(notices, nominator.nodes, nominator.by_node)
 
     def record_run(self, event: ClusterEvent, notices: Iterable[Notice[Any]]) -> int:
         """Record an event of leading objects for pods in flight, if no other can react; return how many.
@@ -694,7 +694,7 @@ class SchedulingQueue:
         int
         """
         with self._lock:
-            if self._listening(event) or self._places.units.members:
+            if self._listening(event) or self._queue.units.members:
                 return 0
             return self._in_flight.observe_run(event if self.hints.is_registered(event) else None, notices)
 
@@ -711,7 +711,7 @@ class SchedulingQueue:
     def _listening(self, event: ClusterEvent) -> Listeners:
         """Return the unschedulable pods that an event may move, by rejection; remembered until the rejections
         change."""
-        unschedulable = self._places.unschedulable
+        unschedulable = self._queue.unschedulable
         known = self._listeners.get(event)
         if known is None or known[0] is not unschedulable or known[1] != unschedulable.version:
             meaning, listeners = self.hints.meaning, []
@@ -727,7 +727,7 @@ class SchedulingQueue:
         decided = [(strategy or ask(info, event, old, new), info) for _, info, strategy in moves]
         for strategy, part in groupby(decided, itemgetter(0)):
             if strategy is not Strategy.SKIP:
-                moved |= self._places.requeue_all([info for _, info in part], strategy, event.label)
+                moved |= self._queue.requeue_all([info for _, info in part], strategy, event.label)
         self._in_flight.observe(event, old, new)
         if moved:
             self._wake()
@@ -738,8 +738,8 @@ class SchedulingQueue:
         """Move the pods whose backoff has ended to the active queue."""
         with self._lock:
             moved = False
-            for info in self._places.pop_completed():
-                moved |= self._places.to_active(info, BACKOFF_COMPLETE, True)
+            for info in self._queue.pop_completed():
+                moved |= self._queue.to_active(info, BACKOFF_COMPLETE, True)
             if moved:
                 self._wake()
 
@@ -747,8 +747,8 @@ class SchedulingQueue:
         """Move the pods that have been unschedulable for more than 5 minutes; gated pods stay, or PreEnqueue
         is asked again (`Release.gated_pods_time_out`)."""
         with self._lock:
-            now = self._places.now()
-            infos = self._places.unschedulable.older_than(microseconds(now) - MAX_UNSCHEDULABLE)
+            now = self._queue.now()
+            infos = self._queue.unschedulable.older_than(microseconds(now) - MAX_UNSCHEDULABLE)
             if not infos:
                 return
             event, meaning = UNSCHEDULABLE_TIMEOUT, self.hints.meaning
@@ -781,13 +781,13 @@ class SchedulingQueue:
                 # Even where gated pods stay, their timeout is an event for pods in flight.
                 gated = self.hints.gated_pods_time_out or bool(self._in_flight)
                 for at, is_backoff in self._timers.until(now, gated):
-                    self._places.now = partial(float, at)
+                    self._queue.now = partial(float, at)
                     if is_backoff:
                         self.flush_backoff_completed()
                     else:
                         self.flush_unschedulable_left_over()
             finally:
-                self._places.now = self._clock
+                self._queue.now = self._clock
 
     def close(self) -> None:
         """Close the queue: threads in `pop` return, and every attempt ends."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from .microseconds import MICROSECONDS, microseconds
-from .places import Places
+from .priority_queue import PriorityQueue
 
 NEVER = 1 << 62
 FLUSH_PERIOD = 30 * MICROSECONDS
@@ -23,13 +23,13 @@ class Timers:
 
     Parameters
     ----------
-    places : Places
+    queue : PriorityQueue
     began : float
         Time of the beginning in seconds.
     """
 
-    def __init__(self, places: Places, began: float) -> None:
-        self._places = places
+    def __init__(self, queue: PriorityQueue, began: float) -> None:
+        self._queue = queue
         self._began = self._looked_at_backoff = self._looked_at_left_over = microseconds(began)
 
     def save(self) -> object:
@@ -54,7 +54,7 @@ class Timers:
         int
             Microseconds; `NEVER` if no pod backs off.
         """
-        end = self._places.backoff.next_end()
+        end = self._queue.backoff.next_end()
         if end is None:
             return NEVER
         return (max(end, self._looked_at_backoff) // MICROSECONDS + 1) * MICROSECONDS
@@ -73,7 +73,7 @@ class Timers:
         int
             Microseconds; `NEVER` where no pod waits.
         """
-        oldest = self._places.unschedulable.oldest(gated)
+        oldest = self._queue.unschedulable.oldest(gated)
         if oldest is None:
             return NEVER
         after = max(microseconds(oldest) + MAX_UNSCHEDULABLE, self._looked_at_left_over) - self._began

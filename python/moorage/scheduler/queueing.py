@@ -15,7 +15,7 @@ from moorage.framework.configuration import KubeSchedulerConfiguration, groups_p
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.objects import Cluster
 from moorage.queue import SchedulingQueue
-from moorage.queue.places import QueueSettings, alone
+from moorage.queue.priority_queue import QueueSettings, alone
 from moorage.releases import FeatureGates
 
 from .cycle.engine import Engine

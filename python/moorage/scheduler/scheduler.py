@@ -58,10 +58,10 @@ from .placing.schedule_pods import schedule_by_template, schedule_pods
 from .placing.single_cycle import schedule_one
 from .planning_verbs import PlanningVerbs
 from .queueing import make_queue, newest_clock
-from .records import Records
 from .runs import Run
 from .scheduler_metrics import SchedulerMetrics
 from .scheduling_context import SchedulingContext
+from .transaction_parts import TransactionParts
 from .volume_controllers import volume_controller
 
 NOTHING = Cluster()
@@ -205,8 +205,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             )
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
-            self._records = Records(self)
-            shared = cache, self.handle, rotation, self.engines, self.bindings, self._records
+            self._transaction_parts = TransactionParts(self)
+            shared = cache, self.handle, rotation, self.engines, self.bindings, self._transaction_parts
             self.context = SchedulingContext(*shared, self.sync, self.pods.current, self.finish_binding)
             self.context.group_cycle_bugs = options.group_cycle_bugs
             self.context.percentage_of_placements = placements_percentage(configuration)
@@ -252,7 +252,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             The client is no ObjectStore, so its changes cannot be undone; or pods are being bound.
         """
         with self.cache.transaction() as transaction:
-            self.cache.enlist(self.context.records)
+            self.cache.enlist(self.context.transaction_parts)
             yield transaction
 
     def fork(self, clock: Callable[[], float] | None = None) -> Self:
@@ -281,7 +281,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             configuration are made anew; one with the methods `save()` and `undo(saved)` receives the state of
             the other.
         """
-        records = self._records
+        records = self._transaction_parts
         store = records.copyable_store()
         profiles = [engine.profile for engine in self.engines.values()]
         out = type(self).__new__(type(self))
@@ -290,7 +290,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             cache.clock = checked(clock)
             out._options = replace(out._options, clock=cache.clock)
         with out._assembled(cache, store.clone(), profiles):
-            out._records.copy_from(records)
+            out._transaction_parts.copy_from(records)
         return out
 
     def diff(self, other: Scheduler) -> Difference:

@@ -121,7 +121,7 @@ class SchedulerParts:
         """
         has_events = False
         if self.cache.transactions:
-            if not self.context.records.can_undo:
+            if not self.context.transaction_parts.can_undo:
                 return False  # events are received after the transaction
             self.context.enlist()
         try:

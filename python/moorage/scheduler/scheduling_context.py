@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.pod_batch import AlikeRoutes, PodBatch, Route, Routes
+from moorage._core.decide.pod_batch import PodBatch, Route, RouteMemo, Routes
 from moorage._core.state.pod_spec import bound
 from moorage.cache import SchedulerCache
 from moorage.cache.cluster_cache import Enlisted
@@ -39,7 +39,7 @@ SIGNED, SIGNATURE = int(Route.SIGNED), int(Route.SIGNATURE)
 
 
 class WritesOfScheduler(Enlisted, Protocol):
-    """Store, informers and queue as a participant of transactions (`records.Records`)."""
+    """Store, informers and queue as a participant of transactions (`transaction_parts.TransactionParts`)."""
 
     @property
     def can_undo(self) -> bool:
@@ -62,7 +62,7 @@ class SchedulingContext:
         Scheduler name to the engine of its profile.
     bindings : BindingCycles
         The pods that wait on Permit or are being bound.
-    records : WritesOfScheduler
+    transaction_parts : WritesOfScheduler
         Store, informers and queue as a participant of transactions.
     sync : callable
         Has the scheduler process the new events of the store; returns whether there were any.
@@ -83,7 +83,7 @@ class SchedulingContext:
     rotation: Rotation
     by_name: dict[str, Engine]
     bindings: BindingCycles
-    records: WritesOfScheduler
+    transaction_parts: WritesOfScheduler
     sync: Callable[[], bool]
     current: Callable[[Pod], Pod | None]
     finish_binding: Callable[[Sequence[Pod]], dict[str, Failure]]
@@ -181,7 +181,7 @@ class SchedulingContext:
         signers = [engine.framework.signer for engine in self.rotation.engines if engine.signs]
         if self.handle.extenders or not all(signer.reads_spec_alone for signer in signers):
             return self._route_of_pod
-        return AlikeRoutes(self._route_of_pod)
+        return RouteMemo(self._route_of_pod)
 
     def prepare(self) -> None:
         """Compute what the configuration alone decides, as kube-scheduler does before its first pod."""
@@ -340,13 +340,13 @@ class SchedulingContext:
             Such a write could not be undone.
         """
         if self.cache.transactions:
-            self.cache.enlist(self.records)
+            self.cache.enlist(self.transaction_parts)
 
     def enlist_if_possible(self) -> None:
         """Enlist store, informers and queue in the open transactions, if writes to the store can be
         undone."""
-        if self.cache.transactions and self.records.can_undo:
-            self.cache.enlist(self.records)
+        if self.cache.transactions and self.transaction_parts.can_undo:
+            self.cache.enlist(self.transaction_parts)
 
     def take_back(self, pods: Iterable[Pod]) -> None:
         """Remove assumed pods from the cache, except those whose binding cycles go on.

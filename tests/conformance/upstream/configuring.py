@@ -81,12 +81,12 @@ def configured(parents: list[Json], seed: int, count: int) -> Iterator[Json]:
         yield {"name": f"configured-{seed}-{number}", "mode": "configuration", "yaml": text}
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def _queue(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The paths to all values in a value."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         yield (*path, key)
-        yield from _places(inner, (*path, key))
+        yield from _queue(inner, (*path, key))
 
 
 def _at(value: Any, path: tuple[Any, ...]) -> Any:
@@ -97,7 +97,7 @@ def _at(value: Any, path: tuple[Any, ...]) -> Any:
 
 def _graft(child: Json, donor: Json, random: Random) -> None:
     """Take a part of another configuration, at its place or at the end of a list there."""
-    places = [path for path in _places(donor) if path[0] not in ("apiVersion", "kind")]
+    places = [path for path in _queue(donor) if path[0] not in ("apiVersion", "kind")]
     if not places:
         return
     path = random.choice(places)
@@ -119,7 +119,7 @@ def _graft(child: Json, donor: Json, random: Random) -> None:
 
 def _alter(child: Json, donor: Json, random: Random) -> None:
     """Change, drop or double one value."""
-    path = random.choice(list(_places(child)))
+    path = random.choice(list(_queue(child)))
     target, key = _at(child, path[:-1]), path[-1]
     lot = random.random()
     if lot < 0.6:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 
 from moorage._core.decide.batch_rows import BoundSink, LedgerSink, Placements, Sink
-from moorage._core.decide.pod_batch import AlikeRoutes, PodBatch, Route, Routes
+from moorage._core.decide.pod_batch import PodBatch, Route, RouteMemo, Routes
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.errors import CacheError
@@ -412,7 +412,7 @@ def test_pods_with_the_same_objects_have_one_route() -> None:
         replace(one, metadata=replace(meta, name="f"), spec=replace(one.spec)),
         replace(one, metadata=replace(meta, name="g"), status=replace(one.status)),
     ]
-    route = AlikeRoutes(of_pod)
+    route = RouteMemo(of_pod)
     for other in others:
         first, second = route(one), route(other)
         assert (first != second) == (other.name != "b")
@@ -429,7 +429,7 @@ def test_a_route_that_failed_is_asked_for_again() -> None:
             raise answer
         return answer
 
-    route, other = AlikeRoutes(of_pod), pod("b")
+    route, other = RouteMemo(of_pod), pod("b")
     assert route(pod("a")) == 1
     with pytest.raises(LookupError, match="lost"):
         route(other)

@@ -10,7 +10,7 @@ from tests.core.make import pod
 from tests.devices.make import claim, request
 
 from moorage._core.base.indexed_objects import IndexedObjects, Reader
-from moorage._core.devices.claims_of_pods import AlikePods
+from moorage._core.devices.claims_of_pods import RepeatedClaims
 from moorage.devices.device_demands import AskingClaim
 from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.objects import OwnerReference, Pod
@@ -38,7 +38,7 @@ class Claims:
         asking = [AskingClaim(one, Shape) for one in self.of(self.add("first"))]  # type: ignore[arg-type]
         first = self.add("first")
         claims = Reader(lambda key: None, IndexedObjects(), self.by_key)
-        self.alike = AlikePods(first, asking, claims, self.pending, self.batch)
+        self.alike = RepeatedClaims(first, asking, claims, self.pending, self.batch)
 
     def add(self, name: str) -> Pod:
         """Add a pod with two claims of its own."""
@@ -127,4 +127,4 @@ def test_a_pod_without_one_of_the_claims_is_not_alike() -> None:
 def test_pods_that_ask_for_no_claim_are_not_alike() -> None:
     claims = Reader(lambda key: None, IndexedObjects(), {})
     with pytest.raises(ValueError, match="pods that are alike ask for a claim"):
-        AlikePods(pod("p"), [], claims, {}, VolumesOfBatch())
+        RepeatedClaims(pod("p"), [], claims, {}, VolumesOfBatch())

@@ -33,11 +33,11 @@ class Routes:
         of_pod: Callable[[Pod], int] | None = None,
     ) -> Self: ...
 
-class AlikeRoutes:
+class RouteMemo:
     def __new__(cls, of_pod: Callable[[Pod], int]) -> Self: ...
     def __call__(self, pod: Pod) -> int: ...
 
-class Alike:
+class RepeatedNeeds:
     def note(self, pod: Pod, at: int) -> bool: ...
 
 class PodBatch:
@@ -49,7 +49,7 @@ class PodBatch:
         pods: Sequence[Pod] | None = None,
         routes: Routes | None = None,
         class_with_volumes: Callable[
-            [Pod, int, int], tuple[int, list[tuple[int, int, int]], int, Alike | None]
+            [Pod, int, int], tuple[int, list[tuple[int, int, int]], int, RepeatedNeeds | None]
         ]
         | None = None,
         first: int = 0,

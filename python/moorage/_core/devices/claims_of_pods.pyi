@@ -3,7 +3,7 @@ from typing import Any
 
 from moorage._core.base.indexed_objects import Reader
 from moorage._core.base.quantity import Quantity
-from moorage._core.decide.pod_batch import Alike
+from moorage._core.decide.pod_batch import RepeatedNeeds
 from moorage.devices.allocation.device_pools import DeviceId
 from moorage.devices.claims.placed_claims import PlacedPod
 from moorage.devices.device_demands import AskingClaim
@@ -61,7 +61,7 @@ class ObservedClaims:
     def observe(self, key: str, claim: ResourceClaim | None) -> None: ...
     def observe_all(self, keys: Iterable[str | None], claims: Iterable[ResourceClaim]) -> None: ...
 
-class AlikePods(Alike):
+class RepeatedClaims(RepeatedNeeds):
     def __init__(
         self,
         pod: Pod,

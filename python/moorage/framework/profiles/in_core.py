@@ -17,7 +17,7 @@ from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Pod
 
 if TYPE_CHECKING:
     from moorage._core.decide.terms import NodeDevices
-    from moorage._core.devices.claims_of_pods import AlikePods
+    from moorage._core.devices.claims_of_pods import RepeatedClaims
     from moorage._core.state.cluster_state import ClusterState
     from moorage._core.state.pod_class import Shape
     from moorage.framework.plugin.any_node_info import NodeInfo as AnyNodeInfo
@@ -348,7 +348,7 @@ class VolumesOfBatch:
         The resources of the next pod that its devices provide on every node.
     claiming : dict of int to object
         The pods with resource claims that the core is to place: what their plugin needs to write the claims.
-    alike : AlikePods or None
+    alike : RepeatedClaims or None
         Notes pods that need the same as the pod before, if all that this needs are new devices.
     known : dict of object to object
         By plugin, what it has found out that is the same for all pods of the batch.
@@ -364,7 +364,7 @@ class VolumesOfBatch:
         self.ends = False
         self.provided = NO_RESOURCES
         self.claiming: dict[int, Any] = {}
-        self.alike: AlikePods | None = None
+        self.repeated: RepeatedClaims | None = None
         self.known: dict[object, Any] = {}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from moorage._core.decide.pod_batch import END, Alike
+from moorage._core.decide.pod_batch import END, RepeatedNeeds
 from moorage._core.devices.claims_of_pods import claim_keys
 from moorage._core.volumes.bound_claims import BoundClaims
 from moorage.framework.plugin.nodes_view import NodesView
@@ -28,7 +28,7 @@ from moorage.volume.constants import BIND_COMPLETED
 from moorage.volume.usage.in_use import VolumesInUse
 
 CLAIMS_AND_VOLUMES: tuple[type[Object], ...] = (PersistentVolumeClaim, PersistentVolume)
-Answer = tuple[int, list[tuple[int, int, int]], int, Alike | None]
+Answer = tuple[int, list[tuple[int, int, int]], int, RepeatedNeeds | None]
 """See `VolumeClasses.__call__`."""
 MOST = 1 << 16
 """The number of pods, and of descriptions, whose needs are kept."""
@@ -134,14 +134,14 @@ class VolumeClasses:
         takes_devices : int
             1 if claims of the pod take devices of its node, 2 if it shares those of an earlier pod of the
             batch, else 0.
-        alike : Alike or None
+        alike : RepeatedNeeds or None
             Notes the pods of the class after this one that get the same answer.
         """
         engine, batch = self._engine_of(pod), self._batch
         if engine not in self._ready:
             self._ready[engine] = self._prepare(engine)
         ready, known = self._ready[engine], self._known[engine]
-        batch.alike = None
+        batch.repeated = None
         uid, unrestricted = pod.metadata.uid, known.unrestricted
         if unrestricted.get(uid) is pod.spec and not batch.exclusive:
             return pod_class, [], 0, None
@@ -171,7 +171,7 @@ class VolumeClasses:
             self._asked, self._found = asked, found
         # A claim in use rejects every node before the limits are asked, wherever the volumes are.
         takes_devices = 0 if demands[found].devices is None else 1 + batch.follows
-        alike = batch.alike
+        alike = batch.repeated
         if pod.spec.volumes or engine.handle.extenders or engine.profile.has_units:
             alike = None  # other things than claims tell such pods apart
         return found, [] if IN_USE in needs else batch.shared, takes_devices, alike

@@ -52,7 +52,7 @@ cdef class Routes:
     cdef int32_t of(self, object pod, const PodSpan* span) except? -1
 
 
-cdef class Alike:
+cdef class RepeatedNeeds:
     cpdef bint note(self, object pod, int32_t at) except -1
 
 
@@ -61,8 +61,8 @@ cdef class PodBatch:
     cdef Routes routes
     cdef readonly object pods
     cdef object class_with_volumes
-    cdef Alike alike  # notes pods that get the last answer of `class_with_volumes`; None: it is asked
-    cdef int32_t alike_of, alike_class, takes_devices  # the class of these pods, and the answer
+    cdef RepeatedNeeds repeated  # notes pods that get the last answer of `class_with_volumes`
+    cdef int32_t repeated_of, repeated_class, takes_devices  # the class of these pods, and the answer
     cdef frozenset delegated
     cdef bint delegates  # whether pods of the last class ask for such a resource
     cdef bint reads_volumes  # whether the last pod has volumes, or asks for such a resource

@@ -69,7 +69,7 @@ cdef class Routes:
         return self.bits
 
 
-cdef class AlikeRoutes:
+cdef class RouteMemo:
     """The bits of a pod's route that follow from its namespace, labels, annotations, spec and status.
 
     They are those of the previous pod if the two have these objects in common, as pods of one template do.
@@ -100,7 +100,7 @@ cdef class AlikeRoutes:
         return self.bits
 
 
-cdef class Alike:
+cdef class RepeatedNeeds:
     """Notes the pods after one with volumes that need the same as this one. This base class knows none."""
 
     cpdef bint note(self, object pod, int32_t at) except -1:
@@ -139,8 +139,8 @@ cdef class PodBatch:
         each row where it may be counted already: the row, or ~index of an earlier pod that has the volume;
         the index in the attachments of the demand; the number of the volume, less than 64. And 1 if the
         pod's claims take devices of the node, 2 if they have those of an earlier pod of the batch, else 0.
-        And an `Alike` for the pods of the class that come next, which get the same answer if it notes them;
-        None to be asked about each.
+        And `RepeatedNeeds` for the pods of the class that come next, which get the same answer if it notes
+        them; None to be asked about each.
     first : int, optional
         The index of the first pod to read. Nothing is known of those before.
     delegated : frozenset of str, optional
@@ -537,12 +537,13 @@ cdef int _fill_volumes(PodBatch batch, PodSpan* out, object pod) except -1:
     cdef int32_t pod_class = -1
     cdef int takes_devices = 0
     cdef list shared = None
-    if batch.alike is not None and out.pod_class == batch.alike_of and batch.alike.note(pod, out.end):
-        pod_class, takes_devices = batch.alike_class, batch.takes_devices
+    if batch.repeated is not None and out.pod_class == batch.repeated_of \
+            and batch.repeated.note(pod, out.end):
+        pod_class, takes_devices = batch.repeated_class, batch.takes_devices
     elif batch.class_with_volumes is not None:
-        pod_class, shared, takes_devices, batch.alike = \
+        pod_class, shared, takes_devices, batch.repeated = \
             batch.class_with_volumes(pod, out.pod_class, out.end)
-        batch.alike_of, batch.alike_class, batch.takes_devices = out.pod_class, pod_class, takes_devices
+        batch.repeated_of, batch.repeated_class, batch.takes_devices = out.pod_class, pod_class, takes_devices
     if pod_class == END:
         batch.is_cut = True
     elif pod_class < 0 or (pod_class != out.pod_class and out.route & (TERMINATING | NOMINATED)):

@@ -12,7 +12,7 @@ from moorage._core.base cimport (
     Field, Quantity,
 )
 from moorage._core.base.indexed_objects cimport Reader
-from moorage._core.decide.pod_batch cimport Alike
+from moorage._core.decide.pod_batch cimport RepeatedNeeds
 
 cdef Field RESOURCE_CLAIMS = Field("resource_claims"), STATUSES = Field("resource_claim_statuses")
 cdef Field USE = Field("name"), STATUS_OF = Field("name")
@@ -303,7 +303,7 @@ cdef class ObservedClaims:
                     keys.append(key)
 
 
-cdef class AlikePods(Alike):
+cdef class RepeatedClaims(RepeatedNeeds):
     """Notes the pods of a batch whose claims ask for the same as those of the pod before, as
     `DeviceDemands.needs_of` does: the pods share a spec, and all their claims are to be allocated.
 
@@ -333,7 +333,7 @@ cdef class AlikePods(Alike):
         self.allocated, self.claiming = batch.allocated, batch.claiming
 
     cpdef bint note(self, object pod, int32_t at) except -1:
-        """Note a pod that is alike; see `Alike.note`."""
+        """Note a pod that is alike; see `RepeatedNeeds.note`."""
         cdef list claims = [], asking = []
         cdef dict keys = {}
         cdef Py_ssize_t each

@@ -13,10 +13,10 @@ cdef struct RowUnits:
 
 cdef struct PodUnit:
     int32_t unit, after  # index of the pod's unit, or -1; number of the next pod of the row in a unit, plus 1
-    int32_t member       # index among the members of the unit, plus 1; 0 outside `Units.settle`
+    int32_t member       # index among the members of the unit, plus 1; 0 outside `UnitIndex.settle`
 
 
-cdef class Units:
+cdef class UnitIndex:
     cdef NodeTable table
     cdef PodClasses classes
     cdef Ledger ledger
@@ -57,7 +57,7 @@ cdef class Importance:
     cdef PodClasses classes
     cdef Ledger ledger
     cdef ChangeLog log
-    cdef Units units
+    cdef UnitIndex units
     cdef Buffer entries, spans, scratch, usages
     cdef Py_ssize_t used, lost  # entries that spans have taken, and those of them that no span uses any more
     cdef int32_t known, moves   # classes in `usages`; how often `_forget` has dropped all spans

@@ -7,7 +7,7 @@ more pods in an order of its own. A row is sorted when it is first read, again a
 it, and where that order differs for the next preemptor.
 
 The pods of some groups are only evicted together, on whichever rows they are (kube-scheduler v1.37,
-framework/preemption/types.go; KEP-5710). Such a `Units` entry stands once in each row that has pods of it.
+framework/preemption/types.go; KEP-5710). Such a unit has one entry in each row with pods of it (`UnitIndex`).
 Of equal priority, units come first, those with more pods before others, then the one with the oldest pod.
 """
 
@@ -101,7 +101,7 @@ def order_as_upstream(const int64_t[::1] ranks not None):
     return out
 
 
-cdef class Units:
+cdef class UnitIndex:
     """The groups whose pods are only evicted together, with their pods in the ledger.
 
     Reading a row links its pods that are in units. When a row changes, the units that its pods were or are in
@@ -290,7 +290,7 @@ cdef class Units:
         return 0
 
 
-cdef int _mark(Units units, int32_t unit) except -1:
+cdef int _mark(UnitIndex units, int32_t unit) except -1:
     """Mark a unit as changed."""
     if not units.is_stale.data[unit]:
         units.is_stale.data[unit] = True
@@ -298,7 +298,7 @@ cdef int _mark(Units units, int32_t unit) except -1:
     return 0
 
 
-cdef int32_t _unit_of(Units units, int32_t number) noexcept:
+cdef int32_t _unit_of(UnitIndex units, int32_t number) noexcept:
     """The unit of a pod, or -1."""
     cdef int32_t group = units.ledger.record(number).group
     if not group or group >= units.of_symbol.capacity:
@@ -306,7 +306,7 @@ cdef int32_t _unit_of(Units units, int32_t number) noexcept:
     return (<int32_t*>units.of_symbol.data)[group] - 1
 
 
-cdef int _reorder(Units units, int32_t unit, object order) except -1:
+cdef int _reorder(UnitIndex units, int32_t unit, object order) except -1:
     """Put the members of a unit into the order of some UIDs; those whose UID is not among these come last."""
     cdef int32_t n = units.all()[unit].count, at, placed = 0, number
     cdef Buffer members = units.members[unit]
@@ -332,7 +332,7 @@ cdef int _reorder(Units units, int32_t unit, object order) except -1:
     return 0
 
 
-cdef int _sort_members(Units units, int32_t at, const mr_class_usage* usages) except -1:
+cdef int _sort_members(UnitIndex units, int32_t at, const mr_class_usage* usages) except -1:
     """Sort the members of a unit, the most important first, and compute the start of the oldest."""
     cdef mr_unit* unit = units.all() + at
     cdef Buffer members = units.members[at]
@@ -371,7 +371,7 @@ cdef class Importance:
         cdef Journal journal = Journal()
         self.table, self.classes, self.ledger = table, classes, ledger
         self.log = table.log
-        self.units = Units(table, classes, ledger)
+        self.units = UnitIndex(table, classes, ledger)
         self.entries = Buffer(journal, sizeof(mr_pod_entry))
         self.spans = Buffer(journal, sizeof(mr_pod_span))
         self.scratch = Buffer(journal, sizeof(mr_pod_entry))
@@ -406,8 +406,8 @@ cdef class Importance:
         return self._refresh_units()
 
     cdef int use(self, object source, int32_t priority) except -1:
-        """Take the groups that are evicted as a whole from a source (see `Units.use`), and the priority of
-        the preemptor."""
+        """Take the groups that are evicted as a whole from a source (see `UnitIndex.use`), and the priority
+        of the preemptor."""
         self.priority = priority
         if self.units.use(source):
             _forget(self)

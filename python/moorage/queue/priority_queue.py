@@ -210,7 +210,7 @@ class QueueSettings(Struct, frozen=True):
     nominates_gated: bool = False
 
 
-class Places(PodQueue):
+class PriorityQueue(PodQueue):
     """Every waiting pod, in exactly one place, and the pods in flight.
 
     Parameters
@@ -663,12 +663,12 @@ class Places(PodQueue):
         self.rebuild()
         self._saved = self.changes, infos, copies, number
 
-    def copy_from(self, other: Places) -> None:
+    def copy_from(self, other: PriorityQueue) -> None:
         """Take copies of the pods of another queue.
 
         Parameters
         ----------
-        other : Places
+        other : PriorityQueue
         """
         self.numbers.last = other.numbers.last
         self.infos = copies_of(other.infos)

@@ -18,7 +18,7 @@ NO_COPY = "a scheduler over {} cannot be forked: only one over an ObjectStore of
 NO_FORK = "a scheduler cannot be forked while pods are being bound"
 
 
-class Part(Protocol):
+class Undoable(Protocol):
     """State that can be saved, and restored any number of times."""
 
     def save(self) -> object:
@@ -34,7 +34,7 @@ class Part(Protocol):
         """
 
 
-class Shared:
+class SharedPluginData:
     """The data shared by plugins, as a part of a transaction.
 
     `undo` drops those made since `save`, and restores the assumed volumes of the others.
@@ -50,7 +50,7 @@ class Shared:
     def save(self) -> object:
         """Return the shared data and their state."""
         shared, derived = self._scheduler.handle.made()
-        parts: list[Part] = [cache for data in shared.values() for cache in _assume_caches(data)]
+        parts: list[Undoable] = [cache for data in shared.values() for cache in _assume_caches(data)]
         return (shared.copy(), derived.copy()), [(part, part.save()) for part in parts]
 
     def undo(self, saved: object) -> None:
@@ -67,12 +67,12 @@ class Shared:
             now.update(before)
         end_each(parts, "undo")
 
-    def copy_from(self, other: Shared) -> None:
+    def copy_from(self, other: SharedPluginData) -> None:
         """Take the assumed volumes of another scheduler; all other shared data is derived from the informers.
 
         Parameters
         ----------
-        other : Shared
+        other : SharedPluginData
         """
         for make, data in other._scheduler.handle.made()[0].items():
             caches = _assume_caches(data)
@@ -88,7 +88,7 @@ def _assume_caches(data: object) -> list[AssumeCache[Any]]:
     return [cache for cache in caches if cache is not None]
 
 
-class Records:
+class TransactionParts:
     """The records of a scheduler (store, informers, queue, bindings, plugins) as a participant of
     transactions.
 
@@ -101,14 +101,14 @@ class Records:
 
     def __init__(self, scheduler: SchedulerParts) -> None:
         self._scheduler = scheduler
-        self._shared = Shared(scheduler)
+        self._shared = SharedPluginData(scheduler)
 
     @property
     def can_undo(self) -> bool:
         """Whether writes to the client can be undone: it is an ObjectStore."""
         return isinstance(self._scheduler.client, ObjectStore)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[Undoable]:
         """Return the parts to save, in the order in which they are restored."""
         scheduler = self._scheduler
         handle: FrameworkHandle = scheduler.handle
@@ -125,10 +125,10 @@ class Records:
             *self._plugins_with_state(),
         ]
 
-    def _plugins_with_state(self) -> list[Part]:
+    def _plugins_with_state(self) -> list[Undoable]:
         """Return the plugins that take part in transactions."""
         plugins = [p for engine in self._scheduler.engines.values() for p in engine.profile.plugins]
-        return [cast(Part, p) for p in plugins if hasattr(p, "save") and hasattr(p, "undo")]
+        return [cast(Undoable, p) for p in plugins if hasattr(p, "save") and hasattr(p, "undo")]
 
     def save(self) -> object:
         """Save the store and all parts.
@@ -169,12 +169,12 @@ class Records:
             raise MoorageError(NO_FORK)
         return scheduler.client
 
-    def copy_from(self, other: Records) -> None:
+    def copy_from(self, other: TransactionParts) -> None:
         """Take the state of all parts of another scheduler, of whose cache and store this one has copies.
 
         Parameters
         ----------
-        other : Records
+        other : TransactionParts
         """
         here, there = self._scheduler, other._scheduler
         here.informers.copy_from(there.informers)

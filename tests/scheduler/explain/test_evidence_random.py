@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.conftest import NIGHTLY, SHARE
 from tests.scheduler.explain.explain_world import World, random_pod, random_world
 
 from moorage.objects import Node, Pod, Taint
@@ -260,7 +261,7 @@ def checked_case(seed: int) -> Counter[str]:
     return check(world.scheduler(*waiting).explain(asked), world, asked, waiting)
 
 
-@settings(deadline=None)
+@settings(max_examples=2000 if NIGHTLY else 50 * SHARE)
 @given(st.integers(0, 2**32))
 def test_numbers_are_those_of_the_objects(seed: int) -> None:
     checked_case(seed)

@@ -65,6 +65,8 @@ from .transaction_parts import TransactionParts
 from .volume_controllers import volume_controller
 
 NOTHING = Cluster()
+FEW_CLASSES = 1 << 12
+"""Classes of pods up to which those that no pod has any more are kept."""
 
 
 class Scheduler(PlanningVerbs, ClusterChanges):
@@ -515,7 +517,18 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         -------
         ScheduleResult
         """
+        self.drop_unused_classes()
         return Run(self).all()
+
+    def drop_unused_classes(self) -> None:
+        """Forget what is kept of pods that are gone, once it is more than of those that are there.
+
+        Whoever receives events without `run` calls this now and then, between two decisions.
+        """
+        state = self.cache.state
+        with self.cache.lock:
+            if len(state.classes) > max(FEW_CLASSES, 4 * (len(state.ledger) + len(self.queue))):
+                state.number_classes_anew()
 
     def restart_all(self) -> Change:
         """Restart all Deployments, StatefulSets and DaemonSets, one after the other: each is rolled out by a

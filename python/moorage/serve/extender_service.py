@@ -94,6 +94,7 @@ class ExtenderService:
             if verb not in self.verbs:
                 raise RequestError(404, f"unknown verb {verb!r}: there are {', '.join(self.verbs)}")
             with self.scheduler.cache.lock:
+                self.scheduler.drop_unused_classes()
                 self.scheduler.sync()
                 return 200, self.verbs[verb](body)
         except RequestError as error:

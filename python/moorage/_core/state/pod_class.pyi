@@ -1,11 +1,13 @@
 from collections.abc import Callable, Hashable
 from typing import Any, Self
+from weakref import WeakSet
 
 from moorage._core.base.resources import NON_ZERO as NON_ZERO
 from moorage._core.base.resources import ZERO as ZERO
 from moorage._core.base.resources import PodGates
 from moorage._core.base.sets import Toleration
 from moorage._core.base.symbols import Symbols
+from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import encode as encode
 from moorage._core.state.pod_terms import PodTerm
 from moorage.objects.model.pod import Pod, TopologySpreadConstraint
@@ -94,6 +96,10 @@ class PodClasses:
     def ledger_of(self) -> Callable[[Pod], int] | None: ...
     @property
     def lowest_priority(self) -> int: ...
+    @property
+    def users(self) -> WeakSet[ClusterState]: ...
+    @property
+    def generation(self) -> int: ...
     def __new__(
         cls,
         symbols: Symbols,
@@ -103,6 +109,7 @@ class PodClasses:
         gates: PodGates = ...,
         ledger_of: Callable[[Pod], int] | None = None,
     ) -> Self: ...
+    def __len__(self) -> int: ...
     def intern(self, pod: Pod) -> int: ...
     def with_volumes(self, pod_class: int, demand: Hashable, without: frozenset[str] = ...) -> int: ...
     def with_plugins(self, pod_class: int) -> int: ...

@@ -215,9 +215,9 @@ class VolumeClasses:
         if not engine.may_leave_out_volumes:
             return None
         with engine.cache.lock:
-            profile = engine.profile
-            engine.cache.state.view.refresh()
-            version = engine.cache.state.view.static_version, *profile.demand_versions()
+            profile, state = engine.profile, engine.cache.state
+            state.view.refresh()
+            version = state.classes.generation, state.view.static_version, *profile.demand_versions()
             delegated = profile.delegated_resources()
             engine.delegate(engine.plan, delegated)
             if version != self._versions.get(engine):

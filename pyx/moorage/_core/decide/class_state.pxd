@@ -50,7 +50,7 @@ cdef class ClassState:
     cdef bint keeps_candidates  # of the decider that made it
     cdef Shape shape
     cdef Candidates candidates
-    # charged: bytes of candidates in `ClassStates.used_bytes`; undo_bytes: of the journal, for one placement
+    # charged: its bytes in `ClassStates.used_bytes`; undo_bytes: of the journal, for one placement
     cdef Py_ssize_t charged, undo_bytes
     cdef bint is_kept  # False: dropped from `ClassStates`
     cdef Buffer counted, order, undo, verdicts, named
@@ -72,6 +72,7 @@ cdef class ClassState:
     cdef int count_nominated(self, dict counts, const int32_t* positions) except -1
     cdef int count(self, list matched) except -1
     cdef Py_ssize_t watch(self, NodeTable table, list matched) except -1
+    cdef Py_ssize_t nbytes(self) except -1
 
 
 cdef class ClassStates:
@@ -83,8 +84,9 @@ cdef class ClassStates:
     cdef public Py_ssize_t most_bytes
     cdef readonly Py_ssize_t used_bytes
     cdef public int64_t scope
-    cdef public dict volume_demands
+    cdef dict demands
     cdef int64_t scopes  # the number of scopes opened so far
+    cdef int64_t generation  # of the classes that all of this is about
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned)
     cdef ClassState used(self, int32_t pod_class)
@@ -95,3 +97,4 @@ cdef class ClassStates:
     cdef bint is_failed(self, const ClassSearch* class_search, int64_t head) noexcept nogil
     cdef void note_failure(self, ClassSearch* class_search, int64_t head) noexcept nogil
     cdef int charge(self, ClassState class_state) except -1
+    cdef int follow(self) except -1

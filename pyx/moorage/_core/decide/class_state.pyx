@@ -21,8 +21,8 @@ cdef enum:
 
 cdef enum:
     SOME_BUCKETS = 8              # the first capacity of candidates with terms
-    STATES_LIMIT = 1 << 14        # class states
-    CANDIDATES_LIMIT = 256 << 20  # bytes of candidates
+    BYTES_LIMIT = 256 << 20  # of all class states
+    FIXED_BYTES = 4096       # of a class state without its arrays: as measured, with its objects
 
 
 cdef enum:  # whether the results of filters that read names, labels and taints are cached for all rows
@@ -249,6 +249,16 @@ cdef class ClassState:
                 _watch(self, counter.pods, &counter.c)
         return self.undo_bytes
 
+    cdef Py_ssize_t nbytes(self) except -1:
+        """The bytes that the state keeps, about."""
+        cdef Buffer buffer
+        cdef Py_ssize_t out = FIXED_BYTES + self.candidates.memory.capacity
+        for buffer in (self.counted, self.order, self.undo, self.verdicts, self.named):
+            out += buffer.capacity * buffer.itemsize
+        if self.terms is not None:
+            out += self.terms.nbytes()
+        return out
+
 
 cdef int _watch(ClassState state, Buffer buffer, const mr_counter* counter=NULL) except -1:
     """Add an array that a placement changes."""
@@ -273,8 +283,8 @@ cdef int move_count(dict counts, uint64_t before, uint64_t now, int32_t nodes) e
 cdef class ClassStates:
     """The class states of one search, in the order of their last use.
 
-    The state used least recently is dropped when there are more than 16,384, or when their candidates take
-    more than `most_bytes`.
+    The state used least recently is dropped when they take more than `most_bytes`, and all are dropped when
+    the classes are numbered anew.
 
     Parameters
     ----------
@@ -283,14 +293,12 @@ cdef class ClassStates:
     Attributes
     ----------
     most_bytes : int
-        The limit on the memory of candidates, in bytes.
+        The limit on the memory of the states, in bytes.
     used_bytes : int
-        The memory of candidates, in bytes.
+        The memory of the states but the latest, in bytes, about.
     scope : int
         The current scope of failures. A failure is valid only in the scope where it was noted, since other
         nodes may be searched, and other pods evicted, elsewhere.
-    volume_demands : dict of int to VolumeDemand
-        The demands of classes whose pods have volumes (`PodClasses.with_volumes`).
     """
 
     def __cinit__(self, PodClasses classes not None):
@@ -298,22 +306,45 @@ cdef class ClassStates:
         self.by_target = {}
         self.in_use = []
         self.places = Buffer(Journal(), sizeof(int32_t))
-        self.most_bytes = CANDIDATES_LIMIT
-        self.volume_demands = {}
+        self.most_bytes = BYTES_LIMIT
+        self.demands = {}
+        self.generation = classes.number
+
+    cdef int follow(self) except -1:
+        """Drop what is kept of classes that have been numbered anew."""
+        if self.generation != self.classes.number:
+            for target in list(self.by_target):
+                _drop(self, target)
+            self.latest, self.demands = None, {}
+            self.in_use.clear()
+            self.generation = self.classes.number
+        return 0
+
+    @property
+    def volume_demands(self):
+        """The demands of classes whose pods have volumes (`PodClasses.with_volumes`): dict of int to
+        VolumeDemand."""
+        self.follow()
+        return self.demands
+
+    @volume_demands.setter
+    def volume_demands(self, dict value not None):
+        self.demands = value
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned):
         """The state of a target, created on first use. It becomes the one used last."""
+        self.follow()
         cdef ClassState class_state = self.latest
-        if class_state is not None and class_state.is_kept and class_state.pod_class == pod_class \
-                and class_state.node_name == node_name and class_state.pinned == pinned:
-            return class_state
+        if class_state is not None:
+            if class_state.is_kept and class_state.pod_class == pod_class \
+                    and class_state.node_name == node_name and class_state.pinned == pinned:
+                return class_state
+            self.charge(class_state)
         target = pod_class, node_name, pinned
         class_state = self.by_target.pop(target, None)
         if class_state is None:
             class_state = ClassState(self.classes.shape(pod_class))
             class_state.pod_class, class_state.node_name, class_state.pinned = target
-            if len(self.by_target) >= STATES_LIMIT:
-                _drop(self, next(iter(self.by_target)))
         self.by_target[target] = self.latest = class_state
         class_state.is_kept = True
         return class_state
@@ -336,7 +367,8 @@ cdef class ClassStates:
 
     cdef VolumeDemand demand_of(self, int32_t pod_class):
         """The demand of the volumes of a class, or None."""
-        return self.volume_demands[pod_class] if self.classes.has_volumes(pod_class) else None
+        self.follow()
+        return self.demands[pod_class] if self.classes.has_volumes(pod_class) else None
 
     cdef const mr_volume_demand* point_to_demand(self, int32_t pod_class) except? NULL:
         """The demand of the volumes of a class for the kernels; NULL if it has none."""
@@ -368,19 +400,22 @@ cdef class ClassStates:
         return self.get(pod_class, node_name, pinned)
 
     cdef int charge(self, ClassState class_state) except -1:
-        """Account for the memory of a state's candidates, and drop the oldest states if it is too much."""
+        """Account for the memory of a state, and drop the oldest states if it is too much."""
+        cdef Py_ssize_t nbytes
         if not class_state.is_kept:  # it is dropped, but the current run needs it
             return 0
-        self.used_bytes += class_state.candidates.memory.capacity - class_state.charged
-        class_state.charged = class_state.candidates.memory.capacity
+        nbytes = class_state.nbytes()
+        self.used_bytes += nbytes - class_state.charged
+        class_state.charged = nbytes
         while self.used_bytes > self.most_bytes:
             oldest = next((key for key, kept in self.by_target.items()
                            if self.used(key[0]) is not kept), None)
             if oldest is None:
-                self.used_bytes -= class_state.charged
-                class_state.charged = 0
                 class_state.candidates = Candidates(Journal())
                 class_state.c.candidates, class_state.c.is_ready = NULL, False
+                nbytes = class_state.nbytes()
+                self.used_bytes += nbytes - class_state.charged
+                class_state.charged = nbytes
                 break
             _drop(self, oldest)
 
@@ -407,6 +442,7 @@ cdef class ClassStates:
         object or None
             The failure of the last `set_failure`; None if the cluster or the scope has changed since.
         """
+        self.follow()
         cdef ClassState class_state = self.by_target.get(target)
         return class_state.failure if class_state and self.is_failed(&class_state.c, head) else None
 

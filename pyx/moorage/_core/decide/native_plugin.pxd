@@ -84,6 +84,7 @@ cdef class NativeView:
     cdef list resource_ids, label_columns
     cdef Buffer resources, labels, values, requests, pod_labels, other_requests, other_labels
     cdef int32_t pod_class  # of `c.pod`; -1: not set yet
+    cdef int64_t generation  # of `pod_class`
     cdef object held        # references to the memory of symbols that `c` points to
 
     cdef int set_pod(self, int32_t pod_class) except -1

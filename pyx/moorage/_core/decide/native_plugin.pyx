@@ -218,9 +218,9 @@ cdef class NativeView:
     cdef int set_pod(self, int32_t pod_class) except -1:
         """Set the class of the pod to schedule."""
         self.c.failure = 0  # a failure of an earlier run may not have been raised
-        if pod_class != self.pod_class:
+        if pod_class != self.pod_class or self.generation != self.state.classes.number:
             _describe(self, pod_class, &self.c.pod, self.requests, self.pod_labels)
-            self.pod_class = pod_class
+            self.pod_class, self.generation = pod_class, self.state.classes.number
 
     cdef int bind_cluster(self, const mr_cluster* cluster) except -1:
         """Refresh the pointers to the arrays of the cluster."""

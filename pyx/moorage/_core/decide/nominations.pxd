@@ -6,7 +6,7 @@ from moorage._core.state cimport ClusterState
 
 cdef class Nominations:
     cdef ClusterState state
-    cdef dict rows        # by row: a list of (pod, class, priority), without pods in the cache
+    cdef dict rows        # by row: a list of (pod, priority), without pods in the cache
     cdef Buffer has_pods  # [row] 1 if `rows` has the row
     cdef list changed     # the rows that have changed, in order
     cdef int64_t epoch, order_cursor, source_epoch

@@ -38,7 +38,7 @@ cdef class Nominations:
         if there is None:
             return []
         uid = None if self.excluded_pod is None else self.excluded_pod.metadata.uid
-        return [(pod, pod_class) for pod, pod_class, its in there
+        return [(pod, self.state.classes.intern(pod)) for pod, its in there
                 if its >= priority and (uid is None or pod.metadata.uid != uid)]
 
     cdef int replace(self, nominations) except -1:
@@ -97,7 +97,7 @@ cdef int _set(Nominations nominations, int32_t row, list pods, bint always) exce
             continue
         pod_class = nominations.state.classes.intern(pod)  # before `Terms` chooses counters by known terms
         shape = nominations.state.classes.shape(pod_class)
-        there.append((pod, pod_class, INT32_MAX if always else shape.c.priority))
+        there.append((pod, INT32_MAX if always else shape.c.priority))
     if there:
         nominations.rows[row] = there
     else:

@@ -27,6 +27,7 @@ cdef class Terms:
     cdef readonly dict answers
 
     cdef bint is_empty(self) noexcept
+    cdef Py_ssize_t nbytes(self) except -1
     cdef bint is_current(self) except -1
     cdef int fill(self) except -1
     cdef int32_t domains(self) noexcept

@@ -88,6 +88,14 @@ cdef class Terms:
                 self.versions.terms = now.terms
         return memcmp(&now, &self.versions, sizeof(Versions)) == 0
 
+    cdef Py_ssize_t nbytes(self) except -1:
+        """The bytes of the arrays."""
+        cdef bytes array
+        cdef Py_ssize_t out = 0
+        for array in self.memory:
+            out += len(array)
+        return out
+
     # ---- topology spread -----------------------------------------------------------------------------------
 
     def _read_spread(self, constraints, selector, bint hard):

@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.preempt.budgets cimport Budgets
 from moorage._core.base cimport Buffer
@@ -23,8 +23,10 @@ cdef class DryRuns:
     cdef dict matches
     cdef Buffer removed, removed_with, victims, violating, costs, nominated, evicted
     cdef int32_t pods_limit
+    cdef int64_t generation  # of the classes that what is kept is about
 
     cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets, object groups) except -1
+    cdef int _read_classes_anew(self) except -1
     cdef int _run(self, int32_t row, mr_eviction* out) except -1
     cdef int _follow_rows(self, bint has_budgets) except -1
     cdef int _make_room_for(self, int32_t entries) except -1

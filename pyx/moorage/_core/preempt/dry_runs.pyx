@@ -106,6 +106,7 @@ cdef class DryRuns:
         self.budgets = Budgets(state.classes)
         self.budgets.c.stops = stops_at_violation
         self.matches = {}
+        self.generation = state.classes.number
         self.removed = Buffer(journal, sizeof(int32_t))
         self.removed_with = Buffer(journal, sizeof(int32_t))
         self.victims = Buffer(journal, sizeof(uint64_t))
@@ -173,6 +174,8 @@ cdef class DryRuns:
     cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets, object groups) except -1:
         """Prepare dry runs for the pod that the search is prepared for."""
         self.c.n_nominated = 0
+        if self.generation != self.state.classes.number:
+            self._read_classes_anew()
         self.importance.use(groups, self.search.search.shape.priority)
         self._follow_rows(len(budgets) > 0)
         self.c.search = &self.search.search
@@ -185,6 +188,14 @@ cdef class DryRuns:
             self.c.budgets = &self.budgets.c
         _match(self)
         mr_preemptor_read(&self.c)
+        return 0
+
+    cdef int _read_classes_anew(self) except -1:
+        """Drop what is kept of classes that have been numbered anew."""
+        self.importance.read_classes_anew()
+        self.budgets.known = 0
+        self.matches.clear()
+        self.generation = self.state.classes.number
         return 0
 
     cdef int _follow_rows(self, bint has_budgets) except -1:

@@ -66,6 +66,7 @@ cdef class Importance:
     cdef bint adds_up           # requests of all classes can be added without overflow
 
     cdef int follow(self) except -1
+    cdef int read_classes_anew(self) except -1
     cdef int use(self, object source, int32_t priority) except -1
     cdef mr_pod_entry* pods_of(self, int32_t row, int32_t* n) except NULL
     cdef int32_t read_all(self, const int32_t* order, uint64_t bits) except -1

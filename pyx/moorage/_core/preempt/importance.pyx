@@ -413,6 +413,14 @@ cdef class Importance:
             _forget(self)
         return 0
 
+    cdef int read_classes_anew(self) except -1:
+        """Read all classes and rows again, as classes have been numbered anew."""
+        self.known = 0
+        _read_classes(self)
+        _forget(self)
+        self.units.note_all()
+        return 0
+
     cdef int _refresh_units(self) except -1:
         """Read changed units again, and mark the rows that have pods of them."""
         cdef int32_t row

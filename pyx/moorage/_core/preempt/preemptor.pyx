@@ -176,6 +176,10 @@ cdef class Preemptor(DryRuns):
         self.cached = {}
         self.classes_limit = CLASSES
 
+    cdef int _read_classes_anew(self) except -1:
+        self.cached.clear()
+        return DryRuns._read_classes_anew(self)
+
     @property
     def classes(self):
         """The number of classes whose outcomes are cached, at least 1."""

@@ -15,6 +15,7 @@ cdef class RejectedPods:
 
 cdef class UnschedulablePods:
     cdef PodClasses classes
+    cdef int64_t generation  # of the classes in `places`
     cdef readonly dict by_rejection
     cdef readonly int64_t version
     cdef dict places  # UID: rejection and class
@@ -25,3 +26,4 @@ cdef class UnschedulablePods:
     cdef int classify(self, QueuedPodInfo info, RejectedPods rejected) except -1
     cdef RejectedPods declassify(self, str uid)
     cdef object class_of(self, object pod)
+    cdef int classify_anew(self) except -1

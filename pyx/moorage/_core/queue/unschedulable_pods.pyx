@@ -184,6 +184,7 @@ cdef class UnschedulablePods:
 
     def __init__(self, PodClasses classes not None):
         self.classes, self.by_rejection, self.places = classes, {}, {}
+        self.generation = classes.number
 
     def __len__(self):
         return len(self.places)
@@ -219,6 +220,8 @@ cdef class UnschedulablePods:
     cdef int classify(self, QueuedPodInfo info, RejectedPods rejected) except -1:
         """Add a pod of a rejection to the others of its class."""
         cdef KeyIndex index
+        if self.generation != self.classes.number:
+            self.classify_anew()
         uid, key = info.uid, self.class_of(info.pod)
         alike = rejected.by_class.get(key)
         if alike is None:
@@ -229,6 +232,21 @@ cdef class UnschedulablePods:
         for index in rejected.pod_indexes.values():
             index.add(uid, info.pod)
         self.places[uid] = rejected, key
+        return 0
+
+    cdef int classify_anew(self) except -1:
+        """Find the classes of all pods, which have been numbered anew."""
+        cdef RejectedPods rejected
+        cdef dict by_class
+        self.generation = self.classes.number
+        for rejected in self.by_rejection.values():
+            by_class = {}
+            for uid, info in [item for alike in rejected.by_class.values() for item in alike.items()]:
+                key = self.class_of((<QueuedPodInfo?>info).pod)
+                by_class.setdefault(key, {})[uid] = info
+                self.places[uid] = rejected, key
+            rejected.by_class = by_class
+            rejected.indexes.clear()
         return 0
 
     cdef RejectedPods declassify(self, str uid):

@@ -27,6 +27,7 @@ cdef class ClusterState:
     cdef readonly Domains domains
     # Zone key by name, for the nodes in the tree.
     cdef dict zones
+    cdef object __weakref__
 
     cdef int _set_node(self, object node) except -1
     cdef int _place(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1

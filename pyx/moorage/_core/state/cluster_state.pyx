@@ -65,6 +65,7 @@ cdef class ClusterState:
             self.symbols, self.table.resource_names, self.table.label_keys, self.images.names,
             gates, ledger_of,
         )
+        self.classes.users.add(self)
         self.ledger = Ledger(self.journal, self.symbols)
         self.namespaces = Namespaces(self.journal, self.log)
         self.workloads = Workloads(self.journal, self.log)
@@ -75,6 +76,7 @@ cdef class ClusterState:
         """Become an independent copy of a state; append-only tables (symbols, sets, classes) are shared."""
         self.symbols = other.symbols
         self.classes = other.classes
+        self.classes.users.add(self)
         self.log = other.log.clone(self.journal)
         self.table = other.table.clone(self.journal, self.log)
         self.tree = other.tree.clone(self.journal)
@@ -89,6 +91,25 @@ cdef class ClusterState:
     def fork(self):
         """Return an independent copy."""
         return ClusterState(copy_of=self)
+
+    def number_classes_anew(self):
+        """Forget the classes that no pod has any more; the others get new numbers.
+
+        The tables of classes are append-only, and pods with labels of their own, as those of Jobs, add a
+        class each. So whoever schedules for long calls this between two runs, now and then. What is kept for
+        each class is made again where it is needed; no decision depends on it.
+
+        Returns
+        -------
+        bool
+            False if it cannot be now: in a transaction, and while a fork shares the classes.
+        """
+        if self.journal.depth or len(self.classes.users) > 1:
+            return False
+        self.classes.begin_anew()
+        self.domains.clear()
+        self.ledger.classify_anew(self.classes)
+        return True
 
     def mark(self):
         """Return the mark of a transaction that begins now, for `commit` or `rollback`.

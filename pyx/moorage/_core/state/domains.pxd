@@ -60,6 +60,7 @@ cdef class Domains:
 
     cdef int refresh(self) except -1
     cdef bint exceeds_limit(self) noexcept
+    cdef int clear(self) except -1
     cdef int point(self) except -1
     cdef int make_room(self, int32_t pod_class) except -1
     cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1

@@ -408,20 +408,26 @@ cdef class Domains:
 
     def enforce_limit(self):
         """Drop all counters if they take more than `limit` bytes; does nothing inside a transaction."""
+        if self.exceeds_limit():
+            self.clear()
+
+    cdef int clear(self) except -1:
+        """Drop all counters and what is known of classes; outside of a transaction."""
         cdef Counter counter
         cdef Matched matched
-        if not self.exceeds_limit():
-            return
+        cdef Eligibility eligibility
         held = [matched.pods for matched in self.matched.values()]
         for counter in self.counters.values():
             held += [counter.pods, counter.nodes]
+        held += [eligibility.counts for eligibility in self.eligibilities.values()]
         self.nbytes = 0
-        self.matched.clear()
-        self.matched_of.clear()
-        self.counters.clear()
-        self.latest.clear()
+        for table in (self.matched, self.matched_of, self.counters, self.latest, self.eligibilities):
+            table.clear()
         self.by_class.clear()
+        self.classes_of.clear()
+        self.n_classes = 0
         self._put_away(*held)
+        return 0
 
 
 cdef int _follow_row(Domains domains, int32_t row) except -1:

@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t
 
 from moorage._core.base cimport Buffer, Deadlines, Journal, StringIndex, Symbols, debug_below
+from moorage._core.state.pod_class cimport PodClasses
 from moorage._core.state.templates cimport Replicas, Templates
 
 cdef extern from "math.h":
@@ -93,6 +94,7 @@ cdef class Ledger:
     cdef list binding(self)
     cdef bint has_any(self, const unsigned char[::1] matching) noexcept
     cdef int count(self, set classes, bint all_pods, int32_t* pods) except -1
+    cdef int classify_anew(self, PodClasses classes) except -1
 
     cdef inline int _fill_shared(self, int32_t row) except -1:
         """Fill in the shared pod list of a row; must be called before the pods of the row change."""

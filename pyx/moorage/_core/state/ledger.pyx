@@ -458,6 +458,16 @@ cdef class Ledger:
             if pod_class < matching.shape[0] and matching[pod_class]:
                 _count(self.record(number), all_pods, pods)
 
+    cdef int classify_anew(self, PodClasses classes) except -1:
+        """Set the classes of all pods, after `PodClasses.begin_anew`; outside of a transaction."""
+        cdef int32_t number
+        cdef PodRecord* pod
+        self.lists = None
+        for number in range((<Totals*>self.totals.data).used):
+            pod = self.record(number)
+            pod.pod_class = 0 if pod.state == FREE else classes.intern(self.model_of(number))
+        return 0
+
     # ---- expiry --------------------------------------------------------------------------------------------
 
     cdef int set_deadline(self, int32_t number, double deadline) except -1:

@@ -24,7 +24,8 @@ cdef class InternedClass:
 
 cdef class PodClasses:
     cdef object lock
-    cdef int64_t number  # differs between all objects of a process
+    cdef int64_t number  # differs between all objects of a process, and before and after `begin_anew`
+    cdef readonly object users  # the weak set of the states that share it
     cdef readonly Symbols symbols, resources, label_keys, images
     cdef dict shape_ids, class_ids, memo, term_ids, label_sets
     cdef dict rests  # the number of the last part of `Shape.key`
@@ -47,6 +48,7 @@ cdef class PodClasses:
     cpdef int32_t with_plugins(self, int32_t pod_class) except -1
     cpdef bint asks_plugins(self, int32_t pod_class) except -1
     cdef int check(self, int32_t pod_class) except -1
+    cdef int begin_anew(self) except -1
     cdef Shape shape(self, int32_t pod_class)
     cdef dict labels(self, int32_t pod_class)
     cdef list terms_that_may_match(self, int32_t pod_class)

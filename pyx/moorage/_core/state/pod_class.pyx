@@ -2,12 +2,14 @@
 
 A **shape** has the fields that a decision depends on, except the labels, the owner and a single node name; it
 is compiled to an `mr_shape`. A **class** is (shape, label set, owner); label selectors match classes. Both
-tables are append-only. The pods of one class can still differ in spec.nodeName and in the node that
-matchFields metadata.name pins them to.
+tables are append-only, until `ClusterState.number_classes_anew` begins them anew: whoever keeps a number of
+a class compares `PodClasses.generation`. The pods of one class can still differ in spec.nodeName and in the
+node that matchFields metadata.name pins them to.
 """
 
 import threading
 from itertools import count
+from weakref import WeakSet
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
 
@@ -487,12 +489,17 @@ cdef class PodClasses:
         self.label_keys = label_keys
         self.images = images
         self.lock = threading.RLock()
+        self.users = WeakSet()
+        self.begin_anew()
+
+    cdef int begin_anew(self) except -1:
+        """Forget all shapes and classes. What pod objects store is void then, and so are all numbers."""
+        self.number = next(NUMBERS)
         self.shape_ids, self.rests = {}, {}
         self.class_ids = {}
         self.memo, self.anywhere, self.around = {}, {}, {}
-        self.number = next(NUMBERS)
         # Pods of a StatefulSet differ in their claims, which no shape contains; see `spec_key`.
-        self.recent = SpecMemo("persistent_volume_claim") if ledger_of is None else SpecMemo()
+        self.recent = SpecMemo("persistent_volume_claim") if self.ledger_of is None else SpecMemo()
         self.term_ids = {}
         self.terms_by_label = {}
         self.label_sets = {}
@@ -502,6 +509,15 @@ cdef class PodClasses:
         self.priorities = Buffer(Journal(), sizeof(int32_t))
         self.interned = []
         self.terms = []
+        return 0
+
+    def __len__(self):
+        return len(self.keys)
+
+    @property
+    def generation(self):
+        """Another number each time that classes are numbered anew; see `ClusterState.number_classes_anew`."""
+        return self.number
 
     cdef bint knows(self, pod) except -1:
         """Whether a pod object stores its class."""

@@ -1,0 +1,71 @@
+"""Memory is bounded by the cluster, not by its history: Jobs run for ever, each with labels of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import msgspec
+import pytest
+
+from moorage import Scheduler
+from moorage.objects import Pod
+from moorage.scheduler import scheduler as module
+from moorage.store import ObjectStore
+from moorage.store.api.wire_format import decode_object_of
+from tests.core.make import node
+from tests.leaks.test_leaks import blocks, resident
+
+ALIVE = 300
+AT_ONCE = 100
+
+
+def job_pod(number: int) -> Pod:
+    """A pod as the API server tells it, with the labels and the owner that the Job controller sets."""
+    uid = f"{number:032x}"
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"job-{number}", "uid": uid, "controller": True}
+    labels = {"app": f"a{number % 50}", "job-name": f"job-{number}", "controller-uid": uid}
+    meta = {"name": f"p{number}", "namespace": "default", "labels": labels, "ownerReferences": [owner]}
+    spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}}}]}
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    return decode_object_of(Pod, msgspec.json.encode(document))
+
+
+def job_pods(nodes: int) -> Iterator[Scheduler]:
+    """Let pods come and go; yields the scheduler after each ``AT_ONCE`` of them. A store of its own forgets
+    its history, as an API server does."""
+    store, alive, numbers = ObjectStore(history=AT_ONCE), list[str](), count()
+    for at in range(nodes):
+        store.create(node(f"n{at}", f"z{at % 3}", pods=110))
+    made = Scheduler(store)
+    while True:
+        for number in (next(numbers) for _ in range(AT_ONCE)):
+            alive.append(store.create(job_pod(number)).metadata.name)
+        assert len(made.run().placements) == AT_ONCE
+        for name in alive[:-ALIVE]:
+            store.delete(Pod, name, "default")
+        del alive[:-ALIVE]
+        made.sync()
+        yield made
+
+
+def test_what_is_kept_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FEW_CLASSES", 1)
+    kept = list[int]()
+    for at, made in enumerate(job_pods(20)):
+        assert len(made.cache.state.classes) <= 4 * ALIVE + 2 * AT_ONCE
+        if at % 16 == 15:
+            kept.append(blocks())
+        if at == 63:
+            break
+    assert max(kept[1:]) < 1.1 * kept[0]
+
+
+@pytest.mark.nightly  # the same with a million pods, and what the system sees of it
+def test_resident_memory_stays() -> None:
+    for at, _ in enumerate(job_pods(1000), 1):
+        if at * AT_ONCE == 10_000:
+            before = resident()
+        if at * AT_ONCE == 1_000_000:
+            assert resident() < 1.2 * before
+            return

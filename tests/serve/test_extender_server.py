@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -281,9 +282,41 @@ def test_mutual_tls(scheduler: Scheduler, tmp_path: Path) -> None:
     anonymous = {"caFile": file["ca.crt"]}
     with (
         asking(server, scheduler, "https", enableHTTPS=True, tlsConfig=anonymous) as extender,
-        pytest.raises(ExtenderError),
+        pytest.raises(ExtenderError, match="code 403"),
     ):
         extender.filter(waiting(), nodes())
+    trusting = ssl.create_default_context(cafile=file["ca.crt"])
+    client = http.client.HTTPSConnection("localhost", server.port, timeout=10, context=trusting)
+    client.request("GET", "/livez")
+    assert client.getresponse().status == 200, "kubelet has no certificate"
+    client.close()
+    server.close()
+
+
+def test_health(scheduler: Scheduler) -> None:
+    passes = {"watches": True}
+    checks = {"watches": lambda: passes["watches"]}
+    server = ExtenderServer(("127.0.0.1", 0), ExtenderService(scheduler).answer, health=checks)
+    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    told = []
+    for method, path, passed in (
+        ("GET", "/livez", True),
+        ("GET", "/readyz", False),
+        ("HEAD", "/healthz", False),
+    ):
+        passes["watches"] = passed
+        client.request(method, path)
+        answer = client.getresponse()
+        told.append((answer.status, answer.read().decode().splitlines()[1:]))
+    assert told == [
+        (200, []),
+        (500, ["[-]watches failed: reason withheld", "readyz check failed"]),
+        (500, []),
+    ]
+    client.request("GET", "/filter")
+    answer = client.getresponse()
+    assert (answer.status, answer.headers["Allow"], answer.read()[:10]) == (405, "POST", b"method GET")
+    client.close()
     server.close()
 
 

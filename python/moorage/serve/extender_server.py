@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from io import BufferedReader
 from threading import Lock, Thread
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
-from .secure_server import HttpServer, TimedReader, server_context
+from .secure_server import HEALTH, Check, HttpServer, TimedReader, health_answer, server_context
 
 logger = logging.getLogger("moorage.serve")
 
@@ -42,13 +42,16 @@ class ExtenderServer:
     certificate, key : str, optional
         Files in PEM; without them it is plain HTTP.
     client_authorities : str, optional
-        A file of certificates in PEM. Only clients with a certificate by one of them are served.
+        A file of certificates in PEM. Only clients with a certificate by one of them are served, but for
+        health checks.
     prefix : str, optional
         The path of ``urlPrefix``, before the verbs.
     max_body : int, optional
         Bytes of a request at most.
     timeout : float, optional
         Seconds that a request may take to arrive.
+    health : mapping of str to callable, optional
+        The checks of ``/healthz``, ``/livez`` and ``/readyz``, by name; each returns whether it passes.
 
     Attributes
     ----------
@@ -72,6 +75,7 @@ class ExtenderServer:
         prefix: str = "",
         max_body: int = MAX_BODY,
         timeout: float = REQUEST_TIMEOUT,
+        health: Mapping[str, Check] | None = None,
     ) -> None:
         context = None
         if certificate is not None and key is not None:
@@ -82,6 +86,8 @@ class ExtenderServer:
             path_prefix = "/" + prefix.strip("/") + "/" if prefix.strip("/") else "/"
             largest = max_body
             patience = timeout
+            checks = health or {}
+            asks_certificates = client_authorities is not None
             room = BodyRoom(max(max_body, ALL_BODIES))
 
         self._http = HttpServer(address, Bound, context)
@@ -140,6 +146,8 @@ class _Handler(BaseHTTPRequestHandler):
     path_prefix: str
     largest: int
     patience: float
+    checks: Mapping[str, Check]
+    asks_certificates: bool
     room: BodyRoom
 
     def setup(self) -> None:
@@ -158,7 +166,23 @@ class _Handler(BaseHTTPRequestHandler):
                 return
         self.close_connection = True
 
+    def do_HEAD(self) -> None:
+        """Answer as to GET, without the body."""
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        if url.path not in HEALTH:
+            self._refuse_method()
+            return
+        query = parse_qs(url.query, keep_blank_values=True)
+        status, text = health_answer(url.path[1:], self.checks, query)
+        self._send(status, text.encode(), _TEXT)
+
     def do_POST(self) -> None:
+        if self.asks_certificates and not self.connection.getpeercert():
+            self._refuse(403, "a client certificate is needed")
+            return
         length = self._length()
         if length is None:
             return
@@ -207,8 +231,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Refuse every other method: the server looks for ``do_METHOD``."""
         if not name.startswith("do_"):
             raise AttributeError(name)
+        return self._refuse_method
+
+    def _refuse_method(self) -> None:
         text = f"method {self.command}: verbs of extenders are requested by POST"
-        return lambda: self._refuse(405, text, ("Allow", "POST"))
+        self._refuse(405, text, ("Allow", "POST"))
 
     def _refuse(self, status: int, text: str, *headers: tuple[str, str]) -> None:
         """Answer without having read the body, so the connection cannot be used again."""

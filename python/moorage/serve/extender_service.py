@@ -94,8 +94,7 @@ class ExtenderService:
             if verb not in self.verbs:
                 raise RequestError(404, f"unknown verb {verb!r}: there are {', '.join(self.verbs)}")
             with self.scheduler.cache.lock:
-                self.scheduler.drop_unused_classes()
-                self.scheduler.sync()
+                self.follow()
                 return 200, self.verbs[verb](body)
         except RequestError as error:
             status, text = error.status, str(error)
@@ -105,6 +104,20 @@ class ExtenderService:
         if verb in ("filter", "bind"):
             return 200, msgspec.json.encode({"Error": text})
         return status, f"{text}\n".encode()
+
+    def follow(self) -> None:
+        """Take in what has happened in the cluster.
+
+        Call it now and then where requests may be long in coming: what happens meanwhile takes memory.
+
+        Raises
+        ------
+        ApiError
+            The server has refused or is away; the next call goes on.
+        """
+        with self.scheduler.cache.lock:
+            self.scheduler.drop_unused_classes()
+            self.scheduler.sync()
 
     def filter(self, body: bytes) -> bytes:
         """Answer with the nodes on which the pod fits, and why it does not fit on the others.

@@ -89,7 +89,8 @@ def server_context(
     certificate, key : str
         Files in PEM.
     client_authorities : str, optional
-        A file in PEM. Only clients with a certificate by one of these authorities are served.
+        A file in PEM. A certificate that a client shows has to be by one of these authorities; whether it has
+        shown one, the handler has to ask.
 
     Returns
     -------
@@ -106,7 +107,7 @@ def server_context(
         context.load_cert_chain(certificate, key)
         if client_authorities is not None:
             context.load_verify_locations(client_authorities)
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = ssl.CERT_OPTIONAL  # kubelet shows none when it asks for health
         return context
 
     context = Reloaded(make, [certificate, key, client_authorities or ""])
@@ -234,7 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         query = parse_qs(url.query, keep_blank_values=True)
         if url.path in HEALTH:
-            self._send(*_health(url.path[1:], self.checks[url.path], query))
+            self._send(*health_answer(url.path[1:], self.checks[url.path], query))
             return
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         status, text = self.allow(url.path, "get", token.strip() if scheme.lower() == "bearer" else "")
@@ -259,8 +260,23 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-def _health(name: str, checks: Mapping[str, Check], query: Mapping[str, Any]) -> tuple[int, str]:
-    """Return status and text of a health check."""
+def health_answer(name: str, checks: Mapping[str, Check], query: Mapping[str, Any]) -> tuple[int, str]:
+    """Return status and text of a health check.
+
+    Parameters
+    ----------
+    name : str
+        Of the path.
+    checks : mapping of str to callable
+        By name; each returns whether it passes.
+    query : mapping of str to object
+        Of the request: ``verbose`` tells the checks also where all pass.
+
+    Returns
+    -------
+    status : int
+    text : str
+    """
     if unknown := query.keys() - {"verbose"}:
         return 400, f"not supported: {', '.join(sorted(unknown))}\n"
     results = {"ping": True} | {check: passes() for check, passes in checks.items()}

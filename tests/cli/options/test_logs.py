@@ -1,9 +1,11 @@
-"""The log of ``moorage scheduler``, its start while the server refuses, and its end without the Lease."""
+"""Logs of ``moorage scheduler`` and ``serve extender``, starts that are refused, and an end without Lease."""
 
 from __future__ import annotations
 
 import logging
+import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ from tests.cli.options.test_cluster_options import server as server
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
-from moorage.serve import LiveScheduler
+from moorage.serve import ExtenderService, LiveScheduler
 from moorage.serve.election import LostLeaseError
+from moorage.store import UnreachableError
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
@@ -80,6 +83,28 @@ def test_an_extender_that_everybody_may_ask_is_told(
     code, _, err = run(capsys, "serve", "extender", "--kubeconfig", tmp_path / "config", *options, *key)
     assert (code, "not today" in err) == (2, True)
     assert ("--client-ca-file prevents it: address=0.0.0.0 port=8888" in err) == is_told
+
+
+def test_an_extender_starts_after_refusals_and_follows_the_cluster_without_requests(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage.serve.live_scheduler.RETRY", 0.0)
+    monkeypatch.setattr("moorage.cli.options.serving.FOLLOW", 0.0)
+    followed = list[ExtenderService]()
+    follow = ExtenderService.follow
+
+    def note(service: ExtenderService) -> None:
+        followed.append(service)
+        if len(followed) == 1:
+            raise UnreachableError("away")
+        follow(service)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(ExtenderService, "follow", note)
+    server.faults += [answers(403, "Forbidden", "not yet")]
+    code, _, err = run(capsys, "serve", "extender", "--kubeconfig", tmp_path / "config", "--port", 0)
+    told = [line.rpartition("error=")[2] for line in err.splitlines() if " WARNING " in line]
+    assert (code, told, len(followed)) == (0, ["not yet", "away"], 2)
 
 
 def test_the_process_ends_at_once_without_the_lease(

@@ -109,6 +109,14 @@ def test_with_a_clock_alone_nobody_waits() -> None:
     assert sorted(world.bound()) == ["p", "q", "r"]
 
 
+def test_classes_may_be_numbered_anew_meanwhile() -> None:
+    world = two(can_wait=False)
+    nodes = world.scheduler.run().binding
+    assert world.scheduler.cache.state.number_classes_anew()
+    world.controller.settle()
+    assert world.scheduler.advance(now=1.0).placements == nodes
+
+
 def test_time_may_be_told_to_advance() -> None:
     world = two(can_wait=False)
     nodes = world.scheduler.run().binding

@@ -106,20 +106,21 @@ def extender(verbose: int, **options: Any) -> int:
     The answers are those of the profile of the pod's schedulerName, else of the first profile of --config,
     with its plugins in Python. Scores are 0 to 10.
 
-    Exit codes: 0 it was stopped; 2 bad input, or the server has refused at the start.
+    A server that refuses or is away is tried again. GET /healthz, /livez and /readyz tell whether the cluster
+    is followed, also without a client certificate.
+
+    Exit codes: 0 it was stopped; 2 bad input, or stopped before the server was read.
     """
     import signal
     from threading import Event
 
-    from moorage.cli.options.serving import serving_extender
+    from moorage.cli.options.serving import serve_extender
 
     log_to_stderr(verbose)
     stop = Event()
     before = {one: signal.signal(one, lambda *_: stop.set()) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
-        with serving_extender(options) as url:
-            click.echo(f"urlPrefix: {url}", err=True)
-            stop.wait()
+        serve_extender(options, stop)
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)

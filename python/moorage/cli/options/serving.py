@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
         ClientConnectionConfiguration,
         LeaderElectionConfiguration,
     )
-    from moorage.serve import LiveScheduler
+    from moorage.scheduler import Scheduler
+    from moorage.serve import ExtenderService, LiveScheduler
     from moorage.serve.election import Election
     from moorage.store.api import ApiClient, Connection
 
@@ -35,6 +36,9 @@ logger = logging.getLogger("moorage.serve")
 
 SECOND = 1e9
 """Nanoseconds."""
+FOLLOW = 1.0
+"""Seconds between two looks at the cluster where an extender is not asked."""
+Started = TypeVar("Started")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 JSON = "application/json"
 UPSTREAMS_DEFAULT = "application/vnd.kubernetes.protobuf"
@@ -120,7 +124,7 @@ def serving_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def extender_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options of `serving_extender`.
+    """Decorate a command with the options of `serve_extender`.
 
     Parameters
     ----------
@@ -135,67 +139,101 @@ def extender_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@contextmanager
-def serving_extender(options: Mapping[str, Any]) -> Iterator[str]:
-    """Serve the verbs of an extender in the block; yields the value of ``urlPrefix``.
+def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
+    """Serve the verbs of an extender until an event is set; prints the value of ``urlPrefix`` first.
 
     Parameters
     ----------
     options : mapping of str to object
         The values of `input_options`, `scheduler_options` and `extender_options`.
+    stop : threading.Event
 
     Raises
     ------
     UsageError, InputError
         Options contradict each other, a file is wrong, or the address cannot be used.
+    ApiError
+        The server has refused, and the event is set.
     """
     from moorage.scheduler import Scheduler
     from moorage.serve import ExtenderServer, ExtenderService
+    from moorage.serve.health import liveness_checks
 
+    _check_extender(options)
+    settings = scheduler_settings(options)
+    if settings["config"] is not None and settings["config"].extenders:
+        raise InputError("an extender calls no extenders", source=options["config"], path="extenders")
+    with ExitStack() as stack:
+        checks = None
+        if names_server(options):
+            client = stack.enter_context(connected(options))
+            checks = liveness_checks(client, [client.connection], None)
+            scheduler = _until_listed(client, stop, lambda: _synced(client, settings))
+        else:
+            cluster = load_input(options)
+            print_release(cluster)
+            scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
+        service = ExtenderService(scheduler)
+        certificate, address = options["tls_cert_file"], options["bind_address"]
+        tls = f"--tls-cert-file {certificate}, " if certificate else ""
+        with located(OSError, source=f"{tls}--bind-address {address}"):
+            server = ExtenderServer(
+                (address, options["port"]),
+                service.answer,
+                certificate=certificate,
+                key=options["tls_private_key_file"],
+                client_authorities=options["client_ca_file"],
+                prefix=options["path"],
+                max_body=options["max_body"],
+                timeout=options["timeout"],
+                health=checks,
+            )
+        stack.callback(server.close)
+        host = f"[{address}]" if ":" in address else address
+        path = "/" + options["path"].strip("/") if options["path"].strip("/") else ""
+        scheme = "https" if certificate else "http"
+        click.echo(f"urlPrefix: {scheme}://{host}:{server.port}{path}", err=True)
+        _follow(service, stop)
+
+
+def _check_extender(options: Mapping[str, Any]) -> None:
+    """Refuse options that contradict each other; warn of a port that everybody may use."""
     certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
     if bool(certificate) != bool(key):
         raise click.UsageError("--tls-cert-file and --tls-private-key-file need each other")
     if options["client_ca_file"] and not certificate:
         raise click.UsageError("--client-ca-file needs --tls-cert-file and --tls-private-key-file")
-    is_live = names_server(options)
-    if is_live and not options["client_ca_file"] and options["bind_address"] not in LOOPBACK:
+    if not names_server(options):
+        return
+    if not options["client_ca_file"] and options["bind_address"] not in LOOPBACK:
         logger.warning(
             "whoever reaches the port can read the cluster and bind pods; --client-ca-file prevents it: "
             "address=%s port=%s",
             options["bind_address"],
             options["port"],
         )
-    if is_live and (options["files"] or options["synthetic"] or options["namespace"]):
+    if options["files"] or options["synthetic"] or options["namespace"]:
         raise click.UsageError("-f, --synthetic and -n are not for a state that follows a cluster")
-    settings = scheduler_settings(options)
-    if settings["config"] is not None and settings["config"].extenders:
-        raise InputError("an extender calls no extenders", source=options["config"], path="extenders")
-    with ExitStack() as stack:
-        if is_live:
-            client = stack.enter_context(connected(options))
-            scheduler = Scheduler(client, clock=time.monotonic, **settings)
-        else:
-            cluster = load_input(options)
-            print_release(cluster)
-            scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
-        scheduler.sync()
-        tls = f"--tls-cert-file {certificate}, " if certificate else ""
-        with located(OSError, source=f"{tls}--bind-address {options['bind_address']}"):
-            server = ExtenderServer(
-                (options["bind_address"], options["port"]),
-                ExtenderService(scheduler).answer,
-                certificate=certificate,
-                key=key,
-                client_authorities=options["client_ca_file"],
-                prefix=options["path"],
-                max_body=options["max_body"],
-                timeout=options["timeout"],
-            )
-        stack.callback(server.close)
-        address = options["bind_address"]
-        host = f"[{address}]" if ":" in address else address
-        path = "/" + options["path"].strip("/") if options["path"].strip("/") else ""
-        yield f"{'https' if certificate else 'http'}://{host}:{server.port}{path}"
+
+
+def _synced(client: ApiClient, settings: Mapping[str, Any]) -> Scheduler:
+    """Return a scheduler that has seen the cluster."""
+    from moorage.scheduler import Scheduler
+
+    scheduler = Scheduler(client, clock=time.monotonic, **settings)
+    scheduler.sync()
+    return scheduler
+
+
+def _follow(service: ExtenderService, stop: Event) -> None:
+    """Follow the cluster until an event is set, whether requests come or not."""
+    from moorage.store import ApiError
+
+    while not stop.wait(FOLLOW):
+        try:
+            service.follow()
+        except ApiError as error:
+            logger.warning("the cluster is not followed now: error=%s", error)
 
 
 @contextmanager
@@ -350,8 +388,6 @@ def live_scheduler(
         The server has refused, and the event is set.
     """
     from moorage.serve import LiveScheduler
-    from moorage.serve.live_scheduler import RETRY
-    from moorage.store import ApiError
     from moorage.store.api.rate_limit import RateLimit
 
     config = settings["config"]
@@ -364,11 +400,24 @@ def live_scheduler(
     election = _election(lease, leader) if is_elected else None
     profiles = ",".join(one.scheduler_name for one in config.profiles)
     logger.info("starting: version=%s profiles=%s", __version__, profiles)
+
+    def start() -> LiveScheduler:
+        return LiveScheduler(client, events.connection, election=election, **settings)
+
+    live = _until_listed(client, stop, start)
+    logger.info("cluster listed: leader_election=%s", str(is_elected).lower())
+    return live
+
+
+def _until_listed(client: ApiClient, stop: Event, start: Callable[[], Started]) -> Started:
+    """Return what a function starts, which is called again while the server refuses or is away; ApiError once
+    the event is set."""
+    from moorage.serve.live_scheduler import RETRY
+    from moorage.store import ApiError
+
     while True:
         try:
-            live = LiveScheduler(client, events.connection, election=election, **settings)
-            logger.info("cluster listed: leader_election=%s", str(is_elected).lower())
-            return live
+            return start()
         except ApiError as error:
             client.close_watches()
             logger.warning("start has failed, and is repeated: seconds=%s error=%s", RETRY, error)

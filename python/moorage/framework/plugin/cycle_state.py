@@ -32,6 +32,9 @@ class CycleState:
         Spread constraints and affinity terms of the cycle; set by the engine.
     target : (int, int, int)
         The pod's class, and the symbols of the node that the pod names and of the node to which it is pinned.
+        The class is void once the pod is assumed: classes may be numbered anew meanwhile.
+    asks_volume_plugins : bool
+        Whether the plugins about volumes and claims are called.
     skip_filter_plugins, skip_score_plugins, skip_pre_bind_plugins : set of str
         Plugins that returned Skip in PreFilter, PreScore or PreBindPreFlight.
     parallel_pre_bind_plugins : set of str
@@ -55,6 +58,7 @@ class CycleState:
     shape: Shape = field(init=False)
     terms: Terms = field(init=False)
     target: tuple[int, int, int] = field(init=False)
+    asks_volume_plugins: bool = field(init=False)
     _data: dict[str, Any] = field(default_factory=dict, init=False)
 
     def read(self, key: str) -> Any:

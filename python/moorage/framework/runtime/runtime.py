@@ -151,7 +151,7 @@ class Framework:
         if not self.profile.reads_volumes:
             return self.plugins
         if hasattr(state, "target"):
-            return self.plugins_of(state.target)
+            return self.complete if state.asks_volume_plugins else self.plugins
         return self.complete if self.asks_volume_plugins(pod) else self.plugins
 
     def asks_volume_plugins(self, pod: Pod) -> bool:
@@ -239,6 +239,7 @@ class Framework:
     def _describe(self, state: CycleState, target: Target) -> None:
         """Set what native plugins read of a pod with a key."""
         state.target = target
+        state.asks_volume_plugins = self.handle.cache.state.classes.asks_plugins(target[0])
         state.shape = self.shape_of(target)
         if self.decider is not None:
             state.terms = self.decider.search.terms_of(target[0], target[2])

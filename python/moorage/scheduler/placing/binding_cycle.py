@@ -459,7 +459,7 @@ class BindingCycles:
                 if status is not None:
                     return self._fail_binding(started, status)
             skipped, in_pre_bind = started.state.skip_pre_bind_plugins, None
-            profile = framework.plugins_of(started.state.target).profile
+            profile = framework.plugins_for(started.state, started.pod).profile
             if any(plugin.name not in skipped for plugin in profile.active(PreBindPlugin)):
                 in_pre_bind = framework.handle.pods_in_pre_bind[uid] = PodInPreBind()
         return self._take_step(Running(started, self._steps(started, in_pre_bind), in_pre_bind))

@@ -145,8 +145,10 @@ cdef class Terms:
             return
         matcher = _matched_by_terms(self, required) if required else NO_PODS
         self.predicates.append(matcher)
-        for label in dict.fromkeys([term.topology_key for term in required]):
-            affinity.append((_of_pods(self, matcher, label), 0))
+        if required:  # a key of many terms takes long to look up
+            matched = self.state.domains.matching(matcher, True)
+            for label in dict.fromkeys([term.topology_key for term in required]):
+                affinity.append((_in_domains(self, matched, label), 0))
         for term in required_anti:
             matcher = _matched_by_terms(self, (term,))
             self.predicates.append(matcher)
@@ -457,9 +459,14 @@ cdef mr_pod_term* _pod_terms(Terms terms, list counters) except? NULL:
 
 cdef Counter _of_pods(Terms terms, tuple matcher, str label):
     """The counter of the pods of a matcher, over the domains of a label."""
+    return _in_domains(terms, terms.state.domains.matching(matcher, True), label)
+
+
+cdef Counter _in_domains(Terms terms, Matched matched, str label):
+    """The counter of matching pods over the domains of a label."""
     cdef Domains domains = terms.state.domains
     everywhere = domains.eligibility((), None, 0, None)
-    return domains.counter(domains.matching(matcher, True), domains.topology(label), everywhere, False)
+    return domains.counter(matched, domains.topology(label), everywhere, False)
 
 
 cdef Counter _of_pods_with_term(Terms terms, int32_t number, bint everywhere):

@@ -47,7 +47,8 @@ cdef class Domains:
     cdef Ledger ledger
     cdef Journal journal
     cdef mr_cluster cluster
-    cdef int64_t moves, undone
+    cdef bint is_pointed  # whether all pointers are current, for `rows` rows
+    cdef int64_t undone
     cdef Py_ssize_t rows
     cdef dict topologies, eligibilities, matched, counters, spare
     cdef dict latest  # counters by what they have besides the pods: the newest of each

@@ -105,7 +105,7 @@ cdef class Domains:
         self.counters, self.latest = {}, {}
         self.classes_of, self.matched_of, self.by_class = {}, {}, []
         self.spare = {}
-        self.moves, self.limit = -1, MEMORY_LIMIT
+        self.limit = MEMORY_LIMIT
 
     # ---- following the cluster -----------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ cdef class Domains:
         self.cursor = cursor
 
     cdef int point(self) except -1:
-        """Make room for all rows, and refresh the cached pointers if memory has moved."""
+        """Make room for all rows, and refresh the cached pointers if memory of the counters has moved."""
         cdef Py_ssize_t rows = self.table.used
         cdef TopologyKey topology
         cdef Eligibility eligibility
@@ -140,18 +140,18 @@ cdef class Domains:
             for counter in self.counters.values():
                 counter.c.at_min = 0
             self.undone = self.journal.undone
-        if self.moves == self.journal.moves and rows <= self.rows:
+        if self.is_pointed and rows <= self.rows:
             return 0
-        self.rows, self.nbytes, self.moves = rows, 0, -1  # until all have been pointed
+        self.rows, self.nbytes, self.is_pointed = max(rows, self.rows), 0, False
         for topology in self.topologies.values():
-            topology.domain.reserve(rows)
+            topology.domain.reserve(self.rows)
         for eligibility in self.eligibilities.values():
-            eligibility.counts.reserve(rows)
+            eligibility.counts.reserve(self.rows)
         for counter in self.counters.values():
             _point_counter(self, counter)
         for matched in self.matched.values():
             _point_matched(self, matched)
-        self.moves = self.journal.moves
+        self.is_pointed = True
 
     cdef int make_room(self, int32_t pod_class) except -1:
         """Allocate what `pod_moved` needs outside of a transaction for a pod of a class."""
@@ -207,12 +207,13 @@ cdef class Domains:
             return out
         column = self.classes.label_keys.intern(label) - 1
         self.refresh()
-        out = TopologyKey(label, column, self.classes.symbols.intern(""), _buffer(self, self.table.used))
+        out = TopologyKey(label, column, self.classes.symbols.intern(""), _buffer(self, self.rows))
+        is_pointed = self.is_pointed  # new domains are of no counter yet
         for row in range(self.table.used):
             (<int32_t*>out.domain.data)[row] = _domain(self, out, row)
         self.journal.on_undo(partial(self._drop_topology, out))
         self.topologies[label] = out
-        self.moves = -1
+        self.is_pointed = is_pointed
         return out
 
     cdef Eligibility eligibility(self, tuple labels, Shape shape, int32_t pinned, object tolerations):
@@ -226,12 +227,11 @@ cdef class Domains:
             return out
         topologies = tuple([self.topology(label) for label in labels])
         self.refresh()
-        out = Eligibility(topologies, shape, pinned, tolerations, _buffer(self, self.table.used, 1))
+        out = Eligibility(topologies, shape, pinned, tolerations, _buffer(self, self.rows, 1))
         for row in range(self.table.used):
             (<unsigned char*>out.counts.data)[row] = _counts(self, out, row)
         self.journal.on_undo(partial(self._drop_eligibility, key, out))
         self.eligibilities[key] = out
-        self.moves = -1
         return out
 
     cdef Matched matching(self, tuple matcher, bint all_pods):
@@ -255,7 +255,6 @@ cdef class Domains:
         if found:  # else no pod counts, and the ledger need not be read
             self.ledger.count(found, all_pods, <int32_t*>out.pods.data)
         _point_matched(self, out)
-        self.moves = self.journal.moves
         self.journal.on_undo(partial(self._drop_matched, out))
         try:
             self.matched[out.key] = out
@@ -348,7 +347,6 @@ cdef class Domains:
         except BaseException:
             self._drop_counter(key, out)
             raise
-        self.moves = self.journal.moves
         _fill_counter(self, out, self.latest.get(key[1:]))
         self.latest[key[1:]] = out
         return out
@@ -360,7 +358,7 @@ cdef class Domains:
         cdef Buffer buffer
         for buffer in buffers:
             self.spare[buffer.itemsize].append(buffer)
-        self.moves = -1
+        self.is_pointed = False
         self.epoch += 1
 
     # A rollback drops what was created in the transaction, since it can depend on undone changes. What has
@@ -540,7 +538,7 @@ cdef int32_t _domain(Domains domains, TopologyKey topology, int32_t row) except 
     domain = topology.ids.get(value)
     if domain is None:
         domain = topology.ids[value] = len(topology.ids) + 1
-        domains.moves = -1
+        domains.is_pointed = False
     topology.last_value, topology.last = value, domain
     return domain
 

@@ -834,11 +834,10 @@ cdef tuple _around_requests(pod, bytes raw):
 cdef object _add_shape(PodClasses classes, Shape shape):
     """Add a new shape, and return its id."""
     shape.id = <int32_t>len(classes.shapes)
-    carried = []
+    carried, repeats = [], {}  # a term that a pod lists twice counts twice
     for term in [term for terms in shape.terms for term in terms]:
-        # A term that a pod lists twice counts twice.
-        repeats = sum([classes.terms[number].key == term.key for number in carried])
-        carried.append(classes._intern_term(term, repeats))
+        repeats[term.key] = repeats.get(term.key, -1) + 1
+        carried.append(classes._intern_term(term, repeats[term.key]))
     shape.carried = tuple(carried)
     classes.shapes.append(shape)
     classes.shape_ids[shape.key] = shape.id

@@ -44,6 +44,7 @@ def test_dicts_are_scheduled_like_pods(scheduler: mo.Scheduler) -> None:
     text = "kind: Pod\nmetadata: {name: c}\nspec: {containers: [{name: c}]}"
     mixed = [pod("a"), mo.read_object(pod("b")), text]
     assert scheduler.schedule_pods(mixed).placements == {f"default/{name}": "n" for name in "abc"}
+    assert scheduler.schedule_pods((pod("d"),), dry_run=True).placements == {"default/d": "n"}
     assert len(scheduler.schedule_by_template(pod("t"), 9).rows) == 2
     with scheduler.preempt_pods([pod("x", cpu="3", priorityClassName="gold")]) as handle:
         assert [one.name for one in handle.pods] == ["x"]

@@ -16,6 +16,8 @@ from moorage.objects.read.python_values import Source
 from moorage.store import ObjectClient
 from moorage.store.quantities import why_unreadable
 
+_PODS = frozenset({Pod})
+
 
 def check_readable(objects: Iterable[Object]) -> None:
     """Find the object whose quantities cannot be read. For many objects, call it where a ValueError was
@@ -96,7 +98,8 @@ def pods_of(client: ObjectClient, pods: Sequence[Source]) -> Sequence[Pod]:
     InputError, TypeError
         As for `pod_of`.
     """
-    if not isinstance(pods, list | tuple) or all(isinstance(pod, Pod) for pod in pods):
+    # Only types are compared, as a call with one pod takes a few microseconds as a whole.
+    if not isinstance(pods, list | tuple) or _PODS.issuperset(map(type, pods)):
         return cast("Sequence[Pod]", pods)
     return [pod_of(client, pod) for pod in pods]
 

@@ -15,7 +15,7 @@ from moorage._core.decide.decider import most_allocated
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import events, signing
-from moorage.framework.plugin.amounts import quantity_text
+from moorage.framework.plugin.amounts import gates_of_changes, quantity_text
 from moorage.framework.plugin.events import ActionType, is_live, is_same_pod, of_class, on, queue_if
 from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.profiles.in_core import InTreePlugin
@@ -226,8 +226,8 @@ class NodeResourcesFit(
         """Whether another pod requests less than before of a resource that a pod requests (kube-scheduler
         v1.36, isSchedulableAfterPodScaleDown)."""
         gates = DEFAULT_GATES if self.handle is None else self.handle.feature_gates
-        of_pod, by_sums = gates["InPlacePodLevelResourcesVerticalScaling"], gates.release.resizes_by_sums
-        was, now, wanted = (pod_requests(one, pod_resizes=of_pod, by_sums=by_sums) for one in (old, new, pod))
+        counted = gates_of_changes(gates)
+        was, now, wanted = (pod_requests(one, counted) for one in (old, new, pod))
         return any(
             _counted_amount(name, now) < _counted_amount(name, was)
             for name, amount in wanted.items()

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from moorage import framework as fwk
 from moorage._core.base.quantity import Quantity
-from moorage._core.base.resources import pod_requests
+from moorage._core.base.resources import CONTAINERS_ALONE, PodGates, pod_requests
 from moorage.devices.allocation.allocator import ClaimResult
 from moorage.errors import MoorageError
 from moorage.objects import Pod
@@ -259,9 +259,9 @@ def why_not_fit(pod: Pod, statuses: Statuses, node_info: fwk.NodeInfo, pod_level
             text = "node-allocatable resource claim not referenced by any container within the pod"
             return _unresolvable(f"claim {one.resource_claim_name}: {text}")
     pod = with_statuses(pod, statuses)
-    total = pod_requests(pod, None, pod_level, False, claims=True)
+    total = pod_requests(pod, PodGates(pod_level_resources=pod_level), resizes=False, claims=True)
     if pod_level and pod.spec.resources is not None and pod.spec.resources.requests:
-        in_all = pod_requests(pod, None, False, False, claims=True)
+        in_all = pod_requests(pod, CONTAINERS_ALONE, resizes=False, claims=True)
         for name in sorted(total):
             if name in in_all and in_all[name] > total[name]:
                 text = "insufficient to cover the aggregated container and node-allocatable DRA requests"

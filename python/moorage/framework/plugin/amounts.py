@@ -5,6 +5,7 @@ from __future__ import annotations
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import PodGates, pod_requests
 from moorage.objects.model.pod import Pod
+from moorage.releases import FeatureGates
 
 _ZERO = Quantity("0")
 _BINARY = Quantity("1Ki")
@@ -23,7 +24,7 @@ def asked_by(pod: Pod, gates: PodGates) -> dict[str, Quantity]:
     dict of str to Quantity
         By resource name.
     """
-    return pod_requests(pod, None, gates.pod_level_resources, resizes=False)
+    return pod_requests(pod, gates, resizes=False)
 
 
 def held_by(pod: Pod, gates: PodGates) -> dict[str, Quantity]:
@@ -39,8 +40,27 @@ def held_by(pod: Pod, gates: PodGates) -> dict[str, Quantity]:
     dict of str to Quantity
         By resource name.
     """
-    how = gates.pod_level_resizing, gates.node_allocatable_claims, gates.resizes_by_sums
-    return pod_requests(pod, None, gates.pod_level_resources, True, *how)
+    return pod_requests(pod, gates, claims=gates.node_allocatable_claims)
+
+
+def gates_of_changes(gates: FeatureGates) -> PodGates:
+    """Return how requests are counted where a pod before and after a change is compared.
+
+    spec.resources counts in any case (kube-scheduler v1.36, framework/events.go
+    extractPodResourceRequestEvents, fit.go isSchedulableAfterPodScaleDown).
+
+    Parameters
+    ----------
+    gates : FeatureGates
+
+    Returns
+    -------
+    PodGates
+    """
+    return PodGates(
+        pod_level_resizing=gates["InPlacePodLevelResourcesVerticalScaling"],
+        resizes_by_sums=gates.release.resizes_by_sums,
+    )
 
 
 def unit(resource: str) -> str:

@@ -21,6 +21,8 @@ from moorage._core.base.resources import pod_requests
 from moorage.objects import LabelSelectorMatcher, Node, Object, Pod, Resources
 from moorage.releases import FeatureGates
 
+from .amounts import gates_of_changes
+
 
 class ActionType(IntFlag):
     """The kind of a change, as bits; a registration may combine several."""
@@ -484,11 +486,7 @@ class PodEvents:
         self.added = ClusterEvent(unassigned, ActionType.ADD)
         self.updated = ClusterEvent(unassigned, ActionType.UPDATE)
         self._own = TARGET_POD if name_target else UNSCHEDULABLE_POD
-        self._requests = partial(
-            pod_requests,
-            pod_resizes=gates["InPlacePodLevelResourcesVerticalScaling"],
-            by_sums=gates.release.resizes_by_sums,
-        )
+        self._requests = partial(pod_requests, gates=gates_of_changes(gates))
         self._changes: list[tuple[ActionType, Changed]] = [
             _POD_CHANGES[0],
             (ActionType.UPDATE_POD_SCALE_DOWN, self._is_scaled_down),

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from moorage._core.base.fields import SpecMemo
-from moorage._core.base.resources import pod_requests
+from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError
 from moorage.objects.model.admission_policies import LimitRange, ResourceQuota
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct, in_thousandths
@@ -368,7 +368,7 @@ def _pod_level_requests(
     """
     requests = dict(resources.requests)
     in_all = Pod(spec=PodSpec(containers=containers, init_containers=init_containers))
-    for name, quantity in pod_requests(in_all, None, False, resizes=False).items():
+    for name, quantity in pod_requests(in_all, CONTAINERS_ALONE, resizes=False).items():
         if name in _OVERCOMMITTABLE:
             requests.setdefault(name, str(quantity))
     for name, limit in resources.limits.items():

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from moorage._core.base.resources import pod_requests
+from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError, shorten
 from moorage.objects.model.meta import QuantityLike, Resources, in_thousandths, is_native, thousandths
 from moorage.objects.model.pod import Container, Pod, PodSpec, ResourceRequirements
@@ -122,7 +122,7 @@ def _check_pod_level(spec: PodSpec, resources: ResourceRequirements) -> None:
         for part in (spec.containers, spec.init_containers)
     )
     inner = Pod(spec=PodSpec(containers=containers, init_containers=init_containers))
-    total = pod_requests(inner, None, False, resizes=False)
+    total = pod_requests(inner, CONTAINERS_ALONE, resizes=False)
     sums: Resources = {name: str(total[name]) for name in _OVERCOMMITTABLE if name in total}
     own = _with_requests(replace(resources, requests=sums | resources.requests))
     _check_resources(own)

@@ -17,6 +17,9 @@ PodGates = namedtuple(
     defaults=(True, True, False, True, False, False, "size", True), module=__name__,
 )
 
+ALL_PODS = PodGates()
+CONTAINERS_ALONE = PodGates(pod_level_resources=False)
+
 DEFAULT_MILLI_CPU = Quantity("100m")
 DEFAULT_MEMORY = Quantity("200Mi")
 ZERO = Quantity("0")
@@ -168,8 +171,7 @@ cdef dict _by_sums(pod, dict missing, dict statuses, bint pod_resizes):
 
 
 def pod_requests(
-    pod, dict missing=None, bint pod_level=True, bint resizes=True, bint pod_resizes=True,
-    bint claims=False, bint by_sums=False
+    pod, gates=ALL_PODS, dict missing=None, bint resizes=True, bint claims=False
 ):
     """Return the effective requests of a pod.
 
@@ -180,22 +182,18 @@ def pod_requests(
     Parameters
     ----------
     pod : Pod
+    gates : PodGates, optional
+        Of them `pod_level_resources` says whether spec.resources counts, `pod_level_resizing` whether resizes
+        of it do, and `resizes_by_sums` whether a resize in progress counts by the sums over the containers
+        (component-helpers v0.37) and not container by container (v0.36).
     missing : dict of str to Quantity, optional
         Requests of a container that does not set the resource.
-    pod_level : bool, default True
-        Whether spec.resources counts (the feature gate PodLevelResources).
     resizes : bool, default True
         Whether the resizes in progress that the status reports count. They do not when the scheduler computes
         what a pending pod needs (fit.go, computePodResourceRequest).
-    pod_resizes : bool, default True
-        Whether resizes of pod-level resources count too (the feature gate
-        InPlacePodLevelResourcesVerticalScaling).
     claims : bool, default False
         Whether what devices take of the node, by the status, is added to the containers' (the feature gate
         DRANodeAllocatableResources).
-    by_sums : bool, default False
-        Whether a resize in progress counts by the sums over the containers (component-helpers v0.37), and not
-        container by container (v0.36).
 
     Returns
     -------
@@ -207,14 +205,15 @@ def pod_requests(
     if resizes:
         statuses = {s.name: s for s in pod.status.init_container_statuses}
         statuses.update({s.name: s for s in pod.status.container_statuses})
-    if by_sums and resizes:
-        total = _by_sums(pod, missing, statuses, pod_resizes)
+    if gates.resizes_by_sums and resizes:
+        total = _by_sums(pod, missing, statuses, gates.pod_level_resizing)
     else:
         total = _sum_of_containers(pod, missing, statuses, MAXIMUM, True)
     if claims:
         _add(total, _claims_of(pod))
-    if pod_level:
-        total.update(pod_level_requests(pod, resizes and pod_resizes, by_sums))
+    if gates.pod_level_resources:
+        resized = resizes and gates.pod_level_resizing
+        total.update(pod_level_requests(pod, resized, gates.resizes_by_sums))
     _add(total, _parsed(pod.spec.overhead))
     return total
 
@@ -256,10 +255,7 @@ def pod_level_requests(pod, bint resizes=False, bint by_sums=False):
     return {name: held.get(name, ZERO) for name in requests}
 
 
-def nonzero_requests(
-    pod, dict requests not None, bint pod_level=True, bint pod_resizes=True, bint claims=False,
-    bint by_sums=False
-):
+def nonzero_requests(pod, dict requests not None, gates=ALL_PODS):
     """Return what a placed pod adds to NonZeroRequested of its node.
 
     A container without a request counts as requesting 100m of cpu and 200Mi of memory. In a pod with
@@ -271,8 +267,8 @@ def nonzero_requests(
     pod : Pod
     requests : dict of str to Quantity
         The effective requests of the pod, from `pod_requests`.
-    pod_level, pod_resizes, claims, by_sums : bool, optional
-        As for `pod_requests`.
+    gates : PodGates, optional
+        As for `pod_requests`; what devices take counts with `node_allocatable_claims`.
 
     Returns
     -------
@@ -280,8 +276,8 @@ def nonzero_requests(
         By resource name.
     """
     missing = NON_ZERO
-    if pod_level and pod_level_requests(pod):
+    if gates.pod_level_resources and pod_level_requests(pod):
         missing = {name: quantity for name, quantity in NON_ZERO.items() if name not in requests}
     if not missing:
         return requests
-    return pod_requests(pod, missing, pod_level, True, pod_resizes, claims, by_sums)
+    return pod_requests(pod, gates, missing, claims=gates.node_allocatable_claims)

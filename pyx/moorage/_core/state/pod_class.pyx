@@ -22,7 +22,9 @@ from moorage._core.base cimport (
 from moorage._core.csrc cimport *
 from moorage._core.state.declared_features cimport feature_flags, required_features
 from moorage._core.state.pod_spec cimport resized
-from moorage._core.base.resources import NON_ZERO, ZERO, PodGates, is_counted, nonzero_requests, pod_requests
+from moorage._core.base.resources import (
+    CONTAINERS_ALONE, NON_ZERO, ZERO, PodGates, is_counted, nonzero_requests, pod_requests,
+)
 from moorage._core.base.selectors import tolerates
 from moorage._core.base.sets import Taint, Toleration
 from moorage._core.state.images import normalized_image_name
@@ -237,15 +239,16 @@ cdef tuple _read_requests(Shape shape, pod, PodClasses classes):
     cdef mr_request* out
     cdef Py_ssize_t at
     cdef int64_t amount
-    pod_level, pod_resizes = classes.gates.pod_level_resources, classes.gates.pod_level_resizing
-    needs = pod_requests(pod, None, pod_level, False)
-    how = pod_resizes, classes.gates.node_allocatable_claims, classes.gates.resizes_by_sums
-    requests = pod_requests(pod, None, pod_level, True, *how) if resized(pod) else needs
+    gates = classes.gates
+    needs = pod_requests(pod, gates, resizes=False)
+    requests = needs
+    if resized(pod):
+        requests = pod_requests(pod, gates, claims=gates.node_allocatable_claims)
     score = nonzero = _with_defaults(pod.spec, needs)
     if score is None:
-        score = nonzero = pod_requests(pod, NON_ZERO, False, False)
+        score = nonzero = pod_requests(pod, CONTAINERS_ALONE, NON_ZERO, resizes=False)
     if pod.spec.resources is not None or requests is not needs:
-        nonzero = nonzero_requests(pod, requests, pod_level, *how)
+        nonzero = nonzero_requests(pod, requests, gates)
     cdef tuple needed = _cpu_and_memory(needs), scored = _cpu_and_memory(score)
     cdef tuple charged = needed if requests is needs else _cpu_and_memory(requests)
     cdef tuple defaulted = scored if nonzero is score else _cpu_and_memory(nonzero)

@@ -79,17 +79,18 @@ def _head(verdict: Verdict, survival: Survival | None) -> Iterator[str]:
     fails_by_loss = survival is not None and not survival
     yield from losses if fails_by_loss else ()
     if verdict.passed:
-        yield f"{'before any loss' if fails_by_loss else 'PASS'}: {_placed_text(verdict.placed)}"
+        yield f"{'before any loss' if fails_by_loss else 'PASS'}: {_placed_text(verdict)}"
     yield from () if fails_by_loss else losses
     others = sum(finding.pods for finding in verdict.findings if not finding.counts)
     if others:
         yield f"not counted: {others}"
 
 
-def _placed_text(placed: int) -> str:
-    if not placed:
-        return "every pod that should run has a node"
-    return "1 pod has found a node" if placed == 1 else f"{placed} pods have found a node"
+def _placed_text(verdict: Verdict) -> str:
+    if verdict.placed:
+        return "1 pod has found a node" if verdict.placed == 1 else f"{verdict.placed} pods have found a node"
+    which = "counts" if verdict.findings else "should run"
+    return f"every pod that {which} has a node"
 
 
 def counts_text(finding: Finding) -> str:

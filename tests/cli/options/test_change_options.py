@@ -230,6 +230,16 @@ def test_a_drain_that_leaves_a_pod_is_a_failure(tmp_path: Path, capsys: pytest.C
     assert "--drain a: " in row
 
 
+def test_a_drain_that_moves_no_pod_of_a_cordoned_node_has_not_been_made_already(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cordoned = node("a", "z1")
+    cordoned["spec"] = {"unschedulable": True}
+    assert main(["check", "-f", dump(tmp_path, cordoned, pod("alone", nodeName="a")), "--drain", "a"]) == 1
+    out, err = capsys.readouterr()
+    assert (out.splitlines()[0], err) == ("FAIL: 1 pod stays on a drained node", "")
+
+
 def test_explain_sees_the_changes(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     changes = ["--scale", "deploy/web=4", "--taint", "a", "spot=yes:NoSchedule", "--cordon", "b"]
     assert main(["explain", "deploy/web", "-f", file, *changes]) == 1
@@ -291,7 +301,7 @@ def test_capacity_sees_the_changes(file: str, tmp_path: Path, capsys: pytest.Cap
         ),
         (
             ["--drain", "topology.kubernetes.io/zoen=z1"],
-            '--drain: no Node has the labels "topology.kubernetes.io/',
+            '--drain: no Node has the labels "topology.kubernetes.io/zoen=z1"; nearest: topology',
         ),
         (["--drain", " "], "--drain: an argument is empty"),
         (["--label", "a", "no value"], "--label: "),

@@ -147,7 +147,7 @@ def left_as_is(change: RequestedChange, made: Change, scheduler: Scheduler) -> l
     from moorage.store import kind_named
 
     kept = [(name, why) for name, why in made.kept.items() if not name.startswith("Pod ")]
-    if kept or made.created or made.changed or made.deleted:
+    if made.kept or made.created or made.changed or made.deleted:
         return [f"{change.text} has no effect on {name}: {why}." for name, why in kept]
     kinds, otherwise = _WITHOUT_EFFECT.get(change.option, ((), "it is so already"))
     if kinds and not any(scheduler.client.list(kind_named(kind))[0] for kind in kinds):

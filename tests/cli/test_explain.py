@@ -701,6 +701,22 @@ def test_what_has_no_pods_is_told_with_what_to_do(
     assert err.startswith(f"error: TARGET: {message}")
 
 
+def test_a_job_of_a_cron_job_is_found_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night", "uid": "u", "controller": True}
+    spec = {"template": {"spec": {**BIG, "restartPolicy": "Never"}}}
+    meta = {"name": "night-1", "ownerReferences": [owner]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps({"kind": "List", "items": [node("a", "z1"), job]}))
+    found = []
+    for target in ("job/night-1", "night-1", "default/night-1"):
+        assert explain(target, "-f", str(path)) == 1
+        found.append(capsys.readouterr().out)
+    assert "night-1-" in found[0]
+    assert found == found[:1] * 3
+    assert explain("other/night-1", "-f", str(path)) == 2
+
+
 def test_an_empty_target_is_refused(web: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain("", "-f", web) == 2
     assert explain("deploy/web", "--why-not", "", "-f", web) == 2

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from moorage.errors import InputError, examples, nearest
 from moorage.objects import Pod
-from moorage.objects.workloads.top_controller import Workload
+from moorage.objects.workloads.top_controller import Workload, controller_of
 from moorage.store import kind_named
 
 from .absent_targets import absent_pod, absent_workload, not_placed
@@ -301,7 +301,7 @@ def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> 
     pods = (*simulation.before.values(), *simulation.new)
     workloads = {simulation.workloads.of(pod) for pod in pods}
     listed = {one for one in workloads if place in ("", one.namespace)}
-    found = sorted(one for one in listed if one.name == name)
+    found = sorted(one for one in listed if one.name == name) or _owners(pods, name, place)
     where = f" in namespace {place}" if place else ""
     if not found:
         other = absent_pod(simulation.scheduler, name, place)
@@ -318,6 +318,12 @@ def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> 
         among = ", ".join(f"{one.text} in namespace {one.namespace}" for one in found)
         raise InputError(f"there is no such pod{where}; give one of {among}", source=SOURCE, obj=text)
     return found[0]
+
+
+def _owners(pods: Iterable[Pod], name: str, place: str) -> list[Workload]:
+    """Return the controllers of pods by a name, such as a Job of a CronJob."""
+    found = {one for one in map(controller_of, pods) if one is not None and one.name == name}
+    return sorted(one for one in found if place in ("", one.namespace))
 
 
 def _check_unique(pods: Sequence[Pod], text: str) -> None:

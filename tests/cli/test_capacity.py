@@ -373,6 +373,7 @@ def test_each_document_of_a_file_is_a_template(capsys: pytest.CaptureFixture[str
             "--pod: deploy/web: no such file, and no Deployment default/web; there is ",
         ),
         (["--pod", ""], "--pod: an argument is empty"),
+        (["--pod", "n" * 300], "--pod: no such file, and "),
         (["--pod", "web"], '--pod: no such file, and "web" is no reference like deploy/web'),
         (["--pod", "depoly/web"], '--pod: no such file, and there is no kind "depoly"; nearest: deploy'),
         (

@@ -105,8 +105,10 @@ def test_forms(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Non
         (["as-is", "drain n", "--synthetic", "nodes=1"], "--drain: "),
         (
             ["as-is", "drian n", "--synthetic", "nodes=1"],
-            "drian n: no such file, and neither as-is, nor changes",
+            "drian n: no such file, and neither as-is, nor changes such as 'drain n1', nor a release such as "
+            "'kubernetes 1.36'; nearest: drain",
         ),
+        (["as-is", "drian " + "n" * 300, "--synthetic", "nodes=1"], "drian nnn"),
         (["asis", "as-is", "--synthetic", "nodes=1"], "asis: no such file, and neither as-is, nor changes"),
         (
             ["as-is", "drain", "--synthetic", "nodes=1"],

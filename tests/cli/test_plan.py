@@ -98,6 +98,7 @@ def test_the_table_has_what_a_bound_relaxes_and_what_is_not_asked_about(
             ["nodes", "--like", "a", "--pod", "deploy/web"],
             "--pod: deploy/web: no such file, and no Deployment",
         ),
+        (["nodes", "--like", "n" * 300], '--like: there is no Node "nnn'),
         (["drain"], "give either nodes or --count"),
         (["drain", "a", "--count", "1"], "give either nodes or --count"),
         (["drain", "none"], 'NODE: there is no Node "none"'),

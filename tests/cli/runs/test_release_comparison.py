@@ -354,7 +354,8 @@ def test_forms_of_two_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["as-is", "kubernetes 1.37"], "'as-is': not a release: a release is compared with one"),
         (
             ["kuberntes 1.35", "kubernetes 1.37"],
-            "'kuberntes 1.35': not a release: a release is compared with",
+            "'kuberntes 1.35': not a release: a release is compared with one other release, as "
+            "'kubernetes 1.36' 'kubernetes 1.37'; nearest: kubernetes 1.37",
         ),
         (
             ["kuberntes 1.35", "kuberntes 1.37"],

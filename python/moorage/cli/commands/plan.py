@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,7 @@ def nodes(like: tuple[str, ...], most: int, **options: Any) -> None:
 
 def _node_templates(text: str) -> Sequence[str | Node]:
     """Return the nodes of a file, or the name of a node."""
-    if not Path(text).is_file():
+    if not os.path.isfile(text):
         return [text]
     from moorage.objects import load
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -301,6 +302,23 @@ def file_named(name: str) -> str | Path:
     from moorage.objects.read.python_values import is_path
 
     return name if is_path(name) else Path(name)
+
+
+def is_input(name: str) -> bool:
+    """Whether a name is that of an input: a file or directory that exists, standard input, or a URL.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    bool
+        False for a name that is too long for a file.
+    """
+    from moorage.objects.read.files import STDIN
+
+    return name == STDIN or "://" in name or os.path.exists(name)
 
 
 @contextmanager

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace as with_fields
 
 from moorage.cli.options.change_options import OPTIONS, RequestedChange, parse_changes
-from moorage.cli.options.inputs import load_input, scheduler_settings, without_server
+from moorage.cli.options.inputs import is_input, load_input, scheduler_settings, without_server
 from moorage.errors import ConfigurationError, InputError, located, nearest
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.pod import PodStatus
@@ -115,7 +114,7 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     is_cluster = name != AS_IS and not changes
     is_configuration = is_cluster and _is_configuration(name)
     is_cluster = is_cluster and not is_configuration
-    if is_cluster and not (name == "-" or "://" in name or Path(name).exists()):
+    if is_cluster and not is_input(name):
         raise InputError(f"no such file, {_other_forms(name)}", source=name)
     cluster = load_input(
         {**without_server(options), "files": (name,), "synthetic": None} if is_cluster else options

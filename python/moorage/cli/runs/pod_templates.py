@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from moorage.cli.options.inputs import file_named
+from moorage.cli.options.inputs import file_named, is_input
 from moorage.errors import InputError, examples, nearest
 from moorage.objects import Cluster, Object, Pod
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
@@ -26,7 +26,6 @@ from moorage.objects.model.workload import (
     StatefulSet,
 )
 from moorage.objects.read.cluster_builder import complete
-from moorage.objects.read.files import STDIN
 from moorage.objects.read.load import in_namespace, read_objects
 from moorage.objects.validate.field_validation import ValidationMode
 from moorage.objects.workloads.deployment_rollout import find_new_replica_set
@@ -104,7 +103,7 @@ def read_templates(
         name, share = (match[1], int(match[2])) if match else (text, 1)
         if not share:
             raise InputError("a round has at least one replica of each", source=OPTION, obj=text)
-        if Path(name).exists() or name == STDIN or "://" in name:
+        if is_input(name):
             tops = _read(name, found, cluster, validate, namespace)
         else:
             tops = [_named(name, cluster, namespace)]

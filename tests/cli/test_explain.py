@@ -633,6 +633,12 @@ def test_pods_that_fail_alike_are_one_block_though_another_name_begins_like_thei
 IDLE = """
 apiVersion: batch/v1
 kind: Job
+metadata: {name: done}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+status: {succeeded: 1, conditions: [{type: Complete, status: "True"}]}
+---
+apiVersion: batch/v1
+kind: Job
 metadata: {name: batch}
 spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
 ---
@@ -670,6 +676,8 @@ metadata: {name: a}
 @pytest.mark.parametrize(
     ("target", "message"),
     [
+        ("job/done", "job/done: it has finished"),
+        ("done", "done: there is no such pod, but Job default/done: it has finished"),
         ("job/batch", "job/batch: it is suspended, and has no pods; --unsuspend lets it run"),
         ("jobset/train", "jobset/train: it is suspended, and has no pods; --unsuspend lets it run"),
         ("train", "train: there is no such pod, but JobSet.jobset.x-k8s.io default/train: it is suspended"),

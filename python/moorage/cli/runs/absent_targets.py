@@ -9,7 +9,7 @@ from typing import Any
 from moorage.errors import InputError, examples, nearest
 from moorage.objects import Node, Object
 from moorage.objects.model.workload import CronJob, Job
-from moorage.objects.workloads.jobs.job_state import verdict_of
+from moorage.objects.workloads.jobs.job_state import is_over
 from moorage.scheduler import Scheduler
 from moorage.scheduler.changes.selection import WORKLOADS
 from moorage.store import kind_named
@@ -110,7 +110,7 @@ def _without_pods(obj: Any) -> str:
     if isinstance(obj, CronJob):
         return "it makes pods at its times, and has none now; --cronjobs lets it run once"
     if isinstance(obj, Job):
-        if verdict_of(obj) is not None:
+        if is_over(obj):
             return "it has finished"
         if obj.spec.suspend:
             return SUSPENDED

@@ -236,6 +236,7 @@ def test_new_pods_are_admitted_and_pods_of_the_cluster_are_not(tmp_path: Path) -
     text = "exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3"
     assert plan.proof == f'The API server refuses 2 pods: pods "web#2" is forbidden: {text}'
     assert plan.unplaced["default/web#3"].endswith(text)
+    assert one.nodes_needed((pod("web"), 3), like="a").proof.startswith("The API server refuses 1 pod: pods")
     assert one.nodes_needed(like="a").status == "found"
     plan = one.nodes_needed((pod("web", requests={"cpu": 3}), 4), like="a")  # two are refused
     assert (plan.status, plan.counts, plan.lower_bound) == ("impossible", {"a": 1}, None)

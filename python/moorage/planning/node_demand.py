@@ -140,7 +140,8 @@ def nodes_needed(scheduler: Scheduler, workload: Asked | None, like: Likes, most
     found = replace_fields(found, skipped=skipped or None)
     if not refused:
         return found
-    proof = f"The API server refuses {len(refused)} pods: {next(iter(refused.values()))}"
+    count = "1 pod" if len(refused) == 1 else f"{len(refused)} pods"
+    proof = f"The API server refuses {count}: {next(iter(refused.values()))}"
     unplaced = refused | found.unplaced
     return NodesNeeded(IMPOSSIBLE, found.counts, None, "", unplaced, proof, found.skipped)
 

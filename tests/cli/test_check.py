@@ -510,6 +510,10 @@ def test_pairs_are_lost_until_the_time_is_over(file: Any, capsys: pytest.Capture
             ["--survive", "node", "--at-once", "3"],
             "error: --at-once: 3 is not from 1 to 2, the number of nodes\n",
         ),
+        (
+            ["--survive", "node", "--time-limit", "nan"],
+            "error: Invalid value for '--time-limit': 'nan' is not a number from 0 on.\n",
+        ),
         (["--survive", "node", "-o", "name"], "error: -o name is not for --survive\n"),
         (["--at-once", "2"], "error: --at-once is for --survive\n"),
     ],

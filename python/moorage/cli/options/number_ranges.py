@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
@@ -37,7 +38,10 @@ def _converted(
 ) -> Any:
     """Return the number, or fail with a text that names the bounds."""
     try:
-        return convert(value, param, ctx)
+        number = convert(value, param, ctx)
+        if math.isnan(number):  # it is neither below nor above a bound
+            raise click.BadParameter("")
+        return number
     except click.BadParameter:
         first = "" if bounds.min is None else f" {'above' if bounds.min_open else 'from'} {bounds.min}"
         last = " on" * (not bounds.min_open) if bounds.max is None else f" to {bounds.max}"

@@ -119,6 +119,19 @@ def test_no_argument_of_a_method_ends_the_process(found: dict[str, Any], name: s
     assert survives(work) == ""
 
 
+def test_targets_of_too_few_numbers_are_refused(found: dict[str, Any]) -> None:
+    changes = [(0, [], [], None)]
+    for call in (
+        lambda: found["DryRuns"].dry_run((), []),
+        lambda: found["Preemptor"].dry_run((), []),
+        lambda: found["Preemptor"].place_run((), []),
+        lambda: found["Search"].verdict_after(changes, 1, ()),
+        lambda: found["Search"].verdict_after([], 1, (0, 0, 0)),
+    ):
+        with pytest.raises(ValueError, match="need more than 0 values|no row"):
+            call()
+
+
 @pytest.mark.parametrize("name", sorted(kinds()))
 def test_no_argument_of_a_class_and_no_half_made_object_ends_the_process(name: str) -> None:
     """With wrong arguments; and made, but not set up."""

@@ -76,6 +76,18 @@ def test_the_claim_of_a_pod_that_is_gone_is_deleted() -> None:
     assert len(claims(one)) == 1
 
 
+def test_a_claim_that_is_being_deleted_goes_with_the_reservation_of_its_pod() -> None:
+    one = world(asking("p"))
+    assert len(one.run().placements) == 1
+    (held,) = claims(one)
+    one.client.delete(ResourceClaim, held.name, "default")
+    (held,) = claims(one)  # its finalizer keeps it
+    assert held.metadata.deletion_timestamp
+    one.client.delete(Pod, "p", "default")
+    one.run()
+    assert claims(one) == []
+
+
 def test_a_shared_claim_is_released_by_the_last_pod() -> None:
     shared = [asking(name, resource_claim_name="c") for name in "pq"]
     one = world(*shared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -150,7 +151,9 @@ class ResourceClaimController:
         made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
         for use in pod.spec.resource_claims:
             name = use.resource_claim_name or made.get(use.name)
-            if name:
+            if not name:
+                continue
+            with suppress(NotFoundError):  # somebody has deleted it
                 claim = self._client.get(ResourceClaim, name, pod.namespace)
                 users = {one.uid for one in claim.status.reserved_for}
                 self._release(claim, users - {pod.metadata.uid})
@@ -178,7 +181,8 @@ class ResourceClaimController:
         if groups is not None and _is_of_group(owner):
             is_gone = owner.uid not in groups
         if is_gone:
-            self._client.delete(ResourceClaim, claim.name, claim.namespace)
+            with suppress(NotFoundError):  # one that was being deleted goes with its last finalizer
+                self._client.delete(ResourceClaim, claim.name, claim.namespace)
 
 
 def _is_done(pod: Pod) -> bool:

@@ -468,10 +468,19 @@ cdef class Search:
         target : (int, int, int)
             The class of the pod, and the symbols of its spec.nodeName and of the node that it is pinned to by
             matchFields; 0: none.
+
+        Raises
+        ------
+        ValueError
+            There is no change, or the target is not of three numbers.
         """
         cdef uint64_t verdict
-        cdef int32_t row = changes[0][0], pod_class = target[0]
-        self._prepare(pod_class, target[1], target[2])
+        cdef int32_t row, pod_class, node_name, pinned
+        if not changes:
+            raise ValueError("no row")
+        row = changes[0][0]
+        pod_class, node_name, pinned = target
+        self._prepare(pod_class, node_name, pinned)
         if self.terms is None and not self.current.externals:  # these alone read other rows
             changes = changes[:1]
         if any([removed or added for _, removed, added, _ in changes]):

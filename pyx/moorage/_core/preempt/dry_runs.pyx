@@ -148,8 +148,9 @@ cdef class DryRuns:
             A row is not in the node table.
         """
         cdef mr_eviction result
-        cdef int32_t row, found = 0, pod_class = target[0], node_name = target[1], pinned = target[2]
+        cdef int32_t row, found = 0, pod_class, node_name, pinned
         cdef bint clean = False
+        pod_class, node_name, pinned = target
         tried, verdicts, violations, numbers = [], [], [], []
         self.search.leaves_out_nominated = True
         try:

@@ -221,11 +221,12 @@ cdef class Preemptor(DryRuns):
         ValueError
             There are fewer offsets than pods, or a filter is not part of the core.
         """
-        cdef int32_t n = <int32_t>len(pods), row, at, pod_class = target[0]
-        cdef int32_t percentage = limits[0], least = limits[1]
+        cdef int32_t n = <int32_t>len(pods), row, at, pod_class, node_name, pinned, percentage, least
+        pod_class, node_name, pinned = target
+        percentage, least = limits
         if offsets is not None and offsets.shape[0] < n:
             raise ValueError("an offset for each pod is wanted")
-        self._set_target(pod_class, tuple(budgets), target[1], target[2], groups)
+        self._set_target(pod_class, tuple(budgets), node_name, pinned, groups)
         cdef Evictions out = Evictions(self.state, n)
         cdef Shape shape = self.state.classes.shape(pod_class)
         self.decider._save()

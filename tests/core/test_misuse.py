@@ -128,7 +128,7 @@ def test_targets_of_too_few_numbers_are_refused(found: dict[str, Any]) -> None:
         lambda: found["Search"].verdict_after(changes, 1, ()),
         lambda: found["Search"].verdict_after([], 1, (0, 0, 0)),
     ):
-        with pytest.raises(ValueError, match="need more than 0 values|no row"):
+        with pytest.raises(ValueError, match=r"need more than 0 values|no row"):
             call()
 
 

@@ -127,6 +127,7 @@ CLAIM = {
     "storageClassName": "csi",
     "resources": {"requests": {"storage": "1Gi"}},
 }
+SCALED = ["--scale", "rs/web=3"]
 
 
 def made(kind: str, version: str = "v1", **parts: Any) -> dict[str, Any]:
@@ -395,3 +396,13 @@ def test_bad_input(command: list[str], message: str, capsys: pytest.CaptureFixtu
     assert main(["capacity", *DUMP, *command]) == 2
     out, err = capsys.readouterr()
     assert (out, message in err, err.count("\n")) == ("", True, 1), err
+
+
+def test_pods_that_a_change_makes_are_placed_before_the_count(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(f"{CLUSTER}---\n{json.dumps(workload('ReplicaSet', replicas=0))}\n")
+    command = ("capacity", "-f", str(path), "--pod", "rs/web", "-o", "json")
+    counts = [json.loads("\n".join(lines(capsys, *command, *more)))["count"] for more in ([], SCALED)]
+    assert counts == [4, 1]

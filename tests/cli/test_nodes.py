@@ -110,3 +110,15 @@ def test_bad_options_are_one_line(
     path.write_text(json.dumps({"kind": "List", "items": ITEMS}))
     assert main(["nodes", "-f", str(path), *options]) == 2
     assert capsys.readouterr() == ("", f"error: {text}\n")
+
+
+def test_pods_that_a_change_makes_are_on_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": pod("web")["spec"]}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    web = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}, "spec": spec}
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "items": [node("a", "z1"), web]}))
+    assert main(["nodes", "-f", str(path), "--scale", "rs/web=1", "-o", "csv"]) == 0
+    row = next(csv.DictReader(StringIO(capsys.readouterr().out)))
+    assert row["pods_requested"] == "1"

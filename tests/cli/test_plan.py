@@ -49,6 +49,16 @@ def test_pending_pods_may_be_placed_first(dump: str, capsys: pytest.CaptureFixtu
     assert document(capsys, "drain", "-f", dump, "a", "--after-run")["status"] == "impossible"
 
 
+def test_a_change_has_pending_pods_placed_first_unless_they_are_asked_about(
+    dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert document(capsys, "drain", "-f", dump, "a", "--label", "b", "k=v")["status"] == "impossible"
+    asked = ("bound", "-f", dump, "--pod", "pod/z=9")
+    assert document(capsys, *asked)["bound"] > document(capsys, *asked, "--label", "b", "k=v")["bound"]
+    for command in (("bound", "-f", dump), ("nodes", "-f", dump, "--like", "a")):
+        assert document(capsys, *command, "--label", "b", "k=v") == document(capsys, *command)
+
+
 def test_new_nodes_may_be_like_a_manifest(
     dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,8 +9,10 @@ import click
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.change_options import (
     ChangingCommand,
+    after_run_option,
     change_options,
     left_as_is,
+    places_first,
     requested_changes,
 )
 from moorage.cli.options.deciding_release import print_release
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option("--exclude-nodes", default="", metavar="NODE,…", help="Leave these nodes and their pods out.")
 @click.option("--by", metavar="LABEL", help="Count reasons by this label of nodes; default: by zone.")
-@click.option("--after-run", is_flag=True, help="Place the pending pods of the cluster first.")
+@after_run_option
 @click.option("--verbose", is_flag=True, help="Show the number of replicas on each node.")
 @click.option(
     "-o",
@@ -62,7 +64,6 @@ def capacity(  # noqa: PLR0913
     max_limit: int,
     exclude_nodes: str,
     by: str | None,
-    after_run: bool,
     verbose: bool,
     output: str,
     compatible: str | None,
@@ -74,7 +75,7 @@ def capacity(  # noqa: PLR0913
     next replica may fit nowhere, or be refused by admission: by a ResourceQuota, say.
 
     With several --pod, rounds of all of them are placed until one is not complete. Pending pods of the
-    cluster are ignored unless there is --after-run.
+    cluster are ignored unless there is --after-run, or a change.
 
     Exit codes: 0 it ran, however many fit; 2 bad input.
     """
@@ -99,7 +100,7 @@ def capacity(  # noqa: PLR0913
         without_effect = list[str]()
         for change in requested_changes(options):
             without_effect += left_as_is(change, change.make(scheduler), scheduler)
-        if after_run:
+        if places_first(options):
             scheduler.run()
         label = {} if by is None else {"by": by}
         found = scheduler.capacity(read.pods, max=max_limit or None, **label)

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.cli.messages import Stages, print_warnings
-from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.change_options import (
+    ChangingCommand,
+    after_run_option,
+    change_options,
+    places_first,
+    requested_changes,
+)
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError, located
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     metavar="name|RESOURCE",
     help="Sort by name, or by what is free of a resource, most first.",
 )
-@click.option("--after-run", is_flag=True, help="Place the pending pods of the cluster first.")
+@after_run_option
 @click.option(
     "-o",
     "--output",
@@ -41,11 +47,11 @@ if TYPE_CHECKING:
 )
 @change_options
 @scheduler_options
-def nodes(by: str | None, selector: str, sort_by: str, after_run: bool, output: str, **options: Any) -> None:
+def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: Any) -> None:
     """Show what is allocatable, requested and free on nodes, and the largest pod that still fits.
 
-    Only pods that have a node count, unless there is --after-run. Requests are what the scheduler counts:
-    init containers, sidecars and overhead are in them.
+    Only pods that have a node count; with --after-run, or a change, the pending pods are placed first.
+    Requests are what the scheduler counts: init containers, sidecars and overhead are in them.
 
     Exit codes: 0 it ran; 2 bad input.
     """
@@ -60,7 +66,7 @@ def nodes(by: str | None, selector: str, sort_by: str, after_run: bool, output: 
         cluster = load_input(options)
         preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes(options))
         scheduler = preparation.make()
-        if after_run:
+        if places_first(options):
             scheduler.run()
         stage()
         names = None

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.cli.messages import Stages, print_warnings
-from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.change_options import (
+    ChangingCommand,
+    after_run_option,
+    change_options,
+    places_first,
+    requested_changes,
+)
 from moorage.cli.options.command_groups import CommandGroup
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
@@ -53,7 +59,6 @@ def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:
     -------
     callable
     """
-    after_run = click.option("--after-run", is_flag=True, help="Place the pending pods of the cluster first.")
     output = click.option(
         "-o",
         "--output",
@@ -61,7 +66,7 @@ def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:
         default="table",
         show_default=True,
     )
-    return input_options(after_run(output(change_options(scheduler_options(command)))))
+    return input_options(after_run_option(output(change_options(scheduler_options(command)))))
 
 
 @plan.command("nodes", cls=ChangingCommand)
@@ -188,7 +193,8 @@ def _answer(options: dict[str, Any], ask: Question, source: str) -> None:
         read = read_templates(options.get("templates", ()), cluster, options["validate"], place)
         scheduler = preparation.make()
         scheduler.apply(read.others)
-        if options["after_run"]:
+        asks_of_pending = options.get("templates") == ()  # they are what a bound or new nodes are for
+        if options["after_run"] or (places_first(options) and not asks_of_pending):
             scheduler.run()
         stage()
         with located(source=source):

@@ -218,6 +218,30 @@ def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+after_run_option = click.option(
+    "--after-run",
+    is_flag=True,
+    help="Place the pending pods of the cluster first. A change does so too: pods that it makes need room.",
+)
+
+
+def places_first(options: Mapping[str, Any]) -> bool:
+    """Tell whether the pending pods are placed before the question of the current command is answered.
+
+    A change may make pods, or evict some, and these hold no room as long as they are pending.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `after_run_option` and `change_options`.
+
+    Returns
+    -------
+    bool
+    """
+    return bool(options["after_run"] or requested_changes(options))
+
+
 def requested_changes(options: Mapping[str, Any]) -> list[RequestedChange]:
     """Return the changes that the current command asks for, in the order given.
 

@@ -56,7 +56,7 @@ def add_nodes(client: ObjectClient, count: int, like: Node, zone: str, is_templa
     parts = [] if is_template else list(_parts_of(client, like.name))
     for _ in range(count):
         name = next(names)
-        for obj in (_copy(like, name, zone), *(_part_for(part, like.name, name) for part in parts)):
+        for obj in (copy_of(like, name, zone), *(_part_for(part, like.name, name) for part in parts)):
             validate(obj)
             new += defaults([obj])
     return Change(created=tuple([full_name(client.create(obj)) for obj in with_own_uids(client, new)]))
@@ -74,8 +74,21 @@ def _new_names(client: ObjectClient, base: str) -> Iterator[str]:
             yield name
 
 
-def _copy(like: Node, name: str, zone: str) -> Node:
-    """Return a new node with the labels, taints and resources of another one."""
+def copy_of(like: Node, name: str, zone: str = "") -> Node:
+    """Return a new node with the labels, taints and resources of another one: see `ClusterChanges.add_nodes`.
+
+    Parameters
+    ----------
+    like : Node
+    name : str
+        Of the new node.
+    zone : str
+        Its zone; "" for that of the other one.
+
+    Returns
+    -------
+    Node
+    """
     labels = like.metadata.labels | {HOSTNAME: name}
     if zone:
         labels |= {ZONE: zone}

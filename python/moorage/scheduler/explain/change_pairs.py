@@ -104,9 +104,11 @@ def _made(probe: Probe, change: Change) -> Iterator[Probe]:
         pod = tolerate(pod, change.toleration)
     elif change.constraint is not None:
         pod = change.constraint.drop(pod)
-    with probe.engine.cache.transaction(), probe.assuming(change.claims, change.slices):
-        if change.node is not None:
-            probe.engine.cache.state.set_node(change.node)
+    if change.node is None:
+        made = probe.assuming(change.claims, change.slices)
+    else:
+        made = probe.changed(change.node, change.claims, change.slices)
+    with made:
         yield Probe(probe.engine, pod)
 
 

@@ -16,8 +16,7 @@ from moorage._core.base.selectors import pod_matches_node_selector
 from moorage.devices.allocation.claim_requests import MAX_RESULTS
 from moorage.framework import FilterPlugin
 from moorage.framework.plugin.amounts import quantity_text
-from moorage.objects import Node, NodeSelectorRequirement, ObjectMeta, PersistentVolumeClaim, PodSpec, Taint
-from moorage.objects.model.node import NodeSpec, NodeStatus
+from moorage.objects import Node, PersistentVolumeClaim, PodSpec, Taint
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.plugins.claim_evidence import STORAGE, claims_of, largest_volume
@@ -25,7 +24,7 @@ from moorage.plugins.node_affinity import required_terms
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler.changes.drain import with_cordon
-from moorage.scheduler.changes.node_changes import slices_for
+from moorage.scheduler.changes.node_changes import HOSTNAME, ZONE, copy_of, slices_for
 from moorage.volume.binding.assume_cache import PVCAssumeCache
 from moorage.volume.binding.claims import claim_class, parse_bytes, requested_storage
 
@@ -35,11 +34,6 @@ from .lowering import Edit, effective, lower
 from .probe import Probe
 from .single_change import DROP, KINDS, LABEL, LOWER, NODE, SMALLER_CLAIM, TOLERATE, UNCORDON, Change
 from .spread_changes import spread_changes
-
-HOSTNAME = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
-STATE_TAINTS = "node.kubernetes.io/"
-"""Prefix of the taints that describe the state of a node; a new node does not have them."""
 
 MOST_TAINTS = 32
 """Maximum number of combinations of taints that are tried."""
@@ -304,7 +298,7 @@ def _candidates(probe: Probe) -> list[Node]:
 
 def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[Node]:
     """Return the nodes that nodeSelector and required node affinity select once they have the label."""
-    keys = sorted({each.key for each in _requirements(spec)} | (spec.node_selector or {}).keys())
+    keys = sorted({each.key for each in constraints.requirements(spec)} | (spec.node_selector or {}).keys())
     by_name = any(term.match_fields for term in required_terms(spec) or ())
     known: dict[tuple[str | None, ...], bool] = {}
     selected = []
@@ -345,7 +339,7 @@ def with_label(node: Node, key: str, value: str) -> Node:
 def _wanted_labels(spec: PodSpec) -> Iterator[tuple[str, str]]:
     """Yield the labels that nodeSelector and required node affinity ask for; of several values the first."""
     yield from sorted((spec.node_selector or {}).items())
-    for requirement in _requirements(spec):
+    for requirement in constraints.requirements(spec):
         match requirement.operator, requirement.values:
             case "In", (value, *_):
                 yield requirement.key, value
@@ -357,20 +351,19 @@ def _wanted_labels(spec: PodSpec) -> Iterator[tuple[str, str]]:
                     yield requirement.key, str(number)
 
 
-def _requirements(spec: PodSpec) -> Iterator[NodeSelectorRequirement]:
-    """Yield the label requirements of required node affinity."""
-    for term in required_terms(spec) or ():
-        yield from term.match_expressions
-
-
-# ---- new nodes ---------------------------------------------------------------------------------------------
+# ---- new nodes ------------------------------------------------------------------------------------------
 
 
 def _nodes(probe: Probe) -> Iterator[Change]:
-    """Yield changes that add an empty copy of a node, in ascending order of size. Of nodes that differ only
-    in size and zone, the smallest is tried."""
+    """Yield changes that add a copy of a node, as `ClusterChanges.add_nodes` does, the smallest first.
+
+    Of nodes that differ only in size and zone, the smallest is tried; where DaemonSets take some of its room,
+    larger ones, too.
+    """
     spec = probe.pod.spec
-    selected = {requirement.key for requirement in _requirements(spec)} | (spec.node_selector or {}).keys()
+    selected = {requirement.key for requirement in constraints.requirements(spec)} | (
+        spec.node_selector or {}
+    ).keys()
     keys = sorted((selected | constraints.topology_keys(spec)) - {HOSTNAME, ZONE})
     tried: set[object] = set()
     done: set[object] = set()
@@ -378,20 +371,22 @@ def _nodes(probe: Probe) -> Iterator[Change]:
     for node in probe.nodes(_by_size(probe)):
         labels = node.metadata.labels
         if probe.devices is None:
-            shape = (node.spec.taints, labels.get(ZONE), *map(labels.get, keys))
+            shape = (node.spec.taints, labels.get(ZONE), *_amounts(probe, node), *map(labels.get, keys))
             if shape in seen:
                 continue
             seen.add(shape)
-        taints = tuple((taint.key, taint.value, taint.effect) for taint in _lasting_taints(node))
+        copy = _copy(probe, node)
+        taints = tuple((taint.key, taint.value, taint.effect) for taint in copy.spec.taints)
         devices = None if probe.devices is None else probe.devices.kinds_of(node)
         alike = (taints, devices, *(labels.get(key) for key in keys))
-        in_zone = (alike, labels.get(ZONE))
+        in_zone: tuple[object, ...] = (alike, labels.get(ZONE))
+        if probe.daemons.pods_for(copy, None):
+            in_zone += _amounts(probe, node)
         if len(tried) == MOST_TEMPLATES:
             break
         if alike in done or in_zone in tried:
             continue
         tried.add(in_zone)
-        copy = _copy(probe, node)
         slices: tuple[ResourceSlice, ...] = ()
         if probe.devices is not None:
             slices = tuple(slices_for(probe.devices.published(), node.name, copy.name))
@@ -422,21 +417,16 @@ def _by_size(probe: Probe) -> npt.NDArray[np.int32]:
     return rows[np.argsort(size, kind="stable")]
 
 
-def _lasting_taints(node: Node) -> tuple[Taint, ...]:
-    """Return the taints of a node that do not describe its state; a new node would have them too."""
-    return tuple(taint for taint in node.spec.taints if not taint.key.startswith(STATE_TAINTS))
+def _amounts(probe: Probe, node: Node) -> tuple[int, ...]:
+    """Return the allocatable amounts of a node of what the pod requests."""
+    row = probe.table.find_row(node.name)
+    return tuple(int(probe.table.allocatable[resource][row]) for resource in probe.requests)
 
 
 def _copy(probe: Probe, node: Node) -> Node:
-    """Return an empty node with the size, labels and lasting taints of a node."""
+    """Return a new node like a node, with a name that no node has."""
     name = f"{node.name}-copy"
     while probe.engine.cache.state.has_node(name):
         name += "-copy"
-    labels = node.metadata.labels
-    if HOSTNAME in labels:
-        labels = labels | {HOSTNAME: name}
-    return Node(
-        metadata=ObjectMeta(name=name, uid=f"node/{name}", labels=labels),
-        spec=NodeSpec(taints=_lasting_taints(node)),
-        status=NodeStatus(capacity=node.status.capacity, allocatable=node.status.allocatable),
-    )
+    copy = copy_of(node, name)
+    return replace(copy, metadata=replace(copy.metadata, uid=f"node/{name}"))

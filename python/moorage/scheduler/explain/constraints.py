@@ -470,3 +470,18 @@ def _minimal(probe: Probe, every: list[Constraint], conflict: list[Constraint]) 
             if not probe.count_feasible(_with_only(probe, every, fewer)):
                 conflict = fewer
     return conflict
+
+
+def requirements(spec: PodSpec) -> Iterator[NodeSelectorRequirement]:
+    """Yield the label requirements of required node affinity.
+
+    Parameters
+    ----------
+    spec : PodSpec
+
+    Yields
+    ------
+    NodeSelectorRequirement
+    """
+    for term in required_terms(spec) or ():
+        yield from term.match_expressions

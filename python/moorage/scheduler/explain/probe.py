@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
@@ -17,9 +20,11 @@ from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.plugins.taint_toleration import REJECTING_EFFECTS
+from moorage.scheduler.changes.arriving_daemons import ArrivingDaemons
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.node_search import NO_ROWS
+from moorage.store import ObjectClient
 
 from .claim_explanations import PodClaims
 
@@ -156,22 +161,49 @@ class Probe:
         with self.devices.state.assuming(claims, slices):
             yield
 
-    def count_feasible_with(self, node: Node, slices: Iterable[ResourceSlice] = ()) -> int:
-        """Return the number of feasible nodes of the pod with a changed or an additional node.
+    @cached_property
+    def daemons(self) -> ArrivingDaemons:
+        """The pods that DaemonSets make for nodes."""
+        return ArrivingDaemons(cast(ObjectClient, self.engine.handle.client))
+
+    @contextmanager
+    def changed(
+        self, node: Node, claims: Iterable[ResourceClaim] = (), slices: Iterable[ResourceSlice] = ()
+    ) -> Iterator[None]:
+        """Change or add a node inside the context. Of the pods that DaemonSets make for it then, those that
+        fit are placed first.
 
         Parameters
         ----------
         node : Node
             Replaces the node of its name, or is added.
+        claims : iterable of ResourceClaim
+            Changed claims.
         slices : iterable of ResourceSlice
             The devices of an additional node.
+        """
+        state = self.engine.cache.state
+        before = self.nodes_named([node.name])[0] if state.has_node(node.name) else None
+        with self.engine.cache.transaction(), self.assuming(claims, slices):
+            state.set_node(node)
+            for pod in self.daemons.pods_for(node, before):
+                if self.count_feasible(pod):
+                    state.add_pod(replace(pod, spec=replace(pod.spec, node_name=node.name)))
+            yield
+
+    def count_feasible_with(self, node: Node, slices: Iterable[ResourceSlice] = ()) -> int:
+        """Return the number of feasible nodes of the pod with a changed or an additional node, see `changed`.
+
+        Parameters
+        ----------
+        node : Node
+        slices : iterable of ResourceSlice
 
         Returns
         -------
         int
         """
-        with self.engine.cache.transaction(), self.assuming((), slices):
-            self.engine.cache.state.set_node(node)
+        with self.changed(node, slices=slices):
             return self.count_feasible(self.pod)
 
     def fit_error(self, pod: Pod) -> str:

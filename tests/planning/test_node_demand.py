@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Node, Pod, load
-from moorage.objects.model.pod import PodSchedulingGate
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGate
 from moorage.scheduler import Scheduler
 from tests.core.make import node, pod
 
@@ -109,13 +110,13 @@ def test_a_pod_that_fits_on_no_template_leaves_a_number_for_the_others(source: s
     reason = "0/6 nodes are available: 6 Insufficient cpu."
     assert plan.unplaced == {"default/big": reason}
     assert plan.proof == f"default/big fits on none of the templates: {reason}"
-    assert plan.headline() == f"impossible: with 4 nodes all but 1 pod have a place; {plan.proof}"
+    assert plan.headline() == f"impossible: with 4 nodes 1 pod has no place; {plan.proof}"
 
 
 def test_a_limit() -> None:
     plan = scheduler([]).nodes_needed((WEB, 9), like=node("a"), max=2)
     assert (plan.status, plan.nodes, len(plan.unplaced), plan.proof) == ("not found", 2, 5, "")
-    assert plan.headline() == "not found: with 2 nodes all but 5 pods have a place, at least 5 are needed"
+    assert plan.headline() == "not found: with 2 nodes 5 pods have no place, at least 5 are needed"
 
 
 def test_nothing_is_evicted() -> None:
@@ -164,6 +165,28 @@ def test_it_is_shown_and_converted() -> None:
 def test_given_pods_are_placed_in_their_order() -> None:
     pods: list[Pod] = [pod("p", requests={"cpu": 4}), pod("q", requests={"cpu": 1})]
     assert scheduler([node("a")]).nodes_needed(pods, like="a").nodes == 1
+
+
+@pytest.mark.parametrize("key", ["host", "other"])
+def test_pods_that_keep_one_another_away_need_a_node_each_if_it_has_the_label(key: str) -> None:
+    labels = {"app": "web"}
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=labels), topology_key=key)
+    apart = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+    web = pod("web", requests={"cpu": 1}, labels=labels, affinity=apart)
+    one = scheduler([node("a", labels={"host": "a"}), node("b", labels={"host": "b"})])
+    plan = one.nodes_needed((web, 3), like=node("small", cpu="500m", labels={"host": "c"}))
+    if key == "other":
+        assert (plan.status, plan.nodes) == ("found", 0)
+    else:
+        assert plan.headline() == (
+            "impossible: with 0 nodes 1 pod has no place; 3 pods like default/web#0: the nodes that there "
+            "are have room for 2, and no template takes any"
+        )
+
+
+def test_one_node_is_needed() -> None:
+    plan = scheduler([]).nodes_needed([WEB], like=node("a"))
+    assert plan.headline() == "found: 1 node, at least 1 is needed"
 
 
 def test_pods_that_the_templates_do_not_take_are_a_proof(source: str) -> None:
@@ -240,4 +263,4 @@ def test_new_pods_are_admitted_and_pods_of_the_cluster_are_not(tmp_path: Path) -
     assert one.nodes_needed(like="a").status == "found"
     plan = one.nodes_needed((pod("web", requests={"cpu": 3}), 4), like="a")  # two are refused
     assert (plan.status, plan.counts, plan.lower_bound) == ("impossible", {"a": 1}, None)
-    assert plan.headline().startswith("impossible: with 1 node all but 2 pods have a place; The API server")
+    assert plan.headline().startswith("impossible: with 1 node 2 pods have no place; The API server")

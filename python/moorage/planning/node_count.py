@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-6
 PROGRAM = "linear program"
 LACKS = "{} is in none of the templates: {} requested, {} free"
-KIND = "{} pods like {}: the nodes that there are have room for {}, and no template takes any"
+KIND = "{} like {}: the nodes that there are have room for {}, and no template takes any"
 TOGETHER = "pods that no template takes have too little room together on the nodes that there are"
 
 
@@ -116,7 +116,8 @@ def _lacking(found: Relaxation, old: npt.NDArray[np.bool_]) -> str:
     for kind in found.kinds:
         room = int(kind.room[old].sum())
         if room < kind.count and not kind.room[~old].any():
-            return KIND.format(kind.count, kind.pod.key, room)
+            pods = "1 pod" if kind.count == 1 else f"{kind.count} pods"
+            return KIND.format(pods, kind.pod.key, room)
     return TOGETHER
 
 

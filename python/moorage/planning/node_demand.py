@@ -79,9 +79,10 @@ class NodesNeeded(Tabular):
         """Return the status and numbers in one line."""
         text = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
         if self.unplaced:
-            out = "1 pod" if len(self.unplaced) == 1 else f"{len(self.unplaced)} pods"
-            text = f"with {text} all but {out} have a place"
-        bound = "" if self.lower_bound is None else f", at least {self.lower_bound} are needed"
+            out = "1 pod has" if len(self.unplaced) == 1 else f"{len(self.unplaced)} pods have"
+            text = f"with {text} {out} no place"
+        needed = f"{self.lower_bound} {'is' if self.lower_bound == 1 else 'are'} needed"
+        bound = "" if self.lower_bound is None else f", at least {needed}"
         return f"{self.status}: {text}{bound}{'; ' * bool(self.proof)}{self.proof}"
 
     def table(self, limit: int | None = None) -> Table:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.state.pod_terms import TermKind, read_terms
 from moorage.framework.plugin.interface import FilterPlugin
+from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 
 from .linear_program import Floats, Rows
@@ -25,7 +27,7 @@ LASTING = frozenset(
     }
 )
 """Filters whose rejection of a node lasts while pods are only added."""
-FIT = "NodeResourcesFit"
+FIT, ANTI_AFFINITY = "NodeResourcesFit", "InterPodAffinity"
 MOST = 2**31 - 1
 POOLED = "nodes of a pool share their free resources"
 FRACTIONS = "parts of pods are placed"
@@ -181,6 +183,9 @@ def _room(scheduler: Scheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxed: 
     relaxed.update(verdicts.filters - LASTING)
     has_ports = "NodePorts" in engine.profile.filter_names and classes.shape_of(classes.intern(pod)).ports
     out = np.full(len(rows), 1 if has_ports else MOST, dtype=np.int64)
+    if ANTI_AFFINITY in verdicts.filters:
+        for key in _keys_of_own_terms(pod):
+            np.minimum(out, 1, out=out, where=_has_label(scheduler, rows, key))
     for kind in np.unique(verdicts.kinds[verdicts.kinds != FITS]).tolist():
         plugins = verdicts.statuses[kind].plugin.split()
         if plugins and LASTING.issuperset(plugins):
@@ -188,6 +193,21 @@ def _room(scheduler: Scheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxed: 
         else:
             relaxed.update(plugins or ["PreFilter"])
     return out
+
+
+def _keys_of_own_terms(pod: Pod) -> list[str]:
+    """Return the topology keys by which required anti-affinity keeps a second pod like this one away."""
+    terms, _ = read_terms(pod)
+    required = terms[TermKind.ANTI_AFFINITY]
+    labels, namespace = pod.metadata.labels, pod.namespace
+    own = [one for one in required if namespace in one.namespaces and one.selector.matches(labels)]
+    return [one.topology_key for one in own]
+
+
+def _has_label(scheduler: Scheduler, rows: npt.NDArray[np.int32], key: str) -> npt.NDArray[np.bool_]:
+    """Return which nodes have a label."""
+    nodes = (scheduler.client.get(Node, str(scheduler.table.row_name(row))) for row in rows.tolist())
+    return np.array([key in node.metadata.labels for node in nodes], dtype=bool)
 
 
 # ---- constraints -------------------------------------------------------------------------------------------

@@ -72,6 +72,13 @@ def test_changes(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> N
     assert made["differences"]
 
 
+def test_pods_that_have_finished_are_in_no_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "dump.json"
+    done = pod("done", nodeName="b") | {"status": {"phase": "Succeeded"}}
+    path.write_text(json.dumps({"kind": "List", "items": [node("a", "z1"), node("b", "z1"), done]}))
+    assert compared(capsys, "as-is", "remove-nodes b", "-f", str(path))["differences"] == []
+
+
 def test_bound_pods_are_placed_anew(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [files["spread"], files["pack"], "-f", files["two"]]
     for options, placed in (([], 2), (["--from-scratch"], 3)):

@@ -73,6 +73,8 @@ def test_the_table_has_the_answer_moves_and_nodes(dump: str, capsys: pytest.Capt
     out = capsys.readouterr().out
     assert out.startswith("found: 1 node, 1 move\n\nPOD        SOURCE  TARGET\ndefault/p  a       b\n")
     assert "EMPTIED NODE\na\n" in out
+    assert main(["plan", "defragment", "-f", dump, "--gpus", "1", "--resource", "cpu"]) == 0
+    assert "NODE WITH FREE cpu\n" in capsys.readouterr().out
     assert main(["plan", "drain", "-f", dump, "a", "b"]) == 0
     assert "BLOCKED BY  NODE  REASON\ndefault/p   a " in capsys.readouterr().out
     assert main(["plan", "nodes", "-f", dump, "--like", "a", "-o", "csv"]) == 0

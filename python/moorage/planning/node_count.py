@@ -13,7 +13,7 @@ import numpy.typing as npt
 from moorage.objects.model.pod import Pod
 
 from .linear_program import Rows, is_installed, solve
-from .relaxation import Relaxation, checked_needs, constrain, relax
+from .relaxation import Relaxation, checked_needs, constrain, quantity, relax
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
@@ -78,7 +78,7 @@ def _by_resource(scheduler: Scheduler, pods: Sequence[Pod], names: Sequence[str]
         free = int(np.maximum(allocatable - table.column("requested", name), 0)[old].sum())
         largest = max((int(allocatable[row]) for row in new), default=0)
         if need > free and largest == 0:
-            return NodeBound(None, name, LACKS.format(name, need, free))
+            return NodeBound(None, name, LACKS.format(name, quantity(name, need), quantity(name, free)))
         if need > free and ceil((need - free) / largest) > (best.nodes or 0):
             best = NodeBound(ceil((need - free) / largest), name)
     return best

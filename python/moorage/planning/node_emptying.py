@@ -15,7 +15,7 @@ from moorage.tables import Table, Tabular
 from moorage.tables.table import rows_of
 
 from .pod_moves import Blocker, Move, Mover, must_move
-from .relaxation import checked_needs
+from .relaxation import checked_needs, quantity
 
 if TYPE_CHECKING:
     from moorage.objects.model.pod import Pod
@@ -51,6 +51,8 @@ class EmptyingPlan(Tabular):
         Pods that prevent other nodes from being emptied: the first one met on each.
     proof : str
         One sentence; "" unless `status` is "impossible".
+    resource : str
+        The devices that are free on the nodes, whose other pods stay; "" where whole nodes are emptied.
     """
 
     status: str
@@ -58,6 +60,7 @@ class EmptyingPlan(Tabular):
     moves: tuple[Move, ...]
     blockers: tuple[Blocker, ...] = ()
     proof: str = ""
+    resource: str = ""
 
     def __bool__(self) -> bool:
         return self.status == FOUND
@@ -203,7 +206,7 @@ def _lack_elsewhere(scheduler: Scheduler, mover: Mover, selected: list[str]) -> 
     for name, need in needs.items():
         free = sum(int(free_of(name, row)) for row in others)
         if need > free:
-            return ELSEWHERE.format(name, need, free)
+            return ELSEWHERE.format(name, quantity(name, need), quantity(name, free))
     return ""
 
 
@@ -282,7 +285,7 @@ def _lack_on_largest(scheduler: Scheduler, rows: list[int], count: int) -> str:
                 needs.update(checked_needs(scheduler, pod))
     for name in short:
         if needs[name] > room[name]:
-            return LARGEST.format(name, needs[name], room[name], left)
+            return LARGEST.format(name, quantity(name, needs[name]), quantity(name, room[name]), left)
     return ""
 
 
@@ -360,7 +363,8 @@ def _free_devices(scheduler: Scheduler, aim: Aim, wanted: int, most: float) -> E
         for _, row, users in sorted(choices, key=lambda each: each[:2]):
             done = _move_all(scheduler, mover, scheduler.table.row_name(row), users)
             if not isinstance(done, Blocker):
-                return EmptyingPlan(FOUND, (scheduler.table.row_name(row),), tuple(done))
+                name = scheduler.table.row_name(row)
+                return EmptyingPlan(FOUND, (name,), tuple(done), resource=aim.resource)
             blockers.append(done)
     return EmptyingPlan(NOT_FOUND, (), (), tuple(blockers))
 

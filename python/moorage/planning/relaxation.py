@@ -175,6 +175,23 @@ def checked_needs(scheduler: Scheduler, pod: Pod) -> dict[str, int]:
     }
 
 
+def quantity(resource: str, amount: int) -> str:
+    """Return an amount of a resource as a Kubernetes quantity.
+
+    Parameters
+    ----------
+    resource : str
+    amount : int
+        Of cpu in millicores.
+
+    Returns
+    -------
+    str
+        As ``1500m``, ``4096``.
+    """
+    return f"{amount}m" if resource == "cpu" else str(amount)
+
+
 def _room(scheduler: Scheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxed: set[str]) -> Counts:
     """Return a bound for the pods of a kind on each node without regard to resources; note the filters whose
     rejections may begin or end while pods are placed."""

@@ -38,6 +38,7 @@ def requests(one: Scheduler, app: str) -> set[tuple[str, str]]:
     ("name", "text"),
     [
         ("r.csv", "workload,container,cpu,memory\ndeploy/web,c,1500m,262144k\n"),
+        ("r.txt", "workload,container,cpu,memory\ndeploy/web,c,1500m,262144k\n"),
         ("r.csv", "namespace,workload,container,cpu,memory\ndefault,deploy/web,c,1500m,262144k\n"),
         (
             "r.json",

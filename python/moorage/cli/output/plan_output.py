@@ -54,7 +54,8 @@ def _left_out(found: Tabular) -> Iterator[str]:
 def _more(found: Tabular) -> Iterator[Table]:
     """Yield what a table of moves or counts leaves out."""
     if isinstance(found, EmptyingPlan):
-        yield Table(("EMPTIED NODE",), [(node,) for node in found.nodes])
+        title = f"NODE WITH FREE {found.resource}" if found.resource else "EMPTIED NODE"
+        yield Table((title,), [(node,) for node in found.nodes])
         yield Table(
             ("BLOCKED BY", "NODE", "REASON"), [(one.pod, one.node, one.reason) for one in found.blockers]
         )

@@ -15,6 +15,7 @@ from moorage.cli.options.inputs import is_input, load_input, scheduler_settings,
 from moorage.errors import ConfigurationError, InputError, located, nearest
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.pod import PodStatus
+from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.registry import read_configuration
 from moorage.scheduler import Scheduler
 
@@ -59,9 +60,10 @@ class Alternative:
 
     @cached_property
     def nodes(self) -> dict[str, str]:
-        """The node of each pod that has one, by ``namespace/name``."""
+        """The node of each pod that has one and has not finished, by ``namespace/name``."""
         pods = self.simulation.scheduler.client.list(Pod)[0]
-        return {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name}
+        on_nodes = (pod for pod in pods if pod.spec.node_name and pod.status.phase not in FINISHED)
+        return {pod.key: pod.spec.node_name for pod in on_nodes}
 
     @cached_property
     def places(self) -> dict[str, str]:

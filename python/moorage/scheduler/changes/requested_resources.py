@@ -197,8 +197,9 @@ def read_requests(file: str) -> RequestFile:
     Parameters
     ----------
     file : str
-        ``.csv`` with the columns workload, container, cpu, memory, and namespace if a workload names none;
-        or JSON or YAML: a list of maps with these fields, or VerticalPodAutoscalers.
+        CSV, as its name ``.csv`` or its first line says, with the columns workload, container, cpu, memory,
+        and namespace if a workload names none; or JSON or YAML: a list of maps with these fields, or
+        VerticalPodAutoscalers.
 
     Returns
     -------
@@ -216,7 +217,7 @@ def read_requests(file: str) -> RequestFile:
         text = read_file(file).decode()
     found = RequestFile([], {}, source)
     with located(source=source):
-        if file.endswith(".csv"):
+        if file.endswith(".csv") or _is_header(text):
             _read_csv(text, found)
             return found
         for document in read_yaml(text, source):
@@ -224,6 +225,12 @@ def read_requests(file: str) -> RequestFile:
         if not found.requests and not found.without:
             raise InputError("there are no requests")
     return found
+
+
+def _is_header(text: str) -> bool:
+    """Tell whether a text begins with names of columns."""
+    names = text.partition("\n")[0].strip().split(",")
+    return len(names) > 1 and set(names).issubset(COLUMNS)
 
 
 def _read_csv(text: str, found: RequestFile) -> None:

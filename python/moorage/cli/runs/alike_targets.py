@@ -35,7 +35,8 @@ class ExplainedTarget:
 
 
 def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[ExplainedTarget]:
-    """Tell explanations of pods of a workload as one that are equal but for the pod's name.
+    """Tell explanations of pods of a workload as one that are equal but for the pod's name, and whom it would
+    evict with a higher priority.
 
     Parameters
     ----------
@@ -62,8 +63,11 @@ def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[Explain
 
 
 def _signature(explanation: Explanation) -> str:
-    """Return what an explanation says, without the name of the pod."""
+    """Return why a pod has no node and what would help, without the name of the pod; whom it would evict with
+    a higher priority is its own."""
     made = {name: value for name, value in document(explanation).items() if name not in PER_POD}
+    if made["preemption"] is not None:
+        made["preemption"] |= {"raisedPriority": None}
     return _whole_name(explanation).sub("\0", json.dumps(made, default=str))
 
 

@@ -112,7 +112,8 @@ def test_naming_the_pod(text: str, dump: str, capsys: pytest.CaptureFixture[str]
         ("done", "TARGET: done: has finished: it is not scheduled any more"),
         ("fits --node c", "--node, --why-not: c: there is no such node"),
         ("fits --node ab", "--node, --why-not: ab: there is no such node; nearest: b, a"),
-        ("fits --nodes -1", "Invalid value for '--nodes': '-1' is neither a number nor all"),
+        ("fits --nodes -1", "Invalid value for '--nodes': '-1' is neither a number from 1 on nor all"),
+        ("fits --nodes 0", "Invalid value for '--nodes': '0' is neither a number from 1 on nor all"),
         ("fits --synthetic nodes=1", "give either -f or --synthetic, or --kubeconfig"),
     ],
 )

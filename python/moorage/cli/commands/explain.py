@@ -24,8 +24,8 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     """Parse a number of rows; None stands for ``all``."""
     if value == ALL:
         return None
-    if not re.fullmatch("[0-9]{1,9}", value):
-        raise click.BadParameter(f"{value!r} is neither a number nor {ALL}", context, option)
+    if not re.fullmatch("[0-9]{1,9}", value) or not int(value):
+        raise click.BadParameter(f"{value!r} is neither a number from 1 on nor {ALL}", context, option)
     return int(value)
 
 

@@ -18,19 +18,19 @@ class PodGates(NamedTuple):
     image_volumes: str = "size"
     namespaces_by_value: bool = True
 
-ALL_PODS: PodGates
+DEFAULT_GATES: PodGates
 CONTAINERS_ALONE: PodGates
 
 def is_counted(name: str) -> bool: ...
 def is_infeasible(pod: Pod) -> bool: ...
 def pod_requests(
     pod: Pod,
-    gates: PodGates = ...,
+    gates: PodGates | None = None,
     missing: dict[str, Quantity] | None = None,
     resizes: bool = True,
     claims: bool = False,
 ) -> dict[str, Quantity]: ...
 def pod_level_requests(pod: Pod, resizes: bool = False, by_sums: bool = False) -> dict[str, Quantity]: ...
 def nonzero_requests(
-    pod: Pod, requests: dict[str, Quantity], gates: PodGates = ...
+    pod: Pod, requests: dict[str, Quantity], gates: PodGates | None = None
 ) -> dict[str, Quantity]: ...

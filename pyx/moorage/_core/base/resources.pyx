@@ -17,7 +17,7 @@ PodGates = namedtuple(
     defaults=(True, True, False, True, False, False, "size", True), module=__name__,
 )
 
-ALL_PODS = PodGates()
+DEFAULT_GATES = PodGates()
 CONTAINERS_ALONE = PodGates(pod_level_resources=False)
 
 DEFAULT_MILLI_CPU = Quantity("100m")
@@ -171,7 +171,7 @@ cdef dict _by_sums(pod, dict missing, dict statuses, bint pod_resizes):
 
 
 def pod_requests(
-    pod, gates=ALL_PODS, dict missing=None, bint resizes=True, bint claims=False
+    pod, gates=None, dict missing=None, bint resizes=True, bint claims=False
 ):
     """Return the effective requests of a pod.
 
@@ -200,7 +200,7 @@ def pod_requests(
     dict of str to Quantity
         By resource name.
     """
-    missing = missing or {}
+    gates, missing = gates or DEFAULT_GATES, missing or {}
     statuses = {}
     if resizes:
         statuses = {s.name: s for s in pod.status.init_container_statuses}
@@ -255,7 +255,7 @@ def pod_level_requests(pod, bint resizes=False, bint by_sums=False):
     return {name: held.get(name, ZERO) for name in requests}
 
 
-def nonzero_requests(pod, dict requests not None, gates=ALL_PODS):
+def nonzero_requests(pod, dict requests not None, gates=None):
     """Return what a placed pod adds to NonZeroRequested of its node.
 
     A container without a request counts as requesting 100m of cpu and 200Mi of memory. In a pod with
@@ -275,7 +275,7 @@ def nonzero_requests(pod, dict requests not None, gates=ALL_PODS):
     dict of str to Quantity
         By resource name.
     """
-    missing = NON_ZERO
+    gates, missing = gates or DEFAULT_GATES, NON_ZERO
     if gates.pod_level_resources and pod_level_requests(pod):
         missing = {name: quantity for name, quantity in NON_ZERO.items() if name not in requests}
     if not missing:

@@ -93,6 +93,22 @@ def examples(texts: Sequence[str], most: int) -> str:
     return ", ".join([*texts[:most], *["…"] * (len(texts) > most)])
 
 
+def either(texts: Sequence[str]) -> str:
+    """Join texts as ``a, b or c``.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        At least one.
+
+    Returns
+    -------
+    str
+    """
+    *most, last = texts
+    return f"{', '.join(most)} or {last}" if most else last
+
+
 def nearest(text: str, names: Iterable[str]) -> str:
     """Return what an error adds about the names that are most like one that does not exist.
 
@@ -119,6 +135,28 @@ def nearest(text: str, names: Iterable[str]) -> str:
     candidates = nlargest(_CANDIDATES, sorted(names), key=alike)
     found = get_close_matches(text, candidates, _NEAREST, _LEAST_RATIO)
     return f"; nearest: {', '.join(found)}" if found else ""
+
+
+def same_or_nearest(name: str, references: Iterable[str], names: Iterable[str], most: int = 3) -> str:
+    """Return what an error adds about an object that does not exist: where its name stands, or names like it.
+
+    Parameters
+    ----------
+    name : str
+    references : iterable of str
+        Objects that there are, such as ``deploy/web``.
+    names : iterable of str
+        What `nearest` compares with.
+    most : int, optional
+        How many references are shown.
+
+    Returns
+    -------
+    str
+        "" if there is neither.
+    """
+    same = [one for one in references if one.rpartition("/")[2] == name]
+    return f"; there is {examples(same, most)}" if same else nearest(name, names)
 
 
 class InputError(MoorageError):

@@ -23,7 +23,7 @@ def test_nominations_hold_their_lock_in_every_operation() -> None:
         "nominated_nodes": lambda: one.nominated_nodes(),
         "nominated_keys": lambda: one.nominated_keys([p, q]),
         "is_alone": lambda: one.is_alone(p, "n"),
-        "changes_with": lambda: one.changes_with(p, None),
+        "is_changed_by": lambda: one.is_changed_by(p, None),
         "delete_nominated_pod_if_exists": lambda: one.delete_nominated_pod_if_exists(p),
         "save": one.save,
         "undo": lambda: one.undo(saved),

@@ -574,7 +574,7 @@ class SchedulingQueue:
                     at += 1
                 for number, info in enumerate(returned, first) if nominator.nodes or single else ():
                     change = nominating[number] if nominating else None
-                    if nominator.changes_with(info.pod, change):
+                    if nominator.is_changed_by(info.pod, change):
                         nominator.nominate_current(info.pod, change)
             self._wake()
 

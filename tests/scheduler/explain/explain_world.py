@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 from tests.core.make import ZONE, container, node, pod, port
 
+from moorage._core.base.resources import PodGates
 from moorage.objects import (
     Cluster,
     LabelSelector,
@@ -167,7 +168,8 @@ def random_pod(random: Random) -> Pod:
         spec["affinity"] = replace(spec.get("affinity") or Affinity(), **{side: pod_terms(random)})
     made = pod("p", labels={"app": "web"}, **spec)
     if random.random() < 0.15:  # not below what the containers add up to, which an API server refuses
-        own = ResourceRequirements(requests={"cpu": f"{effective(made, 'cpu') + random.randint(0, 900)}m"})
+        least = effective(made, "cpu", PodGates())
+        own = ResourceRequirements(requests={"cpu": f"{least + random.randint(0, 900)}m"})
         made = replace(made, spec=replace(made.spec, resources=own))
     return made
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.conftest import NIGHTLY
 from tests.scheduler.explain.explain_world import World, random_pod, random_world, renamed
 
+from moorage._core.base.resources import PodGates
 from moorage.framework import FilterPlugin, Plugin, Profile
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import Node, Pod, Toleration
@@ -30,6 +31,7 @@ from moorage.scheduler.explain.probe import Probe
 from moorage.scheduler.explain.single_change import DROP, LABEL, LOWER, NODE, SPREAD, TOLERATE, UNCORDON
 
 SEEDS = range(1000 if NIGHTLY else 50)
+GATES = PodGates()
 
 
 @cache  # seven tests look at each case
@@ -54,10 +56,10 @@ def test_a_smaller_reduction_does_not_suffice(seed: int) -> None:
     world, pending, explanation = case(seed)
     for change in explanation.changes:
         if change.kind == LOWER:
-            request = effective(change.pod, change.resource)
-            lowered = lower(pending, change.resource, request + 1)
+            request = effective(change.pod, change.resource, GATES)
+            lowered = lower(pending, change.resource, request + 1, GATES)
             assert lowered is not None
-            assert effective(lowered[0], change.resource) == request + 1
+            assert effective(lowered[0], change.resource, GATES) == request + 1
             assert world.fits(lowered[0]) == []
 
 
@@ -109,7 +111,7 @@ def test_no_kind_of_change_is_missed(seed: int) -> None:
         return
     found = {change.kind for change in explanation.changes}
     least = (
-        lower(pending, each, effective(drop_request(pending, each), each) + 1)
+        lower(pending, each, effective(drop_request(pending, each), each, GATES) + 1, GATES)
         for each in ("cpu", "memory", "nvidia.com/gpu")
     )
     assert (LOWER in found) == any(world.fits(one[0]) for one in least if one is not None)

@@ -16,11 +16,13 @@ from moorage.objects.model.pod import ContainerStatus, ResourceRequirements
 from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.lowering import Edit, drop_request, effective, lower
 
+GATES = PodGates()
+
 
 def edits(asked: Pod, target: int, resource: str = "cpu") -> list[tuple[str, str, str]]:
-    lowered = lower(asked, resource, target)
+    lowered = lower(asked, resource, target, GATES)
     assert lowered is not None
-    assert effective(lowered[0], resource) == target
+    assert effective(lowered[0], resource, GATES) == target
     return [(edit.path, edit.before, edit.after) for edit in lowered[1]]
 
 
@@ -30,7 +32,7 @@ def with_containers(*containers: Container, **spec: Any) -> Pod:
 
 def test_the_largest_container_gives() -> None:
     two = with_containers(container("a", {"cpu": "1"}), container("b", {"cpu": "3"}))
-    lowered = lower(two, "cpu", 2500)
+    lowered = lower(two, "cpu", 2500, GATES)
     assert lowered is not None
     assert lowered[1] == [Edit("spec.containers[1].resources.requests[cpu]", "b", "3", "1500m")]
     assert [c.resources.requests["cpu"] for c in lowered[0].spec.containers] == ["1", "1500m"]
@@ -48,7 +50,7 @@ def test_a_sidecar_counts_beside_both() -> None:
     beside = with_containers(
         container("a", {"memory": "1Gi"}), init_containers=(sidecar, container("i", {"memory": "1Gi"}))
     )
-    assert effective(beside, "memory") == 3 << 30
+    assert effective(beside, "memory", GATES) == 3 << 30
     assert edits(beside, 2 << 30, "memory") == [
         ("spec.initContainers[0].resources.requests[memory]", "2Gi", "1Gi")
     ]
@@ -75,7 +77,7 @@ def test_the_requests_of_a_whole_pod() -> None:
 def test_the_requests_of_a_whole_pod_do_not_count_without_their_gate() -> None:
     own = ResourceRequirements(requests={"cpu": "4"})
     whole, off = with_containers(container("a", {"cpu": "2"}), resources=own), PodGates(False)
-    assert (effective(whole, "cpu"), effective(whole, "cpu", off)) == (4000, 2000)
+    assert (effective(whole, "cpu", GATES), effective(whole, "cpu", off)) == (4000, 2000)
     lowered = lower(whole, "cpu", 1000, off)
     assert lowered is not None
     assert lowered[1] == [Edit("spec.containers[0].resources.requests[cpu]", "a", "2", "1")]
@@ -103,13 +105,16 @@ def test_what_a_container_has_now_does_not_count() -> None:
 def test_overhead_stays() -> None:
     sandboxed = with_containers(container("a", {"cpu": "1"}), overhead={"cpu": "200m"})
     assert edits(sandboxed, 700) == [("spec.containers[0].resources.requests[cpu]", "1", "500m")]
-    assert lower(sandboxed, "cpu", 100) is None
-    assert effective(drop_request(sandboxed, "cpu"), "cpu") == 200
+    assert lower(sandboxed, "cpu", 100, GATES) is None
+    assert effective(drop_request(sandboxed, "cpu"), "cpu", GATES) == 200
 
 
 def test_a_pod_that_asks_for_nothing_is_no_advice() -> None:
-    assert lower(with_containers(container("a", {"cpu": "1"})), "cpu", 0) is None
-    assert lower(with_containers(container("a", {"cpu": "1"}), overhead={"cpu": "200m"}), "cpu", 200) is None
+    assert lower(with_containers(container("a", {"cpu": "1"})), "cpu", 0, GATES) is None
+    assert (
+        lower(with_containers(container("a", {"cpu": "1"}), overhead={"cpu": "200m"}), "cpu", 200, GATES)
+        is None
+    )
 
 
 def test_a_container_that_would_give_all_shares_with_others() -> None:
@@ -120,7 +125,9 @@ def test_a_container_that_would_give_all_shares_with_others() -> None:
 @pytest.mark.parametrize(("resource", "limit"), [("nvidia.com/gpu", "1"), ("cpu", "4")])
 def test_a_limit_that_has_to_be_equal_goes_along(resource: str, limit: str) -> None:
     equal = ResourceRequirements(requests={resource: "4"}, limits={resource: "4"})
-    lowered = lower(with_containers(Container(name="a", resources=equal)), resource, effective_of(resource))
+    lowered = lower(
+        with_containers(Container(name="a", resources=equal)), resource, effective_of(resource), GATES
+    )
     assert lowered is not None
     assert lowered[0].spec.containers[0].resources.limits == {resource: limit}
 
@@ -131,7 +138,7 @@ def effective_of(resource: str) -> int:
 
 def test_fractions_of_a_unit_stay_exact() -> None:
     fine = with_containers(container("a", {"cpu": "1500.5m"}), container("b", {"cpu": "0.3m"}))
-    assert effective(fine, "cpu") == 1501
+    assert effective(fine, "cpu", GATES) == 1501
     assert edits(fine, 1000) == [("spec.containers[0].resources.requests[cpu]", "1500500u", "999700u")]
 
 
@@ -140,13 +147,16 @@ def test_any_target_is_met_exactly_and_at_one_place_if_possible(seed: int) -> No
     random = Random(seed)
     asked = random_pod(random)
     for resource in ("cpu", "memory"):
-        least, most = effective(drop_request(asked, resource), resource), effective(asked, resource)
+        least, most = (
+            effective(drop_request(asked, resource), resource, GATES),
+            effective(asked, resource, GATES),
+        )
         for target in {least + 1, most - 1, random.randint(least + 1, max(most - 1, least + 1))}:
             if not least < target < most:
                 continue
-            lowered = lower(asked, resource, target)
+            lowered = lower(asked, resource, target, GATES)
             assert lowered is not None
-            assert effective(lowered[0], resource) == target
+            assert effective(lowered[0], resource, GATES) == target
             if len(lowered[1]) > 1:
                 assert not any(one_place_is_enough(asked, resource, target))
 
@@ -162,5 +172,5 @@ def one_place_is_enough(asked: Pod, resource: str, target: int) -> list[bool]:
             bare = replace(one, resources=ResourceRequirements(requests=requests))
             others = getattr(spec, name)
             changed = replace(spec, **{name: (*others[:at], bare, *others[at + 1 :])})
-            found.append(effective(replace(asked, spec=changed), resource) < target)
+            found.append(effective(replace(asked, spec=changed), resource, GATES) < target)
     return found

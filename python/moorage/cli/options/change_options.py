@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from moorage.errors import InputError, located
+from moorage.errors import InputError, either, located
 
 from .option_groups import GroupedCommand
 
@@ -151,7 +151,7 @@ def left_as_is(change: RequestedChange, made: Change, scheduler: Scheduler) -> l
         return [f"{change.text} has no effect on {name}: {why}." for name, why in kept]
     kinds, otherwise = _WITHOUT_EFFECT.get(change.option, ((), "it is so already"))
     if kinds and not any(scheduler.client.list(kind_named(kind))[0] for kind in kinds):
-        why = f"the input has no {', '.join(kinds[:-1])}{' or ' * (len(kinds) > 1)}{kinds[-1]}"
+        why = f"the input has no {either(kinds)}"
     else:
         why = otherwise
     return [f"{change.text} has no effect: {why}."]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from moorage.errors import InputError, examples, nearest
+from moorage.errors import InputError, same_or_nearest
 from moorage.objects import Node, Object
 from moorage.objects.model.workload import CronJob, Job
 from moorage.objects.workloads.jobs.job_state import is_over
@@ -14,7 +14,6 @@ from moorage.scheduler import Scheduler
 from moorage.scheduler.changes.selection import WORKLOADS
 from moorage.store import kind_named
 
-_MOST = 3
 SUSPENDED = "it is suspended, and has no pods; --unsuspend lets it run"
 NO_POD = "there is no such workload with a pod"
 
@@ -106,7 +105,6 @@ def _workloads(scheduler: Scheduler, kind: str = "") -> Iterator[Any]:
 
 def _without_pods(obj: Any) -> str:
     """Return why an object has no pod now."""
-    reference = f"{obj.kind.lower()}/{obj.namespace}/{obj.name}"
     if isinstance(obj, CronJob):
         return "it makes pods at its times, and has none now; --cronjobs lets it run once"
     if isinstance(obj, Job):
@@ -115,13 +113,25 @@ def _without_pods(obj: Any) -> str:
         if obj.spec.suspend:
             return SUSPENDED
     if getattr(obj.spec, "replicas", None) == 0:
-        return f"it has 0 replicas; --scale {reference}=N gives it some"
+        return f"it has 0 replicas; --scale {reference_to(obj)}=N gives it some"
     return "it has no pod"
 
 
 def _alike(workloads: list[Any], kind: str, name: str) -> str:
     """Return what an error adds about the same name elsewhere, or names that are like it."""
-    same = [f"{one.kind.lower()}/{one.namespace}/{one.name}" for one in workloads if one.name == name]
-    if same:
-        return f"; there is {examples(same, _MOST)}"
-    return nearest(name, [one.name for one in workloads if one.kind == kind])
+    of_kind = [one.name for one in workloads if one.kind == kind]
+    return same_or_nearest(name, map(reference_to, workloads), of_kind)
+
+
+def reference_to(workload: Any) -> str:
+    """Return how options name an object, or a `Workload`: ``deployment/NAMESPACE/NAME``.
+
+    Parameters
+    ----------
+    workload : Object or Workload
+
+    Returns
+    -------
+    str
+    """
+    return f"{workload.kind.lower()}/{workload.namespace}/{workload.name}"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from moorage.cli.options.inputs import file_named, is_input
-from moorage.errors import InputError, examples, nearest
+from moorage.errors import InputError, examples, nearest, same_or_nearest
 from moorage.objects import Cluster, Object, Pod
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
@@ -128,8 +128,7 @@ def _named(text: str, cluster: Cluster, namespace: str) -> Object:
         if Path(text).suffix:
             raise InputError("no such file", source=text) from None
         names = [f"{obj.kind.lower()}/{obj.name}" for obj in objects]
-        same = [one for one in names if one.rpartition("/")[2] == text]
-        near = f"; there is {examples(same, 5)}" if same else nearest(text, names) * ("/" not in text)
+        near = "" if "/" in text else same_or_nearest(text, names, names, most=5)
         raise InputError(f"no such file, and {error.message}{near}", source=OPTION) from None
     if kind not in _COUNTED:
         message = f"no such file, and a {kind.__name__} has no pods; name a pod or a workload, as deploy/web"

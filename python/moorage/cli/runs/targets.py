@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from moorage.errors import InputError, examples, nearest
+from moorage.errors import InputError, nearest, same_or_nearest
 from moorage.objects import Pod
 from moorage.objects.workloads.top_controller import Workload, controller_of
 from moorage.store import kind_named
 
-from .absent_targets import absent_pod, absent_workload, not_placed
+from .absent_targets import absent_pod, absent_workload, not_placed, reference_to
 from .simulation import (
     EVICTED,
     PLACED,
@@ -308,10 +308,7 @@ def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> 
         if other:
             raise InputError(f"there is no such pod{where}{other}", source=SOURCE, obj=text)
         names = {one.name for one in listed} | {pod.name for pod in pods if place in ("", pod.namespace)}
-        same = sorted(
-            f"{one.kind.lower()}/{one.namespace}/{one.name}" for one in workloads if one.name == name
-        )
-        near = f"; there is {examples(same, 3)}" if same else nearest(name, names)
+        near = same_or_nearest(name, sorted(map(reference_to, workloads)), names)
         near = near or nearest(text, [f"{one.kind.lower()}/{one.name}" for one in workloads])
         raise InputError(f"there is no such pod{where}{near}", source=SOURCE, obj=text)
     if len(found) > 1:

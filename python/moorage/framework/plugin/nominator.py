@@ -75,11 +75,11 @@ class PodNominator:
         with self.lock:
             self._nominate(pod, _nomination(pod, info))
 
-    def changes_with(self, pod: Pod, info: NominatingInfo | None) -> bool:
-        """Whether the end of an attempt changes or renews a nomination.
+    def is_changed_by(self, pod: Pod, info: NominatingInfo | None) -> bool:
+        """Whether the nomination of a pod is changed, or made again, at the end of an attempt.
 
-        Most pods fail without one. Upstream notes then that such a pod is nominated to no node, which nothing
-        reads.
+        Most pods that fail have none, before or after. Upstream then notes that the pod is nominated to no
+        node, but nothing reads that.
 
         Parameters
         ----------

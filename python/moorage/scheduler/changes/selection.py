@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from moorage.errors import InputError, examples, nearest, shorten
+from moorage.errors import InputError, either, examples, nearest, shorten
 from moorage.objects import LabelSelectorMatcher, Node, Object, parse_selector
 from moorage.objects.model.workload import CronJob, DaemonSet, Deployment, Job, StatefulSet
 from moorage.objects.workloads.other_kinds import PARENTS
@@ -118,8 +118,7 @@ def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Objec
         raise InputError(f'"{shorten(reference, 80)}" is no reference like deploy/web{near}')
     struct, namespace, name = parse_reference(reference)
     if struct not in kinds:
-        *most, last = (kind.__name__ for kind in kinds)
-        taken = f"{', '.join(most)} or {last}"
+        taken = either([kind.__name__ for kind in kinds])
         raise InputError(f"a {struct.__name__} {lacks}; name a {taken}", obj=reference)
     return get(client, struct, name, namespace)
 

@@ -16,7 +16,6 @@ from moorage.objects.model.pod import Pod, ResourceRequirements
 
 OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
 """The resources of which a container may have a limit above its request (core/v1 validation)."""
-DEFAULT = PodGates()
 LISTS = {"containers": "containers", "init_containers": "initContainers"}
 """Fields of the spec that are lists of containers, and their JSON names."""
 
@@ -57,14 +56,14 @@ class _Place:
         return f"spec.{at}resources.requests[{resource}]"
 
 
-def effective(pod: Pod, resource: str, gates: PodGates = DEFAULT) -> int:
+def effective(pod: Pod, resource: str, gates: PodGates) -> int:
     """Return the effective request of a pod for a resource.
 
     Parameters
     ----------
     pod : Pod
     resource : str
-    gates : PodGates, optional
+    gates : PodGates
         On which requests depend.
 
     Returns
@@ -75,7 +74,7 @@ def effective(pod: Pod, resource: str, gates: PodGates = DEFAULT) -> int:
     return _whole(resource, asked_by(pod, gates).get(resource, ZERO))
 
 
-def lower(pod: Pod, resource: str, target: int, gates: PodGates = DEFAULT) -> tuple[Pod, list[Edit]] | None:
+def lower(pod: Pod, resource: str, target: int, gates: PodGates) -> tuple[Pod, list[Edit]] | None:
     """Lower the effective request of a pod to at most `target`.
 
     If one place of the spec is enough, the one with the largest request is edited. Otherwise all are, in
@@ -87,7 +86,7 @@ def lower(pod: Pod, resource: str, target: int, gates: PodGates = DEFAULT) -> tu
     resource : str
     target : int
         Millicores, bytes, or the resource's own unit.
-    gates : PodGates, optional
+    gates : PodGates
         On which requests depend.
 
     Returns

@@ -601,7 +601,7 @@ class BindingCycles:
         """
         if info is None or info.noop:
             return
-        if nominator.changes_with(pod, info):
+        if nominator.is_changed_by(pod, info):
             nominator.add_nominated_pod(pod, info)
             if writes:
                 patch_pod(self.client, pod, None, info)

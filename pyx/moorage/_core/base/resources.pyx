@@ -170,9 +170,7 @@ cdef dict _by_sums(pod, dict missing, dict statuses, bint pod_resizes):
     return total
 
 
-def pod_requests(
-    pod, gates=None, dict missing=None, bint resizes=True, bint claims=False
-):
+def pod_requests(pod, gates=None, dict missing=None, bint resizes=True, bint claims=False):
     """Return the effective requests of a pod.
 
     For each resource: the maximum of the sum over containers and sidecars and of what each init container

@@ -49,14 +49,14 @@ def over(variant: str, tests: Callable[[dict[str, str]], object]) -> None:
         raise
 
 
-@job("not measured", takes=["ONLY"], nightly=True)
+@job("21 min beside other work", takes=["ONLY"], nightly=True)
 def test_nightly() -> None:
     """The whole suite with all examples: the tests that repeat what a faster one shows as well"""
     python(*PARALLEL, *WHOLE, *only(), environment=THOROUGH)
 
 
 @job(
-    "not measured",
+    "50 min beside other work",
     needs=[sanitizer("libasan"), sanitizer("libubsan")],
     takes=["ONLY"],
     nightly=True,
@@ -94,7 +94,7 @@ def threads() -> None:
     over("tsan", tests)
 
 
-@job("not measured", nightly=True)
+@job("5 min", nightly=True)
 def debug_test() -> None:
     """The core with assertions of capacity, bounds and logging; the tests that break each of them
 

@@ -103,8 +103,8 @@ def test_gangs_bound_to_a_rack(benchmark: Any, report: Any, size: tuple[int, int
         )
         for at in range(NODES)
     ]
-    gates = dict.fromkeys(("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling"), True)
-    scheduler = Scheduler(Cluster(nodes=nodes), feature_gates=gates)
+    gates = dict.fromkeys(("GenericWorkload", "TopologyAwareWorkloadScheduling"), True)
+    scheduler = Scheduler(Cluster(nodes=nodes), kubernetes_version="1.37", feature_gates=gates)
     what = f"{BOUND[size]} bound to a rack, {NODES:,} nodes, {RACKS} racks, each pod"
     report(what, size[0] * size[1], twin=kind is Gangs)
     measure(benchmark, kind(scheduler, *size, RACK))

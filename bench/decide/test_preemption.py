@@ -206,7 +206,7 @@ def test_nominated(benchmark: Any, report: Any, way: str) -> None:
 
 
 GROUPS, OF_GROUP = 1000, 10
-GATES = {"GenericWorkload": True, "GangScheduling": True}
+GATES = {"GenericWorkload": True}
 
 
 def bare(name: str) -> Node:
@@ -226,7 +226,9 @@ def of_groups() -> Scheduler:
         node, group = nodes[number % GROUPS].name, PodSchedulingGroup(f"g{number // OF_GROUP}")
         there.append(replace(pod, spec=replace(pod.spec, node_name=node, scheduling_group=group)))
     groups = [PodGroup(metadata=one, spec=spec) for one in meta]
-    return Scheduler(Cluster(nodes=nodes, pods=there, others=groups), feature_gates=GATES)
+    return Scheduler(
+        Cluster(nodes=nodes, pods=there, others=groups), kubernetes_version="1.37", feature_gates=GATES
+    )
 
 
 @pytest.mark.parametrize("twin", [False, True], ids=["core", "python"])

@@ -396,14 +396,14 @@ def test_groups_get_their_nodes_all_or_not_at_all(tmp_path: Path, capsys: pytest
     ]
     file = tmp_path / "gangs.json"
     file.write_text(json.dumps({"kind": "List", "items": items}))
-    gates = ["--feature-gates", "GenericWorkload=true,GangScheduling=true"]
+    gates = ["--kubernetes-version", "1.37", "--feature-gates", "GenericWorkload=true"]
     assert main(["simulate", "-f", str(file), "-o", "json", *gates]) == 0
     rows = {row["pod"]: row for row in json.loads(capsys.readouterr().out)["pods"]}
     assert [rows[f"h{number}"]["status"] for number in range(2)] == ["placed", "placed"]
-    for number in range(3):
-        row = rows[f"g{number}"]
-        assert row["status"] == "unschedulable"
-        assert "1 Too many pods" in row["reason"]
+    ended = "minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"
+    of_g = [rows[f"g{number}"] for number in range(3)]
+    assert {row["status"] for row in of_g} == {"unschedulable"}
+    assert [row["reason"] for row in of_g] == ["0/1 nodes are available: 1 Too many pods.", ended, ended]
     few = 'GangScheduling: waiting for pods\'s pod group "few" to appear in scheduling queue'
     assert rows["few0"]["reason"] == few
     assert main(["simulate", "-f", str(file), "-o", "json"]) == 0

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from moorage.framework import FilterPlugin
 from moorage.objects import Pod, PodGroup, decode_object
 from moorage.objects.model.meta import Condition
+from moorage.releases import DEFAULT
 from moorage.scheduler.groups.group_status import POD_GROUP_SCHEDULED
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.scheduler.runs import Run
@@ -22,6 +23,7 @@ from .world import ANY_STEP, STEP_KEYS, World, check_keys
 Json = dict[str, Any]
 
 GANG_STEPS: dict[str, set[str]] = STEP_KEYS | {"group": {"object", "members"}}
+MOST_ATTEMPTS = 4
 OPTIONAL_KEYS: Mapping[str, set[str]] = ANY_STEP | {"group": {"name"}}
 
 
@@ -58,11 +60,13 @@ class GangWorld(World):
             preempts=True,
             config=config.get("configuration"),
             feature_gates=config.get("featureGates", {}) | {"OpportunisticBatching": False},
+            release=scenario.get("release", DEFAULT),
         )
         how.set_up(self.scheduler)
         if not how.batch:
             place_alone(self.scheduler)
         self.last_order: list[str] | None = None
+        self.written: dict[str, Json] = {}  # by group, the last patch of its condition, which replaced it
 
     def step(self, step: Json) -> Json:
         """Carry out a step; its result."""
@@ -79,14 +83,14 @@ class GangWorld(World):
     # ---- groups --------------------------------------------------------------------------------------------
 
     def _group(self, group: PodGroup, members: Sequence[Pod]) -> Json:
-        """Try a group until a cycle evicts nobody. Members that have got no node go then."""
+        """Try a group until a cycle changes nothing, a few times at most. Members without a node go then."""
         if not any(held.key == group.key for held in self.store.list(PodGroup)[0]):
             self.add(group)
         for pod in members:
             self.add(pod)
         queue, attempts = self.scheduler.queue, list[Json]()
         gated = {info.pod.key for info in queue.pending_pods().gated}
-        while not attempts or "evicted" in attempts[-1]:
+        while not attempts or (goes_on(attempts[-1]) and len(attempts) < MOST_ATTEMPTS):
             queue.activate([self.pods[pod.key] for pod in members if pod.key in self.pods])
             attempt = self._attempt(group, [pod.key for pod in members])
             if attempt is None:
@@ -100,7 +104,7 @@ class GangWorld(World):
 
     def _attempt(self, group: PodGroup, members: Sequence[str]) -> Json | None:
         """One cycle; None where there is nobody to try."""
-        before, run = self._condition(group), OneCycle(self.scheduler)
+        run = OneCycle(self.scheduler)
         pods = run.one(members)
         if not pods:
             return None
@@ -111,7 +115,9 @@ class GangWorld(World):
             del self.pods[key]
         failed = {key: self._failed(key, one.message) for key, one in run.result.unschedulable.items()}
         found = {"placed": placed, "failed": failed, "evicted": sorted(run.result.evicted)}
-        found["condition"] = patch(before, self._condition(group))
+        found["condition"] = written = patch(self.written.get(group.key, {}), self._condition(group))
+        if written:
+            self.written[group.key] = written
         return {key: one for key, one in found.items() if one} | {
             "next": self.scheduler.context.rotation.start
         }
@@ -154,13 +160,19 @@ def sha1(text: str) -> str:
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def patch(before: Condition | None, after: Condition | None) -> Json:
-    """What was written to a condition, as the fields of it that are other ones now."""
-    if after is None or after == before:
+def goes_on(attempt: Json) -> bool:
+    """Whether something has changed that the next attempt sees: pods were evicted, or others nominated."""
+    return "evicted" in attempt or any("nominated" in one for one in attempt.get("failed", {}).values())
+
+
+def patch(before: Json, after: Condition | None) -> Json:
+    """What is written to a condition: the fields of it that are other ones now. The recorder of the vectors
+    keeps no others."""
+    if after is None:
         return {}
     fields = ("status", "reason", "message")
-    new = {key: getattr(after, key) for key in fields if getattr(after, key) != getattr(before, key, "")}
-    return {"status": "", "reason": ""} | {key: value for key, value in new.items() if value}
+    new = {key: getattr(after, key) for key in fields if getattr(after, key) != before.get(key, "")}
+    return {"status": "", "reason": ""} | {key: value for key, value in new.items() if value} if new else {}
 
 
 def replay_gang(scenario: Json, how: Mode) -> Iterator[Json]:

@@ -139,7 +139,7 @@ def instances() -> dict[str, Any]:
     claims = reachable([scheduler_with_claims()])
     external = native_plugin()
     view = kinds()["NativeView"](external, held["ClusterState"])
-    units = kinds()["LowerUnits"](held["ClusterState"], 9, EvictionUnits(scheduler.handle, for_group=True))
+    units = kinds()["LowerUnits"](held["ClusterState"], 9, EvictionUnits(scheduler.handle))
     made = reachable([*within_calls(held), *for_claims(claims), external, view, units])
     return made | claims | held
 

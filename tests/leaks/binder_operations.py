@@ -143,7 +143,7 @@ def binder_reserves() -> Operation:
 
 
 def _gang(pods: list[Pod]) -> tuple[Scheduler, Operation]:
-    scheduler = Scheduler(feature_gates={"GenericWorkload": True, "GangScheduling": True})
+    scheduler = Scheduler(kubernetes_version="1.37", feature_gates={"GenericWorkload": True})
     for name in NODES:
         scheduler.cache.add_node(node(name))
     policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(len(pods)))

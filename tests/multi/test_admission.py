@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.core.make import ZONE, node, pinned, pod, port
 from tests.multi.kit import World, asking
 from tests.multi.test_binder import anti_affinity
+from tests.scheduler.groups.gang_kit import GATES
 
 from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.pod_batch import PodBatch
@@ -38,7 +39,6 @@ GANG = PodGroup(
     metadata=ObjectMeta(name="g", namespace="default"),
     spec=PodGroupSpec(scheduling_policy=PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=2))),
 )
-GATES = {"GenericWorkload": True, "GangScheduling": True}
 
 
 def annotated(one: Pod, **annotations: str) -> Pod:

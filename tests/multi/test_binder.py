@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import ZONE, node, pod, port
 from tests.multi.kit import World, asking
+from tests.scheduler.groups.gang_kit import GATES
 from tests.scheduler.make import profile_with
 
 from moorage.errors import CacheError
@@ -257,9 +258,6 @@ def gang(minimum: int) -> PodGroup:
 def members(count: int, cpu: str = "2") -> list[Pod]:
     group = PodSchedulingGroup(pod_group_name="g")
     return [asking(f"m{at}", cpu, scheduling_group=group) for at in range(count)]
-
-
-GATES = {"GenericWorkload": True}
 
 
 @pytest.mark.parametrize(("minimum", "bound"), [(3, 0), (2, 2), (1, 2)])

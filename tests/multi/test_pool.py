@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.core.make import node
 from tests.multi.kit import asking
-from tests.scheduler.groups.gang_kit import composite
+from tests.scheduler.groups.gang_kit import TREES, composite
 
 from moorage.errors import CacheError, NotBuiltError
 from moorage.multi import (
@@ -79,7 +79,7 @@ def test_a_worker_that_cannot_be_made_ends_all() -> None:
 
 
 def test_composite_groups_are_refused() -> None:
-    cluster, gates = Cluster(nodes=[node("a")], others=[composite("c", 1)]), {"GenericWorkload": True}
+    cluster = Cluster(nodes=[node("a")], others=[composite("c", 1)])
     assert Worker(WorkerInit([], cluster)).scheduler.table.find_row("a") is not None
     with pytest.raises(NotBuiltError, match="composite pod groups with several schedulers"):
-        Worker(WorkerInit([], cluster, settings={"feature_gates": gates}))
+        Worker(WorkerInit([], cluster, settings={"feature_gates": TREES}))

@@ -10,7 +10,7 @@ import pytest
 from tests.core.make import node
 from tests.multi.kit import asking
 from tests.multi.test_pool import inits, ints
-from tests.scheduler.groups.gang_kit import gang, members
+from tests.scheduler.groups.gang_kit import GATES, gang, members
 from tests.sim.sweep.test_ray import cluster as cluster
 from tests.volume.make import claim, storage_class, uses
 
@@ -22,7 +22,6 @@ from moorage.sim.optimistic import simulate_optimistically
 from moorage.sim.synthetic import synthetic
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]  # of Ray itself
-GROUPS = {"GenericWorkload": True, "GangScheduling": True}
 
 
 def conflicts() -> Cluster:
@@ -55,7 +54,7 @@ def gangs() -> Cluster:
         (conflicts, {"seed": 3, "tie_break": "random"}),
         (victims, {}),
         (claims, {}),
-        (gangs, {"feature_gates": GROUPS}),
+        (gangs, {"feature_gates": GATES}),
     ],
 )
 def test_the_result_is_that_of_threads(

@@ -10,6 +10,7 @@ import pytest
 from tests.multi import test_ray as with_ray
 from tests.multi.ray_stand_in import Ray
 from tests.multi.test_pool import inits, ints
+from tests.scheduler.groups.gang_kit import GATES
 from tests.sim.sweep.test_sweep import run
 
 from moorage.errors import InputError, MoorageError
@@ -32,7 +33,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Ray:
         (with_ray.conflicts, {"seed": 3, "tie_break": "random"}),
         (with_ray.victims, {}),
         (with_ray.claims, {}),
-        (with_ray.gangs, {"feature_gates": with_ray.GROUPS}),
+        (with_ray.gangs, {"feature_gates": GATES}),
     ],
 )
 def test_the_result_is_that_of_threads(

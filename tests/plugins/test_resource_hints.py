@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.queue.ask import ask, node, pod
-from tests.scheduler.groups.gang_kit import composite, gang
+from tests.scheduler.groups.gang_kit import TREES, composite, gang
 
 from moorage.framework import ActionType
 from moorage.framework.plugin import events
@@ -182,7 +182,7 @@ def test_what_queues_pods_with_claims(version: str) -> None:
 
 
 def test_pods_and_groups_of_a_gang() -> None:
-    one = Scheduler(feature_gates={"GenericWorkload": True, "GangScheduling": True})
+    one = Scheduler(feature_gates=TREES)
     waits = pod(schedulingGroup={"podGroupName": "g"})
     pods, groups, composites = (event.hint for event in registered(one, "GangScheduling"))
     assert pods is not None

@@ -7,13 +7,11 @@ from msgspec.structs import replace
 from tests.preemption.world import LEAVING, full, handle, nominated, preemptor, terminating, victim
 
 from moorage.framework import Code, Status
-from moorage.objects import ObjectMeta, Pod, PodGroup
-from moorage.objects.model.pod import PodSchedulingGroup
+from moorage.objects import Pod
 from moorage.preemption.eligibility import (
     is_leaving,
     num_candidates,
     potential_nodes,
-    reason_against_pod,
     why_not_eligible,
 )
 
@@ -63,23 +61,6 @@ def test_it_waits_for_its_victims_on_the_nominated_node() -> None:
 def test_it_does_not_wait_for_pods_that_leave_for_other_reasons_or_not_at_all(other: Pod) -> None:
     assert not is_leaving(other)
     assert why_not(preemptor(), other) == ""
-
-
-@pytest.mark.parametrize(
-    ("groups", "why"),
-    [
-        ([], "pod group for pod not found"),
-        ([PodGroup(metadata=ObjectMeta(name="g", namespace="default"))], ""),
-    ],
-)
-def test_the_group_of_a_pod_has_to_exist_where_groups_are_placed(groups: list[PodGroup], why: str) -> None:
-    gates = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
-    one = handle(full(others=groups, feature_gates=gates))
-    asked = preemptor()
-    of_group = replace(asked, spec=replace(asked.spec, scheduling_group=PodSchedulingGroup("g")))
-    assert one.places_groups
-    assert reason_against_pod(one, of_group) == why
-    assert reason_against_pod(one, asked) == ""
 
 
 def test_potential_nodes_are_those_that_are_not_lost_for_good() -> None:

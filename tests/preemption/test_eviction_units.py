@@ -30,7 +30,7 @@ from moorage.framework import CycleState
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.objects import LabelSelector, Pod, PodGroup, group_of
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGroup
-from moorage.objects.model.pod_group import V1ALPHA2, AllDisruptionMode, DisruptionMode, SingleDisruptionMode
+from moorage.objects.model.pod_group import AllDisruptionMode, DisruptionMode, SingleDisruptionMode
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.preemption.eviction_units import EvictionUnits, Unit, units_by_importance, violations
 from moorage.preemption.pick import pick_one_node
@@ -84,36 +84,11 @@ def test_all_pods_of_a_group_go_wherever_they_are() -> None:
         ({"groups": [group("other")]}, ["m2"]),
         ({"groups": []}, ["m2"]),
         ({"feature_gates": {}}, ["m2"]),
-        ({"feature_gates": {"GenericWorkload": True}}, ["m0", "m1", "m2"]),
     ],
 )
 def test_only_a_group_that_asks_for_it(settings: Any, expected: list[str]) -> None:
     pods = [member("m0", cpu=2), member("m1", "b", cpu=4), member("m2", cpu=2)]
     assert said(world(*pods, nodes=NODES[:2], **settings), preemptor(2))["a"] == expected
-
-
-def test_a_pod_evicts_pods_of_v1_36_one_by_one_by_their_own_priority() -> None:
-    mixed = [replace(group(mode="PodGroup", priority=99), api_version=V1ALPHA2), group("h")]
-    pods = [member("m0", cpu=2), member("m1", "b", cpu=4, priority=20), member("m2", cpu=2)]
-    others = [member("n0", "b", to="h")]
-    one = world(*pods, *others, groups=mixed, nodes=NODES[:2])
-    assert said(one, preemptor(2)) == {"a": ["m2"]}
-    units = EvictionUnits(one.handle, for_group=True)
-    assert [units.unit_of(("default", name)) for name in "gh"] == [
-        (99, ("default", "g")),
-        (0, ("default", "h")),
-    ]
-    assert [pod.name for pod in units.of([pods[0]])[0].pods] == ["m1", "m0", "m2"]
-
-
-def test_seen_by_a_group_pods_of_v1_36_have_their_own_priority() -> None:
-    one = world(
-        member("m", priority=2), groups=[replace(group(mode="Pod", priority=9), api_version=V1ALPHA2)]
-    )
-    units = EvictionUnits(one.handle, for_group=True)
-    assert units.unit_of(("default", "g")) == (None, None)
-    (unit,) = units.of([member("m", priority=2)])
-    assert (unit.priority, unit.is_group) == (2, True)
 
 
 def test_the_group_s_priority_decides_whether_it_may_be_evicted() -> None:
@@ -129,22 +104,20 @@ def test_the_group_s_priority_decides_whether_it_may_be_evicted() -> None:
 
 
 @pytest.mark.parametrize(("priority", "expected"), [(7, 7), (None, 0)])
-def test_seen_by_a_group_other_pods_have_their_group_s_priority(priority: int | None, expected: int) -> None:
+def test_pods_of_other_groups_have_their_group_s_priority(priority: int | None, expected: int) -> None:
     groups = [group(priority=priority, mode=SINGLE)]
     one = world(member("m", priority=3), groups=groups)
     key = group_of(member("m"))
     assert key is not None
-    handle = one.handle
-    assert EvictionUnits(handle, for_group=True).unit_of(key) == (expected, None)
-    assert EvictionUnits(handle).unit_of(key) == (None, None)
+    assert EvictionUnits(one.handle).unit_of(key) == (expected, None)
 
 
-def test_seen_by_a_group_priorities_follow_the_groups() -> None:
+def test_priorities_follow_the_groups() -> None:
     one = world(member("m"), groups=[group(priority=7, mode=SINGLE), group("h", 8, mode=SINGLE)])
     keys = [("default", name) for name in ("g", "h", "none")]
 
     def seen() -> list[tuple[int | None, Any]]:
-        units = EvictionUnits(one.handle, for_group=True)
+        units = EvictionUnits(one.handle)
         return [units.unit_of(key) for key in keys]
 
     assert seen() == seen() == [(7, None), (8, None), (None, None)]
@@ -295,17 +268,6 @@ def test_budgets_are_used_up_unit_by_unit() -> None:
     assert violations(units, [budget(0, LABELS)]) == [2, 1, 1]
 
 
-def test_in_v1_36_a_unit_ends_with_the_first_budget_that_it_violates() -> None:
-    both, other = victim("u", labels={**LABELS, "b": "b"}), Unit((victim("v", labels={"b": "b"}),), 0)
-    budgets = [budget(0, LABELS), budget(1, {"b": "b"}, name="c")]
-    assert violations([Unit((both,), 0), other], budgets) == [1, 1]
-    assert violations([Unit((both,), 0), other], budgets, stops=True) == [1, 0]
-    pair = Unit((victim("w", labels=LABELS), both), 0, True)
-    assert violations([pair, other], budgets) == [2, 1]
-    assert violations([pair, other], budgets, stops=True) == [2, 0]
-    assert violations([pair, other], budgets, stops=True, by_unit=True) == [1, 0]
-
-
 def test_every_victim_counts_in_the_choice() -> None:
     pods = [member("m0", cpu=4), member("m1", "b"), victim("v", "c", cpu=2), victim("w", "c", cpu=2)]
     one = world(*pods, victim("high", "b", cpu=3, priority=99))
@@ -339,9 +301,10 @@ def test_it_is_known_cheaply_whether_somebody_could_be_evicted() -> None:
 
 
 class UnitTwin(Twin):
-    """The same with groups; `whole` has the priorities of those that go whole."""
+    """The same with groups; `priorities` are theirs, and `whole` those that go whole."""
 
-    whole: dict[str, int]
+    whole: str
+    priorities: dict[str, int]
 
     def unit(self, one: Pod) -> list[tuple[str, Pod]]:
         """The pods that go with one, with their nodes."""
@@ -385,10 +348,9 @@ class UnitTwin(Twin):
     def weight(self, unit: list[tuple[str, Pod]]) -> tuple[Any, ...]:
         """The smaller, the more important; its beginning is the priority, negated."""
         mine = unit[0][1].spec.scheduling_group
-        name = "" if mine is None else mine.pod_group_name
         oldest = min(one.status.start_time or "9" for _, one in unit)
-        value = self.whole.get(name, priority(unit[0][1]))
-        return -value, name not in self.whole, -len(unit), oldest
+        value = priority(unit[0][1]) if mine is None else self.priorities[mine.pod_group_name]
+        return -value, mine is None, -len(unit), oldest
 
 
 @st.composite
@@ -399,9 +361,10 @@ def grouped(draw: Any) -> tuple[UnitTwin, list[Any], list[PodGroup]]:
         on: [of(to, one) if (to := draw(names)) else one for one in there] for on, there in plain.pods.items()
     }
     twin = UnitTwin(plain.nodes, pods, plain.asked, plain.spread, plain.apart, plain.nominated)
-    twin.whole = {name: draw(st.integers(-1, 3)) for name in "gh"}
-    groups = [group(name, priority) for name, priority in twin.whole.items()]
-    return twin, budgets, [*groups, group("i", draw(st.integers(-1, 3)), SINGLE)]
+    twin.whole, twin.priorities = "gh", {name: draw(st.integers(-1, 3)) for name in "ghi"}
+    groups = [group(name, priority) for name, priority in twin.priorities.items()]
+    single = group("i", twin.priorities["i"], SINGLE)
+    return twin, budgets, [*groups[:2], single]
 
 
 @settings(deadline=None, max_examples=200)

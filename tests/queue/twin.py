@@ -24,7 +24,7 @@ from tests.queue.make import names
 Said = Callable[[Pod, Any, Any], bool]
 Registered = dict[str, list[tuple[ClusterEvent, Said]]]
 SKIP, BACKOFF, AT_ONCE = range(3)
-GATE = "SchedulingGates"
+GATE, WITH_GROUP = "SchedulingGates", "PodGroup"
 REJECTED = ("unschedulable", "gated")
 PLACES = ("active", "backoff", "error_backoff", "unschedulable", "gated")
 
@@ -43,7 +43,6 @@ class Entry:
     rejectors: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     gate: str = ""
-    ready: int | None = None  # milliseconds
 
     @property
     def uid(self) -> str:
@@ -112,8 +111,12 @@ class Twin:
         if not (from_backoff and self.gate_is_on) and self.gated(entry):
             self.enter(entry, "gated", label)
             return False
-        entry.ready = self.now if entry.ready is None else entry.ready
         self.enter(entry, "active", label)
+        mates = self.mates(entry)
+        if all(one.gate in ("", WITH_GROUP) for one in mates):
+            for one in mates:
+                if one.gate:
+                    self.to_active(one, label)
         return True
 
     def requeue(self, entry: Entry, strategy: int, label: str) -> bool:
@@ -220,22 +223,32 @@ class Twin:
         return entry
 
     def pop_unit(self) -> list[Entry]:
-        """The next pod, and all of its group that are not gated, in order of entry."""
-        first = self.pop()
+        """The next pod, and all of its group. A group with a gated pod is gated as a whole."""
+        while (first := self.pop()) is not None:
+            mates = self.mates(first)
+            if not any(one.gate for one in mates):
+                break
+            self.put_back(first)
+            for one in self.mates(first):
+                if not one.gate:
+                    one.gate = WITH_GROUP
+                    self.enter(one, "gated", POD_EVENTS.added.label)
         if first is None:
             return []
-        unit = self.unit(first)
-        mates = [one for one in self.entries if unit and self.unit(one) == unit and one.place != "gated"]
-        for entry in sorted(mates, key=lambda one: one.number):
-            if entry.place == "unschedulable":
-                entry.place = "active"
-            entry.ready = self.now if entry.ready is None else entry.ready
+        for entry in mates:
             self.delete(entry.uid)
             entry.attempts += 1
             self.flying.append(entry)
             self.flight.append(("pod", entry.uid))
-        popped = [first, *mates]
-        return sorted(popped, key=lambda one: (-(one.pod.spec.priority or 0), one.ready, one.number))
+        return sorted(
+            [first, *mates],
+            key=lambda one: (-(one.pod.spec.priority or 0), -one.attempts, one.at, one.pod.key),
+        )
+
+    def mates(self, entry: Entry) -> list[Entry]:
+        """The entries of the group of an entry, in the order in which they came to it."""
+        unit = self.unit(entry)
+        return [one for one in self.entries if unit and self.unit(one) == unit]
 
     def unit(self, entry: Entry) -> Any:
         return group_of(entry.pod) if self.groups else None

@@ -6,11 +6,11 @@ import pytest
 from tests.house import gates_page
 from tests.house.source import ROOT, is_test
 
-from moorage.releases import DEFAULT_GATES, dependents_off, feature_gates
+from moorage.releases import DEFAULT_GATES, RELEASES, dependents_off, feature_gates
 from moorage.releases.feature_gates import GATES, Effect, Gate, Stage
 
 BUILT = sorted(name for name, gate in GATES.items() if gate.effect is Effect.BUILT and not gate.is_locked)
-FEATURES, GROUPS = "devices/test_features.py::", "scheduler/groups/"
+FEATURES = "devices/test_features.py::"
 BEHAVIOUR = {
     "DRAConsumableCapacity": FEATURES + "test_capacity",
     "DRADeviceBindingConditions": FEATURES + "test_binding_conditions",
@@ -23,9 +23,6 @@ BEHAVIOUR = {
     "DRAPrioritizedList": FEATURES + "test_alternatives",
     "DRAResourceClaimDeviceStatus": FEATURES + "test_binding_conditions",
     "DRASchedulerFilterTimeout": FEATURES + "test_a_search_has_no_limit_without_the_gate",
-    "DRAWorkloadResourceClaims": GROUPS + "test_group_claims.py::test_a_claim_is_reserved_for_the_group",
-    "GangScheduling": GROUPS + "test_gangs.py::test_the_minimum_holds_with_the_plugin",
-    "GenericWorkload": GROUPS + "test_gangs.py::test_the_minimum_holds_with_the_plugin",
     "InPlacePodLevelResourcesVerticalScaling": "scheduler/test_configured.py::"
     "test_a_gate_about_resources_of_pods_that_grow",
     "MatchLabelKeysInPodTopologySpread": "scheduler/placing/test_spread_gate.py::"
@@ -41,12 +38,8 @@ BEHAVIOUR = {
     "SchedulerPopFromBackoffQ": "sim/replay/test_replay.py::test_a_failed_pod_backs_off_in_virtual_time",
     "StorageCapacityScoring": "plugins/test_volume_binding_cycle.py::test_scores_by_the_gate_alone",
     "TaintTolerationComparisonOperators": "scheduler/test_configured.py::test_a_gate_about_tolerations",
-    "TopologyAwareWorkloadScheduling": GROUPS + "test_group_topology.py::"
-    "test_all_pods_go_to_the_one_rack_that_has_room",
     "VolumeLimitScaling": "scheduler/placing/test_volume_engine.py::"
     "test_pods_wait_for_a_node_with_their_driver",
-    "WorkloadAwarePreemption": GROUPS + "test_group_preemption.py::"
-    "test_pods_leave_on_several_nodes_and_the_group_is_placed",
 }
 """By gate that is built and can be set, a test that fails where the gate stays at its default.
 
@@ -59,7 +52,10 @@ def test_each_gate_that_is_built_has_a_test_of_what_it_changes() -> None:
     assert sorted(BEHAVIOUR) == BUILT
     assert [test for test in BEHAVIOUR.values() if not is_test(test)] == []
     others = {gate.name for gate in GATES.values() if not gate.is_locked} - BEHAVIOUR.keys()
-    assert {GATES[name].effect for name in others} == {Effect.NONE}
+    assert {GATES[name].effect for name in others} == {Effect.NONE, Effect.NOT_BUILT}
+
+
+REFUSED = RELEASES["1.36"].refused_gates
 
 
 def other(gate: Gate) -> dict[str, bool]:
@@ -73,6 +69,10 @@ def other(gate: Gate) -> dict[str, bool]:
 @pytest.mark.parametrize("gate", GATES.values(), ids=lambda gate: gate.name)
 def test_what_may_be_set(gate: Gate) -> None:
     assert feature_gates({gate.name: gate.default}) == DEFAULT_GATES
+    if REFUSED & other(gate).keys():
+        with pytest.raises(ValueError, match="=true is not built for Kubernetes 1"):
+            feature_gates(other(gate))
+        return
     assert gate.is_locked or gate.effect is not Effect.NOT_BUILT
     if not gate.is_locked:
         assert feature_gates(other(gate)) == {**DEFAULT_GATES, **other(gate)}
@@ -88,11 +88,6 @@ def test_what_may_be_set(gate: Gate) -> None:
 @pytest.mark.parametrize(
     ("gates", "texts"),
     [
-        ({"GangScheduling": True}, ["GangScheduling [GenericWorkload]"]),
-        (
-            {"GenericWorkload": True, "WorkloadAwarePreemption": True},
-            ["WorkloadAwarePreemption [GangScheduling]"],
-        ),
         (
             {"NodeDeclaredFeatures": False, "PodLevelResources": False, "ContainerRestartRules": False},
             [
@@ -132,9 +127,12 @@ def test_gates_that_are_none() -> None:
 
 def test_all_gates_of_a_stage() -> None:
     """Those that are set themselves stay as they are set."""
-    gates = feature_gates({"AllAlpha": True, "HPAScaleToZero": False})
+    off = dict.fromkeys((*REFUSED, "WorkloadWithJob", "HPAScaleToZero"), False)
+    gates = feature_gates({"AllAlpha": True} | off)
     alpha = {name for name, gate in GATES.items() if gate.stage is Stage.ALPHA}
-    assert {name for name in gates if gates[name] != DEFAULT_GATES[name]} == alpha - {"HPAScaleToZero"}
+    assert {name for name in gates if gates[name] != DEFAULT_GATES[name]} == alpha - off.keys()
+    with pytest.raises(ValueError, match="is not built for Kubernetes 1"):
+        feature_gates({"AllAlpha": True})
     assert feature_gates({"AllAlpha": False}) == DEFAULT_GATES
     gates = feature_gates({"AllBeta": True})
     assert {

@@ -12,6 +12,12 @@ from moorage.releases.gate_effects import Effect
 from moorage.scheduler import Scheduler
 
 V134, V135, V136, V137 = RELEASES.values()
+GROUPS = (
+    "GenericWorkload",
+    "TopologyAwareWorkloadScheduling",
+    "CompositePodGroup",
+    "DRAWorkloadResourceClaims",
+)
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=lambda release: release.version)
@@ -60,8 +66,11 @@ def test_a_gate_that_a_release_does_not_have(release: Release, gate: str) -> Non
     ("release", "gate"),
     [
         (V135, "GangScheduling"),
-        (V137, "GenericWorkload"),
-        (V137, "CompositePodGroup"),
+        (V135, "GenericWorkload"),
+        (V136, "GenericWorkload"),
+        (V136, "GangScheduling"),
+        (V136, "WorkloadAwarePreemption"),
+        (V137, "DRAListTypeAttributes"),
     ],
     ids=lambda one: getattr(one, "version", one),
 )
@@ -71,6 +80,14 @@ def test_a_gate_that_is_not_built_for_a_release_is_refused_by_name(release: Rele
     with pytest.raises(ValueError, match=text):
         feature_gates({gate: True}, release)
     assert not feature_gates({gate: False}, release)[gate]
+
+
+def test_gates_of_groups_are_refused_with_the_release_that_has_them() -> None:
+    text = r"GangScheduling=true .* default false is; Kubernetes 1\.37 has it \(GenericWorkload\)$"
+    with pytest.raises(ValueError, match=text):
+        feature_gates({"GangScheduling": True, "GenericWorkload": True}, V136)
+    gates = feature_gates(dict.fromkeys(GROUPS, True), V137)
+    assert all(gates[name] for name in GROUPS)
 
 
 def test_a_gate_is_locked_where_its_release_locks_it() -> None:

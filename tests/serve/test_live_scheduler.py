@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 from msgspec.structs import replace
+from tests.scheduler.groups.gang_kit import GATES
 from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.test_engine_over_wire import LIMIT, fill, nodes_of
 from tests.store.api.wire_server import WireServer
@@ -290,8 +291,7 @@ def test_pods_of_a_failed_group_get_conditions(
     fill(store, [{"apiVersion": GROUPS, "kind": "PodGroup", "metadata": group, "spec": policy}])
     member = {"schedulingGroup": {"podGroupName": "g"}}
     fill(store, [pod("a", "3", **member), pod("b", "3", **member)])
-    gates = {"GenericWorkload": True, "GangScheduling": True}
-    live = LiveScheduler(client, client.connection, clock=clock, feature_gates=gates)
+    live = LiveScheduler(client, client.connection, clock=clock, feature_gates=GATES)
     try:
         until(live, lambda: all(one.status.conditions for one in store.list(Pod)[0]))
         until(live, lambda: bool(store.get(PodGroup, "g", "default").status.conditions))
@@ -301,7 +301,7 @@ def test_pods_of_a_failed_group_get_conditions(
         assert conditions["a"].message.startswith("pod group is unschedulable")
         assert conditions["b"].message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
         (scheduled,) = store.get(PodGroup, "g", "default").status.conditions
-        assert (scheduled.type, scheduled.status) == ("PodGroupScheduled", "False")
+        assert (scheduled.type, scheduled.status) == ("PodGroupInitiallyScheduled", "False")
         assert scheduled.last_transition_time
         notes = {one["regarding"]["name"]: one["note"] for one in events(server)}
         assert notes == {name: one.message for name, one in conditions.items()}

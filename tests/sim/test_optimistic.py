@@ -16,7 +16,7 @@ from moorage.sim.optimistic import Optimistic, simulate_optimistically
 from moorage.sim.synthetic import synthetic
 from tests.core.make import ZONE, node, pod
 from tests.multi.kit import asking
-from tests.scheduler.groups.gang_kit import gang, members
+from tests.scheduler.groups.gang_kit import GATES, gang, members
 from tests.volume.make import claim, storage_class, uses
 
 
@@ -103,8 +103,7 @@ def test_gangs_are_bound_whole_or_not_at_all() -> None:
     groups = [gang(name, size) for name, size in sizes.items()]
     pods = [one for name, size in sizes.items() for one in members(name, size, cpu=2)]
     cluster = Cluster(nodes=[node(f"n{at}") for at in range(6)], pods=pods, others=[*groups])
-    gates = {"GenericWorkload": True, "GangScheduling": True}
-    out = simulate_optimistically(cluster, 3, chunk=4, settings={"feature_gates": gates})
+    out = simulate_optimistically(cluster, 3, chunk=4, settings={"feature_gates": GATES})
     placed = Counter(key.removeprefix("default/")[0] for key in out.result.placements)
     assert placed == {"a": 2, "b": 4, "d": 4}
     reasons = {reason for one in out.schedulers for reason in one.conflicts}

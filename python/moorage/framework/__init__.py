@@ -18,6 +18,7 @@ from .plugin.interface import MAX_NODE_SCORE as MAX_NODE_SCORE
 from .plugin.interface import Assignments as Assignments
 from .plugin.interface import BindPlugin as BindPlugin
 from .plugin.interface import EnqueueExtensions as EnqueueExtensions
+from .plugin.interface import FailedGroup as FailedGroup
 from .plugin.interface import FilterPlugin as FilterPlugin
 from .plugin.interface import NominatingInfo as NominatingInfo
 from .plugin.interface import PermitPlugin as PermitPlugin
@@ -25,6 +26,7 @@ from .plugin.interface import Placement as Placement
 from .plugin.interface import PlacementGeneratePlugin as PlacementGeneratePlugin
 from .plugin.interface import PlacementScorePlugin as PlacementScorePlugin
 from .plugin.interface import Plugin as Plugin
+from .plugin.interface import PodGroupPostFilterPlugin as PodGroupPostFilterPlugin
 from .plugin.interface import PostBindPlugin as PostBindPlugin
 from .plugin.interface import PostFilterPlugin as PostFilterPlugin
 from .plugin.interface import PostFilterResult as PostFilterResult

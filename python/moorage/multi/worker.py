@@ -180,10 +180,10 @@ class Worker:
     def _rows_of_unit(self, unit: UnitKey, pods: list[Pod]) -> Ints:
         """The rows of the pods of a group; -1 for all if the group fails."""
         scheduler, engines = self.scheduler, {self.scheduler.context.engine_of(pod) for pod in pods}
-        if len(engines) > 1:
+        group = scheduler.groups.get(unit)
+        if len(engines) > 1 or group is None:
             return np.full(len(pods), NO_NODE, dtype=np.int32)
         scheduled = [pod for pod in self._members[unit] if scheduler.cache.state.has_pod(pod)]
-        group = scheduler.groups.get(unit)
         return place_group(scheduler.context, engines.pop(), group, pods, scheduled).rows
 
     @cached_property

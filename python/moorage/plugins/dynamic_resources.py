@@ -65,7 +65,7 @@ from moorage.framework.profiles.in_core import (
     gates_only_with,
 )
 from moorage.framework.runtime.steps import StatusSteps
-from moorage.objects import Pod, group_of
+from moorage.objects import CompositePodGroup, Pod, group_of
 from moorage.objects.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
 from moorage.store import ApiError, ObjectClient, ObjectStore
 from moorage.store.clock import timestamp
@@ -105,6 +105,7 @@ class DynamicResources(
     ClaimHints,
     fwk.PreEnqueuePlugin,
     CorePostFilter,
+    fwk.PodGroupPostFilterPlugin,
     fwk.ScorePlugin,
     fwk.ReservePlugin,
     fwk.PreBindPlugin,
@@ -118,7 +119,6 @@ class DynamicResources(
     """
 
     name = STATE
-    extension_points = ("podGroupPostFilter",)  # of v1.37; nothing runs it without pod groups
     needs_are_described = True
     default_weight = 2
     feature_gate = "DynamicResourceAllocation"
@@ -294,7 +294,7 @@ class DynamicResources(
     @property
     def _group_cycle(self) -> object:
         """What tells pod group cycles apart; None outside of them."""
-        return self.required_handle().postponed
+        return self.required_handle().group_cycle
 
     def _examine_request(self, claim: ResourceClaim, request: DeviceRequest) -> fwk.Status | None:
         start = f"resource claim {claim.key}, request {request.name}"
@@ -500,8 +500,12 @@ class DynamicResources(
                 handle.informers.run_kind(ResourceClaim)  # the next pod finds the devices free
 
     def _free_claim(self, found: DeviceCycleState, pod: Pod) -> fwk.Status:
+        """Free a claim of a pod, or take the reservation of one from the pod's group."""
+        return self._freed(found, pod) or self._unreserve_group(pod) or self._unhelpful(NOT_SCHEDULABLE)
+
+    def _freed(self, found: DeviceCycleState, pod: Pod) -> fwk.Status | None:
         """Deallocate the first claim that some node cannot use and no other pod uses, or delete the claim of
-        an earlier cycle."""
+        an earlier cycle; return None where there is no such claim."""
         for at in sorted(found.unavailable):
             claim = found.claims[at].claim
             users = claim.status.reserved_for
@@ -515,7 +519,26 @@ class DynamicResources(
         if extended is not None and not extended.is_in_memory:
             self._writer().delete(extended.claim)
             return _unschedulable("deletion of ResourceClaim completed")
-        return self._unreserve_group(pod) or self._unhelpful(NOT_SCHEDULABLE)
+        return None
+
+    def pod_group_post_filter(
+        self, failed: fwk.FailedGroup
+    ) -> tuple[Mapping[int, fwk.NominatingInfo] | None, fwk.Status]:
+        """Free claims of the pods of a group that fits nowhere. Where a pod has none to free, take the
+        reservation of a claim from the group."""
+        group, handle = failed.group, self.required_handle()
+        is_placed = handle.places_groups and group.spec.scheduling_constraints is not None
+        if is_placed or isinstance(group, CompositePodGroup):
+            return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (), self.name)
+        found = {at: one for at, state in failed.states().items() if (one := _read(state)) is not None}
+        try:
+            freed = [self._freed(one, failed.pods[at]) for at, one in found.items() if one.claims]
+            status = self._unreserve_group(failed.pods[0]) if None in freed else None
+        except (ApiError, ClaimWriteError) as error:
+            status = fwk.as_status(error)
+        if found and isinstance(handle.client, ObjectStore):
+            handle.informers.run_kind(ResourceClaim)  # the next pod finds the devices free
+        return None, status or _unschedulable("deallocation and deletion of ResourceClaims completed")
 
     def _unreserve_group(self, pod: Pod) -> fwk.Status | None:
         """Take the reservation of a claim from the pod's group while no pod of it has a node, so that other
@@ -523,8 +546,7 @@ class DynamicResources(
         consumers, handle, key = self.devices.consumers, self.required_handle(), group_of(pod)
         if not consumers.are_groups or pod.spec.scheduling_group is None or key is None:
             return None
-        tried = {one.metadata.uid for one in handle.tried}
-        if any(one.metadata.uid not in tried for one in handle.shared(PodGroups).scheduled(key)[0]):
+        if handle.shared(PodGroups).scheduled(key)[0]:
             return None
         try:
             group = consumers.group_of(pod)

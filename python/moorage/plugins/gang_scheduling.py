@@ -25,7 +25,7 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
     """
 
     name = "GangScheduling"
-    feature_gate = "GangScheduling"
+    feature_gate = "GenericWorkload"
 
     def __init__(
         self, args: Mapping[str, Any] | None = None, handle: fwk.FrameworkHandle | None = None
@@ -66,7 +66,7 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         group, name = groups.known(key), key[1]
         if group is None:
             return self._waits_for(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')
-        if group.parent is not None:
+        if groups.parent(group) is not None:
             return self._waits_for_tree(groups, key)
         if groups.size(key) >= group.min_count:
             return None
@@ -109,8 +109,7 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
             Seconds to wait.
         """
         key = group_of(pod)
-        group = None if key is None else self._groups.get(key)
-        if key is None or (group is not None and group.parent is not None):  # a tree has a cycle of its own
+        if key is None or self._groups.ancestors(key):  # a tree has a cycle of its own
             return None, 0.0
         if self._missing(key) <= 0:
             self._allow(key)

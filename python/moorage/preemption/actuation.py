@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Container, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -108,7 +108,6 @@ def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
     Parameters
     ----------
     handle : FrameworkHandle
-        While it postpones writes, the status is written later.
     pod : Pod
 
     Raises
@@ -117,9 +116,6 @@ def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
         The client refused the write.
     """
     handle.nominator.add_nominated_pod(pod, NominatingInfo())
-    if handle.postponed is not None:
-        handle.postponed.append(partial(clear_nominated_node_name, handle, pod))
-        return
     try:
         current = handle.client.get(Pod, pod.name, pod.namespace)
     except NotFoundError:
@@ -144,7 +140,6 @@ def evict_victims(
     Parameters
     ----------
     handle : FrameworkHandle
-        While it postpones writes, the evictions are done later.
     node_name : str
         The node, for the events.
     preemptor : Pod or PodGroup or CompositePodGroup
@@ -159,11 +154,6 @@ def evict_victims(
     """
     # A store of this process evicts them in one write. Any other client may refuse each of them.
     batches = [victims] if isinstance(handle.client, ObjectStore) else [(victim,) for victim in victims]
-    if handle.postponed is not None:
-        handle.postponed += (
-            partial(_preempt_postponed, handle, node_name, preemptor, batch, plugin_name) for batch in batches
-        )
-        return
     for batch in batches:
         rejected = fail_in_memory(handle, batch, plugin_name)
         others = batch
@@ -203,18 +193,6 @@ def record_evictions(
     for victim in victims:
         how = " (in kube-scheduler memory)." if victim.metadata.uid in rejected else ""
         handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note + how)
-
-
-def _preempt_postponed(
-    handle: FrameworkHandle,
-    node_name: str,
-    preemptor: Pod | AnyGroup,
-    victims: Sequence[Pod],
-    plugin_name: str,
-) -> None:
-    """Carry out postponed evictions. A refused write has been logged and is ignored."""
-    with suppress(ApiError):
-        evict_victims(handle, node_name, preemptor, victims, plugin_name)
 
 
 def fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name: str) -> set[str]:

@@ -13,15 +13,18 @@ from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.profiles.in_core import CorePostFilter, gates_only_with
 from moorage.objects import Pod
 
-from .eligibility import NEVER, NO_VICTIMS, reason_against_pod
+from .eligibility import NEVER, NO_VICTIMS
 from .evaluator import Evaluator, no_candidates
 from .eviction_units import groups_of
+from .preempt_for_group import preempt_for_group
 
-PREFIX = "preemption: "
+PREFIX, GROUP_PREFIX = "preemption: ", "pod group preemption: "
 RUNNING = "waiting for the preemption for this pod to be finished"
 
 
-class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensions):
+class DefaultPreemption(
+    fwk.PreEnqueuePlugin, CorePostFilter, fwk.PodGroupPostFilterPlugin, fwk.EnqueueExtensions
+):
     """Preemption by priority (kube-scheduler v1.36, defaultpreemption/).
 
     While no pod could be evicted, the core gives the plugin's result without visiting nodes. The plugin
@@ -39,12 +42,9 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
     ----------
     preempting : set of str
         UIDs of the pods whose preemption is running.
-    reason_against : str
-        Why the pods of the current pod group cycle do not preempt one by one; "" outside such cycles.
     """
 
     name = "DefaultPreemption"
-    extension_points = ("podGroupPostFilter",)  # of v1.37; nothing runs it without pod groups
     default_args = {"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 100}
 
     @lazy_attribute
@@ -116,9 +116,6 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         status : Status or None
             None (Success) if victims were evicted; otherwise the reason why not.
         """
-        handle = self.required_handle()
-        if reason := reason_against_pod(handle, pod):
-            return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (PREFIX + reason,), self.name)
         self.preempting.add(pod.metadata.uid)
         try:
             result, status = self.evaluator().preempt(state, pod, statuses)
@@ -127,6 +124,25 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         if status is None or not status.message():
             return result, status
         return result, fwk.Status(status.code, (PREFIX + status.message(),), self.name)
+
+    def pod_group_post_filter(
+        self, failed: fwk.FailedGroup
+    ) -> tuple[Mapping[int, fwk.NominatingInfo] | None, fwk.Status]:
+        """Evict pods for a pod group that fits nowhere; see `preempt_for_group`.
+
+        Parameters
+        ----------
+        failed : FailedGroup
+
+        Returns
+        -------
+        nominations : mapping of int to NominatingInfo, or None
+            Of pods of the group, by index, where pods were evicted.
+        status : Status
+        """
+        nominations, status = preempt_for_group(self.required_handle(), failed, self.name)
+        text = status.message()
+        return nominations, fwk.Status(status.code, (GROUP_PREFIX + text,) if text else (), self.name)
 
     def evaluator(self) -> Evaluator:
         """Return what finds candidates and evicts their victims, with the plugin's arguments."""
@@ -148,11 +164,11 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         potential : int
             Number of nodes that were rejected with code Unschedulable.
         """
-        if not potential or not shape.may_preempt or self.reason_against:
+        if not potential or not shape.may_preempt:
             return False
         handle = self.required_handle()
         groups = groups_of(handle)
-        if groups is not None and groups.whole_for(group=False).lowest_priority < shape.priority:
+        if groups is not None and groups.lowest_priority < shape.priority:
             return True
         return has_pods_below(handle.cache.state, shape.priority)
 
@@ -174,8 +190,6 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         clears_nomination : bool
             Whether an earlier nomination of the pod ends.
         """
-        if self.reason_against:
-            return PREFIX + self.reason_against, False
         if not shape.may_preempt:
             return PREFIX + NEVER, False
         return PREFIX + _without_victims(nodes, potential), True

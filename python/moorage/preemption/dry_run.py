@@ -23,7 +23,15 @@ from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects import Pod, PodDisruptionBudget
 
 from .eligibility import NO_VICTIM, NO_VICTIMS
-from .eviction_units import EvictionUnits, Unit, groups_of, priority_of, units_by_importance, violations
+from .eviction_units import (
+    EvictionUnits,
+    Unit,
+    core_knows_units,
+    groups_of,
+    priority_of,
+    units_by_importance,
+    violations,
+)
 from .pick import Candidate
 
 Outcome = tuple[list[Candidate], dict[str, fwk.Status]]
@@ -160,6 +168,8 @@ class PreemptionDryRuns:
         """
         framework: fwk.Framework | None = self.handle.framework
         if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
+            return None
+        if not core_knows_units(self.handle):
             return None
         target, called = self.state.target, framework.plugins_of(self.state.target)
         if called is not framework.plugins:

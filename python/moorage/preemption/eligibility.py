@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from moorage.framework import Code, FrameworkHandle, Status
-from moorage.objects import AnyGroup, Pod, group_of
+from moorage.objects import Pod
 from moorage.objects.model.pod import DISRUPTION_TARGET
 
-from .eviction_units import EvictionUnits, groups_of, priority_of
+from .eviction_units import EvictionUnits, priority_of
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -20,10 +20,6 @@ NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims
 
 ABSENT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 """The status of a node that the search did not reach."""
-
-IN_PLACEMENTS = "not eligible due to placement-based pod group scheduling limitation"
-AS_A_WHOLE = "not eligible due to workload aware preemption enabled"
-NO_GROUP = "pod group for pod not found"
 
 NO_VICTIM = 'expected at least one victim pod on node "{}"'
 
@@ -105,42 +101,3 @@ def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, S
     priority_as_victim = EvictionUnits(handle).priority_of
     waits = any(priority_as_victim(other) < priority_of(pod) and is_leaving(other) for other in info.pods)
     return TERMINATING if waits else ""
-
-
-def reason_against(handle: FrameworkHandle, group: AnyGroup | None) -> str:
-    """Return why the pods of a group do not preempt one by one (kube-scheduler v1.36, PostFilter of
-    defaultpreemption/).
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-    group : PodGroup or CompositePodGroup or None
-
-    Returns
-    -------
-    str
-        "" if they may.
-    """
-    if handle.places_groups and group is not None and group.spec.scheduling_constraints is not None:
-        return IN_PLACEMENTS
-    return AS_A_WHOLE if handle.preempts_for_groups else ""
-
-
-def reason_against_pod(handle: FrameworkHandle, pod: Pod) -> str:
-    """Return why a pod of a group does not preempt by itself.
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-    pod : Pod
-
-    Returns
-    -------
-    str
-        "" if it may.
-    """
-    groups, key = groups_of(handle), group_of(pod)
-    if groups is None or key is None:
-        return ""
-    group = groups.get(key)
-    return NO_GROUP if handle.places_groups and group is None else reason_against(handle, group)

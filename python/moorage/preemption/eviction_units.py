@@ -1,17 +1,15 @@
 """Eviction units: one pod, or all pods of a group whose disruption mode requires that.
 
 kube-scheduler v1.37, framework/preemption/types.go; KEP-5710 (spec.disruptionMode). Pods of other groups are
-evicted one by one. If the preemptor is a pod, their own priority counts, as in v1.36; if it is a group, the
-priority of their group. Groups of scheduling.k8s.io/v1alpha2 are those of v1.36: a preemptor that is a pod
-evicts their pods one by one, and pods that are evicted one by one have their own priority.
+evicted one by one, with the priority of the group at the top of their tree.
 
-Order of importance and protection by PodDisruptionBudgets: v1.36, util/utils.go MoreImportantPod,
-defaultpreemption filterPodsWithPDBViolation; for several pods v1.37, framework/preemption/util.go.
+Order of importance and protection by PodDisruptionBudgets: framework/preemption/util.go MoreImportantVictim,
+FilterVictimsWithPDBViolation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +17,7 @@ import numpy as np
 from moorage._core.preempt.budgets import budget_matcher
 from moorage._core.preempt.importance import order_as_upstream, start_time
 from moorage.framework import FrameworkHandle
-from moorage.framework.plugin.group_index import PodGroups, Whole
+from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.objects import Pod, PodDisruptionBudget, UnitKey, group_of
 
@@ -101,7 +99,6 @@ def violations(
     units: Iterable[Unit],
     budgets: Sequence[PodDisruptionBudget],
     stops: bool = False,
-    by_unit: bool = False,
 ) -> list[int]:
     """Count the pods of each unit whose eviction violates a PodDisruptionBudget.
 
@@ -115,9 +112,6 @@ def violations(
     budgets : sequence of PodDisruptionBudget
     stops : bool, optional
         Whether a pod uses up no budget after the first that it violates.
-    by_unit : bool, optional
-        Whether a unit counts no pod after its first that violates a budget (groups of v1.36,
-        filterVictimsWithPDBViolation).
 
     Returns
     -------
@@ -125,8 +119,7 @@ def violations(
         One for each unit.
     """
     violated_by = _counting(budgets, stops)
-    count = any if by_unit else sum
-    return [int(count(bool(violated_by(pod)) for pod in unit.pods)) for unit in units]
+    return [sum(bool(violated_by(pod)) for pod in unit.pods) for unit in units]
 
 
 def violated_budgets(
@@ -218,30 +211,43 @@ def groups_of(handle: FrameworkHandle) -> PodGroups | None:
     return handle.shared(PodGroups) if handle.groups_pods else None
 
 
+def core_knows_units(handle: FrameworkHandle) -> bool:
+    """Whether the core's order of importance is that of the units. It knows no priorities of groups whose
+    pods are evicted one by one.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+
+    Returns
+    -------
+    bool
+    """
+    groups = groups_of(handle)
+    return groups is None or groups.are_evicted_whole
+
+
 class EvictionUnits:
     """The current eviction units of a cluster.
 
     Parameters
     ----------
     handle : FrameworkHandle
-    for_group : bool, optional
-        Whether the preemptor is a group.
 
     Attributes
     ----------
     evicted_with : mapping of UnitKey to UnitKey
         See `Whole`.
     priorities : dict of UnitKey to (int or None)
-        Answers of `PodGroups.priority_of` that are known already; empty unless the preemptor is a group.
+        Answers of `PodGroups.priority_of` that are known already.
     """
 
-    def __init__(self, handle: FrameworkHandle, for_group: bool = False) -> None:
-        self._for_group = for_group
+    def __init__(self, handle: FrameworkHandle) -> None:
         self._cache = handle.cache
-        self._groups = groups_of(handle)
-        whole = Whole() if self._groups is None else self._groups.whole_for(for_group)
-        self._whole, self.evicted_with = whole.priority, whole.evicted_with
-        self.priorities = {} if self._groups is None or not for_group else self._groups.priorities()
+        self._groups = groups = groups_of(handle)
+        self._whole: Mapping[UnitKey, int] = {} if groups is None else groups.whole
+        self.evicted_with: Mapping[UnitKey, UnitKey] = {} if groups is None else groups.evicted_with
+        self.priorities = {} if groups is None else groups.priorities()
         self._pods: dict[UnitKey, dict[str, Pod]] = {}
         self._made: dict[UnitKey, Unit] = {}
 
@@ -296,9 +302,7 @@ class EvictionUnits:
         whole = self.evicted_with.get(key)
         if whole is not None:
             return self._whole[whole], whole
-        if self._groups is None or not self._for_group:
-            return None, None
-        return self._groups.priority_of(key), None
+        return (None if self._groups is None else self._groups.priority_of(key)), None
 
     def whole(self, key: UnitKey, here: Sequence[Pod]) -> tuple[Pod, ...]:
         """Return the pods of a group that are only evicted together.
@@ -324,15 +328,27 @@ class EvictionUnits:
 
     def _single(self, pod: Pod) -> Unit:
         """Return the unit of a pod that is evicted by itself."""
-        key = group_of(pod) if self._for_group else None
+        key = None if self._groups is None else group_of(pod)
         priority = None if key is None else self.unit_of(key)[0]
         return Unit((pod,), priority_of(pod) if priority is None else priority, key is not None)
 
-    def _may_leave(self, pod: Pod) -> bool:
-        """Whether a pod of a group leaves with it: for a group those on nodes that are gone stay."""
-        table = self._cache.state.table
-        row = table.find_row(pod.spec.node_name)
-        return not self._for_group or (row is not None and table.objects[row] is not None)
+    def lost_node(self) -> str:
+        """Return the name of a node that is gone while a pod names it whose group is only evicted as a whole;
+        "" for none. Upstream fails then: it knows no such node, but the pod.
+
+        Only groups with a pod on a node that exists count.
+        """
+        table, ledger = self._cache.state.table, self._cache.state.ledger
+        rows = range(table.used) if self.evicted_with else ()
+        if all(table.is_present(row) or not ledger.pods_of(row) for row in rows):
+            return ""
+        for row in self._cache.state.view.rows().tolist():
+            for unit in self.of(ledger.pods_of(row)):
+                for pod in unit.pods:
+                    found = table.find_row(pod.spec.node_name)
+                    if found is None or not table.is_present(found):
+                        return pod.spec.node_name
+        return ""
 
     def _group(self, key: UnitKey, here: Sequence[Pod]) -> Unit:
         """Return the unit of a group. `here` has pods of the group from the cache, which informers may not
@@ -341,7 +357,7 @@ class EvictionUnits:
         if key not in self._pods:
             members = self._groups.members(key)
             known = [self._cache.get_pod(pod) for pod in members if self._cache.state.has_pod(pod)]
-            self._pods[key] = {pod.metadata.uid: pod for pod in known if self._may_leave(pod)}
+            self._pods[key] = {pod.metadata.uid: pod for pod in known}
         pods = self._pods[key]
         before = len(pods)
         pods.update((pod.metadata.uid, pod) for pod in here)

@@ -42,6 +42,8 @@ from .active_queue import Less, SortedHeap, by_priority
 logger = logging.getLogger("moorage.queue")
 
 ACTIVE = Place.ACTIVE
+WITH_GROUP = "PodGroup"
+"""Stands for the plugin that gates a pod where it gates another pod of the group."""
 NEW = frozenset(
     f"{resource}{action}" for resource in (UNSCHEDULED_POD, UNSCHEDULABLE_POD) for action in ("Add", "Update")
 )
@@ -582,7 +584,33 @@ class PriorityQueue(PodQueue):
         if self.incoming is not None:
             self.incoming["active", label] += 1
         self._nominate_new(info, label)
+        if info.unit is not None:
+            self._ungate_others(info.unit, label)
         return True
+
+    def gate_with_others(self, unit: UnitKey | None, label: str) -> None:
+        """Gate all pods of a group of which one is gated (kube-scheduler v1.37, runPreEnqueuePlugins of an
+        entity).
+
+        Parameters
+        ----------
+        unit : UnitKey or None
+        label : str
+            Label of the event that gates them.
+        """
+        for info in self.units.waiting(unit):
+            if not info.gating_plugin:
+                self.leave(info)
+                info.gating_plugin = WITH_GROUP
+                self._enter(info, Place.UNSCHEDULABLE, label)
+
+    def _ungate_others(self, unit: UnitKey, label: str) -> None:
+        """Have the pods of a group leave with one of them that is gated no more, if none of them is."""
+        infos = [info for info in self.units.waiting(unit) if info.gating_plugin]
+        if all(info.gating_plugin == WITH_GROUP for info in infos):
+            for info in infos:
+                if info.gating_plugin:  # no other has taken it along
+                    self.to_active(info, label)
 
     def _nominate_new(self, info: QueuedPodInfo, label: str) -> None:
         """Nominate a pod that has come to the queue."""

@@ -330,7 +330,8 @@ class SchedulingQueue:
             return infos[0]
 
     def pop_unit(self, timeout: float | None = None) -> list[QueuedPodInfo]:
-        """Remove the next pod, and with it the other pods of its group that are not gated.
+        """Remove the next pod, and with it the other pods of its group. A group with a pod that is gated is
+        gated as a whole, and not removed.
 
         Parameters
         ----------
@@ -340,14 +341,19 @@ class SchedulingQueue:
         Returns
         -------
         list of QueuedPodInfo
-            By priority, then by when each was first ready (kube-scheduler v1.36, podGroupInfoForPod). Empty
-            where `pop` returns None.
+            In the order of `group_order`. Empty where `pop` returns None.
         """
         with self._lock:
-            while (first := self.pop(0)) is None:
-                if timeout == 0 or not self._wait(timeout):  # a wait releases a single hold of the lock
-                    return []
-            others = [info for info in self._queue.units.waiting(first.unit) if not info.gating_plugin]
+            while True:
+                if (first := self.pop(0)) is None:
+                    if timeout == 0 or not self._wait(timeout):  # a wait releases a single hold of the lock
+                        return []
+                    continue
+                others = self._queue.units.waiting(first.unit)
+                if not any(info.gating_plugin for info in others):
+                    break
+                self.put_back(first)
+                self._queue.gate_with_others(first.unit, self.pod_events.added.label)
             for place, infos in groupby(others, self._queue.take):
                 self._in_flight.take(list(infos), place, {})
             return sorted([first, *others], key=group_order)

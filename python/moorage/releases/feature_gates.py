@@ -137,6 +137,9 @@ def default_gates(release: Release) -> FeatureGates:
 DEFAULT_GATES = default_gates(RELEASES[DEFAULT])
 """Default in the default release by gate."""
 
+OF_LATER = {"GangScheduling": "GenericWorkload", "WorkloadAwarePreemption": "GenericWorkload"}
+"""Gates that became part of others."""
+
 ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 """Names that set all gates of a stage that are not set individually."""
 
@@ -224,7 +227,19 @@ def _check(gate: Gate, value: bool, release: Release) -> None:
         raise ValueError(f"cannot set feature gate {gate.name} to {text}, feature is locked to {default}")
     if gate.effect is Effect.NOT_BUILT:
         what = f"feature gate {gate.name}={text} is not built for Kubernetes {release.version}"
-        raise ValueError(f"{what}, only its default {default} is")
+        raise ValueError(f"{what}, only its default {default} is{_built_in(gate.name)}")
+
+
+def _built_in(name: str) -> str:
+    """Say which releases a refused gate is built for, and what it is called there; "" for none."""
+    name = OF_LATER.get(name, name)
+    built = [version for version, one in RELEASES.items() if _is_built(name, one)]
+    return f"; Kubernetes {', '.join(built)} has it ({name})" if built else ""
+
+
+def _is_built(name: str, release: Release) -> bool:
+    gate = gates_of(release).get(name)
+    return gate is not None and gate.effect is Effect.BUILT
 
 
 def groups_pods(gates: Mapping[str, bool]) -> bool:

@@ -23,7 +23,6 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
         (
             Effect.NOT_BUILT,
             {
-                "CompositePodGroup": "Pod groups of pod groups.",
                 "DRAAdminAccess": "Requests with adminAccess are always allowed.",
                 "DRADerivedAttributes": "Attributes of devices that others are derived from.",
                 "DRADeviceCompatibilityGroups": "Devices are only allocated with others of their group.",
@@ -51,6 +50,7 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
         (
             Effect.BUILT,
             {
+                "CompositePodGroup": "Pod groups of pod groups.",
                 "DRAConsumableCapacity": "Devices can be allocated several times, and requests can ask for "
                 "capacity.",
                 "DRADeviceBindingConditions": "Devices with binding conditions can be allocated; pods wait "
@@ -67,8 +67,9 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "DRAResourceClaimDeviceStatus": "As DRADeviceBindingConditions.",
                 "DRASchedulerFilterTimeout": "The search for devices on a node has a limit.",
                 "DRAWorkloadResourceClaims": "Pods share claims with their PodGroup.",
-                "GangScheduling": "At least minCount pods of a pod group are placed, or none.",
-                "GenericWorkload": "Pods of a PodGroup are tried together.",
+                "GangScheduling": "Part of GenericWorkload in 1.37.",
+                "GenericWorkload": "Pods of a PodGroup are tried together: at least minCount of them are "
+                "placed, or none, and others are evicted for the group as a whole.",
                 "InPlacePodLevelResourcesVerticalScaling": "Pod-level resources in a pod's status count "
                 "beside those of its spec.",
                 "InPlacePodVerticalScaling": "Resources of containers in a pod's status count beside those "
@@ -93,7 +94,7 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "VolumeAttributesClass": "Volumes must have the class of their claim.",
                 "VolumeLimitScaling": "Volumes of a CSIDriver with preventPodSchedulingIfMissing need nodes "
                 "whose CSINode lists the driver.",
-                "WorkloadAwarePreemption": "Pods are evicted for a pod group as a whole.",
+                "WorkloadAwarePreemption": "Part of GenericWorkload in 1.37.",
             },
         ),
     )

@@ -202,7 +202,7 @@ _PLUGINS_137 = (
 _GROUPS = frozenset(
     {"GangScheduling", "GenericWorkload", "TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption"}
 )
-_ALPHA_137 = frozenset({"DRAListTypeAttributes", "DRANodeAllocatableResources", "DRAWorkloadResourceClaims"})
+_ALPHA_137 = frozenset({"DRAListTypeAttributes", "DRANodeAllocatableResources"})
 
 RELEASES = {
     release.version: release
@@ -297,7 +297,7 @@ RELEASES = {
             tie_break="go-heap",
             plugins=_PLUGINS_136,
             extension_points=("placementGenerate", "placementScore"),
-            refused_gates=frozenset(),
+            refused_gates=_GROUPS | {"DRAWorkloadResourceClaims"},
             scheme="k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29",
             balance_by_change=True,
             image_volumes="size",
@@ -339,7 +339,7 @@ RELEASES = {
             tie_break="go-heap",
             plugins=_PLUGINS_137,
             extension_points=("placementGenerate", "placementScore", "podGroupPostFilter"),
-            refused_gates=_GROUPS | _ALPHA_137,
+            refused_gates=_ALPHA_137,
             scheme="pkg/runtime/scheme.go:111",
             balance_by_change=True,
             image_volumes="count",

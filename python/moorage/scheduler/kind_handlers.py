@@ -192,7 +192,7 @@ class TreeHandler:
         is_in_initial_list : bool
             Whether the object existed when the handler was registered.
         """
-        if obj.parent is not None or is_composite(obj.unit):
+        if self.groups.parent(obj) is not None or is_composite(obj.unit):
             self.queue.regroup(self.groups.affected(obj))
 
     def on_update(self, old: AnyGroup, new: AnyGroup) -> None:

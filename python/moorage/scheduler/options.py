@@ -43,7 +43,6 @@ class SchedulerOptions(ProfileOptions, total=False):
     binding_threads: int | None
     controllers: bool
     fail_fast: bool
-    group_cycle_bugs: bool
     measured: bool
 
 
@@ -86,7 +85,7 @@ class Options(Struct, frozen=True, kw_only=True):
         Whether nobody else writes to the store.
     controllers : bool
         Whether the controllers of workloads are simulated in that case.
-    fail_fast, group_cycle_bugs : bool
+    fail_fast : bool
     suspended : tuple of Suspended
         The suspended workloads of other projects that the cluster had.
     """
@@ -104,5 +103,4 @@ class Options(Struct, frozen=True, kw_only=True):
     owns_store: bool = False
     controllers: bool = True
     fail_fast: bool = False
-    group_cycle_bugs: bool = True
     suspended: tuple[Suspended, ...] = ()

@@ -29,11 +29,11 @@ from moorage.store.clock import timestamp
 
 from .cycle.engine import Engine
 from .cycle.results import Decision, Eviction, Failure, ScheduleResult, evictions_of, in_one
-from .groups.composite_attempt import in_order
-from .groups.group_attempt import GroupResult, failures_with_group
+from .groups.group_attempt import GroupResult
 from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_groups, patch_outcomes
-from .groups.place_group import place_group, rejected, several_schedulers
+from .groups.members import in_order
+from .groups.place_group import place_group, rejected, why_invalid
 from .placing.binding_cycle import BindingOutcome
 from .placing.place import CLAIMS, Placing, never
 from .placing.routes import SEGMENTS, WHOLE_CYCLE
@@ -44,6 +44,8 @@ from .scheduler_parts import TERMINATING, SchedulerParts
 READS_VOLUMES = CLAIMS | int(Route.VOLUMES)
 """Route bits of pods whose batch is made anew after events about claims and volumes."""
 ALL = 1 << 62
+GATED_WITH_GROUP = "another pod of its group is gated"
+GONE = "pod group object not found for the pod group of the pods"
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -115,9 +117,9 @@ class Run:
             self._retry_groups()
         if controllers is not None and controllers.control.deletions != deletions:
             self._drop_deleted()
-        gated = [info.pod for info in queue.inactive() if info.gating_plugin]
-        for pod in (*gated, *scheduler.pods.others.values()):
-            self.result.skipped[pod.key] = scheduler.not_ours(pod)
+        gated = [info for info in queue.inactive() if info.gating_plugin]
+        for pod in (*[info.pod for info in gated], *scheduler.pods.others.values()):
+            self.result.skipped[pod.key] = scheduler.not_ours(pod) or GATED_WITH_GROUP
         return self.result.end_run(self._may_repeat)
 
     def _drop_deleted(self) -> None:
@@ -589,7 +591,7 @@ class Run:
         scheduler, context = self.scheduler, self.scheduler.context
         nominator, nominate = context.nominator, context.bindings.nominate
         done = self.place_unit(group, [info.pod for info in infos], scheduled)
-        failures = done.failures if done.succeeded or done.is_error else failures_with_group(done)
+        failures = done.failures
         for fails, consecutive in groupby(range(len(infos)), (done.rows < 0).tolist().__getitem__):
             part = list(consecutive)
             if fails:
@@ -638,11 +640,12 @@ class Run:
         -------
         GroupResult
         """
-        engines = self.scheduler.context.engines_of(pods)
-        if len(engines) > 1:
-            return rejected(self.scheduler.context, pods, several_schedulers(pods))
-        engine, scheduler, began = engines.pop(), self.scheduler, time.perf_counter()
-        done = place_group(scheduler.context, engine, group, pods, scheduled, evicts=True)
+        scheduler, began = self.scheduler, time.perf_counter()
+        context, engines = scheduler.context, scheduler.context.engines_of(pods)
+        if group is None or len(engines) > 1:
+            error = GONE if group is None else why_invalid(group, pods)
+            return rejected(context, pods, group, error)
+        done = place_group(context, engines.pop(), group, pods, scheduled, evicts=True)
         seconds = time.perf_counter() - began
         self.result.seconds += seconds
         if self.metrics is not None:

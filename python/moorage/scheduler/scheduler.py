@@ -34,7 +34,6 @@ from .cycle.engines import (
     disowned_on_error,
     make_engines,
     make_handle,
-    placements_percentage,
 )
 from .cycle.examine import examine
 from .cycle.opportunistic_batching import Batching
@@ -135,12 +134,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Whether an exception in a plugin ends the run and is raised, for debugging. By default it fails the
         pod in question, is logged once per plugin and type with its traceback, and is counted
         (`plugin_errors`).
-    group_cycle_bugs : bool
-        Whether pod group cycles reproduce three bugs of v1.36.2. First, affinity terms of pods placed earlier
-        in a cycle count for later pods only on nodes that had pods with such terms before. Second, a failed
-        group leaves the rotation and the node list of its cycle changed. Third, images do not score while
-        victims for a group are searched for. Without the bugs all terms and images count, and a failed group
-        changes nothing.
     measured : bool
         Whether `measure` begins before the first pod enters the queue.
 
@@ -210,8 +203,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             self._transaction_parts = TransactionParts(self)
             shared = cache, self.handle, rotation, self.engines, self.bindings, self._transaction_parts
             self.context = SchedulingContext(*shared, self.sync, self.pods.current, self.finish_binding)
-            self.context.group_cycle_bugs = options.group_cycle_bugs
-            self.context.percentage_of_placements = placements_percentage(configuration)
             self.context.prepare()
             groups = self.groups if self.queue.groups_pods else None
             watch(self.informers, cache, self.queue, self.pods, self._forget_failures, groups)
@@ -707,6 +698,5 @@ def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Opt
         owns_store=isinstance(cluster, Cluster),
         controllers=given.get("controllers", True),
         fail_fast=given.get("fail_fast", False),
-        group_cycle_bugs=given.get("group_cycle_bugs", True),
         suspended=tuple(cluster.suspended) if isinstance(cluster, Cluster) else (),
     )

@@ -71,11 +71,6 @@ class SchedulingContext:
     finish_binding : callable
         Lets time pass until none of the given pods is being bound; returns the failures by
         ``namespace/name``.
-    group_cycle_bugs : bool
-        See `Scheduler`.
-    percentage_of_placements : int or None
-        percentageOfPlacementsToScore of the configuration: the share of a pod group's candidate placements
-        that are searched for a feasible one. 0 is adaptive, None means all (`placements_to_find`).
     """
 
     cache: SchedulerCache
@@ -87,8 +82,6 @@ class SchedulingContext:
     sync: Callable[[], bool]
     current: Callable[[Pod], Pod | None]
     finish_binding: Callable[[Sequence[Pod]], dict[str, Failure]]
-    group_cycle_bugs: bool = True
-    percentage_of_placements: int | None = None
     _device_classes: int = field(default=0, init=False)  # `changes` of their lister when routes were computed
     # Of the last signed pod, and whether its route has SIGNATURE.
     _signature: bytes | None = field(default=None, init=False)

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from moorage.releases import DEFAULT
+from moorage.releases import DEFAULT, gates_of, release_named
+from moorage.releases.gate_effects import Effect
 from tests.conformance.compare import differences
 from tests.conformance.configurations import check
 from tests.conformance.extenders import served
@@ -94,8 +95,9 @@ def certain_difference(scenario: Json, runs: list[Json]) -> Difference | None:
 def bred(folder: Path, seed: int, count: int, release: str) -> Iterator[list[Json]]:
     """Scenarios of each kind, for a release."""
     full, dra, sampled, gang = (scenarios(folder, one) for one in (FULL, DRA, SAMPLED, GANG))
-    if release != DEFAULT:
-        gang = []  # other releases have other groups
+    groups = gates_of(release_named(release)).get("GenericWorkload")
+    if groups is None or groups.effect is Effect.NOT_BUILT:
+        gang = []
     for parents, others in ((full, ()), (dra, ()), (sampled, full), (gang, full)):
         made = map(without_growing_requests, crossed(parents, seed, count if parents else 0, others))
         yield [of_release(one, release) for one in made]

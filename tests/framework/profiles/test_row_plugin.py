@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.scheduler.groups.gang_kit import GATES
 from tests.sim.policies.test_gpu_share import configuration, free, node, pod, scheduler
 
 import moorage as mo
@@ -107,13 +108,12 @@ def test_pods_of_a_group_see_the_gpus_of_its_other_members(tmp_path: Path) -> No
     for one in members:
         one["spec"]["schedulingGroup"] = {"podGroupName": "g"}
     scheduler(tmp_path, [node("a", 3), group, *members], configuration())
-    gates = {"GenericWorkload": True, "GangScheduling": True}
     made = mo.Scheduler(
         mo.load(tmp_path / "objects.json"),
         config=configuration(),
         registry=policies(),
         tie_break="first",
-        feature_gates=gates,
+        feature_gates=GATES,
     )
     assert not made.run().placements  # by their sum they would fit
     assert free(made) == {"a": [1000] * 3}

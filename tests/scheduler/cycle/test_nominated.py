@@ -288,11 +288,11 @@ def test_zone_is_a_label_like_any_other() -> None:
 
 @pytest.mark.parametrize(("cpu", "placed"), [(2, 2), (3, 0)])
 def test_a_nominated_member_is_placed_with_its_group_or_not_at_all(cpu: int, placed: int) -> None:
-    cluster = Cluster(nodes=NODES[:1], others=[gang("g", 2)])
+    cluster = Cluster(nodes=NODES[:1], others=[gang("g", 2, priority=5)])
     one = Scheduler(cluster, feature_gates=GATES)
     members = PodSchedulingGroup("g")
     one.client.create(nominated("m0", "a", requests={"cpu": cpu}, scheduling_group=members))
-    one.client.create(pod("m1", requests={"cpu": cpu}, scheduling_group=members))
+    one.client.create(pod("m1", requests={"cpu": cpu}, scheduling_group=members, priority=5))
     one.sync()
     result = one.schedule_workload(one.client.get(PodGroup, "g", "default"))
     assert sum(row >= 0 for row in result.rows) == placed

@@ -21,11 +21,21 @@ from moorage.objects.model.pod_group import (
     TopologyConstraint,
     WorkloadReference,
 )
+from moorage.releases import FeatureGates, feature_gates, release_named
 from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.store import ObjectStore
 
 REF = WorkloadReference("w", "t")
-GATES = {"GenericWorkload": True, "GangScheduling": True}
+
+
+def gates(*more: str) -> FeatureGates:
+    """Gates of v1.37 with pod groups."""
+    return feature_gates(dict.fromkeys(("GenericWorkload", *more), True), release_named("1.37"))
+
+
+GATES = gates()
+TOPOLOGY = gates("TopologyAwareWorkloadScheduling")
+TREES = gates("TopologyAwareWorkloadScheduling", "CompositePodGroup")
 
 
 def gang(name: str, minimum: int, parent: str = "", **spec: Any) -> PodGroup:

@@ -16,6 +16,7 @@ from moorage import Cluster, Scheduler
 from moorage.objects import Node, Pod, PodGroup, decode_object
 from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.objects.model.pod_group import (
+    BasicSchedulingPolicy,
     GangSchedulingPolicy,
     PodGroupSchedulingConstraints,
     PodGroupSchedulingPolicy,
@@ -27,7 +28,6 @@ from moorage.scheduler.groups.place_group import place_group
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 RACK = "rack"
-TOPOLOGY = dict.fromkeys(("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling"), True)
 
 
 def gang(minimum: int, key: str = "") -> PodGroup:
@@ -36,6 +36,12 @@ def gang(minimum: int, key: str = "") -> PodGroup:
     spec = PodGroupSpec(scheduling_policy=policy, scheduling_constraints=constraints)
     group = PodGroup(spec=spec)
     return replace(group, metadata=replace(group.metadata, name="gang", namespace="default"))
+
+
+def basic() -> PodGroup:
+    """The group "gang" without a minimum."""
+    policy = PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy())
+    return replace(gang(1), spec=PodGroupSpec(scheduling_policy=policy))
 
 
 def members(count: int, cpu: str = "1", first: int = 0) -> list[Pod]:
@@ -58,7 +64,7 @@ def over(*cpus: str, **settings: Any) -> Scheduler:
     return Scheduler(Cluster(nodes=[node(f"n{at}", cpu=cpu) for at, cpu in enumerate(cpus)]), **settings)
 
 
-def place(scheduler: Scheduler, group: PodGroup | None, pods: list[Pod], **rest: Any) -> GroupResult:
+def place(scheduler: Scheduler, group: PodGroup, pods: list[Pod], **rest: Any) -> GroupResult:
     return place_group(scheduler.context, scheduler.context.rotation.engines[0], group, pods, **rest)
 
 
@@ -80,19 +86,22 @@ def decoded(manifests: list[Manifest]) -> list[Any]:
 
 
 def twin(
-    scheduler: Scheduler, group: PodGroup | None, pods: list[Pod], scheduled: int = 0
+    scheduler: Scheduler, group: PodGroup, pods: list[Pod], scheduled: int = 0
 ) -> tuple[npt.NDArray[np.int32], bool]:
     """What becomes of a group, by single cycles in which nobody is evicted; a failed one is forgotten pod by
     pod. To be asked about a scheduler of its own."""
     for engine in scheduler.engines.values():
         engine.runs_post_filter = False
-    rows = []
-    for one in pods:
+    rows = [-1] * len(pods)
+    spare = scheduled + len(pods) - group.min_count
+    for at, one in enumerate(pods if spare >= 0 else ()):
         found = schedule_one(scheduler.context, one)
         row = -1 if found.node is None else scheduler.table.find_row(found.node)
         assert row is not None
-        rows.append(row)
+        rows[at] = row
+        spare -= row < 0
+        if spare < 0:
+            break
     placed = sum(row >= 0 for row in rows)
-    minimum = 0 if group is None else group.min_count
-    fits = placed > 0 and scheduled + placed >= minimum
+    fits = placed > 0 and scheduled + placed >= group.min_count
     return np.array(rows if fits else [-1] * len(rows), dtype=np.int32), fits

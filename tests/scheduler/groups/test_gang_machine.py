@@ -23,6 +23,8 @@ from moorage.scheduler.placing import single_cycle
 from moorage.store import ObjectStore
 
 GROUPS = {"g": 3, "h": 2, "b": 0}
+URGENT = {"h": 5}
+"""Priority of groups, and of their pods."""
 CPU = {"g": 2, "h": 3, "b": 1, "": 2}
 NAMES = st.sampled_from(list(CPU))
 PICK = st.integers(0, 20)
@@ -61,7 +63,7 @@ class GangMachine(RuleBasedStateMachine):
                     f"p{self.names}",
                     group,
                     CPU[group],
-                    priority=priority,
+                    priority=URGENT.get(group, 0) if group else priority,
                     scheduling_gates=gates,
                 )
             )
@@ -69,12 +71,18 @@ class GangMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(list(GROUPS)))
     def create_group(self, name: str) -> None:
         if name not in {one.name for one in self.store.list(PodGroup)[0]}:
-            self.store.create(gang(name, GROUPS[name]))
+            self.store.create(gang(name, GROUPS[name], priority=URGENT.get(name, 0)))
 
     @rule(name=st.sampled_from(list(GROUPS)))
     def delete_group(self, name: str) -> None:
         if name in {one.name for one in self.store.list(PodGroup)[0]}:
             self.store.delete(PodGroup, name, "default")
+
+    @rule(name=st.sampled_from(["g", "h"]), minimum=st.integers(1, 4))
+    def resize(self, name: str, minimum: int) -> None:
+        """Grow or shrink a group."""
+        if name in {one.name for one in self.store.list(PodGroup)[0]}:
+            self.store.update(gang(name, minimum, priority=URGENT.get(name, 0)))
 
     @rule(pick=PICK)
     def delete(self, pick: int) -> None:
@@ -149,6 +157,22 @@ class GangMachine(RuleBasedStateMachine):
         self.check_nobody_was_forgotten(scheduled, len(waiting))
         assert {info.pod.metadata.uid for info in self.scheduler.queue.in_flight()} <= waiting.keys()
 
+    @rule(pick=PICK)
+    def run_in_thought(self, pick: int) -> None:
+        """In a transaction that is undone, or in a fork: each decides like the other, and nothing stays."""
+        self.scheduler.sync()
+        before, waiting = on_nodes(self.scheduler), self.where()
+        fork = self.scheduler.fork()
+        with self.scheduler.transaction():
+            placements = dict(self.scheduler.run().placements)
+        assert (on_nodes(self.scheduler), self.where()) == (before, waiting)
+        assert dict(fork.run().placements) == placements
+        assert (on_nodes(self.scheduler), self.where()) == (before, waiting)
+
+    def where(self) -> list[list[str]]:
+        """The names of the pods that wait, by place."""
+        return [[info.pod.name for info in infos] for infos in self.scheduler.queue.pending_pods()]
+
     def minimums(self) -> dict[str, int]:
         return {one.name: one.min_count for one in self.store.list(PodGroup)[0]}
 
@@ -165,8 +189,9 @@ class GangMachine(RuleBasedStateMachine):
             minimum = self.minimums().get(name)
             if not mine or (name and minimum is None):
                 continue
-            size = sum(group_of(one) == key for one in self.store.list(Pod)[0])
-            if name and size < (minimum or 0):
+            there = [one for one in self.store.list(Pod)[0] if group_of(one) == key]
+            is_gated = any(one.spec.scheduling_gates and not one.spec.node_name for one in there)
+            if name and (is_gated or len(there) < (minimum or 0)):
                 continue
             needed = max(1, (minimum or 0) - scheduled[key]) if name else 1
             assert min(room, len(mine)) < needed, f"{name or 'a pod'}: {room} fit, {needed} are needed"
@@ -238,18 +263,3 @@ def test_a_group_that_failed_beside_a_deleted_waiting_pod_is_tried_again() -> No
     one.create(group="g", count=3, priority=0, gated=4)
     one.run_all()
     assert sorted(on_nodes(one.scheduler)) == ["p2", "p3", "p4"]
-
-
-def test_a_deleted_waiting_pod_is_not_evicted_by_the_next_run() -> None:
-    one = with_waiting_pod([2])
-    one.delete(pick=0)
-    one.create(group="g", count=3, priority=5, gated=0)
-    assert dict(one.scheduler.run().evicted) == {}
-
-
-def test_a_waiting_pod_that_is_preempted_returns_to_the_queue() -> None:
-    one = with_waiting_pod([2])
-    one.create(group="g", count=2, priority=5, gated=0)
-    result = one.scheduler.run()
-    assert result.unschedulable["default/p1"].message == "waiting on permit for pod: preempted"
-    one.every_pod_that_waits_is_somewhere_once()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -24,14 +25,14 @@ from tests.scheduler.make import Clock, profile_with
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.framework import Status
+from moorage.framework import Profile, Status
 from moorage.objects import ObjectMeta, Pod, PodGroup
 from moorage.objects.model.pod import PodSchedulingGate, ResourceRequirements
 from moorage.objects.model.pod_group import GODEL, GROUP_ANNOTATION, PodGroupSpec
 from moorage.plugins.gang_scheduling import GangScheduling
+from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler, explain_in_turn
 from moorage.scheduler.event_handlers import PodHandler
-from moorage.scheduler.groups.group_attempt import WAITS_FOR_MEMBERS
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 PYTHON = make(mo.ReservePlugin, "R", reserve=None, unreserve=None)
@@ -76,7 +77,11 @@ def test_a_group_that_fits_is_bound(python: bool) -> None:
     assert sorted(placed(result)) == ["g-0", "g-1", "g-2", "g-3"]
     assert on_nodes(one).keys() == {"g-0", "g-1", "g-2", "g-3"}
     (condition,) = store_of(one).get(PodGroup, "g", "default").status.conditions
-    assert (condition.type, condition.status, condition.reason) == ("PodGroupScheduled", "True", "Scheduled")
+    assert (condition.type, condition.status, condition.reason) == (
+        "PodGroupInitiallyScheduled",
+        "True",
+        "Scheduled",
+    )
 
 
 def test_a_member_that_cannot_be_read_is_named() -> None:
@@ -91,10 +96,11 @@ def test_a_member_that_cannot_be_read_is_named() -> None:
 
 
 def test_the_minimum_holds_with_the_plugin() -> None:
-    """Which its gate has; GenericWorkload alone has groups tried together, and no more."""
-    one = world(nodes(2), gang("g", 3), members("g", 3), feature_gates=GATES)
+    """Without GangScheduling pods of a group are tried together, and no more."""
+    one = world(nodes(2), gang("g", 3), members("g", 3))
     assert not one.run().placements
-    one = world(nodes(2), gang("g", 4), members("g", 3), feature_gates={"GenericWorkload": True})
+    profile = Profile(tuple(one for one in default_profile(GATES).plugins if one.name != GangScheduling.name))
+    one = world(nodes(2), gang("g", 4), members("g", 3), profile=profile)
     assert placed(one.run()) == ["g-0", "g-1"]
 
 
@@ -105,11 +111,12 @@ def test_one_that_does_not_leaves_nothing(python: bool) -> None:
     result = one.run()
     assert on_nodes(one).keys() == {"p"}
     assert result.unschedulable.keys() == {"default/g-0", "default/g-1", "default/g-2"}
-    waits, fails = result.unschedulable["default/g-0"], result.unschedulable["default/g-2"]
-    assert waits.message == WAITS_FOR_MEMBERS
-    assert fails.message.startswith(
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
-    )
+    waits, fails = result.unschedulable["default/g-0"], result.unschedulable["default/g-1"]
+    missing = "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"
+    assert waits.message.startswith(f"pod group is unschedulable, {missing}, ")
+    assert waits.message.endswith("not eligible due to preemptionPolicy=Never.")
+    assert fails.message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert result.unschedulable["default/g-2"].message == missing
     assert not one.queue.in_flight()
     assert len(one.queue) == 3
     (condition,) = store_of(one).get(PodGroup, "g", "default").status.conditions
@@ -176,11 +183,30 @@ def test_groups_after_one_that_evicts_are_tried_again() -> None:
     assert sorted(placed(result)) == ["g-0", "g-1", "h-0", "h-1"]
 
 
-def test_members_are_tried_together_by_priority() -> None:
+def test_members_are_tried_together_in_the_order_of_their_names() -> None:
     """The first member brings the others, those too that a pod in between is before."""
-    mine = [member("low", "g"), member("high", "g", priority=9)]
-    one = world(nodes(9), gang("g", 2), mine, [pod("between", priority=5)])
-    assert placed(one.run()) == ["high", "low", "between"]
+    one = world(nodes(9), gang("g", 1))
+    store_of(one).create_many([member("late", "g"), pod("between"), member("early", "g")])
+    assert placed(one.run()) == ["early", "late", "between"]
+
+
+def test_pods_of_another_priority_than_the_group_fail_it() -> None:
+    one = world(nodes(9), gang("g", 1), [member("high", "g", priority=9), member("low", "g")])
+    assert {failure.message for failure in one.run().unschedulable.values()} == {
+        "all pods in a single pod group should have the same priority as the pod group's priority, "
+        "got 9 and 0"
+    }
+    (condition,) = store_of(one).get(PodGroup, "g", "default").status.conditions
+    assert (condition.status, condition.reason) == ("False", "SchedulerError")
+
+
+def test_pods_of_two_preemption_policies_fail_the_group() -> None:
+    its = [member("a", "g"), member("b", "g", preemption_policy="Never")]
+    one = world(nodes(9), gang("g", 1), its)
+    text = "all pods in a single pod group should have the same preemption policy, got Never and "
+    assert {failure.message for failure in one.run().unschedulable.values()} == {
+        f"{text}PreemptLowerPriority"
+    }
 
 
 def test_too_few_pods_and_no_group_wait_outside() -> None:
@@ -223,22 +249,26 @@ def test_hints_bring_waiting_members_back_without_being_asked() -> None:
     assert not one.queue.pending_pods().gated
 
 
-def test_a_gated_member_is_not_tried() -> None:
+def test_a_gated_member_gates_its_group() -> None:
+    gated = member("g-2", "g", scheduling_gates=(PodSchedulingGate("wait"),))
+    one = world(nodes(9), gang("g", 2), [*members("g", 2), gated], gang("h", 1), members("h", 1))
+    result = one.run()
+    assert placed(result) == ["h-0"]
+    others = dict.fromkeys(("default/g-0", "default/g-1"), "another pod of its group is gated")
+    assert result.skipped == {"default/g-2": "gated"} | others
+    assert len(one.queue.pending_pods().gated) == 3
+    store_of(one).update(ungated(store_of(one).get(Pod, "g-2", "default")))
+    one.sync()
+    assert len(one.queue.pending_pods().active) == 3
+    assert placed(one.run()) == ["g-0", "g-1", "g-2"]
+
+
+def test_a_group_leaves_its_gate_when_the_gated_member_is_deleted() -> None:
     gated = member("g-2", "g", scheduling_gates=(PodSchedulingGate("wait"),))
     one = world(nodes(9), gang("g", 2), [*members("g", 2), gated])
-    result = one.run()
-    assert sorted(placed(result)) == ["g-0", "g-1"]
-    assert result.skipped == {"default/g-2": "gated"}
-    store_of(one).update(ungated(store_of(one).get(Pod, "g-2", "default")))
-    assert placed(one.run()) == ["g-2"]
-
-
-def test_a_minimum_counts_gated_members_that_are_there() -> None:
-    gated = member("g-1", "g", scheduling_gates=(PodSchedulingGate("wait"),))
-    one = world(nodes(9), gang("g", 2), [*members("g", 1), gated])
-    result = one.run()
-    assert not result.placements
-    assert result.unschedulable["default/g-0"].message == WAITS_FOR_MEMBERS
+    assert not one.run().placements
+    store_of(one).delete(Pod, "g-2", "default")
+    assert placed(one.run()) == ["g-0", "g-1"]
 
 
 def test_a_deleted_member_is_missed() -> None:
@@ -253,7 +283,7 @@ def test_a_deleted_member_is_missed() -> None:
 
 
 @pytest.mark.parametrize("gates", [{}, GATES])
-def test_without_the_gates_groups_are_ignored(gates: dict[str, bool]) -> None:
+def test_without_the_gates_groups_are_ignored(gates: Mapping[str, bool]) -> None:
     one = world(nodes(2), gang("g", 3), members("g", 3), feature_gates=gates)
     assert len(one.run().placements) == (0 if gates else 2)
 
@@ -280,7 +310,7 @@ def test_members_that_ask_for_different_schedulers() -> None:
     result = one.run()
     assert {failure.message for failure in result.unschedulable.values()} == {
         "all pods in a single pod group should have the same .spec.schedulerName set, "
-        'got: "default-scheduler" and "other"'
+        'got: "other" and "default-scheduler"'
     }
 
 

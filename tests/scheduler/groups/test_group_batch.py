@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.scheduler.groups.group_world import gang, made_up, members, over, place
+from tests.scheduler.groups.group_world import basic, gang, made_up, members, over, place
 
 from moorage import Cluster, Scheduler
 from moorage.objects import Container, LabelSelector, Node, Pod, PodGroup
@@ -17,7 +17,7 @@ from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, Re
 from moorage.scheduler.groups import group_batch
 from moorage.scheduler.groups.group_batch import GroupBatch
 
-Groups = list[tuple[PodGroup | None, list[Pod]]]
+Groups = list[tuple[PodGroup, list[Pod]]]
 
 
 def place_in_batch(scheduler: Scheduler, groups: Groups) -> tuple[list[list[int]], int]:
@@ -76,7 +76,7 @@ def test_like_a_cycle_for_each_group(
             scheduler.cache.state.set_node(with_images_of(there[0], there[-1]))
         groups: Groups = []
         for size, minimum in sizes:
-            groups.append((gang(minimum) if minimum else None, pods[:size]))
+            groups.append((gang(minimum) if minimum else basic(), pods[:size]))
             pods = pods[size:]
         outcomes.append([ways(scheduler, groups), *leftovers(scheduler)])
     assert outcomes[0] == outcomes[1]
@@ -103,14 +103,19 @@ def test_groups_after_one_that_does_not_fit() -> None:
     assert alone == 2
 
 
-def test_a_group_whose_pods_have_terms_has_a_cycle_of_its_own() -> None:
+def test_groups_whose_pods_have_terms() -> None:
     apart = PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=LabelSelector({"a": "b"}))
     affinity = Affinity(pod_anti_affinity=PodAffinity(required=(apart,)))
     pods = [pod(f"t{at}", labels={"a": "b"}, affinity=affinity) for at in range(3)]
     groups: Groups = [(gang(2), pods[:2]), (gang(1), pods[2:]), *groups_of(2)]
     rows, alone = place_in_batch(over("8", "8", "8"), groups)
-    assert alone == 1
+    assert alone == 0
     assert rows == place_each(over("8", "8", "8"), groups)
+
+
+def test_pods_of_another_priority_have_a_cycle_of_their_own() -> None:
+    pods = [replace(one, spec=replace(one.spec, priority=1)) for one in members(2)]
+    assert place_in_batch(over("8"), [(gang(2), pods)]) == ([[-1, -1]], 1)
 
 
 def test_a_failure_outside_of_groups_is_not_remembered() -> None:

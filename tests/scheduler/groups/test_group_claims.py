@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node
 from tests.devices.make import claim, device, device_class, request, resource_slice
-from tests.scheduler.groups.gang_kit import GATES, gang, member, members, store_of
+from tests.scheduler.groups.gang_kit import GATES, gang, gates, member, members, store_of
 
 from moorage import Cluster
 from moorage.errors import InputError
@@ -21,7 +21,7 @@ from moorage.objects.model.resource_claims import (
 )
 from moorage.scheduler import Scheduler
 
-ON = {**GATES, "DRAWorkloadResourceClaims": True}
+ON = gates("DRAWorkloadResourceClaims")
 BY_NAME = PodResourceClaim("gpu", resource_claim_name="c")
 BY_TEMPLATE = PodResourceClaim("gpu", resource_claim_template_name="gpus")
 TEMPLATE = ResourceClaimTemplate(
@@ -158,14 +158,6 @@ def test_a_pod_without_a_group_is_told_its_owner_is_missing() -> None:
     assert one.not_ours(one.client.get(Pod, "p", "default")) == f"DynamicResources: {text}"
 
 
-def test_a_missing_group_rejects_the_pod() -> None:
-    """Where GangScheduling does not keep it out of the queue."""
-    gates = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
-    one = cluster(gang("g", 1), [member("p", "lost")], feature_gates=gates)
-    (failed,) = one.run().unschedulable.values()
-    assert failed.reasons == {'podgroup.scheduling.k8s.io "lost" not found': 2}
-
-
 def test_a_group_that_fails_gives_up_its_reservation() -> None:
     """Other devices may be found for the group then: no pod of it has a node."""
     held = claim("c", [request("r", 4)])
@@ -178,11 +170,12 @@ def test_a_group_that_fails_gives_up_its_reservation() -> None:
     full = replace(written, metadata=replace(written.metadata, resource_version=""))
     pods = [asking(pod, BY_NAME) for pod in members("g", 2, cpu=100)]
     other = cluster(gang("g", 2, resource_claims=(BY_NAME,)), pods, full)
-    failures = other.run().unschedulable.values()
+    assert other.run().unschedulable
     assert users(other) == []
     (left,) = claims(other)
     assert left.status.allocation is not None
-    assert any("ResourceClaim unreserved for PodGroup" in failure.message for failure in failures)
+    (condition,) = store_of(other).get(PodGroup, "g", "default").status.conditions
+    assert "ResourceClaim unreserved for PodGroup" in condition.message
 
 
 def test_a_group_of_which_a_pod_runs_keeps_its_reservation() -> None:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import ZONE, node, pod
-from tests.scheduler.groups.group_world import RACK, TOPOLOGY, gang, made_up, members, racks
+from tests.core.make import ZONE, node
+from tests.scheduler.groups.gang_kit import TOPOLOGY
+from tests.scheduler.groups.group_world import RACK, gang, made_up, members, racks
 from tests.scheduler.groups.test_group_batch import Groups, leftovers, place_each, place_in_batch
 
 from moorage import Cluster, Scheduler
@@ -18,9 +19,8 @@ from moorage._core.decide.decider import most_allocated
 from moorage.framework import Placement
 from moorage.objects import Pod
 from moorage.scheduler import ScheduleResult
-from moorage.scheduler.groups import placement_memory
-from moorage.scheduler.groups.group_placement import GroupPlacement
-from moorage.scheduler.groups.placement_memory import PlacementMemory
+from moorage.scheduler.groups.placement_memory import Found, PlacementMemory
+from moorage.scheduler.groups.tree_placement import Node, TreePlacement
 
 SETTINGS: dict[str, Any] = {"feature_gates": TOPOLOGY}
 GROUP = st.tuples(st.just("group"), st.sampled_from([2, 2, 2, 1, 3]), st.sampled_from([3, 3, 3, 1, 0]))
@@ -77,10 +77,9 @@ def in_batch(scheduler: Scheduler, groups: Groups) -> list[list[int]]:
     is_made_up=st.sampled_from([False, False, True]),
     steps=STEPS,
     tie_break=st.sampled_from(["first", "go-heap", "random"]),
-    percentage=st.sampled_from([None, 0, 40]),
 )
 def test_like_the_cycle_of_each_group(
-    world: int, nodes: int, is_made_up: bool, steps: Any, tie_break: str, percentage: int | None
+    world: int, nodes: int, is_made_up: bool, steps: Any, tie_break: str
 ) -> None:
     outcomes = []
     count = sum(number for kind, number, _ in steps if kind == "group")
@@ -93,7 +92,6 @@ def test_like_the_cycle_of_each_group(
                 there.append(node("last", labels={RACK: "r0"}))  # racks of different sizes
             scheduler = Scheduler(Cluster(nodes=there), tie_break=tie_break, **SETTINGS)
             pods = members(count, str(1 + world % 2))
-        scheduler.context.percentage_of_placements = percentage
         for engine in scheduler.engines.values():
             engine.runs_post_filter = False
         one = Steps(scheduler, pods, ZONE if is_made_up else RACK, way)
@@ -114,78 +112,39 @@ def bound_groups(*sizes: int, minimum: int | None = None) -> Groups:
 
 
 @pytest.fixture
-def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The placements that are searched."""
-    found: list[int] = []
-    search = GroupPlacement._search
+    found: list[str] = []
+    search = TreePlacement._search
 
-    def note(self: GroupPlacement, kind: Any, group: Any, at: int) -> None:
-        found.append(at)
-        search(self, kind, group, at)
+    def note(self: TreePlacement, node: Node, placement: Placement) -> Found:
+        found.append(placement.name)
+        return search(self, node, placement)
 
-    monkeypatch.setattr(GroupPlacement, "_search", note)
+    monkeypatch.setattr(TreePlacement, "_search", note)
     return found
 
 
-def test_only_placements_that_have_changed_are_searched_again(searched: list[int]) -> None:
+def test_only_placements_that_have_changed_are_searched_again(searched: list[str]) -> None:
     scheduler, groups = over_racks("4", "4", "4"), bound_groups(2, 2, 2, 3)
     rows, alone = place_in_batch(scheduler, groups)
-    assert (alone, searched) == (0, [0, 1, 2, 0, 0, 0, 1, 2])
+    assert (alone, searched) == (0, [f"r{at}" for at in (0, 1, 2, 0, 0, 0, 1, 2)])
     assert rows == place_each(over_racks("4", "4", "4"), groups)
 
 
-def test_full_placements_are_remembered_too(searched: list[int]) -> None:
+def test_full_placements_are_remembered_too(searched: list[str]) -> None:
     scheduler, groups = over_racks("1", "4"), bound_groups(2, 2, 2, 2, 2, 2)
     rows, alone = place_in_batch(scheduler, groups)
-    assert (alone, searched) == (1, [0, 1, 0, 1, 1, 1, 1])
+    assert (alone, searched) == (1, [f"r{at}" for at in (0, 1, 0, 1, 1, 1, 1)])
     assert rows == place_each(over_racks("1", "4"), groups)
 
 
-def test_where_some_pods_are_enough_a_group_has_a_cycle_of_its_own() -> None:
-    groups = bound_groups(3, minimum=1)
-    rows, alone = place_in_batch(over_racks("1", "4"), groups)
-    assert alone == 1
-    assert rows == place_each(over_racks("1", "4"), groups)
-
-
-def test_where_pods_may_be_evicted_a_group_has_a_cycle_of_its_own() -> None:
-    scheduler = over_racks("1", "4")
-    assert place_in_batch(scheduler, bound_groups(3))[1] == 0
-    scheduler.schedule_pods([pod("low", requests={"cpu": "1"}, priority=-1)])
-    assert place_in_batch(scheduler, [(gang(3, RACK), members(3, "1", 30))])[1] == 1
-
-
-def test_changes_that_are_not_known_void_the_memory() -> None:
-    scheduler = over_racks("4", "4")
-    state = scheduler.cache.state
-    rows = np.arange(4, dtype=np.int32)
-    placements = [Placement("a", rows[:2]), Placement("b", rows[2:])]
-    memory = scheduler.handle.derived(PlacementMemory)
-    kind = memory.kind(placements, "kind")
-    kind.note(0, (0, 3), rows[:1], [])
-    assert (kind.known_until(0, 0), kind.known_until(0, 1), kind.known_until(1, 3)) == (1, 0, 1)
-    assert memory.kind(placements, "kind") is kind
-    memory._cursor -= state.log.capacity + 1  # as after so many changes
-    again = memory.kind(placements, "kind")
-    assert again is not kind
-    state.set_node(node("new"))
-    assert memory.kind(placements, "kind") is not again
-    assert memory.kind(placements[:], "kind") is not memory.kind(placements, "kind")
-
-
-def test_a_result_holds_for_one_start_and_its_scores_for_one_result() -> None:
-    scheduler = over_racks("4", "4")
-    rows = np.arange(4, dtype=np.int32)
-    memory = scheduler.handle.derived(PlacementMemory)
-    kind = memory.kind([Placement("a", rows[:2]), Placement("b", rows[2:])], "kind")
-    kind.note(0, (0, 3), rows[:1], [7, 5])
-    assert kind.outdated(0) is None  # the search of the other one would begin at 3
-    kind.note(1, (2, 3), rows[:0], [])
-    assert (kind.known_until(0, 0), kind.known_until(1, 2), kind.outdated(0)) == (1, 2, None)
-    kind.note(1, (3, 3), rows[2:3], [6, 4])
-    assert (kind.known_until(0, 0), kind.outdated(0), kind.outdated(3)) == (2, [], None)
-    assert kind.fits.tolist() == [True, True]
-    assert [scores.tolist() for scores in kind.scores] == [[7, 6], [5, 4]]
+def test_where_some_pods_are_enough_for_a_placement() -> None:
+    for cpus, cycles in ((("1", "4"), 0), (("1", "1"), 1)):
+        groups = bound_groups(3, minimum=1)
+        rows, alone = place_in_batch(over_racks(*cpus), groups)
+        assert alone == cycles
+        assert rows == place_each(over_racks(*cpus), groups)
 
 
 def test_where_the_rotation_moves() -> None:
@@ -214,18 +173,6 @@ def test_a_new_node_is_in_its_placement() -> None:
     assert memory.all_nodes().rows.tolist() == [0, 1, 2, 3, 4]
     assert memory.all_nodes() is memory.all_nodes()
     assert place_in_batch(scheduler, [(gang(4, RACK), members(4, "1", 5))])[1] == 0
-
-
-def test_few_kinds_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement_memory, "MOST_KINDS", 2)
-    scheduler = over_racks("4", "4")
-    placements = [Placement("a", np.arange(2, dtype=np.int32))]
-    memory = scheduler.handle.derived(PlacementMemory)
-    first = memory.kind(placements, 1)
-    assert memory.kind(placements, 2) is not first
-    assert memory.kind(placements, 1) is first
-    memory.kind(placements, 3)
-    assert memory.kind(placements, 1) is not first
 
 
 def wrapped(value: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -15,20 +16,19 @@ from tests.preemption.test_dry_run import LABELS, spread
 from tests.preemption.test_eviction_units import SINGLE, group, member
 from tests.preemption.twin import priority
 from tests.preemption.world import LEAVING, budget, nominated, terminating, victim
-from tests.scheduler.groups.gang_kit import GATES, gang, members, nodes, on_nodes, store_of, world
+from tests.scheduler.groups.gang_kit import GATES, TOPOLOGY, gang, members, nodes, on_nodes, store_of, world
 from tests.scheduler.make import profile_with
 
 import moorage as mo
 from moorage.framework import Profile
 from moorage.objects import LabelSelector, Pod, PodGroup, UnitKey
-from moorage.objects.model.pod_group import V1ALPHA2, PodGroupSchedulingConstraints, TopologyConstraint
+from moorage.objects.model.pod_group import PodGroupSchedulingConstraints, TopologyConstraint
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.registry import default_profile
 from moorage.preemption.eviction_units import Unit, units_by_importance, violations
 from moorage.scheduler import Eviction, Scheduler, ScheduleResult
 from moorage.scheduler.groups.place_group import place_group
 
-ON = GATES | {"WorkloadAwarePreemption": True}
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)
 WAYS = pytest.mark.parametrize("python", [False, True], ids=["core", "python"])
 
@@ -39,9 +39,14 @@ def asking(minimum: int = 3, priority: int = 10, **spec: Any) -> PodGroup:
     return replace(one, spec=replace(one.spec, priority=priority, **spec))
 
 
+def its(count: int, priority: int = 10, **rest: Any) -> list[Pod]:
+    """Pods of the group p."""
+    return members("p", count, priority=priority, **rest)
+
+
 def full(*objects: Any, python: bool = False, **rest: Any) -> Scheduler:
     plugins = {"profile": profile_with(PYTHON, GangScheduling())} if python else {}
-    return world(*objects, **{"feature_gates": ON} | plugins | rest)
+    return world(*objects, **{"feature_gates": GATES} | plugins | rest)
 
 
 def evicted(result: ScheduleResult) -> list[str]:
@@ -55,7 +60,7 @@ def test_pods_leave_on_several_nodes_and_the_group_is_placed(python: bool) -> No
         victim("w", "b", cpu=4),
         victim("x", "c", cpu=4, priority=2),
     ]
-    one = full(nodes(4, 4, 4), there, asking(2), members("p", 2, cpu=3), python=python)
+    one = full(nodes(4, 4, 4), there, asking(2), its(2, cpu=3), python=python)
     result = one.run()
     assert result.evicted == {
         key: Eviction(at, "default/p") for key, at in [("default/v", "a"), ("default/w", "b")]
@@ -66,46 +71,33 @@ def test_pods_leave_on_several_nodes_and_the_group_is_placed(python: bool) -> No
     assert notes == {"Preempted by podgroup group-p on node cluster"}
 
 
-def test_nobody_leaves_without_the_gate() -> None:
-    one = full(nodes(4), [victim("v", cpu=4)], asking(1), members("p", 1, cpu=3), feature_gates=GATES)
-    assert not one.run().evicted
-
-
 def test_pods_of_other_groups_leave_by_the_priority_of_theirs() -> None:
     there = [member("low", cpu=2, to="l", priority=50), member("high", cpu=2, to="h")]
     groups = [group("l", 5, SINGLE), group("h", 10, SINGLE)]
-    one = full(nodes(4), groups, there, asking(1), members("p", 1, cpu=2))
+    one = full(nodes(4), groups, there, asking(1), its(1, cpu=2))
     assert evicted(one.run()) == ["low"]
 
 
-def test_pods_of_groups_of_v1_36_leave_by_their_own_priority_or_as_a_whole() -> None:
-    there = [member("low", cpu=2, to="l"), member("high", cpu=2, to="h", priority=10)]
-    groups = [replace(group(name, 10, "Pod"), api_version=V1ALPHA2) for name in "lh"]
-    one = full(nodes(4), groups, there, asking(1), members("p", 1, cpu=2))
-    assert evicted(one.run()) == ["low"]
-    whole = replace(group(mode="PodGroup"), api_version=V1ALPHA2)
-    there = [member("m0", cpu=4, priority=10), member("m1", "b", cpu=4, priority=10)]
-    one = full(nodes(4, 4), whole, there, asking(1), members("p", 1, cpu=3))
-    assert evicted(one.run()) == ["m0", "m1"]
-
-
-def test_pods_on_nodes_that_are_gone_stay() -> None:
+def test_a_group_with_a_pod_on_a_node_that_is_gone_is_an_error() -> None:
     there = [member("m0", cpu=4), member("m1", "b", cpu=4), member("m2", cpu="1m")]
-    one = full(nodes(5, 5), group(), there, asking(1), members("p", 1, cpu=3))
+    one = full(nodes(5, 5), group(), there, asking(1), its(1, cpu=3))
     store_of(one).delete(mo.Node, "b")
-    assert evicted(one.run()) == ["m0", "m2"]
+    result = one.run()
+    assert not result.evicted
+    assert [rejected.message for rejected in result.unschedulable.values()] == [
+        'error in "DefaultPreemption" PodGroupPostFilter plugins: pod group preemption: failed to create '
+        'domain: failed to get node info for node "b" from snapshot: nodeinfo not found for node name "b"'
+    ]
 
 
-@pytest.mark.parametrize(("bugs", "leave"), [(True, ["u", "v"]), (False, ["u"])])
-def test_images_do_not_score_in_the_search(bugs: bool, leave: list[str]) -> None:
-    """Where v is, the image draws the small pod beside it, and the large pod has the other node."""
+def test_images_do_not_score_in_the_search() -> None:
+    """Where v is, the image would draw the small pod beside it, and the large pod has the other node."""
     large = node("b", images=[(["big:1"], 10**12)])
     there = [victim("u", cpu=4), victim("v", "b", cpu=1, priority=1)]
-    small = members("p", 1)[0]
+    small, other = its(1)[0], its(2, cpu=4)[1]
     image = replace(small.spec.containers[0], image="big:1")
-    pods = [replace(small, spec=replace(small.spec, containers=(image,))), members("p", 2, cpu=4)[1]]
-    one = full([node("a"), large], there, asking(2), pods, group_cycle_bugs=bugs)
-    assert evicted(one.run()) == leave
+    pods = [replace(small, spec=replace(small.spec, containers=(image,))), other]
+    assert evicted(full([node("a"), large], there, asking(2), pods).run()) == ["u", "v"]
 
 
 def test_an_error_of_the_search_is_that_of_the_group() -> None:
@@ -116,8 +108,11 @@ def test_an_error_of_the_search_is_that_of_the_group() -> None:
 
     fails = make(mo.FilterPlugin, "Fails", filter=on_empty_nodes)
     plugins = profile_with(GangScheduling(), fails)
-    one = full(nodes(4), [victim("v", cpu=4)], asking(1), members("p", 1, cpu=3), profile=plugins)
-    error = 'failed to schedule other pod from a pod group: running "Fails" filter plugin: broke'
+    one = full(nodes(4), [victim("v", cpu=4)], asking(1), its(1, cpu=3), profile=plugins)
+    error = (
+        'error in "DefaultPreemption" PodGroupPostFilter plugins: pod group preemption: '
+        'failed to schedule other pod from a pod group: running "Fails" filter plugin: broke'
+    )
     result = one.run()
     assert not result.evicted
     assert [rejected.message for rejected in result.unschedulable.values()] == [error]
@@ -127,25 +122,25 @@ def test_an_error_of_the_search_is_that_of_the_group() -> None:
 
 def test_those_that_need_not_leave_stay_the_more_important_ones_first() -> None:
     there = [victim(name, cpu=2, priority=at) for at, name in enumerate("stuv")]
-    one = full(nodes(8), there, asking(2), members("p", 2, cpu=2))
+    one = full(nodes(8), there, asking(2), its(2, cpu=2))
     assert evicted(one.run()) == ["s", "t"]
 
 
 def test_a_whole_group_leaves_or_stays() -> None:
     there = [member("m0", cpu=2), member("m1", "b", cpu=2), victim("v", "b", cpu=2)]
-    one = full(nodes(4, 4), group(), there, asking(2), members("p", 2, cpu=2))
+    one = full(nodes(4, 4), group(), there, asking(2), its(2, cpu=2))
     assert evicted(one.run()) == ["v"], "a group is more important"
-    one = full(nodes(4, 4), group(), there, asking(3), members("p", 3, cpu=2))
+    one = full(nodes(4, 4), group(), there, asking(3), its(3, cpu=2))
     assert evicted(one.run()) == ["m0", "m1"], "two of three pods go to m0's node"
-    one = full(nodes(4, 4), group(), there, asking(2), members("p", 2, cpu=4))
+    one = full(nodes(4, 4), group(), there, asking(2), its(2, cpu=4))
     assert evicted(one.run()) == ["m0", "m1", "v"]
-    one = full(nodes(4, 4), group(priority=10), there, asking(2), members("p", 2, cpu=4))
+    one = full(nodes(4, 4), group(priority=10), there, asking(2), its(2, cpu=4))
     assert not one.run().evicted
 
 
 def test_a_group_of_which_only_the_minimum_fits_takes_no_more() -> None:
     there = [victim("v", cpu=4), victim("w", "b", cpu=4, priority=99)]
-    one = full(nodes(4, 4), there, asking(1), members("p", 2, cpu=4))
+    one = full(nodes(4, 4), there, asking(1), its(2, cpu=4))
     result = one.run()
     assert evicted(result) == ["v"]
     assert sorted(on_nodes(one).values()) == ["a", "b"]
@@ -153,9 +148,9 @@ def test_a_group_of_which_only_the_minimum_fits_takes_no_more() -> None:
 
 def test_budgets_protect() -> None:
     there = [victim("v", cpu=2, priority=1), victim("w", cpu=2, labels=LABELS)]
-    one = full(nodes(4), there, asking(1), members("p", 1, cpu=2))
+    one = full(nodes(4), there, asking(1), its(1, cpu=2))
     assert evicted(one.run()) == ["w"]
-    one = full(nodes(4), there, budget(0, LABELS), asking(1), members("p", 1, cpu=2))
+    one = full(nodes(4), there, budget(0, LABELS), asking(1), its(1, cpu=2))
     assert evicted(one.run()) == ["v"]
 
 
@@ -163,7 +158,7 @@ def test_counters_of_other_nodes_decide_too() -> None:
     """The labelled pod leaves for the spread over zones, though it is on another node."""
     zones = [node("a", zone="z"), node("b", zone="z", cpu=1), node("c", zone="y", cpu="1m")]
     constraint = spread(LabelSelector(match_labels=LABELS), ZONE)
-    pods = members("p", 1, cpu=2, labels=LABELS, topology_spread_constraints=(constraint,))
+    pods = its(1, cpu=2, labels=LABELS, topology_spread_constraints=(constraint,))
     there = [victim("v", cpu=1, priority=1), victim("w", "b", labels=LABELS)]
     assert evicted(full(zones, there, asking(1), pods).run()) == ["w"]
 
@@ -172,44 +167,49 @@ def message(one: Scheduler) -> str:
     result = one.run()
     assert not result.evicted
     (condition,) = store_of(one).get(PodGroup, "p", "default").status.conditions
-    return condition.message.removeprefix("pod group is unschedulable, ")
+    return condition.message.partition("pod group preemption: ")[2]
 
 
 def test_why_nobody_leaves() -> None:
     low, high = victim("v", cpu=4), victim("v", cpu=4, priority=10)
-    assert message(full(nodes(4), [high], asking(1), members("p", 1, cpu=3))) == (
+    assert message(full(nodes(4), [high], asking(1), its(1, cpu=3))) == (
         "No preemption victims found for incoming preemptor"
     )
     stays = [victim("w", "b", cpu=4, priority=10)]
-    assert message(full(nodes(4, 4), [low, *stays], asking(2), members("p", 2, cpu=3))) == (
-        "pod group is unschedulable"
+    assert message(full(nodes(4, 4), [low, *stays], asking(2), its(2, cpu=3))) == (
+        "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
     )
-    never = members("p", 1, cpu=3, preemption_policy="Never")
+    never = its(1, cpu=3, preemption_policy="Never")
     assert message(full(nodes(4), [low], asking(1), never)) == "not eligible due to preemptionPolicy=Never."
-    topology = PodGroupSchedulingConstraints((TopologyConstraint("rack"),))
-    rack = full(nodes(4), [low], asking(1, scheduling_constraints=topology), members("p", 1, cpu=3))
-    assert message(rack) == (
-        "workload aware preemption is not supported for pod groups with scheduling constraints"
-    )
     none = Profile(tuple(one for one in default_profile(GATES).plugins if one.name != "DefaultPreemption"))
-    assert message(full(nodes(4), [low], asking(1), members("p", 1, cpu=3), profile=none)) == (
-        "default preemption plugin is not registered, workload aware preemption is disabled"
-    )
-    going = terminating(low, LEAVING)
-    waiting = [nominated(one, "a") for one in members("p", 1, cpu=3)]
-    text = "not eligible due to a terminating pod on the nominated node."
-    assert message(full(nodes(4), [going], asking(1), waiting)) == text
+    assert message(full(nodes(4), [low], asking(1), its(1, cpu=3), profile=none)) == ""
+
+
+def test_pods_leave_for_a_group_in_the_placement_that_takes_it() -> None:
+    racks = [node("a", cpu=4, labels={"rack": "r"}), node("b", cpu=2, labels={"rack": "s"})]
+    topology = PodGroupSchedulingConstraints((TopologyConstraint("rack"),))
+    there = [victim("v", cpu=4), victim("w", "b", cpu=2)]
+    bound = asking(2, scheduling_constraints=topology)
+    one = full(racks, there, bound, its(2, cpu=2), feature_gates=TOPOLOGY)
+    assert evicted(one.run()) == ["v"]
+    assert on_nodes(one) == {"w": "b", "p-0": "a", "p-1": "a"}
+
+
+def test_a_preemption_that_goes_on_is_waited_for() -> None:
+    going = terminating(victim("v", cpu=4), LEAVING)
+    waiting = [nominated(one, "a") for one in its(1, cpu=3)]
+    assert message(full(nodes(4), [going], asking(1), waiting)) == "ongoing preemption on nominated nodes"
 
 
 def test_victims_that_take_their_time_are_waited_for() -> None:
     slow = victim("v", cpu=4, termination_grace_period_seconds=30)
     slow = replace(slow, metadata=replace(slow.metadata, finalizers=("keep",)))
-    one = full(nodes(4), [slow], asking(1), members("p", 1, cpu=3))
+    one = full(nodes(4), [slow], asking(1), its(1, cpu=3))
     result = one.run()
     assert evicted(result) == ["v"]
     assert "default/p-0" in result.unschedulable
     (waiting,) = [each for each in store_of(one).list(Pod)[0] if each.name == "p-0"]
-    assert not waiting.status.nominated_node_name, "it failed itself"
+    assert waiting.status.nominated_node_name == "a"
     (gone,) = [each for each in store_of(one).list(Pod)[0] if each.name == "v"]
     (condition,) = gone.status.conditions
     assert condition.message == "default-scheduler: preempting to accommodate a higher priority podgroup"
@@ -217,7 +217,7 @@ def test_victims_that_take_their_time_are_waited_for() -> None:
 
 def test_nothing_stays_of_a_search() -> None:
     there = [victim("v", cpu=4), victim("w", "b", cpu=4, priority=99)]
-    one = full(nodes(4, 4), there, asking(2), members("p", 2, cpu=3))
+    one = full(nodes(4, 4), there, asking(2), its(2, cpu=3))
     assert not one.run().evicted
     before = dump(one.cache.state)
     assert not one.run().evicted
@@ -241,19 +241,32 @@ def search(
     units = units_of(there, {one.name: one.spec.priority or 0 for one in groups})
     lower = [unit for unit in units if unit.priority < 10]
     staying = [pod for unit in units if unit.priority >= 10 for pod in unit.pods]
-    if not lower or placed(cluster, staying, pods, 3) is None:
+    found = placed(cluster, staying, pods, 3) if lower else None
+    if found is None:
         return [], {}
+    room = {one.name: 6 for one in cluster}
+    for each in [*staying, *[one for one in pods if one.name in found]]:
+        room[each.spec.node_name or found[each.name]] -= cpus(each)
     ordered = units_by_importance(lower)
     costs = violations(ordered, budgets)
     gone: list[str] = []
     for protected in (True, False):
         for unit, cost in zip(ordered, costs, strict=True):
             if bool(cost) == protected:
-                staying += unit.pods
-                if placed(cluster, staying, pods, 3) is None:
-                    staying = [pod for pod in staying if pod not in unit.pods]
+                wanted = Counter[str]()
+                for pod in unit.pods:
+                    wanted[pod.spec.node_name] += cpus(pod)
+                taken = set(found.values())
+                if all(room[name] >= cpu or name not in taken for name, cpu in wanted.items()):
+                    for name, cpu in wanted.items():
+                        room[name] -= cpu
+                else:
                     gone += [pod.name for pod in unit.pods]
-    return sorted(gone), placed(cluster, there, pods, 0) or {}
+    return sorted(gone), found
+
+
+def cpus(one: Pod) -> int:
+    return int(one.spec.containers[0].resources.requests["cpu"])
 
 
 def units_of(there: list[Pod], own: dict[str, int]) -> list[Unit]:
@@ -296,7 +309,7 @@ def clusters(draw: Any) -> tuple[list[Any], list[Pod], list[PodGroup], list[Pod]
                 if to
                 else victim(f"v{at}", on, size, priority=value, labels=labels)
             )
-    pods = members("p", draw(st.integers(3, 4)), cpu=draw(st.integers(1, 4)))
+    pods = its(draw(st.integers(3, 4)), cpu=draw(st.integers(1, 4)))
     budgets = [budget(draw(st.integers(0, 2)), LABELS)] if draw(st.booleans()) else []
     return [node(name, cpu=6) for name in names], there, groups, pods, budgets
 

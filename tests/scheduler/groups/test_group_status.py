@@ -26,7 +26,7 @@ def test_conditions() -> None:
     failed, again, scheduled, late = written(gang("g", 2), "too few", "too few", "", "late ones")
     (condition,) = failed.status.conditions
     assert (condition.type, condition.status, condition.reason, condition.message) == (
-        "PodGroupScheduled",
+        "PodGroupInitiallyScheduled",
         "False",
         "Unschedulable",
         "too few",

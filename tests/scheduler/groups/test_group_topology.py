@@ -1,4 +1,4 @@
-"""Pod groups that are bound to a topology: placements, their scores, and how many of them are looked for."""
+"""Pod groups that are bound to a topology: placements and their scores."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.scheduler.groups.group_world import RACK, TOPOLOGY, gang, made_up, members, place, racks
+from tests.scheduler.groups.gang_kit import TOPOLOGY
+from tests.scheduler.groups.group_world import RACK, gang, made_up, members, place, racks
 
 from moorage import Cluster, Profile, Scheduler
 from moorage.framework import Assignments, Placement, PlacementScorePlugin
-from moorage.framework.runtime.placements import placements_to_find
 from moorage.objects import PodGroup
 from moorage.plugins.registry import default_profile
 from moorage.scheduler.placing.single_cycle import schedule_one
@@ -46,9 +45,10 @@ def test_no_rack_has_room() -> None:
     result = place(scheduler, gang(5, RACK), members(5))
     assert result.rows.tolist() == [-1] * 5
     assert result.message == (
-        "0/2 placements are available, first placement status: pod group is unschedulable"
+        "pod group is unschedulable, 0/2 placements are available, first placement status: "
+        "minCount (5) cannot be satisfied: 2 scheduled, 2 remaining"
     )
-    assert result.failures[4].message == "0/2 nodes are available: 2 Insufficient cpu."
+    assert result.failures[2].message == "0/2 nodes are available: 2 Insufficient cpu."
     assert scheduler.context.rotation.start == 0
     assert not scheduler.table.requested["cpu"].any()
     assert len(scheduler.schedule_pods(members(1)).rows) == 1  # the search is over all nodes again
@@ -65,7 +65,8 @@ def test_a_group_that_is_bound_to_nothing_has_one_placement() -> None:
     assert place(scheduler, gang(5), members(6)).rows.tolist().count(-1) == 0
     result = place(scheduler, gang(5), members(5, first=6))
     assert result.message == (
-        "0/1 placements are available, first placement status: pod group is unschedulable"
+        "pod group is unschedulable, 0/1 placements are available, first placement status: "
+        "minCount (5) cannot be satisfied: 0 scheduled, 4 remaining"
     )
 
 
@@ -124,7 +125,7 @@ def liking(
     plugin = Likes(scores)
     plugins = (*default_profile(TOPOLOGY).plugins, plugin)
     profile = Profile(plugins, placement_weights={"Likes": 1000})
-    return Scheduler(Cluster(nodes=racks(*cpus)), profile=profile, **settings), plugin
+    return Scheduler(Cluster(nodes=racks(*cpus)), profile=profile, feature_gates=TOPOLOGY, **settings), plugin
 
 
 def test_scores_are_weighted_and_the_best_wins() -> None:
@@ -142,46 +143,10 @@ def test_a_score_out_of_range_fails_the_group() -> None:
     assert scheduler.context.rotation.start == 0
 
 
-def test_only_so_many_placements_are_looked_for() -> None:
-    """All, unless something else is said: v1.36 knows no such setting."""
+def test_all_placements_are_tried() -> None:
     scheduler, plugin = liking(dict.fromkeys(("r0", "r1", "r2", "r3"), 0), *["4"] * 4)
     assert place(scheduler, gang(2, RACK), members(2)).succeeded
     assert plugin.seen == ["r0", "r1", "r2", "r3"]
-    scheduler, plugin = liking(dict.fromkeys(("r0", "r1", "r2", "r3"), 0), *["4"] * 4)
-    scheduler.context.percentage_of_placements = 50
-    assert place(scheduler, gang(2, RACK), members(2)).succeeded
-    assert plugin.seen == ["r0", "r1"]
-
-
-@pytest.mark.parametrize(
-    ("percentage", "placements", "nodes", "wanted"),
-    [
-        (0, 50, 10, 50),
-        (0, 50, 5000, 5),
-        (0, 100, 2500, 55),
-        (0, 100, 100_000, 5),
-        (0, 3, 5000, 1),
-        (30, 10, 1, 3),
-        (None, 50, 5000, 50),
-    ],
-)
-def test_how_many_placements_are_looked_for(
-    percentage: int | None, placements: int, nodes: int, wanted: int
-) -> None:
-    assert placements_to_find(percentage, placements, nodes) == wanted
-
-
-def test_the_setting_comes_from_a_configuration_with_its_feature() -> None:
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "percentageOfPlacementsToScore": 40,
-    }
-    assert Scheduler(config=config, feature_gates=TOPOLOGY).context.percentage_of_placements == 40
-    with pytest.raises(Exception, match='unknown field "percentageOfPlacementsToScore"'):
-        Scheduler(config=config)
-    with pytest.raises(Exception, match="percentageOfPlacementsToScore: Invalid value: 101"):
-        Scheduler(config={**config, "percentageOfPlacementsToScore": 101}, feature_gates=TOPOLOGY)
 
 
 def test_random_ties_follow_the_seed() -> None:

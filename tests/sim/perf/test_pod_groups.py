@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.objects import Node
+from moorage.releases import DEFAULT
 from moorage.sim.perf.ops import OPS, CreatePodGroups, Wait, WorkloadFailedError, WorkloadStuckError
 from moorage.sim.perf.pods import GONE
 from tests.sim.perf.make import NODE, nodes, placements, run_ops, workload
@@ -30,6 +31,8 @@ spec:
 """
 FILES = {"group.yaml": GROUP, "member.yaml": MEMBER, "node.yaml": NODE}
 ON = {"featureGates": {"GenericWorkload": True}}
+ALL = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
+TREES = {"featureGates": dict.fromkeys(ALL, True)}
 
 
 def groups(count: int, size: int, opcode: str = "createPodGroups") -> dict[str, Any]:
@@ -82,7 +85,7 @@ def test_composite_groups(tmp_path: Path, count: int, fits: int) -> None:
     waits = members(12, 2, skipWaitToCompletion=True)
     ops = [nodes(count), composites, groups(6, 2), waits, {"opcode": "sleep", "duration": "1s"}]
     files = FILES | {"group.yaml": CHILD, "composite.yaml": COMPOSITE}
-    run = run_ops(tmp_path, *ops, files=files, case=ON)
+    run = run_ops(tmp_path, *ops, files=files, case=TREES)
     assert len(placements(run)) == 4 * min(fits, count // 2)
 
 
@@ -115,15 +118,11 @@ def test_a_gang_that_is_not_complete_counts_as_gated(tmp_path: Path) -> None:
 
 
 def test_gates(tmp_path: Path) -> None:
-    """The files are of v1.37, where GenericWorkload brings gangs and preemption for them; a file may say
-    otherwise."""
-    assert workload(tmp_path, case=ON).feature_gates["GangScheduling"] is True
-    assert workload(tmp_path, case=ON).feature_gates["WorkloadAwarePreemption"] is True
-    off = {"featureGates": {"GenericWorkload": True, "GangScheduling": False}}
-    assert workload(tmp_path, case=off).feature_gates["GangScheduling"] is False
-    assert "GangScheduling" not in workload(tmp_path).feature_gates
-    composite = {"featureGates": {"GenericWorkload": True, "CompositePodGroup": True}}
-    assert "CompositePodGroup" not in workload(tmp_path, case=composite).feature_gates
+    """Workloads with pod groups run as in v1.37, the others as in the default release."""
+    made = workload(tmp_path, case=ON)
+    assert (made.feature_gates["GenericWorkload"], made.kubernetes_version) == (True, "1.37")
+    assert workload(tmp_path).kubernetes_version == DEFAULT
+    assert workload(tmp_path, case=TREES).feature_gates["CompositePodGroup"] is True
 
 
 def test_without_the_gate_groups_are_ignored(tmp_path: Path) -> None:
@@ -175,6 +174,8 @@ def test_pods_are_evicted_for_a_gang(tmp_path: Path) -> None:
     gang = GROUP.replace("spec:", "spec:\n  priority: 10")
     low_pods = {"opcode": "createPods", "count": 2, "namespace": "low", "podTemplatePath": "urgent.yaml"}
     ops = [nodes(2), low_pods, groups(1, 2), members(2, 2, collectMetrics=True)]
-    files = FILES | {"group.yaml": gang, "urgent.yaml": URGENT.replace("priority: 10", "priority: 5")}
+    files = {"group.yaml": gang, "member.yaml": MEMBER.replace("spec:", "spec:\n  priority: 10")}
+    files = FILES | files | {"urgent.yaml": URGENT.replace("priority: 10", "priority: 5")}
     run = run_ops(tmp_path, *ops, files=files, case=ON)
-    assert (run.meter.pods, run.operations.counts()["victims"]) == (2, 1), "both pods go to one node"
+    victims = run.operations.counts()["victims"]
+    assert (run.meter.pods, victims) == (2, 2), "each goes to a node of its own, as both are empty by then"

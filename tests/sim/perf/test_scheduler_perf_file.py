@@ -88,7 +88,13 @@ def test_gates_that_need_one_that_is_off_are_off(tmp_path: Path) -> None:
         "InPlacePodLevelResourcesVerticalScaling",
     }
     assert not any(gates.values())
-    text = "perf.yaml: Case/small: featureGates: GangScheduling is enabled, but depends on"
+    text = "perf.yaml: Case/small: featureGates: CompositePodGroup is enabled, but depends on"
+    trees = {"GenericWorkload": True, "CompositePodGroup": True, "TopologyAwareWorkloadScheduling": False}
+    assert refusal(tmp_path, featureGates=trees).startswith(text)
+
+
+def test_gates_of_the_alpha_of_pod_groups_are_refused(tmp_path: Path) -> None:
+    text = "perf.yaml: Case/small: featureGates: feature gate GangScheduling=true is not built for Kubernetes"
     assert refusal(tmp_path, featureGates={"GangScheduling": True}).startswith(text)
 
 

@@ -1,8 +1,6 @@
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, type_check_only
 
-from moorage._core.decide.pod_batch import PodBatch
-from moorage._core.decide.search import Search
 from moorage._core.preempt.bound_pods import BoundPods
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
@@ -30,11 +28,3 @@ class LowerUnits:
     def most_important_first(self, units: list[int]) -> list[int]: ...
     def pods_of(self, units: Iterable[int]) -> BoundPods: ...
     def budgeted(self, budgets: tuple[PodDisruptionBudget, ...]) -> list[int]: ...
-    def to_leave(
-        self,
-        search: Search,
-        batch: PodBatch,
-        pods: int,
-        protected: list[int],
-        succeeds: Callable[[int], bool],
-    ) -> tuple[list[int] | None, int, int]: ...

@@ -121,7 +121,8 @@ class _Kind(NamedTuple):
 def _read(source: str | Mapping[str, Any], gates: FeatureGates) -> KubeSchedulerConfiguration:
     """Decode YAML or JSON text, or a JSON value.
 
-    The field percentageOfPlacementsToScore, which v1.36 does not have, is accepted if its feature gate is on.
+    The field percentageOfPlacementsToScore, which v1.37 does not have, is accepted where it says what v1.37
+    does: that all placements are tried.
     """
     value, strict = _parse(source) if isinstance(source, str) else (source, [])
     text = source if isinstance(source, str) else None
@@ -130,7 +131,8 @@ def _read(source: str | Mapping[str, Any], gates: FeatureGates) -> KubeScheduler
     if not isinstance(obj, KubeSchedulerConfiguration):
         message = f"couldn't decode as KubeSchedulerConfiguration, got {kind.api_version}, Kind={kind.kind}: "
         raise DecodeError(_strict(strict) or message)
-    if obj.percentage_of_placements_to_score is not None and not gates["TopologyAwareWorkloadScheduling"]:
+    percentage = obj.percentage_of_placements_to_score
+    if percentage is not None and not (percentage == 100 and gates["TopologyAwareWorkloadScheduling"]):
         strict.append('unknown field "percentageOfPlacementsToScore"')
     absent = {name: go_fields(Plugins)[name].attribute for name in missing_points(gates.release)}
     for i, profile in enumerate(obj.profiles or ()):

@@ -49,7 +49,6 @@ def _configuration(config: types.KubeSchedulerConfiguration, gates: Gates) -> Er
         yield invalid("parallelism", config.parallelism, "should be an integer value greater than zero")
     yield from _profiles(config.profiles or [], gates)
     yield from _percentage(config.percentage_of_nodes_to_score, "percentageOfNodesToScore")
-    yield from _percentage(config.percentage_of_placements_to_score, "percentageOfPlacementsToScore")
     initial, longest = config.pod_initial_backoff_seconds or 0, config.pod_max_backoff_seconds or 0
     if initial <= 0:
         yield invalid("podInitialBackoffSeconds", initial, "must be greater than 0")

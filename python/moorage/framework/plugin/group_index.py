@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress
 from operator import is_not
@@ -36,7 +36,7 @@ def is_composite(key: UnitKey) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The groups whose pods are only evicted together, for preemptors of one kind.
+    """The groups whose pods are only evicted together.
 
     Attributes
     ----------
@@ -44,13 +44,10 @@ class Whole:
         By group, unless it belongs to such a group itself.
     evicted_with : dict of UnitKey to UnitKey
         By pod group whose pods are only evicted with others, the group in `priority` that has them.
-    lowest_priority : float
-        The lowest priority of these groups; infinity without such groups.
     """
 
     priority: Mapping[UnitKey, int] = field(default_factory=dict)
     evicted_with: Mapping[UnitKey, UnitKey] = field(default_factory=dict)
-    lowest_priority: float = math.inf
 
 
 def _are_alike(group: AnyGroup | None, other: AnyGroup | None) -> bool:
@@ -171,6 +168,29 @@ class GroupTree:
             count += child.has_enough(pods)
         return count >= self.minimum
 
+    def succeeds_whole(self, pending: Mapping[UnitKey, int], placed: Mapping[UnitKey, int]) -> bool:
+        """Whether all groups of a tree that have pods to place would succeed if each of these pods were
+        placed.
+
+        Parameters
+        ----------
+        pending, placed : mapping of UnitKey to int
+            Number of pods by pod group.
+
+        Returns
+        -------
+        bool
+        """
+        if not is_composite(self.key):
+            return pending.get(self.key, 0) + placed.get(self.key, 0) >= self.minimum
+        succeed = 0
+        for child in self.children:
+            if child.succeeds_whole(pending, placed):
+                succeed += 1
+            elif any(pending.get(leaf) for leaf in child.leaves):
+                return False
+        return succeed >= self.minimum
+
 
 class PodGroups:
     """The pod groups known to the informers, with an index of their pods.
@@ -195,10 +215,11 @@ class PodGroups:
         self._followed = FollowedGroups(self._groups), FollowedGroups(self._composites)
         self._heads = -1, -1
         self._version = 0
-        self._for_pods = self._for_groups = Whole()
+        self._has_trees = handle.has_trees
+        self._whole = Whole()
         self._lowest = math.inf
         self._priorities: dict[UnitKey, int | None] = {}  # of pod groups that have not changed since
-        self._read = -1  # the version of `_for_pods`, `_for_groups` and `_lowest`
+        self._read = -1  # the version of `_whole` and `_lowest`
         self._complete: dict[UnitKey, bool] = {}  # as of the change `_completed` of pods and of `_version`
         self._completed = -1
         self._trees: dict[UnitKey, GroupTree] = {}  # as of `_version`; so are `_roots` and `_leaves`
@@ -219,7 +240,7 @@ class PodGroups:
             return
         self._heads = heads
         changed, others = groups.changed(), composites.changed()
-        if changed is None:
+        if changed is None or others is None or others:
             self._priorities.clear()
         for key in changed or ():
             namespace, _, name = key.partition("/")
@@ -280,13 +301,23 @@ class PodGroups:
             the list.
         """
         found: list[UnitKey] = []
-        group = self.known(key)
-        while group is not None and group.parent is not None:
-            found.append(group.parent)
-            if group.parent in found[:-1]:
+        above = self.parent(self.known(key))
+        while above is not None:
+            found.append(above)
+            if above in found[:-1]:
                 break
-            group = self.known(group.parent)
+            above = self.parent(self.known(above))
         return found
+
+    def parent(self, group: AnyGroup | None) -> UnitKey | None:
+        """Return the composite group that a group belongs to; None for none, and without the gate for
+        them.
+
+        Parameters
+        ----------
+        group : PodGroup or CompositePodGroup or None
+        """
+        return group.parent if group is not None and self._has_trees else None
 
     def root(self, key: UnitKey) -> UnitKey | None:
         """Return the group at the top of the tree that a group belongs to.
@@ -305,7 +336,7 @@ class PodGroups:
             above = self.ancestors(key)
             top = above[-1] if above else key
             group = self.known(top)
-            self._roots[key] = top if group is not None and group.parent is None else None
+            self._roots[key] = top if group is not None and self.parent(group) is None else None
         return self._roots[key]
 
     def top(self, key: UnitKey) -> UnitKey:
@@ -358,6 +389,22 @@ class PodGroups:
             known = self._trees[key] = GroupTree(key, self.known(key), tuple(children))
         return known
 
+    def tree_of(self, group: AnyGroup) -> GroupTree:
+        """Return the tree of a group, which need not be known.
+
+        Parameters
+        ----------
+        group : PodGroup or CompositePodGroup
+            Of a pod group, this specification counts.
+
+        Returns
+        -------
+        GroupTree
+        """
+        tree = self.tree(group.unit)
+        is_known = tree.group is not None and (tree.children or tree.group.spec == group.spec)
+        return tree if is_known else GroupTree(group.unit, group, tree.children)
+
     def leaves(self, key: UnitKey) -> Sequence[UnitKey]:
         """Return the pod groups below a composite group, or the pod group itself.
 
@@ -400,39 +447,34 @@ class PodGroups:
         -------
         list of UnitKey
         """
-        above = [] if group.parent is None else [group.parent, self.top(group.parent)]
+        parent = self.parent(group)
+        above = [] if parent is None else [parent, self.top(parent)]
         return [group.unit, *self.leaves(group.unit), *above]
 
     # ---- eviction as a whole -------------------------------------------------------------------------------
 
     @property
     def whole(self) -> Mapping[UnitKey, int]:
-        """Priority by group, of the groups that a preemptor which is a pod evicts as a whole."""
+        """Priority by group, of the groups whose pods are only evicted together."""
         self._refresh()
-        return self._for_pods.priority
+        return self._whole.priority
 
     @property
     def evicted_with(self) -> Mapping[UnitKey, UnitKey]:
         """By pod group whose pods are only evicted with others, the group in `whole` that has them."""
         self._refresh()
-        return self._for_pods.evicted_with
+        return self._whole.evicted_with
 
-    def whole_for(self, group: bool) -> Whole:
-        """Return the groups whose pods are only evicted together.
+    @property
+    def are_evicted_whole(self) -> bool:
+        """Whether there is no pod group whose pods are evicted one by one, with the priority of the group."""
+        return len(self.evicted_with) == len(self._groups.identities())
 
-        In v1.36 (scheduling.k8s.io/v1alpha2) only a preemptor that is a group evicts groups as a whole.
-
-        Parameters
-        ----------
-        group : bool
-            Whether the preemptor is a group.
-
-        Returns
-        -------
-        Whole
-        """
+    @property
+    def lowest_priority(self) -> float:
+        """The lowest priority of any group; infinity without groups."""
         self._refresh()
-        return self._for_groups if group else self._for_pods
+        return self._lowest
 
     def priorities(self) -> dict[UnitKey, int | None]:
         """Return what is known by `priority_of`, of the groups that have not changed since."""
@@ -440,7 +482,7 @@ class PodGroups:
         return self._priorities
 
     def priority_of(self, key: UnitKey) -> int | None:
-        """Return the priority with which a group evicts pods of a pod group.
+        """Return the priority with which pods of a pod group are evicted: that of the group at the top.
 
         Parameters
         ----------
@@ -450,46 +492,33 @@ class PodGroups:
         Returns
         -------
         int or None
-            None for that of each pod itself.
+            None for that of each pod itself, as the group does not exist.
         """
         known = self.priorities()
         if key not in known:
             group = self.known(key)
-            known[key] = None if group is None or group.is_v1alpha2 else group.spec.priority or 0
+            for above in self.ancestors(key):
+                group = self.known(above) or group
+            known[key] = None if group is None else group.spec.priority or 0
         return known[key]
-
-    @property
-    def lowest_priority(self) -> float:
-        """The lowest priority of any group; infinity without groups."""
-        self._refresh()
-        return self._lowest
 
     def _refresh(self) -> None:
         self._follow()
         if self._read == self._version:
             return
         self._read = self._version
-        groups, composites = self._groups.identities(), self._composites.identities()
+        groups = self._groups.identities()
+        composites = self._composites.identities() if self._has_trees else ()
         whole, self._lowest = disrupted_whole((*groups, *composites))
-        later = [group for group in whole if not group.is_v1alpha2]
-        in_trees = groups if composites else ()
-        self._for_pods = self._for_groups = self._evicted_whole(whole, in_trees)
-        if len(later) < len(whole):
-            self._for_pods = self._evicted_whole(later, in_trees)
-
-    def _evicted_whole(self, whole: Iterable[AnyGroup], in_trees: Sequence[PodGroup]) -> Whole:
-        """Return those of some groups that belong to none of them. `in_trees` has all pod groups where there
-        are composite groups."""
         priority = {group.unit: group.spec.priority or 0 for group in whole}
         evicted_with = {unit: unit for unit in priority}
-        if priority and in_trees:
+        if priority and composites:
             evicted_with = {}
-            for group in in_trees:
+            for group in groups:
                 above = [one for one in (group.unit, *self.ancestors(group.unit)) if one in priority]
                 evicted_with.update({group.unit: above[-1]} if above else {})
-            units = set(evicted_with.values())
-            priority = {unit: rank for unit, rank in priority.items() if unit in units}
-        return Whole(priority, evicted_with, min(priority.values(), default=math.inf))
+            priority = {unit: self.priority_of(leaf) or 0 for leaf, unit in evicted_with.items()}
+        self._whole = Whole(priority, evicted_with)
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
@@ -531,7 +560,7 @@ class PodGroups:
     def pending(self, key: UnitKey) -> list[Pod]:
         """Return the pods of a group that have no node and are not being deleted.
 
-        The order is by priority, then by age (kube-scheduler v1.36: by priority and first attempt).
+        The order is by priority, then by age, then by name.
 
         Parameters
         ----------
@@ -550,7 +579,7 @@ class PodGroups:
             if not (pod.spec.node_name or pod.metadata.deletion_timestamp or self._cluster.has_pod(pod))
         ]
         return sorted(
-            pods, key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creation_timestamp or "")
+            pods, key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creation_timestamp or "", pod.name)
         )
 
     def members(self, key: UnitKey) -> list[Pod]:

@@ -260,13 +260,10 @@ class FrameworkHandle:
         Value by gate, and the release that they are of.
     places_groups : bool
         Whether a group is tried in placements (gate TopologyAwareWorkloadScheduling).
-    preempts_for_groups : bool
-        Whether pods are evicted for a group as a whole, and not for its pods alone (gate
-        WorkloadAwarePreemption).
-    postponed : list of callable, optional
-        In the transaction of a pod group cycle, the evictions and changes of nominations to perform after it.
-    tried : sequence of Pod
-        The pods that a pod group cycle schedules; empty outside of such cycles.
+    has_trees : bool
+        Whether pod groups form composite groups (gate CompositePodGroup).
+    group_cycle : object
+        What tells the current pod group cycle apart from others; None outside of them.
     observer : PluginObserver or None
         Is told of the runs of extension points and the calls of plugins.
     clock, wait : callable
@@ -292,9 +289,8 @@ class FrameworkHandle:
     groups_pods: bool = False
     feature_gates: FeatureGates = field(default_factory=lambda: DEFAULT_GATES)
     places_groups: bool = False
-    preempts_for_groups: bool = False
-    postponed: list[Callable[[], object]] | None = None
-    tried: Sequence[Pod] = ()
+    has_trees: bool = False
+    group_cycle: object = None
     observer: PluginObserver | None = None
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], object] = time.sleep

@@ -525,6 +525,88 @@ class ReservePlugin(Plugin, point="reserve"):
         """
 
 
+class FailedGroup(Protocol):
+    """A pod group that fits nowhere, for PostFilter.
+
+    Attributes
+    ----------
+    group : PodGroup or CompositePodGroup
+    pods : sequence of Pod
+        The pods that the cycle schedules.
+    """
+
+    group: AnyGroup
+    pods: Sequence[Pod]
+
+    def states(self) -> Mapping[int, CycleState]:
+        """Return the states of pods that had a cycle of their own.
+
+        Returns
+        -------
+        mapping of int to CycleState
+            By index of the pod.
+        """
+        ...
+
+    def place(self) -> Status | None:
+        """Place the pods in the cluster as it is now, and undo it.
+
+        Returns
+        -------
+        Status or None
+            Why the group fails; None where it fits.
+        """
+        ...
+
+    def readmit(self, pods: Sequence[Pod]) -> bool:
+        """Have pods return to their nodes, in the cache, if each pod of the group then passes the filters on
+        the node that `place` has found for it, after those before it are placed.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+            Each with its node.
+
+        Returns
+        -------
+        bool
+            False if they have not returned.
+        """
+        ...
+
+    def nominations(self) -> dict[int, NominatingInfo]:
+        """Return the nominations of the pods to the nodes that `place` has found.
+
+        Returns
+        -------
+        mapping of int to NominatingInfo
+            By index of the pod.
+        """
+        ...
+
+
+class PodGroupPostFilterPlugin(Plugin, point="podGroupPostFilter"):
+    """A plugin that tries to make room for a pod group that fits nowhere (v1.37)."""
+
+    def pod_group_post_filter(
+        self, failed: FailedGroup
+    ) -> tuple[Mapping[int, NominatingInfo] | None, Status]:
+        """Try to make room for a group.
+
+        Parameters
+        ----------
+        failed : FailedGroup
+
+        Returns
+        -------
+        nominations : mapping of int to NominatingInfo, or None
+            With Success, the nominations of pods, by index.
+        status : Status
+            Success, or why this plugin does not help.
+        """
+        raise NotImplementedError
+
+
 class PermitPlugin(Plugin, point="permit"):
     """A plugin that can delay or prevent the binding of a pod."""
 

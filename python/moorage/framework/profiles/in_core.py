@@ -215,16 +215,9 @@ class InTreePlugin(NativePlugin, interface.EnqueueExtensions, interface.SignPlug
 
 
 class CorePostFilter(interface.PostFilterPlugin):
-    """A PostFilter plugin that is not called for pods for which it certainly has no effect.
-
-    Attributes
-    ----------
-    reason_against : str
-        In a pod group cycle, why the plugin evicts no pod; "" where it may.
-    """
+    """A PostFilter plugin that is not called for pods for which it certainly has no effect."""
 
     in_core = True
-    reason_against = ""
 
     def may_preempt(self, shape: Shape, potential: int) -> bool:
         """Whether `post_filter` may evict pods.

@@ -41,6 +41,7 @@ BESIDE_CYCLES = (
     interface.QueueSortPlugin,
     interface.PlacementGeneratePlugin,
     interface.PlacementScorePlugin,
+    interface.PodGroupPostFilterPlugin,
 )
 CYCLE_POINTS = tuple(point for base, point in BASES.items() if base not in BESIDE_CYCLES)
 ALSO_ACTIVE = UnitPlugin, RowPlugin  # in the core, and called where a pod has a cycle of its own

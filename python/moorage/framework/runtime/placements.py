@@ -1,6 +1,6 @@
 """Placements of a pod group and their scores.
 
-A placement is a set of nodes; all pods of a group go to one placement (kube-scheduler v1.36,
+A placement is a set of nodes; all pods of a group go to one placement (kube-scheduler v1.37,
 framework/runtime/framework.go, RunPlacementGeneratePlugins and RunPlacementScorePlugins).
 """
 
@@ -94,26 +94,3 @@ def score_placements(
         check_range({plugin.name: scores}, "PlacementScore")
         totals += profile.placement_weight(plugin) * scores
     return totals
-
-
-def placements_to_find(percentage: int | None, placements: int, nodes: int) -> int:
-    """Return the number of feasible placements at which the search stops (KEP-5732).
-
-    Parameters
-    ----------
-    percentage : int or None
-        Percent of all placements. None means all of them, as in v1.36. 0 is adaptive: 100 % for few nodes, 10
-        % for 5,000 nodes, and at least 5 %.
-    placements, nodes : int
-        Number of all placements, and of the nodes in them.
-
-    Returns
-    -------
-    int
-        Number of placements.
-    """
-    if percentage is None:
-        return placements
-    if percentage == 0:
-        percentage = max(100 - 90 * nodes // 5000, 5)
-    return max(placements * percentage // 100, 1)

@@ -337,7 +337,6 @@ class Engine(NodeSearch):
             and diagnosis.chosen is None
             and diagnosis.verdicts == self.decider.rejections(*target)
             and self.preemption_is_futile(diagnosis)
-            and not any(plugin.reason_against for plugin in plugins)  # valid in one cycle only
         )
 
     def _post_filter(
@@ -441,7 +440,4 @@ class Engine(NodeSearch):
         plugins = self.core_post_filters or ()
         answers = [plugin.futile_message(diagnosis.shape, diagnosis.nodes, 0) for plugin in plugins]
         result = NominatingInfo() if any(ends for _, ends in answers) else None
-        if any(plugin.reason_against for plugin in plugins):  # valid in this cycle only
-            message = ", ".join(text for text, _ in answers if text)
-            return replace(diagnosis, post_filter=message), result
         return replace(diagnosis, futile_plugins=plugins), result

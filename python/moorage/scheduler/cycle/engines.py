@@ -71,7 +71,7 @@ def make_handle(
         groups_pods=groups_pods(gates),
         feature_gates=gates,
         places_groups=gates["TopologyAwareWorkloadScheduling"],
-        preempts_for_groups=gates["WorkloadAwarePreemption"],
+        has_trees=gates["CompositePodGroup"],
         clock=time.now,
         wait=time.wait,
         now=client.now if isinstance(client, ObjectStore) else seconds_since_1970,
@@ -319,18 +319,3 @@ def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
     duplicate = copy(plugin)
     duplicate.handle = None
     return duplicate
-
-
-def placements_percentage(configuration: KubeSchedulerConfiguration | None) -> int | None:
-    """Return percentageOfPlacementsToScore of a configuration.
-
-    Parameters
-    ----------
-    configuration : KubeSchedulerConfiguration or None
-
-    Returns
-    -------
-    int or None
-        None where it is not set.
-    """
-    return None if configuration is None else configuration.percentage_of_placements_to_score

@@ -1,169 +1,40 @@
-"""Attempts to place the pods of a group: in order, on all nodes, or in each of several placements.
+"""Attempts to place the pods of a group: in order on the nodes of a placement, in each of several placements.
 
-kube-scheduler v1.36, schedule_one_podgroup.go: a member that fits nowhere is passed over, and the group
-succeeds if Permit lets any of its pods go on. A group bound to a topology is tried in each of its placements,
-and goes to the one with the best score.
+kube-scheduler v1.37, schedule_one_podgroup.go. A pod group succeeds with enough pods, a composite one with
+enough groups; what is missing is passed over until too few are left. A group is tried in each of its
+placements, among the nodes of the one that the group above it is tried in, and goes to that with the best
+score. Groups that have succeeded are undone with a composite group that fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from moorage._core.decide.batch_rows import Sink
 from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.state.cluster_state import ClusterState
-from moorage.cache import Transaction
-from moorage.framework import NominatingInfo, PermitPlugin, Placement, PlacementGeneratePlugin
-from moorage.framework.plugin.lazy_attribute import lazy_attribute
-from moorage.framework.runtime.binding_points import WAITING
-from moorage.framework.runtime.placements import make_placements
-from moorage.objects import AnyGroup, Pod, PodGroup
-from moorage.plugins.gang_scheduling import WAITS, GangScheduling
+from moorage.errors import MoorageError
+from moorage.framework import Assignments, Code, CycleState, NominatingInfo, Placement, Status, StatusError
+from moorage.framework.runtime.placements import make_placements, score_placements
+from moorage.objects import AnyGroup
 from moorage.scheduler.cycle.diagnosis import Diagnosis
-from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started, assumed_on
-from moorage.scheduler.placing.place import LEDGER, Placing, never
-from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE
-from moorage.scheduler.scheduling_context import SchedulingContext
+from moorage.scheduler.placing.place import ALONE, LEDGER, Placing, never
 
-from .choose_placement import CANNOT_BE_SATISFIED, decide_among
+from .members import Members, Segment
 from .placement_memory import PlacementMemory
 
-UNSCHEDULABLE = "pod group is unschedulable"
+UNSCHEDULABLE = MoorageError("pod group is unschedulable")
 OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
-WAITS_FOR_VICTIMS = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
-WAITS_FOR_MEMBERS = f"{UNSCHEDULABLE}, {WAITS}, {WAITING}"
-
-
-class Segment(NamedTuple):
-    """Consecutive members of a group that one engine schedules in the same kind of cycle.
-
-    Attributes
-    ----------
-    engine : Engine
-    whole_cycle : bool
-        Whether each member has a cycle of its own, with out-of-tree plugins or extenders.
-    first, end : int
-        Index of the first member, and index after the last.
-    """
-
-    engine: Engine
-    whole_cycle: bool
-    first: int
-    end: int
-
-
-@dataclass
-class Members:
-    """The pods of a group that are to be placed.
-
-    Attributes
-    ----------
-    context : SchedulingContext
-    engine : Engine
-        Of the profile of the pods.
-    group : PodGroup or None
-        None is a group without a minimum.
-    pods : sequence of Pod
-        Pending members.
-    scheduled : sequence of Pod
-        Members that have a node.
-    in_tree : bool
-        Whether the group belongs to a composite group.
-    minimum : int
-        Number of pods with a node that the group needs.
-    batch : PodBatch
-        The pending members.
-    segments : list of Segment
-        The pending members, cut by engine and kind of cycle.
-    """
-
-    context: SchedulingContext
-    engine: Engine
-    group: PodGroup | None
-    pods: Sequence[Pod]
-    scheduled: Sequence[Pod]
-    in_tree: bool = False
-
-    def __post_init__(self) -> None:
-        self.minimum = self.group.min_count if self.group and counts_members(self.engine) else 0
-        self.batch = self.context.batch_of(self.pods)
-        self.segments = [
-            Segment(self.context.engine_of_route(route), bool(route & WHOLE_CYCLE), first, end)
-            for first, end, route in self.batch.cut(SEGMENTS)
-        ]
-
-    @lazy_attribute
-    def carry_terms(self) -> bool:
-        """Whether affinity terms of members placed first may concern the other members."""
-        shape_of = self.context.cache.state.classes.shape_of
-        return len(self.pods) > 1 and any(shape_of(pod_class).carried for pod_class in self.batch.classes())
-
-    def read_terms(self) -> None:
-        """Read the counters of all terms of the members."""
-        for segment in self.segments:
-            for pod_class, _, pinned in self.batch.targets(segment.first, segment.end):
-                segment.engine.search.terms_of(pod_class, pinned)
-
-    @lazy_attribute
-    def engines(self) -> list[Engine]:
-        """The engines that schedule the members."""
-        return list(dict.fromkeys([self.engine, *[segment.engine for segment in self.segments]]))
-
-    def engines_in_cycle(self, evicts: bool) -> AbstractContextManager[None]:
-        """Configure the engines for a block: no remembered failures, and PostFilter only if `evicts`.
-
-        Parameters
-        ----------
-        evicts : bool
-            Whether PostFilter may run.
-
-        Returns
-        -------
-        context manager
-        """
-        return in_cycle(self.engines, evicts)
-
-
-@contextmanager
-def in_cycle(engines: Sequence[Engine], evicts: bool) -> Iterator[None]:
-    """Configure engines for a block; see `Members.engines_in_cycle`.
-
-    Parameters
-    ----------
-    engines : sequence of Engine
-    evicts : bool
-        Whether PostFilter may run.
-    """
-    before = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in engines]
-    for one, runs, _ in before:
-        one.runs_post_filter = runs and evicts
-    try:
-        yield
-    finally:
-        for one, runs, scope in before:
-            one.runs_post_filter, one.search.states.scope = runs, scope
-
-
-def counts_members(engine: Engine) -> bool:
-    """Whether a group needs its minimum. It does not where the gate for pod groups is on and the profile
-    lacks GangScheduling.
-
-    Parameters
-    ----------
-    engine : Engine
-        Of the profile of the pods.
-    """
-    if not engine.handle.groups_pods:
-        return True
-    return GangScheduling.name in [plugin.name for plugin in engine.profile.at(PermitPlugin)]
+CHILD_FAILED = "composite pod group evaluation failed due to child error: {}"
+OUT_OF_REACH = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
+NO_PLACEMENTS = "no feasible placements found"
+NONE_AVAILABLE = "0/{} placements are available, first placement status: {}"
 
 
 class GroupResult(ScheduleResult):
@@ -180,15 +51,15 @@ class GroupResult(ScheduleResult):
     ----------
     succeeded : bool
         Whether the pods with a row are assumed. Otherwise the cluster is unchanged.
-    message : str
-        Why the group failed.
     is_error : bool
-        Whether it failed with an error.
+        Whether the group failed with an error.
+    message : str
+        Why it failed.
     started : dict of int to Started
         Index to the argument of `BindingCycles.bind`, for the placed pods that out-of-tree plugins have
         reserved and permitted. All others are bound like the pods of a batch.
-    outcomes : list of (PodGroup or CompositePodGroup, str)
-        The group, or each group of a tree, and why it failed; "" where it succeeded.
+    outcomes : list of (PodGroup, str)
+        The pod groups, and why each failed; "" where it succeeded.
     """
 
     succeeded = is_error = False
@@ -198,26 +69,9 @@ class GroupResult(ScheduleResult):
         self.started: dict[int, Started] = {}
         self.outcomes: list[tuple[AnyGroup, str]] = []
 
-    def fail(self, failures: dict[int, Failure], message: str, is_error: bool = False) -> None:
-        """Turn this into the result of a failed group.
 
-        Parameters
-        ----------
-        failures : dict of int to Failure
-            Index to the failure of each pod.
-        message : str
-            Why the group failed.
-        is_error : bool, optional
-            Whether it failed with an error.
-        """
-        self.rows[:] = -1
-        self.failures.clear()
-        self.failures.update(failures)
-        self.message, self.is_error = message, is_error
-
-
-class GroupAttempt:
-    """One attempt to place the pods of a group, inside a transaction of the caller.
+class Attempt:
+    """One attempt to place the pods of a group on the nodes of a placement, inside a transaction.
 
     Parameters
     ----------
@@ -225,124 +79,138 @@ class GroupAttempt:
 
     Attributes
     ----------
-    reason : str
-        Why the group failed, where its placements or preemption give a more specific reason than the attempt;
-        else "".
-    result : GroupResult
-        `rows` and `failures` are those before the transaction is undone.
+    rows : (pods,) int32 array
+        The row of each pod that found a node, whatever became of the group; -1 for the others.
+    failures : dict of int to Failure
+        Index of each pod of a pod group that was tried in vain, to the reason.
+    children : list of Attempt
+        Of the groups of a composite group that were tried, in order.
+    tried : int
+        Number of pods, or of groups, that were tried.
+    reached : int
+        Number of pods with a node, or of groups that have succeeded.
+    status : Status or None
+        Why the group failed; None where it succeeded.
     reserved : dict of int to Started
         Index to each pod that out-of-tree plugins have reserved.
-    error : str
-        The error that ended the attempt; "" for none.
-    is_permitted : bool
-        Whether Permit let any pod continue. GangScheduling does once the minimum is reached.
-    preempting : dict of int to str
-        Index of each pod for which others are evicted, to its nominated node. Later pods are scheduled as if
-        it were on that node.
-    asked_to_wait : dict of int to str
-        Index of each pod that Permit made wait after the minimum was reached, to the message.
-    waits : bool
-        Whether Permit let a pod continue after one for which others are evicted.
-    nominates : bool
-        Whether pods are evicted for the group, and its placed pods are nominated to their nodes.
-    next_start : int
-        Position in the node list at which the next search would begin.
+    states : dict of int to CycleState
+        Of the pods that had a cycle of their own.
+    result : ScheduleResult or None
+        Has `rows` and `failures`, if pods of a pod group were tried.
     entered : int
         Index after the last pod that is entered in the ledger.
     """
 
     def __init__(self, members: Members) -> None:
-        self.members = members
-        self.context = members.context
-        self.result = GroupResult(self.context.cache.state, len(members.pods), members.batch)
-        self.rows, self.failures = self.result.rows, self.result.failures
+        self.members, self.context = members, members.context
+        self.rows: npt.NDArray[np.int32] = np.full(len(members.pods), -1, dtype=np.int32)
+        self.failures: dict[int, Failure] = {}
+        self.children: list[Attempt] = []
+        self.tried, self.reached = 0, 0 if members.is_composite else len(members.scheduled)
+        self.status: Status | None = None
         self.reserved: dict[int, Started] = {}
-        self.error = ""
-        self.is_permitted = self.waits = False
-        self.preempting: dict[int, str] = {}
-        self.asked_to_wait: dict[int, str] = {}
-        self.nominates = False
-        self.next_start = self.context.rotation.start
+        self.states: dict[int, CycleState] = {}
+        self.result: ScheduleResult | None = None
         self.entered = 0
-        self.reason = ""
-
-    @property
-    def error_of_group(self) -> str:
-        """The error of the group, and of its pods that have none of their own; "" for none."""
-        return self.error and OTHER_FAILED.format(self.error)
 
     @property
     def succeeded(self) -> bool:
-        """Whether the group can be bound now."""
-        return self.is_permitted and not self.waits and not self.error
-
-    @property
-    def is_feasible(self) -> bool:
-        """Whether the group has succeeded, or would after the evictions."""
-        return self.is_permitted and not self.error
-
-    @property
-    def counts(self) -> bool:
         """Whether the group has what it needs, with the pods placed before."""
-        return self.succeeded or len(self.members.scheduled) >= max(1, self.members.minimum)
-
-    @property
-    def placed(self) -> int:
-        """Number of pods with a node or a nominated node."""
-        return len(self.result.placed(0, len(self.rows))) + len(self.preempting)
+        return self.status is None
 
     @property
     def has_placed(self) -> bool:
-        """Whether a pod has a node."""
-        return bool(self.result.placed(0, len(self.rows)))
+        """Whether a pod has a node, of groups that have succeeded."""
+        return self.succeeded and (
+            any(child.has_placed for child in self.children) or bool((self.rows >= 0).any())
+        )
 
     @property
-    def message(self) -> str:
-        """Why the group has failed."""
-        return self.reason or (WAITS_FOR_VICTIMS if self.waits else UNSCHEDULABLE)
+    def is_error(self) -> bool:
+        """Whether the group failed with an error."""
+        return self.status is not None and self.status.code == Code.ERROR
 
-    def failed(self) -> dict[int, Failure]:
-        """Return the failure of each pod of a group that failed without an error.
+    @property
+    def spare(self) -> int:
+        """Number of further pods, or groups, that may fail before the minimum is out of reach; negative where
+        it is already."""
+        all_of_it = len(self.members.children) if self.members.is_composite else len(self.rows)
+        return self.reached + all_of_it - self.tried - self.members.minimum
 
-        Returns
-        -------
-        dict of int to Failure
-            By index.
+    def look_ahead(self) -> bool:
+        """Whether the minimum can still be reached (PlacementFeasible of GangScheduling); else set the
+        status."""
+        if self.spare < 0:
+            left = self.spare + self.members.minimum - self.reached
+            text = OUT_OF_REACH.format(self.members.minimum, self.reached, left)
+            self.status = Status(Code.UNSCHEDULABLE, (text,))
+        return self.status is None
+
+    def fail(self, error: str) -> None:
+        """Fail the group with an error.
+
+        Parameters
+        ----------
+        error : str
         """
-        failures = dict.fromkeys(range(len(self.rows)), Failure(group_failure=self.message)) | self.failures
-        waiting = Failure(group_failure=WAITS_FOR_MEMBERS, nominating=NominatingInfo())
-        placed, table = self.result.placed(0, len(self.rows)), self.context.cache.state.table
-        if self.waits or self.nominates:
-            for at in placed:
-                nominating = NominatingInfo(table.row_name(self.rows[at]))
-                failures[at] = Failure(group_failure=self.message, nominating=nominating)
-            return failures
-        failures |= dict.fromkeys((*placed, *self.preempting), waiting)
-        for at, text in self.asked_to_wait.items():
-            failures[at] = Failure(group_failure=text, nominating=NominatingInfo())
-        return failures
+        self.status = Status(Code.ERROR, (error,))
 
-    @property
-    def has_minimum(self) -> bool:
-        """Whether the group has as many pods with a node as it needs."""
-        return len(self.members.scheduled) + self.placed >= self.members.minimum
+    # ---- groups of a composite group -----------------------------------------------------------------------
 
-    def permit(self) -> None:
-        """Record a placed pod for which no out-of-tree Permit plugin waits."""
-        if self.has_minimum:
-            self.is_permitted, self.waits = True, bool(self.preempting)
+    def place_groups(self, placement: Placement) -> None:
+        """Place the groups in order, until too few are left.
 
-    def place(self) -> None:
-        """Place every pod that fits. Pods that the core alone schedules are entered in the ledger later, by
-        `enter`."""
-        for segment in self.members.segments:
-            engine, batch = self.context.rotation.take(segment.engine), self.members.batch
+        Parameters
+        ----------
+        placement : Placement
+            The nodes to choose from.
+        """
+        for child, at in zip(self.members.children, self.members.indexes, strict=True):
+            if not self.look_ahead():
+                return
+            attempt = decide(child, True, placement)
+            self.children.append(attempt)
+            self.tried += 1
+            if attempt.status is not None and attempt.is_error:
+                self.fail(CHILD_FAILED.format(attempt.status.as_error()))
+            elif attempt.succeeded:
+                self.reached += 1
+                self.rows[at] = attempt.rows
+        self.look_ahead()
+
+    # ---- pods of a pod group -------------------------------------------------------------------------------
+
+    def place_pods(self) -> None:
+        """Place the pods in order, until too few are left. Pods that the core alone schedules are entered in
+        the ledger later, by `enter`."""
+        members = self.members
+        if not self.look_ahead():
+            assert self.status is not None
+            self.status = Status(Code.UNSCHEDULABLE, self.status.texts, err=UNSCHEDULABLE)
+            return
+        self.result = result = ScheduleResult(self.context.cache.state, len(self.rows), members.batch)
+        self.rows, self.failures = result.rows, result.failures
+        for segment in members.segments:
+            engine = self.context.rotation.take(segment.engine)
             MemberPlacing(
-                self.context, engine, batch, self.result, Sink(), attempt=self, segment=segment
+                self.context, engine, members.batch, result, Sink(), attempt=self, segment=segment
             ).place(segment.first, segment.end, never)
-            if self.error:
+            if self.status is not None:
                 break
-        self.next_start = self.context.rotation.start
+
+    def note(self, end: int) -> None:
+        """Note what became of the pods before an index. Only the last of them may be one too many that fits
+        nowhere.
+
+        Parameters
+        ----------
+        end : int
+        """
+        failed = int(np.count_nonzero(self.rows[self.tried : end] < 0))
+        self.reached += end - self.tried - failed
+        self.tried = end
+        if failed:
+            self.look_ahead()
 
     def enter(self) -> None:
         """Enter the remaining pods in the ledger."""
@@ -359,40 +227,9 @@ class GroupAttempt:
         ----------
         end : int
         """
-        if end > self.entered:
+        if end > self.entered and self.result is not None:
             LEDGER.enter(self.members.batch, self.result, self.entered, end)
             self.entered = end
-
-    def reserve(self, at: int, started: Started) -> None:
-        """Run Reserve and Permit for an assumed pod, and record the outcome.
-
-        Parameters
-        ----------
-        at : int
-            Index of the pod.
-        started : Started
-        """
-        framework, state, node = started.engine.framework, started.state, started.node
-        status = framework.run_reserve_plugins_reserve(state, started.assumed, node)
-        if status is None:
-            status, _ = framework.run_permit_plugins(state, started.assumed, node)
-        if status is None or status.is_wait:
-            self.reserved[at] = started
-            if status is None:
-                self.permit()
-            elif self.has_minimum:
-                self.asked_to_wait[at] = f"{UNSCHEDULABLE}, {status.message()}"
-            return
-        framework.run_reserve_plugins_unreserve(state, started.assumed, node)
-        self.context.cache.forget_pod(started.assumed)
-        self.rows[at] = -1
-        self.preempting.pop(at, None)
-        if status.is_rejected:
-            chosen = Diagnosis(1, started.engine.profile_of(state.target), state.shape, chosen=status)
-            failure = Failure(chosen, nominating=NominatingInfo())
-        else:
-            failure = Failure(error=status.message() or str(status.code), nominating=NominatingInfo())
-        self.failures[at], self.error = failure, failure.error
 
     def unreserve(self) -> None:
         """Run Unreserve for all reserved pods in reverse order; `start` reserves them again if the group
@@ -401,8 +238,8 @@ class GroupAttempt:
             one.engine.framework.run_reserve_plugins_unreserve(one.state, one.assumed, one.node)
 
     def start(self) -> dict[int, Started]:
-        """Begin the binding cycles of a group that succeeded: run Reserve and Permit again, this time to
-        stay.
+        """Begin the binding cycles of a group that succeeded: run Reserve again, this time to stay, and
+        Permit.
 
         Returns
         -------
@@ -410,28 +247,32 @@ class GroupAttempt:
             Index to each pod that passed Reserve and Permit of out-of-tree plugins.
         """
         started: dict[int, Started] = {}
+        for at, child in zip(self.members.indexes, self.children, strict=False):
+            if child.succeeded:
+                started |= {at[index]: one for index, one in child.start().items()}
+                self.rows[at] = child.rows
         for one in reversed(self.reserved.values()):
             self.context.cache.forget_pod(one.assumed)
-        for at, one in self.reserved.items():
+        for index, one in self.reserved.items():
             outcome = self.context.bindings.reserve(one.engine, one.state, one.pod, one.node)
             if isinstance(outcome, Started):
-                started[at] = outcome
+                started[index] = outcome
             elif outcome.failure is not None:
-                self.rows[at] = -1
-                self.failures[at] = outcome.failure
+                self.rows[index] = -1
+                self.failures[index] = outcome.failure
         return started
 
 
 class MemberPlacing(Placing, kw_only=True):
-    """Places the pods of a segment of a group, up to Permit. An error ends the placing.
+    """Places the pods of a segment of a pod group, up to Reserve, until an error or too few are left.
 
     Parameters
     ----------
-    attempt : GroupAttempt
+    attempt : Attempt
     segment : Segment
     """
 
-    attempt: GroupAttempt
+    attempt: Attempt
     segment: Segment
 
     def place_together(self, first: int, end: int) -> int:
@@ -445,52 +286,101 @@ class MemberPlacing(Placing, kw_only=True):
         Returns
         -------
         int
-            Index of the next pod.
+            Index of the next pod; `end` where the attempt is over.
         """
+        attempt, at = self.attempt, first
         # Plugins that follow the pods in the ledger are to see each member.
         if self.segment.whole_cycle or self.context.nominator or self.engine.plan.follows:
             return first
-        done = super().place_together(first, end)
-        if self.result.placed(first, done):
-            self.attempt.permit()
-        return done
+        while at < end and attempt.status is None:
+            # The core stops before the first pod of a kind that fits nowhere. It passes over later ones of
+            # the kind, so that it may only be given as many pods as may fail.
+            limit = min(end, at + attempt.spare + 1) if self.result.failures else end
+            done = super().place_together(at, limit)
+            self._latest = {}
+            attempt.note(done)
+            if done < limit:
+                return done if attempt.status is None else end
+            at = done
+        return end
+
+    def _needs_post_filter(self, at: int) -> bool:
+        """Have the core stop before a pod that fits nowhere. `_place_one` finds the failure again."""
+        super()._needs_post_filter(at)
+        self.result.failures.pop(at, None)
+        return True
 
     def _place_nominated(self, first: int, end: int) -> int:
         """Place no pod: the attempt follows each cycle."""
         return first
 
+    def _place_hinted(self, first: int, end: int) -> int:
+        """Place no pod: the attempt follows each cycle."""
+        return first
+
     def _place_one(self, at: int) -> bool:
-        """Run the cycle of one pod up to Permit; return whether it failed with an error."""
+        """Run the cycle of one pod up to Reserve; return whether the attempt is over."""
+        attempt, context, target = self.attempt, self.context, self.batch.target(at)
+        is_plain = not (self.segment.whole_cycle or context.nominator or self.batch.route(at) & ALONE)
+        known = (
+            self.engine.search.states.failure_of(target, context.cache.state.log.head) if is_plain else None
+        )
+        if known is not None:
+            self.result.failures[at] = known
+        else:
+            self._decide(at)
+        attempt.note(at + 1)
+        failure = self.result.failures.get(at)
+        if failure is not None and failure.error:
+            attempt.fail(OTHER_FAILED.format(failure.error))
+        return attempt.status is not None
+
+    def _decide(self, at: int) -> None:
+        """Run the cycle of one pod, and assume it on the chosen node."""
         attempt, context, pod = self.attempt, self.context, self.batch.pod(at)
         attempt.enter_until(at)
         attempt.entered = at + 1
         engine = context.rotation.take(self.engine)
         target = engine.cycle_target(pod, self.batch.target(at))
         decision, state = engine.schedule(pod, target, context.view_order)
-        node = decision.node
-        if node is None:
-            attempt.failures[at] = failure = Failure.of(decision)
-            attempt.error, node = decision.error, failure.nominated_node
-            if not node:
-                return bool(attempt.error)
-            attempt.preempting[at] = node
-        else:
-            attempt.rows[at] = self.engine.row_in_view(node)
-        assumed = assumed_on(engine, state, pod, node)
+        attempt.states[at] = state
+        if decision.node is None:
+            clears = NominatingInfo() if decision.error else None
+            self.result.failures[at] = failure = replace(Failure.of(decision), nominating=clears)
+            if not (self.segment.whole_cycle or context.nominator or decision.error):
+                self.remember(at, decision, failure)
+            return
+        assumed = assumed_on(engine, state, pod, decision.node)
         context.cache.assume_pod(assumed)
         context.handle.nominator.delete_nominated_pod_if_exists(pod)
+        self.result.rows[at] = self.engine.row_in_view(decision.node)
         if self.segment.whole_cycle:
-            attempt.reserve(at, Started(engine, state, pod, assumed))
+            self._reserve(at, Started(engine, state, pod, assumed))
+
+    def _reserve(self, at: int, started: Started) -> None:
+        """Run Reserve for an assumed pod, and forget the pod if that fails."""
+        framework, state, node = started.engine.framework, started.state, started.node
+        status = framework.run_reserve_plugins_reserve(state, started.assumed, node)
+        if status is None:
+            self.attempt.reserved[at] = started
+            return
+        framework.run_reserve_plugins_unreserve(state, started.assumed, node)
+        self.context.cache.forget_pod(started.assumed)
+        self.result.rows[at] = -1
+        clears = NominatingInfo()
+        if status.is_rejected:
+            chosen = Diagnosis(1, started.engine.profile_of(state.target), state.shape, chosen=status)
+            self.result.failures[at] = Failure(chosen, nominating=clears)
         else:
-            attempt.permit()
-        return bool(attempt.error)
+            error = status.message() or str(status.code)
+            self.result.failures[at] = Failure(error=error, nominating=clears)
 
 
 # ---- the algorithm -----------------------------------------------------------------------------------------
 
 
-def decide(members: Members, commit: bool = True, parent: Placement | None = None) -> GroupAttempt:
-    """Place the pods of a group; in the best placement, if the group is bound to a topology.
+def decide(members: Members, commit: bool = True, parent: Placement | None = None) -> Attempt:
+    """Place the pods of a group; in the best of its placements, where groups are placed by topology.
 
     Parameters
     ----------
@@ -503,93 +393,94 @@ def decide(members: Members, commit: bool = True, parent: Placement | None = Non
 
     Returns
     -------
-    GroupAttempt
-
-    Raises
-    ------
-    StatusError
-        A plugin for placements fails.
+    Attempt
     """
-    group, profile = members.group, members.engine.profile
-    if members.in_tree and len(members.pods) + len(members.scheduled) < members.minimum:
-        attempt = GroupAttempt(members)
-        numbers = members.minimum, len(members.scheduled), len(members.pods)
-        attempt.reason = CANNOT_BE_SATISFIED.format(*numbers)
+    parent = parent or members.engine.handle.derived(PlacementMemory).all_nodes()
+    if not members.engine.handle.places_groups:
+        return _try_in(members, parent, commit)
+    nothing = Attempt(members)
+    try:
+        placements = make_placements(members.engine.profile, members.group, members.scheduled, parent)
+    except StatusError as failed:
+        nothing.status = failed.status
+        return nothing
+    if not placements:
+        nothing.status = Status(Code.UNSCHEDULABLE, (NO_PLACEMENTS,))
+        return nothing
+    return _decide_among(members, placements, commit)
+
+
+def _decide_among(members: Members, placements: Sequence[Placement], commit: bool) -> Attempt:
+    """Try the placements in order, and place the group in the one with the best score of those that take
+    it."""
+    rotation = members.context.rotation
+    first: Attempt | None = None
+    feasible: list[tuple[Placement, int, Attempt]] = []
+    for placement in placements:
+        start, attempt = rotation.start, _try_in(members, placement, commit and len(placements) == 1)
+        if attempt.is_error:
+            return attempt
+        first = first or attempt
+        if attempt.succeeded:
+            feasible.append((placement, start, attempt))
+    if not feasible:
+        assert first is not None
+        assert first.status is not None
+        text = NONE_AVAILABLE.format(len(placements), first.status.as_error())
+        first.status = Status(Code.UNSCHEDULABLE, (text,), err=UNSCHEDULABLE)
+        return first
+    try:
+        placement, start, attempt = feasible[_best(members, feasible)]
+    except StatusError as failed:
+        failed_attempt = Attempt(members)
+        failed_attempt.status = failed.status
+        return failed_attempt
+    if not commit or len(placements) == 1:
         return attempt
-    if group is None or not (
-        members.engine.handle.places_groups or (group.topology_keys and profile.at(PlacementGeneratePlugin))
-    ):
-        return try_members(members, parent, commit)
-    if parent is None:
-        parent = members.engine.handle.derived(PlacementMemory).all_nodes()
-    placements = make_placements(profile, group, members.scheduled, parent)
-    return decide_among(members, placements, commit, partial(try_members, members), GroupAttempt(members))
+    after, rotation.start = rotation.start, start
+    done = _try_in(members, placement, True)
+    rotation.start = after
+    return done
 
 
-def try_members(members: Members, placement: Placement | None = None, commit: bool = True) -> GroupAttempt:
-    """Place the pods of a group on the nodes of one placement, or on all nodes. The rotation advances in any
-    case.
+def _best(members: Members, feasible: Sequence[tuple[Placement, int, Attempt]]) -> int:
+    """Return the index of the placement with the highest score. Ties are broken as among nodes."""
+    if len(feasible) == 1:
+        return 0
+    each = [
+        Assignments(placement, members.pods, attempt.rows, len(members.scheduled))
+        for placement, _, attempt in feasible
+    ]
+    totals = score_placements(members.engine.profile, members.group, each)
+    with members.context.cache.transaction():  # restores the random state, for placing the pods again
+        return members.engine.decider.pick(totals)
 
-    Parameters
-    ----------
-    members : Members
-    placement : Placement, optional
-        None for all nodes.
-    commit : bool, optional
-        Whether the placed pods stay if the group succeeds. Otherwise all is undone.
 
-    Returns
-    -------
-    GroupAttempt
-    """
-    is_part = placement is not None and len(placement.rows) < members.context.cache.state.view.size
-    for engine in members.engines:
-        engine.search.search_in(placement.rows if placement is not None and is_part else None)
-        if is_part or members.in_tree:
-            engine.search.states.open_scope()  # remembered failures concern other nodes
-    attempt = GroupAttempt(members)
-    with all_or_nothing(members.context) as transaction:
-        try:
-            attempt.place()
-            if attempt.succeeded and commit:
-                transaction.commit()
-        finally:
-            attempt.unreserve()
-    if transaction.committed:
+def _try_in(members: Members, placement: Placement, commit: bool) -> Attempt:
+    """Place the pods of a group on the nodes of one placement. The rotation advances in any case."""
+    context, attempt = members.context, Attempt(members)
+    with context.cache.transaction() as transaction:
+        if members.is_composite:
+            attempt.place_groups(placement)
+        else:
+            _search_in(members, placement)
+            try:
+                attempt.place_pods()
+            finally:
+                attempt.unreserve()
+        start = context.rotation.start
+        if attempt.succeeded and commit:
+            transaction.commit()
+    if transaction.committed and not members.is_composite:
         attempt.enter()
-    members.context.rotation.start = attempt.next_start
+    context.rotation.start = start
     return attempt
 
 
-def all_or_nothing(context: SchedulingContext) -> AbstractContextManager[Transaction]:
-    """Return a transaction of the cache that includes nominations.
-
-    Parameters
-    ----------
-    context : SchedulingContext
-
-    Returns
-    -------
-    context manager of Transaction
-    """
-    return context.cache.transaction(context.handle.nominator)
-
-
-def failures_with_group(done: GroupResult) -> dict[int, Failure]:
-    """Return the failures of the pods of a failed group, with the group's failure in each.
-
-    Parameters
-    ----------
-    done : GroupResult
-
-    Returns
-    -------
-    dict of int to Failure
-        Index of the pod in the group to its failure.
-    """
-    message = done.message
-    by_id: dict[int, Failure] = {}
-    for failure in done.failures.values():  # equal failures share one object
-        has_diagnosis = failure.diagnosis and not failure.group_failure
-        by_id[id(failure)] = replace(failure, group_failure=message) if has_diagnosis else failure
-    return {at: by_id[id(failure)] for at, failure in done.failures.items()}
+def _search_in(members: Members, placement: Placement) -> None:
+    """Have the engines search the nodes of a placement."""
+    is_part = len(placement.rows) < members.context.cache.state.view.size
+    for engine in members.engines:
+        engine.search.search_in(placement.rows if is_part else None)
+        if members.engine.handle.places_groups:
+            engine.search.states.open_scope()  # remembered failures concern other nodes

@@ -10,11 +10,10 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import cast
 
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.framework.plugin.group_index import GroupTree
-from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup
+from moorage.objects import AnyGroup, Pod
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
@@ -22,10 +21,9 @@ from moorage.scheduler.placing.place import LEDGER
 from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE
 from moorage.scheduler.scheduling_context import SchedulingContext
 
-from .composite_attempt import leaf_of, succeeds_whole
-from .group_attempt import counts_members
-from .group_placement import NO_SINK, GroupPlacement, places_by_topology
-from .tree_placement import TreePlacement
+from .members import counts_members, leaf_of
+from .place_group import why_invalid
+from .tree_placement import NO_SINK, TreePlacement, places_by_topology
 
 GROWTH = 16
 MOST_PODS = 4096
@@ -41,7 +39,7 @@ class GroupBatch:
     ----------
     context : SchedulingContext
     groups : sequence of PodGroup or CompositePodGroup or None
-        None is a group without a minimum.
+        None where the group is gone; it is left to its own cycle.
     members : sequence of sequence of Pod
         The pending pods of each group, at least one; of a composite group, those of its pod groups one after
         the other.
@@ -73,8 +71,7 @@ class GroupBatch:
             check_readable(pods)
             raise
         self.result = ScheduleResult(context.cache.state, len(self.batch), self.batch)
-        trees, composite = context.groups.tree, CompositePodGroup
-        self._trees = [trees(one.unit) if isinstance(one, composite) else None for one in groups]
+        self._trees = [None if one is None else context.groups.tree_of(one) for one in groups]
         self._places_by_topology = [places_by_topology(one) for one in context.rotation.engines]
         self._follows_pods = [bool(one.plan.follows) for one in context.rotation.engines]
         self._counts_members = [counts_members(one) for one in context.rotation.engines]
@@ -83,7 +80,7 @@ class GroupBatch:
         self._limit = len(groups)  # groups to try at once: few after one that does not fit
 
     def groups_of(self, first: int, end: int) -> list[AnyGroup]:
-        """Return some of the groups, with those below them.
+        """Return some of the groups, or the pod groups below them.
 
         Parameters
         ----------
@@ -92,15 +89,10 @@ class GroupBatch:
 
         Returns
         -------
-        list of PodGroup or CompositePodGroup
+        list of PodGroup
         """
-        found: list[AnyGroup] = []
-        for group, tree in zip(self.groups[first:end], self._trees[first:end], strict=True):
-            if tree is not None:
-                found += [one.group for one in tree if one.group is not None]
-            elif group is not None:
-                found.append(group)
-        return found
+        trees = [tree for tree in self._trees[first:end] if tree is not None]
+        return [one.group for tree in trees for one in tree if one.group is not None and not one.children]
 
     def begin(self, group: int) -> int:
         """Return the index of the first pod of a group.
@@ -144,29 +136,21 @@ class GroupBatch:
         return done
 
     def _is_bound(self, at: int) -> bool:
-        """Whether a group, or one of its tree, is bound to a topology."""
-        group, tree = self.groups[at], self._trees[at]
-        if tree is not None:
-            return tree.is_bound
-        return group is not None and bool(group.topology_keys)
+        """Whether a group, or one of its tree, has to be tried in several placements."""
+        tree = self._trees[at]
+        return tree is not None and tree.is_bound and self.context.handle.places_groups
 
     def _place_bound(self, engine: Engine, first: int) -> int:
         """Place groups that are bound to a topology; return the index of the first that was not placed."""
         at, route, view = first, self._route(first), self.context.cache.state.view
         with self.context.cache.lock:
-            one_by_one = GroupPlacement(self.context, engine, self.result)
-            trees = TreePlacement(self.context, engine, self.result)
+            placement = TreePlacement(self.context, engine, self.result)
             while at < len(self.groups) and self._route(at) == route and self._is_bound(at):
-                group, tree, pods = self.groups[at], self._trees[at], range(self.begin(at), self.ends[at])
+                tree = self._trees[at]
                 view.refresh()
                 view.freezes_counts = True
                 try:
-                    if tree is not None:
-                        done = trees.place(tree, pods)
-                    else:
-                        needs_all = self._minimum(at, engine.number) == len(pods)
-                        done = one_by_one.place(pods, cast(PodGroup, group), needs_all)
-                    if not done:
+                    if tree is None or not placement.place(tree, range(self.begin(at), self.ends[at])):
                         break
                 finally:
                     view.freezes_counts = False
@@ -220,52 +204,41 @@ class GroupBatch:
 
     def _read_routes(self) -> Iterator[int]:
         """Yield the route of each group."""
-        shape_of, classes = self.context.cache.state.classes.shape_of, self.batch.classes
-        carry_terms = any(shape_of(pod_class).carried for pod_class in classes())
         pieces = iter(self.batch.cut(SEGMENTS))
         first, last, route = 0, 0, NONE
         for group, end in enumerate(self.ends):
             while last <= first:
                 _, last, route = next(pieces)
-            is_whole = end <= last and not route & WHOLE_CYCLE and self._suits(group, route, end - first)
-            if (
-                is_whole and carry_terms and end > first + 1
-            ):  # a pod of the group may see only some of its terms
-                is_whole = not any(shape_of(pod_class).carried for pod_class in classes(first, end))
+            is_whole = end <= last and not route & WHOLE_CYCLE and self._suits(group, route // PROFILE)
             yield route if is_whole else NONE
             first = end
 
-    def _suits(self, at: int, route: int, pods: int) -> bool:
-        """Whether a group that is placed as a whole reaches its minimum, and may be placed by the core."""
-        profile, scheduled, group = route // PROFILE, len(self.scheduled[at]), self.groups[at]
-        tree = self._trees[at]
-        if self._follows_pods[profile]:
+    def _suits(self, at: int, profile: int) -> bool:
+        """Whether a group that is placed as a whole succeeds, and may be placed by the core."""
+        tree, scheduled = self._trees[at], self.scheduled[at]
+        if tree is None or self._follows_pods[profile] or not self._places_by_topology[profile]:
             return False
-        if group is None:
-            return True
-        if not self._places_by_topology[profile] or (scheduled and self._is_bound(at)):
+        if (scheduled and self._is_bound(at)) or not self._is_valid(at, tree):
             return False
-        if tree is not None:
-            return self._counts_members[profile] and self._tree_suits(at, tree)
-        return pods + scheduled >= self._minimum(at, profile)
-
-    def _tree_suits(self, at: int, tree: GroupTree) -> bool:
-        """Whether the groups of a tree succeed if all pods are placed."""
-        shape_of = self.context.cache.state.classes.shape_of
-        begin, end, scheduled = self.begin(at), self.ends[at], self.scheduled[at]
-        priorities = tree.priorities.union([shape_of(one).priority for one in self.batch.classes(begin, end)])
-        if len(priorities.union([pod.spec.priority or 0 for pod in scheduled])) > 1:
-            return False
+        begin, end = self.begin(at), self.ends[at]
+        if not tree.children:
+            return not self._counts_members[profile] or end - begin + len(scheduled) >= tree.minimum
         pending = Counter(map(leaf_of, map(self.batch.pod, range(begin, end))))
         placed = Counter(map(leaf_of, scheduled)) if scheduled else {}
         if tree.is_bound and not all(one.children or pending.get(one.key) for one in tree):
             return False
-        return succeeds_whole(tree, pending, placed)
+        return self._counts_members[profile] and tree.succeeds_whole(pending, placed)
 
-    def _minimum(self, at: int, profile: int) -> int:
-        """Return the number of pods that a group needs."""
-        group = self.groups[at]
-        return group.min_count if group is not None and self._counts_members[profile] else 0
+    def _is_valid(self, at: int, tree: GroupTree) -> bool:
+        """Whether the pods can form a group; see `why_invalid`."""
+        shape_of, group = self.context.cache.state.classes.shape_of, tree.group
+        shapes = map(shape_of, self.batch.classes(self.begin(at), self.ends[at]))
+        kinds = {(shape.priority, shape.may_preempt) for shape in shapes}
+        if len(kinds) > 1 or group is None or {rank for rank, _ in kinds} != {group.spec.priority or 0}:
+            return False
+        return not (
+            self.scheduled[at] and why_invalid(group, (self.batch.pod(self.begin(at)), *self.scheduled[at]))
+        )
 
 
 def _stop(at: int) -> bool:

@@ -17,7 +17,7 @@ from moorage.store.pod_status_patch import condition_value
 
 logger = logging.getLogger("moorage.scheduler")
 
-POD_GROUP_SCHEDULED = "PodGroupScheduled"
+POD_GROUP_SCHEDULED = "PodGroupInitiallyScheduled"
 SCHEDULED, PENDING = "Scheduled", "Pending"
 COMPOSITE_SCHEDULED = "CompositePodGroupInitiallyScheduled"
 IS_SCHEDULED = {

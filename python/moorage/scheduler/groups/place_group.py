@@ -1,53 +1,100 @@
 """Pod group cycles: the pods of a group are scheduled together on one snapshot.
 
-kube-scheduler v1.36, schedule_one_podgroup.go podGroupCycle and submitPodGroupAlgorithmResult.
+kube-scheduler v1.37, schedule_one_podgroup.go scheduleOnePodGroup, podGroupCycle and
+submitPodGroupAlgorithmResult.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-
-from msgspec.structs import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from moorage._core.decide.bulk_operations import check_new
 from moorage.errors import MoorageError
-from moorage.framework import NominatingInfo, StatusError
+from moorage.framework import Code, NominatingInfo, Status
 from moorage.objects import AnyGroup, Pod
-from moorage.preemption.default_preemption import preemption_plugins
-from moorage.preemption.eligibility import reason_against
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.scheduling_context import SchedulingContext
 
-from .choose_placement import AnyMembers
-from .composite_attempt import (
-    CompositeAttempt,
-    CompositeMembers,
-    decide_tree,
-    groups_of,
-    members_of,
-    result_of,
-)
-from .group_attempt import GroupAttempt, GroupResult, Members
-from .group_preemption import preempt_for_group
+from .group_attempt import UNSCHEDULABLE, Attempt, GroupResult, decide
+from .group_post_filter import run_post_filter
+from .members import Members, in_cycle
 
-SEVERAL_SCHEDULERS = (
+OTHER_SCHEDULER = (
     "all pods in a single pod group should have the same .spec.schedulerName set, got: {} and {}"
 )
-DEFAULT = "default-scheduler"
-OTHER_PRIORITY = 'all {} should have the same priority as the root pod group\'s priority, got {} ("{}")'
+OTHER_PRIORITY = (
+    "all pods in a single pod group should have the same priority as the pod group's priority, got {} and {}"
+)
+OTHER_POLICY = "all pods in a single pod group should have the same preemption policy, got {} and {}"
+DEFAULT, PREEMPTS = "default-scheduler", "PreemptLowerPriority"
+CLEAR = NominatingInfo()
 
-Actions = list[Callable[[], object]]
+
+@dataclass(slots=True)
+class Outcome:
+    """What becomes of a pod group or a composite group.
+
+    Attributes
+    ----------
+    members : Members
+    indexes : sequence of int
+        Its pods, among those of the whole tree.
+    attempt : Attempt or None
+        None where the group was not tried, or has failed with the group above it.
+    status : Status or None
+        Why it failed; None where it succeeded.
+    """
+
+    members: Members
+    indexes: Sequence[int]
+    attempt: Attempt | None
+    status: Status | None
 
 
-def rejected(context: SchedulingContext, pods: Sequence[Pod], error: str) -> GroupResult:
+def outcomes_of(
+    members: Members, attempt: Attempt | None, indexes: Sequence[int], above: Status | None = None
+) -> Iterator[Outcome]:
+    """Yield what becomes of a group and of those below it, each before those in it.
+
+    Parameters
+    ----------
+    members : Members
+    attempt : Attempt or None
+        None where the group was not tried.
+    indexes : sequence of int
+        The pods of the group, among those of the whole tree.
+    above : Status, optional
+        Why the group above it failed, if it did.
+
+    Returns
+    -------
+    iterator of Outcome
+    """
+    if attempt is None or (above is not None and attempt.succeeded):
+        attempt, status = None, above
+    else:
+        status = attempt.status
+    yield Outcome(members, indexes, attempt, status)
+    tried = [] if attempt is None else attempt.children
+    for at, child in enumerate(members.children):
+        own = [indexes[index] for index in members.indexes[at]]
+        yield from outcomes_of(child, tried[at] if at < len(tried) else None, own, status)
+
+
+def rejected(
+    context: SchedulingContext, pods: Sequence[Pod], group: AnyGroup | None, error: str
+) -> GroupResult:
     """Return the result for pods that cannot form a group.
 
     Parameters
     ----------
     context : SchedulingContext
     pods : sequence of Pod
+    group : PodGroup or CompositePodGroup or None
+        None where it is gone.
     error : str
         The error of each pod and of the group.
 
@@ -56,15 +103,17 @@ def rejected(context: SchedulingContext, pods: Sequence[Pod], error: str) -> Gro
     GroupResult
     """
     result = GroupResult(context.cache.state, len(pods), context.batch_of(pods))
-    failure = Failure(error=error, nominating=NominatingInfo())
-    result.fail(dict.fromkeys(range(len(pods)), failure), error, is_error=True)
+    result.failures.update(dict.fromkeys(range(len(pods)), Failure(error=error, nominating=CLEAR)))
+    result.message, result.is_error = error, True
+    tree = () if group is None else context.groups.tree_of(group)
+    result.outcomes = [(one.group, error) for one in tree if one.group is not None and not one.children]
     return result
 
 
 def place_group(
     context: SchedulingContext,
     engine: Engine,
-    group: AnyGroup | None,
+    group: AnyGroup,
     pods: Sequence[Pod],
     scheduled: Sequence[Pod] = (),
     evicts: bool = False,
@@ -77,142 +126,161 @@ def place_group(
     context : SchedulingContext
     engine : Engine
         Of the profile of the pods.
-    group : PodGroup or CompositePodGroup or None
-        None is a group without a minimum.
+    group : PodGroup or CompositePodGroup
     pods : sequence of Pod
         Pending members, not in the cache.
     scheduled : sequence of Pod, optional
         Members that have a node already, assumed ones included.
     evicts : bool, optional
-        Whether PostFilter is run, and pods are evicted for the group.
+        Whether pods are evicted for a group that fails.
 
     Returns
     -------
     GroupResult
     """
-    postponed: Actions = []
+    if error := why_invalid(group, (*pods, *scheduled)):
+        return rejected(context, pods, group, error)
+    members = Members(context, engine, context.groups.tree_of(group), pods, scheduled)
     with context.cache.lock:
-        members = members_of(context, engine, group, pods, scheduled)
-        if isinstance(members, CompositeMembers) and (wrong := why_invalid(members)):
-            return rejected(context, pods, wrong)
-        # Without upstream's bugs, a failed cycle is undone as a whole.
-        undone = nullcontext() if context.group_cycle_bugs else context.cache.transaction()
-        with undone as transaction:
-            context.cache.state.view.refresh()
-            with _in_cycle(members, evicts, postponed):
-                try:
-                    result = _decide(members, evicts)
-                except StatusError as failed:
-                    error = failed.status.message()
-                    result = rejected(context, pods, error)
-                    result.outcomes = [(one, error) for one in groups_of(members)]
-            if transaction is not None and result.succeeded:
-                transaction.commit()
-        if result.succeeded:
-            context.cache.state.view.log_stale_counts(result.rows)
-    for act in postponed:
-        act()
-    return result
+        context.cache.state.view.refresh()
+        with in_cycle(members.engines), _one_cycle(members):
+            attempt = decide(members)
+            if attempt.succeeded and not attempt.has_placed:
+                attempt.status = Status(Code.UNSCHEDULABLE, err=UNSCHEDULABLE)
+            nominations, status = None, None
+            if evicts and attempt.status is not None and attempt.status.code == Code.UNSCHEDULABLE:
+                nominations, status = run_post_filter(members, attempt)
+        if attempt.succeeded:
+            context.cache.state.view.log_stale_counts(attempt.rows)
+        else:
+            for pod in pods:
+                if pod.status.nominated_node_name:  # the attempt may have ended its nomination
+                    context.nominator.nominate_current(pod)
+    return _result(members, attempt, nominations, status)
 
 
-def _decide(members: Members | CompositeMembers, evicts: bool) -> GroupResult:
-    """GroupAttempt to place the group, and preempt for it if that fails."""
-    attempt, handle = decide_tree(members), members.engine.handle
-    result = result_of(members, attempt)
-    if attempt.error:
-        return _failed_with_error(attempt)
-    if attempt.succeeded:
-        result.started, result.succeeded = attempt.start(), True
-        result.outcomes = _outcomes(attempt)
-        if isinstance(attempt, CompositeAttempt):
-            result.failures.update(attempt.failed())
-        return result
-    if evicts and handle.preempts_for_groups and members.group is not None:
-        preempt_for_group(members, members.group, attempt)
-    result.fail(attempt.failed(), attempt.message)
-    result.outcomes = _outcomes(attempt)
-    return result
+@contextmanager
+def _one_cycle(members: Members) -> Iterator[None]:
+    """Have the number of nodes per image as it is at the start of the cycle, as upstream's snapshot does, and
+    the pods share what DynamicResources allocates."""
+    view, handle = members.context.cache.state.view, members.engine.handle
+    view.freezes_counts, handle.group_cycle = True, object()
+    try:
+        yield
+    finally:
+        view.freezes_counts, handle.group_cycle = False, None
 
 
-def _outcomes(attempt: GroupAttempt | CompositeAttempt) -> list[tuple[AnyGroup, str]]:
-    """Return the groups, and why each failed; "" where it succeeded."""
-    if isinstance(attempt, CompositeAttempt):
-        return attempt.outcomes("" if attempt.succeeded else attempt.message)
-    group = attempt.members.group
-    return [] if group is None else [(group, "" if attempt.succeeded else attempt.message)]
-
-
-def _failed_with_error(attempt: GroupAttempt | CompositeAttempt) -> GroupResult:
-    """Return the result after an error in the cycle of one pod; the other pods get an error that refers to
-    it."""
-    error = attempt.error_of_group
-    result = rejected(attempt.context, attempt.members.pods, error)
-    failures = attempt.failed() if isinstance(attempt, CompositeAttempt) else attempt.failures
-    clear = NominatingInfo()
-    own = {at: replace(one, nominating=clear) for at, one in failures.items() if one.error}
-    result.failures.update(own)
-    result.outcomes = [(group, error) for group, _ in _outcomes(attempt)]
-    return result
-
-
-def why_invalid(members: CompositeMembers) -> str:
-    """Return why a tree of groups cannot be scheduled, or "" (kube-scheduler v1.37, validatePodGroup).
+def why_invalid(group: AnyGroup, pods: Sequence[Pod]) -> str:
+    """Return why pods cannot form a group (validatePodGroup).
 
     Parameters
     ----------
-    members : CompositeMembers
+    group : PodGroup or CompositePodGroup
+    pods : sequence of Pod
+        The pending ones before those that have a node.
 
     Returns
     -------
     str
+        "" if they can.
     """
-    root = members.group
-    assert root is not None
-    priority = root.spec.priority or 0
-    for group in groups_of(members):
-        if (group.spec.priority or 0) != priority:
-            text = OTHER_PRIORITY.format("pod groups in a hierarchy", group.spec.priority or 0, group.key)
-            return f'{text} and {priority} ("{root.key}")'
-    for pod in (*members.pods, *members.scheduled):
-        if (pod.spec.priority or 0) != priority:
-            text = OTHER_PRIORITY.format("pods in a pod group hierarchy", pod.spec.priority or 0, pod.name)
-            return f'{text} and {priority} ("{root.key}")'
+    priority, first = group.spec.priority or 0, pods[0].spec if pods else None
+    for pod in pods:
+        assert first is not None
+        spec = pod.spec
+        if spec.scheduler_name != first.scheduler_name:
+            names = [f'"{one.scheduler_name or DEFAULT}"' for one in (spec, first)]
+            return OTHER_SCHEDULER.format(*names)
+        if (spec.priority or 0) != priority:
+            return OTHER_PRIORITY.format(spec.priority or 0, priority)
+        if (spec.preemption_policy or PREEMPTS) != (first.preemption_policy or PREEMPTS):
+            return OTHER_POLICY.format(
+                spec.preemption_policy or PREEMPTS, first.preemption_policy or PREEMPTS
+            )
     return ""
 
 
-# ---- the situation of a cycle ------------------------------------------------------------------------------
+# ---- the result --------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _in_cycle(members: AnyMembers, evicts: bool, postponed: Actions) -> Iterator[None]:
-    """Configure the engines for a cycle: PostFilter, remembered failures and the searched nodes. Preemption
-    appends its actions to `postponed` instead of executing them.
+def _result(
+    members: Members,
+    attempt: Attempt,
+    nominations: Mapping[int, NominatingInfo] | None,
+    post_filter: Status | None,
+) -> GroupResult:
+    """Return the result of a cycle.
 
-    What upstream copies into its snapshot at the start of a cycle is frozen: the number of nodes per image,
-    and, by a bug, the list of nodes with affinity terms.
+    Parameters
+    ----------
+    nominations : mapping of int to NominatingInfo, or None
+        Changes of nominations of pods of a group for which others are evicted; None for such a group.
+    post_filter : Status or None
+        Of PostFilter for the group; None where it was not run.
     """
-    handle, state = members.engine.handle, members.context.cache.state
-    plugins = preemption_plugins(members.engine.profile)
-    for plugin in plugins:
-        plugin.reason_against = reason_against(handle, members.group)
-    handle.postponed, handle.tried = postponed, members.pods
-    lists = members.context.group_cycle_bugs and members.carry_terms
-    try:
-        with members.engines_in_cycle(evicts):
-            state.view.freezes_counts = True
-            if lists:
-                state.domains.list_carriers()
-                members.read_terms()
-            yield
-    finally:
-        state.view.freezes_counts = False
-        if lists:
-            state.domains.unlist_carriers()
-        handle.postponed, handle.tried = None, ()
-        for plugin in plugins:
-            plugin.reason_against = ""
-        for engine in members.engines:
-            engine.search.search_in(None)
+    context = members.context
+    result = GroupResult(context.cache.state, len(members.pods), context.batch_of(members.pods))
+    result.succeeded, result.is_error = attempt.succeeded, attempt.is_error
+    if attempt.succeeded:
+        result.started = attempt.start()
+        result.rows[:] = attempt.rows
+    found = list(outcomes_of(members, attempt, range(len(members.pods))))
+    for one in found:
+        status = _after(one.status, post_filter, found)
+        if not one.members.is_composite:
+            _add(result, one, status, nominations)
+            result.outcomes.append((one.members.group, "" if status is None else status.message()))
+            result.is_error |= status is not None and status.code == Code.ERROR
+    root = _after(attempt.status, post_filter, found)
+    result.message = "" if root is None else root.message()
+    return result
+
+
+def _after(status: Status | None, post_filter: Status | None, found: Sequence[Outcome]) -> Status | None:
+    """Return the status of a group after PostFilter. Groups that have one status in common add the reason to
+    it once each, as upstream."""
+    if status is None or post_filter is None:
+        return status
+    if post_filter.code == Code.ERROR:
+        return post_filter
+    times = sum(one.status is status for one in found)
+    for _ in range(times):
+        status = status.append_reason(post_filter.message())
+    return status
+
+
+def _add(
+    result: GroupResult,
+    outcome: Outcome,
+    status: Status | None,
+    nominations: Mapping[int, NominatingInfo] | None,
+) -> None:
+    """Add the failures of the pods of a pod group to a result."""
+    attempt, failures = outcome.attempt, result.failures
+    for own, at in enumerate(outcome.indexes):
+        failure = None if attempt is None else attempt.failures.get(own)
+        if status is None:
+            if failure is not None:
+                failures[at] = failure
+            continue
+        if status.code == Code.ERROR:
+            is_own = failure is not None and failure.error
+            failures[at] = failure if is_own else Failure(error=status.message(), nominating=CLEAR)
+            continue
+        nominating = None if nominations is None else nominations.get(at)
+        if failure is not None:
+            failures[at] = (
+                failure if nominating is None else Failure(failure.diagnosis, nominating=nominating)
+            )
+        elif attempt is None or own >= attempt.tried:
+            text = outcome.status.message() if outcome.status is not None else ""
+            failures[at] = Failure(group_failure=text, nominating=nominating)
+        elif nominations is not None:
+            failures[at] = Failure(group_failure=status.message(), nominating=nominating)
+        else:
+            text = f"{UNSCHEDULABLE}, {status.message()}" if status.message() else str(UNSCHEDULABLE)
+            failures[at] = Failure(group_failure=text, nominating=CLEAR)
 
 
 def schedule_workload(
@@ -244,7 +312,7 @@ def schedule_workload(
     check_new(context.cache.state, pending)
     engines = context.engines_of(pending)
     if len(engines) > 1:
-        raise MoorageError(several_schedulers(pending))
+        raise MoorageError(why_invalid(group, pending))
     if not engines:
         return ScheduleResult(context.cache.state, 0)
     result = place_group(context, engines.pop(), group, pending, groups.scheduled(unit)[0])
@@ -257,20 +325,3 @@ def schedule_workload(
     context.sync()
     result.note_names()
     return result
-
-
-def several_schedulers(pods: Sequence[Pod]) -> str:
-    """Return the error for pods of one group with different scheduler names.
-
-    Parameters
-    ----------
-    pods : sequence of Pod
-        At least two of them differ.
-
-    Returns
-    -------
-    str
-    """
-    names = [pod.spec.scheduler_name or DEFAULT for pod in pods]
-    other = next(name for name in names if name != names[0])
-    return SEVERAL_SCHEDULERS.format(*(f'"{name}"' for name in (names[0], other)))

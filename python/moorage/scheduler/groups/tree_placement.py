@@ -1,149 +1,100 @@
-"""Trees of groups that are bound to topologies, placed by the core alone with the memory of earlier trees.
+"""Groups that are bound to topologies, placed by the core alone with the memory of earlier groups.
 
 What a group gets in a placement depends on the rows of the placement and on the position in the node list,
-for pods whose filters and scores read rows alone. So the algorithm of `decide_tree` runs over remembered
-results. Groups of the tree that were placed before are noted, and counted on rows only where a placement with
-one of their nodes has to be searched. The result is that of the tree's own cycle.
+for pods whose filters and scores read rows alone. So the algorithm of `group_attempt.decide` runs over
+remembered results. Groups of a tree that were placed before are noted, and counted on rows only where a
+placement with one of their nodes has to be searched. The result is that of the tree's own cycle.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.decide.batch_rows import Sink
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.pod_batch import PodBatch
-from moorage.framework import Assignments, FrameworkHandle, Placement, PlacementScorePlugin
+from moorage.framework import Assignments, Placement, PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.plugin.group_index import GroupTree
-from moorage.framework.runtime.placements import make_placements, placements_to_find
+from moorage.framework.runtime.placements import make_placements
 from moorage.objects import AnyGroup
+from moorage.plugins.topology_placement_generator import TopologyPlacementGenerator
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.placing.place import LEDGER
 from moorage.scheduler.scheduling_context import SchedulingContext
 
-from .composite_attempt import leaf_of
-from .group_placement import PluginFailedError, place_all
-from .placement_memory import PlacementMemory
+from .members import leaf_of
+from .placement_memory import MOST_RESULTS, Found, PlacementMemory
 
 Rows = npt.NDArray[np.int32]
-MOST_KINDS, MOST_PLACEMENTS, MOST_RESULTS = 64, 1 << 13, 64
+NO_SINK = Sink()
 
 
-class Found(NamedTuple):
-    """The result of a group in a placement.
-
-    Attributes
-    ----------
-    fits : bool
-        Whether the group gets what it needs.
-    rows : (pods,) int32 array
-        The row of each pod, not to be changed; -1 for none.
-    next_start : int
-        Position in the node list at which the next search begins.
-    scores : list of int
-        By plugin, where the group fits.
-    """
-
-    fits: bool
-    rows: Rows
-    next_start: int
-    scores: list[int]
+class PluginFailedError(Exception):
+    """A plugin fails for a pod of a group. The group's own cycle reports how."""
 
 
-@dataclass(slots=True, eq=False)
-class KnownPlacement:
-    """What is known about a placement.
-
-    Attributes
-    ----------
-    placement : Placement
-    rows : frozenset of int
-    results : dict of (int, int) to Found
-        By kind of group and position in the node list, while the rows stay as they are.
-    """
-
-    placement: Placement
-    rows: frozenset[int]
-    results: dict[tuple[int, int], Found] = field(default_factory=dict)
-
-
-class TreeMemory:
-    """Remembers the results of groups in placements, until a row of the placement changes.
+def places_by_topology(engine: Engine) -> bool:
+    """Whether all placements of a profile come from node labels.
 
     Parameters
     ----------
-    handle : FrameworkHandle
-        Of the scheduler.
+    engine : Engine
+        Of the profile.
     """
+    plugins = engine.profile.at(PlacementGeneratePlugin)
+    return all(type(plugin) is TopologyPlacementGenerator for plugin in plugins)
 
-    def __init__(self, handle: FrameworkHandle) -> None:
-        self._cluster = handle.cache.state
-        self._kinds: dict[Hashable, int] = {}
-        self._known: dict[int, KnownPlacement] = {}  # by the identity of the placement, which they keep alive
-        self._of_row: dict[int, list[KnownPlacement]] = {}
-        self._cursor, self._version = 0, -1
 
-    def follow(self) -> None:
-        """Forget the results that changes of rows have made void."""
-        log, view = self._cluster.log, self._cluster.view
-        rows, self._cursor = log.rows_since(self._cursor), log.head
-        if rows is None or self._version != view.static_version or len(self._known) > MOST_PLACEMENTS:
-            self._version = view.static_version
-            self._known.clear()
-            self._of_row.clear()
-            return
-        for row in rows:
-            for known in self._of_row.get(row, ()):
-                known.results.clear()
+def place_all(engine: Engine, result: ScheduleResult, pods: range, spare: int) -> None:
+    """Choose nodes for pods among those of `Search.search_in`, until too few are left, and count the pods on
+    them.
 
-    def skip(self) -> None:
-        """Pass over changes that have been undone since `follow`."""
-        self._cursor = self._cluster.log.head
+    Parameters
+    ----------
+    engine : Engine
+    result : ScheduleResult
+        Of a batch; receives the row of each pod, -1 for one that fits nowhere or is not tried.
+    pods : range
+        The indexes of the pods, for which `Placer.reads_rows_alone`.
+    spare : int
+        Number of pods that may fit nowhere.
 
-    def kind(self, key: Hashable) -> int:
-        """Return the number of a kind of group.
+    Raises
+    ------
+    PluginFailedError
+        The pods before that pod are counted; the caller undoes it.
+    """
+    assert result.batch is not None
+    at, has_failed, rows = pods.start, False, result.rows
+    rows[pods.start : pods.stop] = -1
+    while at < pods.stop and spare >= 0:
+        # As in `MemberPlacing.place_together`: the core passes over pods like one that fits nowhere.
+        stop = min(pods.stop, at + spare + 1) if has_failed else pods.stop
+        done = engine.placer.place(result.batch, result, at, stop, NO_SINK, _go_on if has_failed else _stop)
+        if done < stop and has_failed:
+            raise PluginFailedError
+        has_failed = has_failed or done < stop
+        spare -= int(np.count_nonzero(rows[at:done] < 0))
+        at = done
 
-        Parameters
-        ----------
-        key : hashable
-            Equal for groups that get the same nodes wherever the rows of a placement are the same.
 
-        Returns
-        -------
-        int
-        """
-        if key not in self._kinds and len(self._kinds) >= MOST_KINDS:
-            self._kinds.clear()
-            for known in self._known.values():
-                known.results.clear()
-        return self._kinds.setdefault(key, len(self._kinds))
+def _go_on(at: int) -> bool:
+    """Go on after an unschedulable pod."""
+    return False
 
-    def known(self, placement: Placement) -> KnownPlacement:
-        """Return what is known about a placement.
 
-        Parameters
-        ----------
-        placement : Placement
-
-        Returns
-        -------
-        KnownPlacement
-        """
-        known = self._known.get(id(placement))
-        if known is None:
-            known = KnownPlacement(placement, frozenset(placement.rows.tolist()))
-            self._known[id(placement)] = known
-            for row in known.rows:
-                self._of_row.setdefault(row, []).append(known)
-        return known
+def _stop(at: int) -> bool:
+    """Stop before an unschedulable pod."""
+    return True
 
 
 @dataclass(slots=True, eq=False)
@@ -154,7 +105,7 @@ class Node:
     ----------
     group : PodGroup or CompositePodGroup
     kind : int
-        See `TreeMemory.kind`.
+        See `PlacementMemory.kind`.
     minimum : int
         Number of pods, or of groups, that it needs.
     pods : range
@@ -194,7 +145,7 @@ class Placed(NamedTuple):
 
 
 class TreePlacement:
-    """Places trees of groups, none of whose pods has a node, one after the other.
+    """Places groups and trees of groups, none of whose pods has a node, one after the other.
 
     Parameters
     ----------
@@ -213,7 +164,7 @@ class TreePlacement:
         self._weights = [engine.profile.placement_weight(plugin) for plugin in self._scorers]
         in_core = all(plugin.in_core for plugin in self._scorers)
         self._suits = in_core and engine.decider.tie_break != TieBreak.RANDOM
-        self._memory = engine.handle.derived(TreeMemory)
+        self._memory = engine.handle.derived(PlacementMemory)
         self._placed: list[Placed] = []
 
     def place(self, tree: GroupTree, pods: range) -> bool:
@@ -237,7 +188,7 @@ class TreePlacement:
         root, start = self._node(tree, pods), engine.decider.start
         scope = engine.search.states.open_scope()  # remembered failures concern other nodes
         try:
-            rows = self._decide(root, engine.handle.derived(PlacementMemory).all_nodes())
+            rows = self._decide(root, memory.all_nodes())
         except PluginFailedError:
             rows = None
         finally:
@@ -260,16 +211,17 @@ class TreePlacement:
     def _node(self, tree: GroupTree, pods: range) -> Node:
         """Return a tree with the pods of its groups."""
         leaves, kind_of = tree.leaves, self._memory.kind
-        counts = Counter([leaf_of(self._batch.pod(at)) for at in pods])
-        ends = list(accumulate((counts[leaf] for leaf in leaves), initial=pods.start))
-        first = iter(ends)
-        pods_of = {leaf: range(next(first), end) for leaf, end in zip(leaves, ends[1:], strict=True)}
+        ends = [pods.start, pods.stop]
+        if len(leaves) > 1:
+            counts = Counter([leaf_of(self._batch.pod(at)) for at in pods])
+            ends = list(accumulate((counts[leaf] for leaf in leaves), initial=pods.start))
+        pods_of = {leaf: range(*ends[at : at + 2]) for at, leaf in enumerate(leaves)}
 
         def made(one: GroupTree) -> Node:
             group = one.group
             assert group is not None
             if one.key in pods_of:
-                own, least = pods_of[one.key], group.min_count
+                own, least = pods_of[one.key], one.minimum
                 what = self._engine, (*group.topology_keys,), least, self._batch.key(own.start, own.stop)
                 return Node(group, kind_of(what), least, own)
             children = [made(child) for child in one.children]
@@ -286,21 +238,12 @@ class TreePlacement:
 
         Returns the row of each pod, -1 for those of groups that have failed; None where the group fails.
         """
-        engine, context = self._engine, self._context
-        decider = engine.decider
-        placements = make_placements(engine.profile, node.group, (), parent)
-        wanted, percentage = len(placements), context.percentage_of_placements
-        if percentage is not None and len(placements) > 1:
-            nodes = sum([len(placement.rows) for placement in placements])
-            wanted = placements_to_find(percentage, len(placements), nodes)
-        feasible: list[Found] = []
-        for placement in placements:
+        decider, feasible = self._engine.decider, list[Found]()
+        for placement in make_placements(self._engine.profile, node.group, (), parent):
             found = self._try(node, placement)
             decider.start = found.next_start
             if found.fits:
                 feasible.append(found)
-                if len(feasible) == wanted:
-                    break
         if not feasible:
             return None
         rows = feasible[self._best(feasible)].rows
@@ -355,7 +298,7 @@ class TreePlacement:
             with self._counted(placement):
                 mark = state.begin()
                 try:
-                    place_all(engine, self._result, pods)
+                    place_all(engine, self._result, pods, len(pods) - node.minimum)
                     next_start, rows = engine.decider.start, self._result.rows[pods.start : pods.stop].copy()
                 finally:
                     state.rollback(mark)

@@ -65,6 +65,7 @@ class MeasuredRun(VirtualRun):
         scheduler = Scheduler(
             ObjectStore(),
             config=workload.scheduler_config,
+            kubernetes_version=workload.kubernetes_version,
             feature_gates=workload.feature_gates,
             tie_break=tie_break,
             clock=clock,

@@ -17,6 +17,7 @@ from moorage.framework.configuration import feature_gates as all_gates
 from moorage.objects.read.decode import decode
 from moorage.objects.read.files import source_name
 from moorage.objects.read.yaml_reader import read_yaml
+from moorage.releases import DEFAULT, release_named
 
 from .object_templates import fold_case, read_template, read_text
 from .ops import OPS, UNBUILT_OPS, CountedOp, Op, UnbuiltOp
@@ -26,8 +27,6 @@ DEFAULT_RATE = 500
 THROUGHPUT = "SchedulingThroughput"
 QUEUE_GATES = frozenset({"SchedulerQueueingHints"})
 """Gates of the scheduling queue, whose values in a workload have no effect here."""
-GATES_OF_V1_37 = frozenset({"CompositePodGroup"})
-"""Gates whose objects are read anyway; they have no other effect."""
 
 
 class _MetricSelector(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -79,6 +78,8 @@ class Workload:
         Upstream's minimum in pods per second; None where the threshold is about another metric.
     feature_gates : dict of str to bool
         Gates of the case and the workload, without those of the scheduling queue.
+    kubernetes_version : str
+        The release that it is run as.
     ops : tuple of Op
         Operations with the parameters filled in.
     scheduler_config : Path or None
@@ -99,6 +100,7 @@ class Workload:
     name: str
     threshold: float | None
     feature_gates: Mapping[str, bool]
+    kubernetes_version: str
     ops: tuple[Op, ...]
     scheduler_config: Path | None
     pod_template: str
@@ -192,12 +194,14 @@ def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
     selector = workload.threshold_metric_selector or case.default_threshold_metric_selector
     if isinstance(threshold, dict):
         threshold = threshold.get(THROUGHPUT, 0.0)
+    version, gates = _gates(case.feature_gates | workload.feature_gates)
     ready = Workload(
         source=source,
         case=case.name,
         name=workload.name,
         threshold=(threshold or None) if selector.name == THROUGHPUT else None,
-        feature_gates=_gates(case.feature_gates | workload.feature_gates),
+        kubernetes_version=version,
+        feature_gates=gates,
         ops=ops,
         scheduler_config=Path(source).parent / case.scheduler_config_path
         if case.scheduler_config_path
@@ -225,26 +229,22 @@ def _operations(documents: Sequence[dict[str, Any]], params: _Params) -> tuple[O
     return tuple(ops)
 
 
-OF_GROUPS = ("GangScheduling", "WorkloadAwarePreemption")
+def _gates(gates: dict[str, bool]) -> tuple[str, dict[str, bool]]:
+    """The release that a workload is run as, and its feature gates; OpportunisticBatching is off by default.
 
-
-def _gates(gates: dict[str, bool]) -> dict[str, bool]:
-    """The feature gates of the scheduler; OpportunisticBatching is off by default.
-
-    The files about pod groups are of v1.37, where GenericWorkload includes all gates of pod groups. Gates
-    that need one which is off are off, as where upstream's tests set gates.
+    A workload with pod groups is run as v1.37. Gates that need one which is off are off, as where upstream's
+    tests set gates.
     """
-    has_gangs = gates.get("GenericWorkload") and gates.get("GangScheduling", True)
-    gangs = dict.fromkeys(OF_GROUPS, True) if has_gangs else {}
-    others = {name: value for name, value in gates.items() if name not in QUEUE_GATES | GATES_OF_V1_37}
-    given = {"OpportunisticBatching": False} | gangs | others
-    return dependents_off(given) | given
+    version = "1.37" if gates.get("GenericWorkload") else DEFAULT
+    others = {name: value for name, value in gates.items() if name not in QUEUE_GATES}
+    given = {"OpportunisticBatching": False} | others
+    return version, dependents_off(given, release_named(version)) | given
 
 
 def _check_runnable(workload: Workload) -> None:
     """Refuse unknown feature gates and unreadable template files."""
     with located(ValueError, source=workload.source, obj=workload.full_name, path="featureGates"):
-        all_gates(workload.feature_gates)
+        all_gates(workload.feature_gates, release_named(workload.kubernetes_version))
     for path in (workload.pod_template, *(path for op in workload.ops for path in op.templates())):
         if path:
             read_template(workload.path(path))

@@ -1,25 +1,18 @@
-"""LowerUnits: the units of lower priority in the cluster, and which of them have to leave for a group.
+"""LowerUnits: the units of lower priority in the cluster, which a group may evict.
 
-kube-scheduler v1.37, framework/preemption/podgrouppreemption.go: all units of lower priority are removed, and
-put back one after the other where the group still fits. Here the pods of the group are equal and the filters
-read the row alone, so that each node takes a number of them that does not depend on the order of placements.
-The sum over all nodes then tells whether the group fits, and a returning unit costs a new count on its rows.
+kube-scheduler v1.37, framework/preemption/podgrouppreemption.go and util.go MoreImportantVictim.
 """
 
 import numpy as np
 
 from libc.stdint cimport int8_t, int32_t, int64_t
-from libc.string cimport memset
 
-from moorage._core.base cimport METADATA, UID, allocate, group_of
-from moorage._core.csrc cimport mr_row_add_pod, mr_shape, mr_verdict
-from moorage._core.decide.pod_batch cimport PodBatch
-from moorage._core.decide.search cimport Search
+from moorage._core.base cimport METADATA, UID, group_of
 from moorage._core.preempt.bound_pods cimport pods_with_numbers
 from moorage._core.preempt.budgets cimport Budgets
 from moorage._core.preempt.importance cimport start_of
 from moorage._core.preempt.importance import order_as_upstream, start_time
-from moorage._core.state cimport ClusterState, Ledger, PodRecord, Shape
+from moorage._core.state cimport ClusterState, Ledger, PodRecord
 from moorage._core.state.pod_spec import bound
 
 cdef object UNASKED = object()
@@ -29,8 +22,6 @@ cdef enum:
     AS_EACH = 1  # each pod of a group by itself, with its own priority
     WITH_PRIORITY = 2  # each by itself, with the priority of the group
     TOGETHER = 3
-    UNKNOWN = -1
-    UNSEARCHED = -1
 
 
 def has_pods_below(ClusterState state not None, int32_t priority):
@@ -303,63 +294,6 @@ cdef class LowerUnits:
                     break
         return found
 
-    def to_leave(self, Search search not None, PodBatch batch not None, int32_t pods,
-                 list protected not None, succeeds not None):
-        """Return the units that have to leave for a group of equal pods.
-
-        All leave, and each returns with which the group still succeeds. Nothing is changed.
-
-        Parameters
-        ----------
-        search : Search
-            Searches all nodes.
-        batch : PodBatch
-            Its first pod is one of the group, for which `Placer.reads_rows_alone` holds.
-        pods : int
-            The number of pods of the group.
-        protected : list of int
-            Indexes of the units that return before the others.
-        succeeds : callable
-            Takes the number of pods that the nodes have room for, at most `pods`; tells if the group
-            succeeds.
-
-        Returns
-        -------
-        (list of int or None, int, int)
-            The indexes of these units, in order; None if the group does not succeed without all of them
-            either. Then the number of nodes that take a pod when all have left, and the number of nodes that
-            a search examines.
-
-        Raises
-        ------
-        IndexError
-            There is no such unit.
-        """
-        cdef _Room room = _Room(search, batch, pods, succeeds, self)
-        cdef unsigned char[::1] is_away = bytearray(b"\1") * self.size
-        cdef unsigned char[::1] is_last = bytearray(b"\1") * self.size
-        cdef int32_t at
-        for at in protected:
-            if not 0 <= at < self.size:
-                raise IndexError(f"there is no unit {at} among {self.size}")
-            is_last[at] = False
-        _move_all(room, self.used, -1)
-        try:
-            _count_all(room)
-            nodes, leaving = room.nodes, None
-            if _fits(room):
-                for at in protected:
-                    _try(self, room, at, is_away)
-                for at in range(self.size):
-                    if is_last[at]:
-                        _try(self, room, at, is_away)
-                leaving = [at for at in protected if is_away[at]]
-                leaving += [at for at in range(self.size) if is_away[at] and is_last[at]]
-                leaving = self.most_important_first(leaving)
-        finally:
-            _move_all(room, self.used, 1)
-        return leaving, nodes, room.searched
-
 
 cdef bint _are_in_order(int32_t n, const int32_t[::1] size, const int64_t[::1] rank,
                         const int64_t[::1] start, const int8_t[::1] alone) noexcept:
@@ -378,144 +312,3 @@ cdef bint _are_in_order(int32_t n, const int32_t[::1] size, const int64_t[::1] r
         elif start[at] < start[at - 1]:
             return False
     return True
-
-
-cdef class _Room:
-    """How many pods like the first of a batch pass the filters on the nodes, one after the other.
-
-    Attributes
-    ----------
-    total : int
-        The number on all nodes.
-    nodes : int
-        The number of nodes that take one.
-    searched : int
-        The number of nodes that a search examines.
-    """
-
-    cdef Search search
-    cdef Shape shape
-    cdef object succeeds
-    cdef list memory
-    cdef int32_t* row  # of each of the pods of `LowerUnits.numbers`
-    cdef const mr_shape** usage  # of each of these
-    cdef unsigned char* is_away  # whether the usage of each is subtracted from its row
-    cdef int32_t* before  # of each that returns, the room on its row without it
-    cdef int32_t* room  # by row, at most `pods`; UNSEARCHED
-    cdef int8_t* known  # by total, what `succeeds` has answered
-    cdef int32_t pods, nodes, searched
-    cdef int64_t total
-
-    def __init__(
-        self,
-        Search search not None,
-        PodBatch batch not None,
-        int32_t pods,
-        succeeds not None,
-        LowerUnits units not None,
-    ):
-        cdef int32_t pod_class = batch.spans[batch.span_at(0)].pod_class, rows = search.state.table.used
-        cdef int32_t each, its_class, before = -1
-        cdef Shape shape
-        self.search, self.pods, self.succeeds, self.memory = search, pods, succeeds, []
-        self.shape = search.state.classes.shape(pod_class)
-        self.room = <int32_t*>allocate(self.memory, sizeof(int32_t), rows + 1)
-        self.known = <int8_t*>allocate(self.memory, 1, pods + 1)
-        self.row = <int32_t*>allocate(self.memory, sizeof(int32_t), units.used + 1)
-        self.usage = <const mr_shape**>allocate(self.memory, sizeof(mr_shape*), units.used + 1)
-        self.is_away = <unsigned char*>allocate(self.memory, 1, units.used + 1)
-        self.before = <int32_t*>allocate(self.memory, sizeof(int32_t), units.used + 1)
-        for each in range(units.used):
-            self.row[each] = units.state.ledger.row_of(units.numbers[each])
-            its_class = units.state.ledger.class_of(units.numbers[each])
-            if its_class != before:
-                shape, before = units.state.classes.shape(its_class), its_class
-            self.usage[each] = &shape.c
-        memset(self.room, UNSEARCHED, rows * sizeof(int32_t))
-        memset(self.known, UNKNOWN, pods + 1)
-        search._prepare(pod_class, 0, 0)
-        self.searched = search.search.n
-
-
-cdef bint _fits(_Room room) except -1:
-    """Whether the group succeeds with the present room."""
-    cdef int32_t total = <int32_t>min(room.total, room.pods)
-    if room.known[total] == UNKNOWN:
-        room.known[total] = bool(room.succeeds(total))
-    return room.known[total]
-
-
-cdef int32_t _room_on(_Room room, int32_t row) noexcept:
-    """The number of pods that a row has room for."""
-    cdef Search search = room.search
-    cdef int32_t found = 0
-    while found < room.pods and not mr_verdict(&search.plan.c, &search.cluster, &room.shape.c,
-                                               &search.search.pod, row):
-        mr_row_add_pod(&search.cluster.ledger, row, &room.shape.c, 1)
-        found += 1
-    if found:
-        mr_row_add_pod(&search.cluster.ledger, row, &room.shape.c, -found)
-    return found
-
-
-cdef void _count_all(_Room room) noexcept:
-    """Count on all rows."""
-    cdef int32_t at, row
-    room.total = room.nodes = 0
-    for at in range(room.searched):
-        row = room.search.search.order[at]
-        room.room[row] = _room_on(room, row)
-        room.total += room.room[row]
-        room.nodes += room.room[row] > 0
-
-
-cdef void _move(_Room room, int32_t each, int32_t sign) noexcept:
-    """Add the usage of a pod to its row (sign 1), or subtract it (sign -1)."""
-    mr_row_add_pod(&room.search.cluster.ledger, room.row[each], room.usage[each], sign)
-    room.is_away[each] = sign < 0
-
-
-cdef void _move_all(_Room room, int32_t used, int32_t sign) noexcept:
-    """Add the usage of the first pods that is missing (sign 1), or subtract what is there (sign -1).
-
-    Consecutive pods of one class on one row are added up first.
-    """
-    cdef int32_t at = 0, first, count
-    cdef bint is_away = sign < 0
-    while at < used:
-        first, count = at, 0
-        while at < used and room.row[at] == room.row[first] and room.usage[at] == room.usage[first]:
-            count += room.is_away[at] != is_away
-            room.is_away[at] = is_away
-            at += 1
-        if count:
-            mr_row_add_pod(&room.search.cluster.ledger, room.row[first], room.usage[first], sign * count)
-
-
-cdef void _put(_Room room, int32_t row, int32_t found) noexcept:
-    """Note the room on a row."""
-    room.total += found - room.room[row]
-    room.room[row] = found
-
-
-cdef int _try(LowerUnits units, _Room room, int32_t at, unsigned char[::1] is_away) except -1:
-    """Have a unit return, if the group, which succeeds without it, then does as well.
-
-    A row without room gets none by it: pods that return to one stay away until the end.
-    """
-    cdef int64_t total = room.total
-    cdef int32_t each, row
-    is_away[at] = False
-    for each in range(units.first[at], units.end[at]):
-        row = room.row[each]
-        room.before[each] = room.room[row]
-        if room.room[row] > 0:
-            _move(room, each, 1)
-            _put(room, row, _room_on(room, row))
-    if room.total == total or _fits(room):
-        return 0
-    for each in reversed(range(units.first[at], units.end[at])):
-        _put(room, room.row[each], room.before[each])
-        if room.before[each] > 0:
-            _move(room, each, -1)
-    is_away[at] = True

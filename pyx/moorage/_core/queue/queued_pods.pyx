@@ -629,24 +629,17 @@ cdef int _take(PriorityLanes lanes, Lane lane, QueuedPodInfo info) except -1:
 
 
 cdef list _leave_together(dict groups, unit):
-    """Remove the pods of a group that nothing keeps out from the waiting ones, and return them by
-    `group_order`; None, and nothing is removed, where one is not in the active queue."""
+    """Remove the pods of a group from the waiting ones, and return them by `group_order`; None, and nothing is
+    removed, where one is not in the active queue."""
     cdef dict waiting = groups[unit]
     cdef QueuedPodInfo info, last = None
-    cdef list members = []
     cdef bint in_order = True
     for info in waiting.values():
-        if info.place is IN_ACTIVE:
-            in_order = in_order and (last is None or _precedes(last, info))
-            members.append(info)
-            last = info
-        elif not info.gating_plugin:
+        if info.place is not IN_ACTIVE:
             return None
-    if len(members) == len(waiting):
-        del groups[unit]
-    else:
-        for info in members:
-            del waiting[info.uid]
+        in_order = in_order and (last is None or _precedes(last, info))
+        last = info
+    members = list(groups.pop(unit).values())
     if not in_order:
         members.sort(key=group_order)
     return members
@@ -656,14 +649,14 @@ cdef bint _precedes(QueuedPodInfo one, QueuedPodInfo other) except -1:
     """Whether a pod comes before another one by `group_order`."""
     if _priority(one) != _priority(other):
         return _priority(one) > _priority(other)
-    return one.first_ready < other.first_ready or (
-        one.first_ready == other.first_ready and one.order < other.order
-    )
+    if one.attempts != other.attempts:
+        return one.attempts > other.attempts
+    return one.timestamp < other.timestamp or (one.timestamp == other.timestamp and one.key < other.key)
 
 
 def group_order(QueuedPodInfo info not None):
-    """Return the key that orders the pods of a group: higher priority first, then the earlier first
-    readiness.
+    """Return the key that orders the pods of a group: higher priority first, then more attempts, then the
+    earlier timestamp, then the name (kube-scheduler v1.37, PodGroupMemberPodsOrderingFunc).
 
     Parameters
     ----------
@@ -671,6 +664,6 @@ def group_order(QueuedPodInfo info not None):
 
     Returns
     -------
-    (int, float, int)
+    (int, int, float, str)
     """
-    return -_priority(info), 0.0 if isnan(info.first_ready) else info.first_ready, info.order
+    return -_priority(info), -info.attempts, info.timestamp, info.key

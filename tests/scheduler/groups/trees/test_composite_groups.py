@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node
 from tests.scheduler.groups.gang_kit import (
-    GATES,
+    TREES,
     composite,
     gang,
     member,
@@ -20,8 +20,8 @@ from tests.scheduler.groups.gang_kit import (
     placed,
     store_of,
     topology,
-    world,
 )
+from tests.scheduler.groups.gang_kit import world as world_of
 
 from moorage.framework.plugin.group_index import GroupTree, PodGroups
 from moorage.objects import CompositePodGroup, LabelSelector, Object, Pod, PodGroup
@@ -29,11 +29,13 @@ from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
 from moorage.objects.model.pod_group import AllDisruptionMode, DisruptionMode, SingleDisruptionMode
 from moorage.scheduler import Scheduler
-from moorage.scheduler.groups.composite_attempt import succeeds_whole
 from moorage.store import store as store_module
 
-TOPOLOGY = GATES | {"TopologyAwareWorkloadScheduling": True}
-PREEMPTS = GATES | {"WorkloadAwarePreemption": True}
+
+def world(*objects: Object | list[Any], **settings: Any) -> Scheduler:
+    return world_of(*objects, **{"feature_gates": TREES} | settings)
+
+
 WHOLE = {"disruption_mode": DisruptionMode(all=AllDisruptionMode())}
 TERM = PodAffinityTerm(LabelSelector(match_labels={"app": "x"}), topology_key="rack")
 APART = Affinity(pod_anti_affinity=PodAffinity(required=(TERM,)))
@@ -167,13 +169,14 @@ def test_a_tree_of_three_levels() -> None:
     assert sorted(on_nodes(scheduler)) == [f"pg{at}-{n}" for at in (1, 2, 4, 5) for n in range(3)]
     assert sorted(failed) == [f"pg{at}-{n}" for at in (3, 6, 7) for n in range(3)]
     found = {name: status for name, (status, _) in conditions(scheduler).items()}
-    assert found == dict.fromkeys(
-        ("root", "sub1", "sub2", "pg1", "pg2", "pg4", "pg5"), "True"
-    ) | dict.fromkeys(("sub3", "pg3", "pg6", "pg7"), "False")
+    assert found == dict.fromkeys(("pg1", "pg2", "pg4", "pg5"), "True") | dict.fromkeys(
+        ("pg3", "pg6", "pg7"), "False"
+    )
     text = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
-    text = f"0/1 placements are available, first placement status: {text}"
-    assert conditions(scheduler)["sub3"][1] == text
-    assert failed["pg6-0"] == f"composite pod group default/sub3 is unschedulable: {text}"
+    text = f"pod group is unschedulable, 0/1 placements are available, first placement status: {text}"
+    assert failed["pg6-0"] == text
+    why = "pod group preemption: No preemption victims found for incoming preemptor"
+    assert conditions(scheduler)["pg6"][1] == f"{text}, {why}, {why}"  # once for each group that shares it
     assert "Insufficient cpu" in failed["pg7-0"]
 
 
@@ -194,7 +197,10 @@ def test_a_group_below_its_minimum_is_not_tried() -> None:
     scheduler = world(nodes(9), tree(3, 3, root=1), members("g0", 3), members("g1", 2))
     failed = tried(scheduler)
     assert len(on_nodes(scheduler)) == 3
-    assert failed["g1-0"] == "minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"
+    assert failed["g1-0"] == (
+        "pod group is unschedulable, 0/1 placements are available, first placement status: "
+        "pod group is unschedulable"
+    )
 
 
 def test_pods_that_have_a_node_count() -> None:
@@ -212,12 +218,8 @@ def test_pods_that_have_a_node_count() -> None:
 def test_priorities_of_a_tree_have_to_be_equal() -> None:
     pods = members("g0", 1)
     scheduler = world(nodes(9), composite("c", 1, priority=5), gang("g0", 1, "c", priority=5), pods)
-    text = (
-        "all pods in a pod group hierarchy should have the same priority as the root pod group's priority, "
-    )
-    assert tried(scheduler)["g0-0"] == text + 'got 0 ("g0-0") and 5 ("default/c")'
-    scheduler = world(nodes(9), composite("c", 1, priority=5), gang("g0", 1, "c"), pods)
-    assert tried(scheduler)["g0-0"].startswith("all pod groups in a hierarchy should have the same priority")
+    text = "all pods in a single pod group should have the same priority as the pod group's priority, "
+    assert tried(scheduler)["g0-0"] == f"{text}got 0 and 5"
     assert not on_nodes(scheduler)
 
 
@@ -250,7 +252,7 @@ def test_trees_that_fit_whole_are_placed_as_by_their_own_cycles(
 
     fast = made()
     fast.run()
-    monkeypatch.setattr(GroupBatch, "_tree_suits", lambda self, at, root: False)
+    monkeypatch.setattr(GroupBatch, "_suits", lambda self, at, profile: False)
     slow = made()
     slow.run()
     assert on_nodes(fast) == on_nodes(slow)
@@ -285,7 +287,7 @@ def bound_tree(*sizes: int) -> list[Object]:
 def test_racks_within_one_zone() -> None:
     """The example of KEP-6012: in block A the second group finds no rack, since the first took the larger."""
     free = racks(("A", "1", 3), ("A", "2", 5), ("B", "1", 5), ("B", "2", 5))
-    scheduler = world(free, bound_tree(5, 5), feature_gates=TOPOLOGY)
+    scheduler = world(free, bound_tree(5, 5))
     scheduler.run()
     found = on_nodes(scheduler)
     assert {name[:2]: on for name, on in found.items()} in (
@@ -297,12 +299,15 @@ def test_racks_within_one_zone() -> None:
 
 def test_no_zone_takes_the_tree() -> None:
     free = racks(("A", "1", 3), ("A", "2", 5), ("B", "1", 5))
-    scheduler = world(free, bound_tree(5, 5), feature_gates=TOPOLOGY)
+    scheduler = world(free, bound_tree(5, 5))
     failed = tried(scheduler)
     assert not on_nodes(scheduler)
-    text = "0/2 placements are available, first placement status: minCount (2) cannot be satisfied: "
-    assert conditions(scheduler)["c"] == ("False", text + "1 scheduled, 0 remaining")
-    assert failed["g0-0"] == f"composite pod group default/c is unschedulable: {text}1 scheduled, 0 remaining"
+    text = (
+        "pod group is unschedulable, 0/2 placements are available, first placement status: "
+        "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+    )
+    assert failed["g0-0"] == text
+    assert conditions(scheduler)["g0"][1].startswith(f"{text}, pod group preemption: ")
 
 
 def test_pods_that_run_choose_the_zone() -> None:
@@ -312,7 +317,7 @@ def test_pods_that_run_choose_the_zone() -> None:
         :2
     ]
     rest = [one for one in objects if not (isinstance(one, Pod) and one.name.startswith("g0"))]
-    scheduler = world(free, rest, there, feature_gates=TOPOLOGY)
+    scheduler = world(free, rest, there)
     scheduler.run()
     assert {on_nodes(scheduler)[f"g1-{at}"][0] for at in range(2)} == {"B"}
 
@@ -329,7 +334,7 @@ def test_pods_are_evicted_for_a_tree() -> None:
     there = [low("", on, priority=0) for on in "abc"]
     urgent = [composite("c", 2, priority=9), gang("g0", 1, "c", priority=9), gang("g1", 1, "c", priority=9)]
     pods = [member(f"g{at}-0", f"g{at}", cpu=2, priority=9) for at in range(2)]
-    scheduler = world(nodes(2, 2, 2), urgent, there, pods, feature_gates=PREEMPTS)
+    scheduler = world(nodes(2, 2, 2), urgent, there, pods, feature_gates=TREES)
     result = scheduler.run()
     assert len(result.evicted) == 2
     assert {one.by for one in result.evicted.values()} == {"default/c"}
@@ -349,8 +354,7 @@ def test_the_topmost_group_that_goes_whole_is_evicted(
     there = [low("g", "a"), low("g", "b"), low("h", "c"), low("h", "d")]
     urgent: list[Object] = [member("u-0", "u" if by_group else "", cpu=2, priority=9)]
     urgent += [gang("u", 1, priority=9)] if by_group else []
-    gates = PREEMPTS if by_group else GATES
-    scheduler = world(nodes(2, 2, 2, 2), groups, there, urgent, feature_gates=gates)
+    scheduler = world(nodes(2, 2, 2, 2), groups, there, urgent)
     result = scheduler.run()
     assert (len(result.evicted), placed(result)) == (victims, ["u-0"])
 
@@ -387,7 +391,7 @@ def test_the_state_of_a_group_with_a_new_condition_is_made_when_it_is_read(
     scheduler.sync()
     made, plain, groups = list[Any](), store_module._with_condition, scheduler.groups
     monkeypatch.setattr(store_module, "_with_condition", lambda *of: made.append(of) or plain(*of))
-    ready, g = Condition(type="PodGroupScheduled", status="False"), ("default", "g")
+    ready, g = Condition(type="PodGroupInitiallyScheduled", status="False"), ("default", "g")
     store_of(scheduler).set_condition([groups.known(g)], ready)
     scheduler.sync()
     assert groups.known(g) is groups.tree(("default", "CompositePodGroup/c")).children[0].group
@@ -402,7 +406,7 @@ def test_trees_stay_until_a_group_changes_in_more_than_its_conditions() -> None:
     groups, c, g = scheduler.groups, ("default", "CompositePodGroup/c"), ("default", "g")
     before, version, priorities = groups.tree(c), groups.version, groups.priorities()
     assert (groups.priority_of(g), before.priorities) == (0, {0})
-    store, ready = store_of(scheduler), Condition(type="PodGroupScheduled", status="False")
+    store, ready = store_of(scheduler), Condition(type="PodGroupInitiallyScheduled", status="False")
     for kind in (PodGroup, CompositePodGroup):
         store.set_condition(store.list(kind)[0], ready)
     scheduler.sync()
@@ -411,7 +415,7 @@ def test_trees_stay_until_a_group_changes_in_more_than_its_conditions() -> None:
     found = store.get(PodGroup, "g", "default")
     store.update(replace(found, spec=replace(found.spec, priority=7)))
     scheduler.sync()
-    assert (groups.priority_of(g), groups.tree(c).priorities) == (7, {0, 7})
+    assert (groups.priority_of(g), groups.tree(c).priorities) == (0, {0, 7})
     for name in ("g", "h"):
         store.delete(PodGroup, name, "default")
         scheduler.sync()
@@ -438,13 +442,13 @@ def test_whether_a_tree_succeeds_if_all_its_pods_are_placed(
     tree = GroupTree(top.unit, top, tuple(GroupTree(one.unit, one) for one in groups))
     keys = {one.name: one.unit for one in groups}
     known = [{keys[name]: count for name, count in counts.items()} for counts in (pending, bound)]
-    assert succeeds_whole(tree, *known) == succeeds
+    assert tree.succeeds_whole(*known) == succeeds
 
 
 def test_a_group_that_needs_one_pod_and_has_none_does_not_succeed() -> None:
     single = gang("a", 1)
-    assert not succeeds_whole(GroupTree(single.unit, single), {}, {})
-    assert succeeds_whole(GroupTree(single.unit, single), {single.unit: 1}, {})
+    assert not GroupTree(single.unit, single).succeeds_whole({}, {})
+    assert GroupTree(single.unit, single).succeeds_whole({single.unit: 1}, {})
 
 
 def test_a_tree_is_tried_group_by_group() -> None:
@@ -453,7 +457,7 @@ def test_a_tree_is_tried_group_by_group() -> None:
     mixed = [pods[at] for at in (2, 0, 3, 1)]
     tree = [composite("c", 2), gang("g0", 2, "c"), gang("g1", 2, "c")]
     free = [node(name, cpu=1) for name in "abcd"]
-    one = world(free, tree, feature_gates=GATES, tie_break="first")
+    one = world(free, tree, tie_break="first")
     for each in mixed:
         store_of(one).create(each)
     one.run()

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node
 from tests.scheduler.groups.gang_kit import (
-    GATES,
+    TREES,
     composite,
     gang,
     member,
@@ -27,11 +27,10 @@ from moorage.framework import Placement
 from moorage.objects import Object, Pod
 from moorage.objects.model.pod import ResourceRequirements
 from moorage.scheduler import Scheduler
-from moorage.scheduler.groups import tree_placement
-from moorage.scheduler.groups.group_placement import GroupPlacement
-from moorage.scheduler.groups.tree_placement import Found, Node, TreeMemory, TreePlacement
+from moorage.scheduler.groups import placement_memory
+from moorage.scheduler.groups.placement_memory import Found, PlacementMemory
+from moorage.scheduler.groups.tree_placement import Node, TreePlacement
 
-TOPOLOGY = GATES | {"TopologyAwareWorkloadScheduling": True}
 ZONE, RACK = topology("zone"), topology("rack")
 
 
@@ -52,7 +51,7 @@ def bound_tree(random: Random, at: int) -> list[Object]:
     return objects
 
 
-def bound_trees(seed: int, percentage: int | None, **options: Any) -> Scheduler:
+def bound_trees(seed: int, **options: Any) -> Scheduler:
     """Trees, some after pods have gone, in zones of several racks."""
     random = Random(seed)
     names = [(zone, f"{rack}{at}") for zone in "ABC" for rack in "xy" for at in range(2)]
@@ -61,8 +60,7 @@ def bound_trees(seed: int, percentage: int | None, **options: Any) -> Scheduler:
         for zone, name in names
     ]
     trees = [bound_tree(random, at) for at in range(9)]
-    scheduler = world(free, *trees[:4], feature_gates=TOPOLOGY, **options)
-    scheduler.context.percentage_of_placements = percentage
+    scheduler = world(free, *trees[:4], feature_gates=TREES, **options)
     scheduler.run()
     store = store_of(scheduler)
     for one in random.sample(store.list(Pod)[0], 3):
@@ -82,7 +80,7 @@ def state_of(scheduler: Scheduler) -> tuple[object, ...]:
 def test_what_is_remembered_changes_no_decision(
     seed: int, tie_break: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options: dict[str, Any] = {"tie_break": tie_break, "percentage": 50 if seed % 4 == 3 else None}
+    options: dict[str, Any] = {"tie_break": tie_break}
     fast = bound_trees(seed, **options)
     monkeypatch.setattr(TreePlacement, "place", lambda self, tree, pods: False)  # each has its own cycle
     assert state_of(fast) == state_of(bound_trees(seed, **options))
@@ -107,7 +105,7 @@ def test_a_rack_is_searched_again_only_after_a_change(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(TreePlacement, "_search", counted)
     free, objects = two_trees()
-    scheduler = world(free, objects, feature_gates=TOPOLOGY)
+    scheduler = world(free, objects, feature_gates=TREES)
     scheduler.run()
     assert searched[:6] == ["A1", "A2", "B1", "B2", "C1", "C2"]
     assert searched[6:] == [on_nodes(scheduler)["g0-0"]]
@@ -127,11 +125,10 @@ def test_a_pod_without_a_score_fails_the_group_in_its_own_cycle(
     outcomes = []
     for place in (True, False):
         if not place:
-            for kind in (TreePlacement, GroupPlacement):
-                monkeypatch.setattr(kind, "place", lambda *_: False)  # each has its own cycle
+            monkeypatch.setattr(TreePlacement, "place", lambda *_: False)  # each has its own cycle
         where = {"zone": "A", "rack": "1"}, {"zone": "A", "rack": "2"}, {"zone": "A", "rack": "2"}
         free = [node(f"n{at}", labels=labels) for at, labels in enumerate(where)]
-        scheduler = world(free, over, [group], [member("q", "g"), broken], feature_gates=TOPOLOGY)
+        scheduler = world(free, over, [group], [member("q", "g"), broken], feature_gates=TREES)
         result = scheduler.run()
         outcomes.append((placed(result), {key: str(why) for key, why in result.unschedulable.items()}))
     assert outcomes[0] == outcomes[1]
@@ -142,10 +139,10 @@ def test_a_pod_without_a_score_fails_the_group_in_its_own_cycle(
 # ---- the memory itself -------------------------------------------------------------------------------------
 
 
-def remembering() -> tuple[Scheduler, TreeMemory, Placement]:
+def remembering() -> tuple[Scheduler, PlacementMemory, Placement]:
     """A memory that knows a result in a placement."""
-    scheduler = world([node("a"), node("b")], feature_gates=TOPOLOGY)
-    memory, placement = TreeMemory(scheduler.handle), Placement("r", np.array([0], dtype=np.int32))
+    scheduler = world([node("a"), node("b")], feature_gates=TREES)
+    memory, placement = PlacementMemory(scheduler.handle), Placement("r", np.array([0], dtype=np.int32))
     scheduler.cache.state.view.refresh()
     memory.follow()
     memory.known(placement).results[0, 0] = Found(False, np.zeros(0, dtype=np.int32), 0, [])
@@ -169,7 +166,7 @@ def test_a_node_that_is_new_makes_all_results_void() -> None:
 
 def test_so_many_kinds_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their numbers are given anew then, so that results by the former numbers are forgotten."""
-    monkeypatch.setattr(tree_placement, "MOST_KINDS", 2)
+    monkeypatch.setattr(placement_memory, "MOST_KINDS", 2)
     _, memory, placement = remembering()
     assert [memory.kind(key) for key in "abba"] == [0, 1, 1, 0]
     assert memory.known(placement).results

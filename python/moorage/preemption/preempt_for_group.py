@@ -1,0 +1,104 @@
+"""Preemption for a pod group that fits nowhere (KEP-5710).
+
+kube-scheduler v1.37, framework/preemption/podgrouppreemption.go. All units of lower priority in the cluster
+are removed, and the group is placed. Then the units are put back one after the other, the protected and
+important ones first. Those with which the pods of the group do not fit on the nodes found for them are the
+victims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moorage._core.preempt.bound_pods import not_terminating
+from moorage._core.preempt.lower_units import LowerUnits
+from moorage.framework import Code, FailedGroup, FrameworkHandle, NominatingInfo, Status
+from moorage.framework.runtime.preempt_handle import budgets_of
+
+from .actuation import evict_victims
+from .eligibility import NEVER, is_leaving
+from .eviction_units import EvictionUnits, Unit, violations
+
+ONGOING = "ongoing preemption on nominated nodes"
+NO_VICTIMS = "No preemption victims found for incoming preemptor"
+FOUND = "found a placement for podgroup, preempting {} victims"
+NO_DOMAIN = (
+    'failed to create domain: failed to get node info for node "{0}" from snapshot: '
+    'nodeinfo not found for node name "{0}"'
+)
+WHOLE_CLUSTER = "cluster"
+"""Stands for the node in the events of victims: they may be on any node of the cluster."""
+
+Found = tuple[Mapping[int, NominatingInfo] | None, Status]
+
+
+def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name: str) -> Found:
+    """Evict pods for a group that fits nowhere.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    failed : FailedGroup
+    plugin_name : str
+        Rejects victims that wait on Permit.
+
+    Returns
+    -------
+    nominations : mapping of int to NominatingInfo, or None
+        Of the pods of the group, by index, where evictions make room.
+    status : Status
+    """
+    group, units = failed.group, EvictionUnits(handle)
+    if node := units.lost_node():
+        return None, Status(Code.ERROR, (NO_DOMAIN.format(node),))
+    if any(pod.spec.preemption_policy == "Never" for pod in failed.pods):
+        return None, Status(Code.UNSCHEDULABLE, (NEVER,))
+    if _is_ongoing(handle, failed, units):
+        current = {at: NominatingInfo(pod.status.nominated_node_name) for at, pod in enumerate(failed.pods)}
+        return current, Status(Code.SUCCESS, (ONGOING,))
+    lower = LowerUnits(handle.cache.state, group.spec.priority or 0, units)
+    if not len(lower):
+        return None, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_VICTIMS,))
+    with handle.cache.transaction():
+        leaving = _leaving(handle, failed, lower)
+    if isinstance(leaving, Status):
+        return None, leaving
+    victims = lower.pods_of(leaving)
+    evict_victims(handle, WHOLE_CLUSTER, group, not_terminating(victims), plugin_name)
+    return failed.nominations(), Status(Code.SUCCESS, (FOUND.format(len(victims)),))
+
+
+def _is_ongoing(handle: FrameworkHandle, failed: FailedGroup, units: EvictionUnits) -> bool:
+    """Whether pods that were evicted before terminate on a node that a pod of the group is nominated to."""
+    priority = failed.group.spec.priority or 0
+    for name in sorted({pod.status.nominated_node_name for pod in failed.pods} - {""}):
+        info = handle.cache.node_info(name)
+        lower = (pod for pod in info.pods if units.priority_of(pod) < priority) if info else ()
+        if any(map(is_leaving, lower)):
+            return True
+    return False
+
+
+def _leaving(handle: FrameworkHandle, failed: FailedGroup, units: LowerUnits) -> list[int] | Status:
+    """Return the indexes of the units that have to go, the most important first; or why the group does not
+    fit without all of them either. The caller undoes what this changes in the cache."""
+    state, protected = handle.cache.state, _protected(handle, units)
+    pods = [units.pods(at) for at in range(len(units))]  # read before the cache changes
+    for unit in pods:
+        for pod in unit:
+            state.discard_pod(pod)
+    state.view.drop_counts()  # upstream searches on a copy, whose images are on no node
+    if (status := failed.place()) is not None:
+        return status
+    last = set(range(len(units))).difference(protected)
+    leaving = [at for at in (*protected, *sorted(last)) if not failed.readmit(pods[at])]
+    return units.most_important_first(leaving)
+
+
+def _protected(handle: FrameworkHandle, units: LowerUnits) -> list[int]:
+    """Return the indexes of the units that a disruption budget protects, which return first."""
+    budgets = tuple(budgets_of(handle))
+    budgeted = units.budgeted(budgets) if budgets else []
+    members = [Unit(units.pods(at), 0) for at in budgeted]
+    costs = violations(members, budgets, stops=handle.release.budgets_stop_at_violation)
+    return [at for at, cost in zip(budgeted, costs, strict=True) if cost]

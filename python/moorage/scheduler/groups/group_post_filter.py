@@ -1,0 +1,210 @@
+"""PostFilter for a pod group that fits nowhere: what its plugins ask about the group.
+
+kube-scheduler v1.37, runtime/framework.go RunPodGroupPostFilterPlugins, and what podgrouppreemption.go does
+with the assignments of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from moorage._core.state.pod_spec import bound
+from moorage.framework import (
+    Code,
+    CycleState,
+    Framework,
+    NominatingInfo,
+    PodGroupPostFilterPlugin,
+    Status,
+)
+from moorage.framework.runtime.call import note_exception
+from moorage.objects import Pod
+from moorage.plugins.inter_pod_affinity import InterPodAffinity
+from moorage.plugins.pod_topology_spread import PodTopologySpread
+from moorage.scheduler.cycle.engine import Engine
+
+from .group_attempt import UNSCHEDULABLE, Attempt, decide
+from .members import Members
+
+Extension = Callable[..., Any]
+COUNTING = frozenset({InterPodAffinity.name, PodTopologySpread.name})
+
+
+class Assignment(NamedTuple):
+    """A pod of the group and the node that was found for it.
+
+    Attributes
+    ----------
+    at : int
+        Index of the pod in the group.
+    pod : Pod
+    row : int
+    engine : Engine
+    state : CycleState
+        After PreFilter, when the pods before it were placed. What PreFilter has skipped then is not asked any
+        more.
+    """
+
+    at: int
+    pod: Pod
+    row: int
+    engine: Engine
+    state: CycleState
+
+
+def run_post_filter(members: Members, attempt: Attempt) -> tuple[Mapping[int, NominatingInfo] | None, Status]:
+    """Run the PodGroupPostFilter plugins of a profile, until one of them helps.
+
+    Parameters
+    ----------
+    members : Members
+    attempt : Attempt
+        Has failed.
+
+    Returns
+    -------
+    nominations : mapping of int to NominatingInfo, or None
+        Of pods, by index, where a plugin helps.
+    status : Status
+    """
+    failed, reasons = FailedAttempt(members, attempt), list[str]()
+    for plugin in members.engine.profile.at(PodGroupPostFilterPlugin):
+        try:
+            nominations, status = plugin.pod_group_post_filter(failed)
+        except Exception as error:  # an exception of a plugin fails the group
+            note_exception(plugin, f"pod group {members.group.key}", error)
+            nominations, status = None, Status(Code.ERROR, err=error)
+        failed.advance_rotation()
+        if status.is_success:
+            return nominations, status
+        if status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return None, status
+        if status.code != Code.UNSCHEDULABLE:
+            text = f'error in "{plugin.name}" PodGroupPostFilter plugins: {status.message()}'
+            return None, Status(Code.ERROR, (text,))
+        reasons += status.reasons
+    return None, Status(Code.UNSCHEDULABLE, tuple(reasons))
+
+
+class FailedAttempt:
+    """A group that fits nowhere; see `FailedGroup`.
+
+    Parameters
+    ----------
+    members : Members
+    attempt : Attempt
+    """
+
+    def __init__(self, members: Members, attempt: Attempt) -> None:
+        self.group, self.pods = members.group, members.pods
+        self._members, self._attempt = members, attempt
+        self._assignments: list[Assignment] = []
+        self._reads_rows_alone = False
+        self._next_start: int | None = None
+
+    def states(self) -> Mapping[int, CycleState]:
+        """Return the state of each pod that had a cycle of its own; of a pod group alone."""
+        return self._attempt.states
+
+    def place(self) -> Status | None:
+        """Place the pods in the cluster as it is now, and undo it; return why the group fails."""
+        attempt = decide(self._members, commit=False)
+        self._next_start = self._members.context.rotation.start
+        for engine in self._members.engines:
+            engine.search.search_in(None)
+        if attempt.succeeded and not attempt.has_placed:
+            return Status(Code.UNSCHEDULABLE, err=UNSCHEDULABLE)
+        if attempt.succeeded:
+            self._assign(attempt)
+        return attempt.status
+
+    def advance_rotation(self) -> None:
+        """Have the next search begin where that of `place` ended, which the caller has undone."""
+        if self._next_start is not None:
+            self._members.context.rotation.start = self._next_start
+
+    def _assign(self, attempt: Attempt) -> None:
+        """Note where the pods were placed, and which nodes each can be rejected for."""
+        state = self._members.context.cache.state
+        mark = state.begin()
+        try:
+            for at, pod, row, engine, target in _placed(attempt, range(len(self.pods))):
+                cycle, _ = engine.framework.pre_filtered(target, pod)
+                self._assignments.append(Assignment(at, pod, row, engine, cycle))
+                state.assume_pod(bound(pod, state.table.row_name(row)))
+        finally:
+            state.rollback(mark)
+        self._reads_rows_alone = not self._members.context.nominator and all(
+            map(_reads_row, self._assignments)
+        )
+
+    def readmit(self, pods: Sequence[Pod]) -> bool:
+        """Have pods return to their nodes if each pod of the group then passes the filters on its own."""
+        state = self._members.context.cache.state
+        for pod in pods:
+            state.assume_pod(pod)
+            self._tell(pod, Framework.run_pre_filter_extension_add_pod)
+        if self._fits({state.table.find_row(pod.spec.node_name) for pod in pods}):
+            return True
+        for pod in pods:
+            state.discard_pod(pod)
+            self._tell(pod, Framework.run_pre_filter_extension_remove_pod)
+        return False
+
+    def _tell(self, pod: Pod, extension: Extension) -> None:
+        """Call an extension of PreFilter plugins outside the core."""
+        for one in self._assignments:
+            if not one.engine.framework.plugins_of(one.state.target).pre_filters_are_native:
+                info = self._members.context.cache.node_info(pod.spec.node_name)
+                assert info is not None
+                extension(one.engine.framework, one.state, one.pod, pod, info)
+
+    def _fits(self, rows: Collection[int | None]) -> bool:
+        """Whether each pod fits on its node, with those before it. Some rows have changed since it did."""
+        cache = self._members.context.cache
+        looked_at = self._assignments
+        if self._reads_rows_alone:
+            looked_at = [one for one in looked_at if one.row in rows]
+        mark = cache.state.begin()
+        try:
+            for one in looked_at:
+                name = cache.state.table.row_name(one.row)
+                info = cache.node_info(name)
+                assert info is not None
+                framework = one.engine.framework
+                if framework.run_filter_plugins_with_nominated_pods(one.state, one.pod, info) is not None:
+                    return False
+                cache.state.assume_pod(bound(one.pod, name))
+            return True
+        finally:
+            cache.state.rollback(mark)
+
+    def nominations(self) -> dict[int, NominatingInfo]:
+        """Return the nominations of the pods to the nodes that were found for them."""
+        row_name = self._members.context.cache.state.table.row_name
+        return {one.at: NominatingInfo(row_name(one.row)) for one in self._assignments}
+
+
+def _reads_row(one: Assignment) -> bool:
+    """Whether the filters read nothing but the row of the node: those that count pods of other rows do not
+    concern the pod."""
+    called = one.engine.framework.plugins_of(one.state.target)
+    names = {plugin.name for plugin in called.filters}
+    return called.profile.filters_in_core and not (names & COUNTING) - one.state.skip_filter_plugins
+
+
+def _placed(
+    attempt: Attempt, indexes: Sequence[int]
+) -> Iterator[tuple[int, Pod, int, Engine, tuple[int, int, int]]]:
+    """Yield index, pod, row, engine and target of the pods that have a node, of groups that have succeeded,
+    in the order in which they were tried."""
+    members = attempt.members
+    for child, below in zip(attempt.children, members.indexes, strict=False):
+        if child.succeeded:
+            yield from _placed(child, [indexes[index] for index in below])
+    for segment in () if members.is_composite else members.segments:
+        for at in range(segment.first, segment.end):
+            if attempt.rows[at] >= 0:
+                target = members.batch.target(at)
+                yield indexes[at], members.pods[at], int(attempt.rows[at]), segment.engine, target

@@ -1,0 +1,196 @@
+"""The pods of a group that are to be placed: of a pod group, or group by group of a composite one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from typing import NamedTuple, cast
+
+from moorage._core.decide.pod_batch import PodBatch
+from moorage.framework.plugin.group_index import GroupTree, is_composite
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
+from moorage.objects import AnyGroup, Pod, UnitKey, group_of
+from moorage.plugins.gang_scheduling import GangScheduling
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE
+from moorage.scheduler.scheduling_context import SchedulingContext
+
+leaf_of = cast("Callable[[Pod], UnitKey]", group_of)
+"""Returns the pod group of a pod that has one."""
+
+
+class Segment(NamedTuple):
+    """Consecutive members of a pod group that one engine schedules in the same kind of cycle.
+
+    Attributes
+    ----------
+    engine : Engine
+    whole_cycle : bool
+        Whether each member has a cycle of its own, with out-of-tree plugins or extenders.
+    first, end : int
+        Index of the first member, and index after the last.
+    """
+
+    engine: Engine
+    whole_cycle: bool
+    first: int
+    end: int
+
+
+def by_leaf(pods: Sequence[Pod]) -> dict[UnitKey, list[int]]:
+    """Return the pods of each pod group, as indexes in order.
+
+    Parameters
+    ----------
+    pods : sequence of Pod
+        All have a group.
+
+    Returns
+    -------
+    dict of UnitKey to list of int
+    """
+    found: dict[UnitKey, list[int]] = {}
+    for at, leaf in enumerate(map(leaf_of, pods)):
+        found.setdefault(leaf, []).append(at)
+    return found
+
+
+def in_order(leaves: Sequence[UnitKey], pods: Sequence[Pod]) -> list[int]:
+    """Return the indexes of pods, pod group by pod group.
+
+    Parameters
+    ----------
+    leaves : sequence of UnitKey
+        The pod groups; those of other pods come last.
+    pods : sequence of Pod
+        All have a group.
+
+    Returns
+    -------
+    list of int
+    """
+    if [leaf for leaf, _ in groupby(map(leaf_of, pods))] == list(leaves):
+        return list(range(len(pods)))
+    found = by_leaf(pods)
+    ordered = [at for leaf in leaves for at in found.pop(leaf, ())]
+    return ordered + sorted(at for others in found.values() for at in others)
+
+
+def counts_members(engine: Engine) -> bool:
+    """Whether a group needs its minimum. It does not where the profile lacks GangScheduling.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the profile of the pods.
+    """
+    return not engine.handle.groups_pods or any(
+        plugin.name == GangScheduling.name for plugin in engine.profile.plugins
+    )
+
+
+class Members:
+    """The pods of a group that are to be placed. A pod group is a tree without groups below it.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+    engine : Engine
+        Of the profile of the pods.
+    tree : GroupTree
+    pods, scheduled : sequence of Pod
+        Pending members, and those that have a node.
+
+    Attributes
+    ----------
+    minimum : int
+        Number of pods that need a node, or of groups that have to succeed.
+    children : list of Members
+        The groups of a composite group.
+    indexes : list of list of int
+        By child, the indexes of its pods in `pods`.
+    batch : PodBatch
+        The pending members of a pod group.
+    segments : list of Segment
+        The pending members of a pod group, cut by engine and kind of cycle.
+    """
+
+    def __init__(
+        self,
+        context: SchedulingContext,
+        engine: Engine,
+        tree: GroupTree,
+        pods: Sequence[Pod],
+        scheduled: Sequence[Pod],
+    ) -> None:
+        assert tree.group is not None
+        self.context, self.engine, self.tree = context, engine, tree
+        self.group: AnyGroup = tree.group
+        self.pods, self.scheduled = pods, scheduled
+        self.minimum = tree.minimum if counts_members(engine) else 0
+        self.children: list[Members] = []
+        self.indexes: list[list[int]] = []
+        if is_composite(tree.key):
+            self._add_children()
+
+    def _add_children(self) -> None:
+        """Divide the pods among the groups of a composite group."""
+        pending, placed = by_leaf(self.pods), by_leaf(self.scheduled)
+        for child in self.tree.children:
+            at = [index for leaf in child.leaves for index in pending.get(leaf, ())]
+            before = [self.scheduled[index] for leaf in child.leaves for index in placed.get(leaf, ())]
+            self.indexes.append(at)
+            pods = [self.pods[index] for index in at]
+            self.children.append(Members(self.context, self.engine, child, pods, before))
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether the group consists of groups."""
+        return is_composite(self.tree.key)
+
+    def __iter__(self) -> Iterator[Members]:
+        """Iterate over the tree, each group before those in it."""
+        yield self
+        for child in self.children:
+            yield from child
+
+    @lazy_attribute
+    def batch(self) -> PodBatch:
+        """The pending members of a pod group."""
+        return self.context.batch_of(self.pods)
+
+    @lazy_attribute
+    def segments(self) -> list[Segment]:
+        """The pending members of a pod group, cut by engine and kind of cycle."""
+        return [
+            Segment(self.context.engine_of_route(route), bool(route & WHOLE_CYCLE), first, end)
+            for first, end, route in self.batch.cut(SEGMENTS)
+        ]
+
+    @lazy_attribute
+    def engines(self) -> list[Engine]:
+        """The engines that schedule the members."""
+        found = [self.engine]
+        for one in self:
+            found += [] if one.is_composite else [segment.engine for segment in one.segments]
+        return list(dict.fromkeys(found))
+
+
+@contextmanager
+def in_cycle(engines: Sequence[Engine]) -> Iterator[None]:
+    """Configure engines for the cycle of a group: no remembered failures, and no PostFilter for single pods.
+
+    Parameters
+    ----------
+    engines : sequence of Engine
+    """
+    before = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in engines]
+    for one in engines:
+        one.runs_post_filter = False
+    try:
+        yield
+    finally:
+        for one, runs, scope in before:
+            one.runs_post_filter, one.search.states.scope = runs, scope
+            one.search.search_in(None)

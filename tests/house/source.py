@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -12,15 +13,18 @@ ROOT = Path(__file__).parents[2]
 GENERATED = {".git", ".venv", "build", "dist", "__pycache__"}
 
 
+@cache
+def _files(under: str) -> tuple[Path, ...]:
+    found = []
+    for folder, folders, here in os.walk(ROOT / under):
+        folders[:] = [one for one in folders if one not in GENERATED and (one[0] != "." or one == ".ci")]
+        found += [Path(folder) / one for one in here]
+    return tuple(sorted(found))
+
+
 def files(*suffixes: str, under: str = ".") -> list[Path]:
     """Files of the repository with one of these suffixes (all files without any), in sorted order."""
-    found = []
-    for path in sorted((ROOT / under).rglob("*")):
-        parts = path.relative_to(ROOT).parts
-        hidden = any(part.startswith(".") and part != ".ci" for part in parts[:-1])
-        if path.is_file() and not hidden and not GENERATED.intersection(parts):
-            found.append(path)
-    return [path for path in found if not suffixes or path.suffix in suffixes]
+    return [path for path in _files(under) if not suffixes or path.suffix in suffixes]
 
 
 def name(path: Path) -> str:

@@ -65,6 +65,8 @@ def server(what_if: WhatIf, port: int = 8080) -> ThreadingHTTPServer:
     """Return a server on the loopback interface, which `serve_forever` starts."""
 
     class Handler(BaseHTTPRequestHandler):
+        disable_nagle_algorithm = True  # the body does not wait until the head is acknowledged
+
         def do_POST(self) -> None:
             if self.path != "/what-if":
                 self._send(HTTPStatus.NOT_FOUND, {"error": "the path is /what-if"})

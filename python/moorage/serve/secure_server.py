@@ -211,6 +211,7 @@ class TimedReader(RawIOBase):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # the body does not wait until the head is acknowledged
     timeout = TIMEOUT
     allow: Callable[[str, str, str], tuple[int, str]]
     render: Callable[[], bytes]

@@ -45,6 +45,7 @@ class TlsServer:
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
+            disable_nagle_algorithm = True  # the body does not wait until the head is acknowledged
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:

@@ -110,6 +110,7 @@ class WireServer:
 class Handler(BaseHTTPRequestHandler):
     server_of: WireServer
     fault: Callable[[Handler], bool] | None = None
+    disable_nagle_algorithm = True  # the body does not wait until the head is acknowledged
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:

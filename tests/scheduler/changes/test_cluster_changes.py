@@ -71,6 +71,19 @@ def test_apply_creates_and_replaces() -> None:
     assert len(pods(one, "web")) == 2
 
 
+def test_each_apply_of_a_generated_name_makes_a_pod_of_its_own() -> None:
+    one = world()
+    before = len(one.client.list(Pod)[0])
+    text = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "w-"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    made = [name for what in (text, [text, text], text) for name in one.apply(what).created if "Pod" in name]
+    assert len(set(made)) == len(one.client.list(Pod)[0]) - before == 4
+
+
 def test_apply_reads_files(tmp_path: Path) -> None:
     file = tmp_path / "change.yaml"
     documents = [

@@ -21,6 +21,7 @@ from moorage.objects.read.load import read_objects
 from moorage.objects.read.object_defaults import default_namespace
 from moorage.objects.read.origins import Origin
 from moorage.objects.read.python_values import Source, is_single
+from moorage.objects.workloads.naming import Names
 from moorage.store import NotFoundError, ObjectClient
 
 from .change import Change, full_name, with_own_uids
@@ -94,14 +95,16 @@ def _completed(
     given = [item for item in items if isinstance(item, Object)]
     read = read_objects(*[item for item in items if not isinstance(item, Object)], all_texts=True)
     classes: list[PriorityClass] = client.list(PriorityClass)[0]
-    stored = _stored(client, [*read.objects, *given])
+    named = _named(client, [*read.objects, *given])
+    stored = _stored(client, named)
     origins = [*[Origin(argument=-2)] * len(stored), *read.origins, *[Origin(argument=-1)] * len(given)]
     texts = {at + len(stored): text for at, text in read.texts.items()}
     known = set(map(key_of, stored))
     objects = [
         obj if key_of(obj) in known else with_last_applied(obj, read.texts[at])
-        for at, obj in enumerate(read.objects)
+        for at, obj in enumerate(named[: len(read.objects)])
     ]
+    given = named[len(read.objects) :]
     found = complete([*stored, *objects, *given], origins, classes, texts=texts, admitted=True, check=check)
     if found.left_out:
         one = found.left_out[0]
@@ -111,6 +114,24 @@ def _completed(
     implied = dict.fromkeys(obj.namespace for obj in completed if obj.namespace not in ("", *present))
     namespaces = complete([Namespace(metadata=ObjectMeta(name=name)) for name in implied]).objects
     return [*namespaces, *completed]
+
+
+def _named(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
+    """Return objects, those with a ``generateName`` alone under a name that neither the store nor another
+    object has: each is a new object."""
+    names, found = Names(), list[Object]()
+    for obj in objects:
+        names.take(obj.kind, default_namespace(obj), obj.name)
+    for obj in objects:
+        meta, namespace = obj.metadata, default_namespace(obj)
+        while not obj.name and meta.generate_name:
+            name = names.generate(obj.kind, namespace, meta.generate_name)
+            try:
+                client.get(type(obj), name, namespace)
+            except NotFoundError:
+                obj = replace(obj, metadata=replace(meta, name=name))
+        found.append(obj)
+    return found
 
 
 def _stored(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:

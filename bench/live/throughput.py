@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from tests.live.cluster_workload import PATHS, create, objects
-from tests.live.control_plane import ControlPlane
-from tests.live.live_process import CONFIGURATION, Process
+from tests.live.kit.cluster_workload import PATHS, create, objects
+from tests.live.kit.control_plane import ControlPlane
+from tests.live.kit.live_process import CONFIGURATION, Process
 
 from moorage.objects import Pod
 from moorage.store import Informer

@@ -19,9 +19,13 @@ from tests.jobs.job import (
     python,
     sanitizer,
 )
+from tests.live.servers.build import DEFAULT, MODULES, version
 
 THOROUGH = {"MOORAGE_PROFILE": "nightly"}
 CHROMIUM = "apt-get install chromium chromium-driver"
+OF_THE_SERVER = [
+    f"tests/live/test_{name}.py" for name in ("client", "scheduler", "metrics", "controllers", "rights")
+]
 RACES = [
     "tests/cache/test_threads.py", "tests/core/test_parallel.py", "tests/store/informers/test_threads.py",
     "tests/scheduler/placing/test_background_binding.py", "tests/campaign/test_soak.py",
@@ -159,9 +163,41 @@ def test_report() -> None:
     python(*ALONE, "-m", "report", "tests/report")
 
 
-@job("12 min; Go first builds for 15 min", needs=[GO], nightly=True)
-def test_live() -> None:
-    """Against a real kube-apiserver, etcd and kube-scheduler on loopback"""
-    servers = {"MOORAGE_SERVERS": python("-m", "tests.live.servers.build", stdout=PIPE)}
+def run_live(release: str, *tests: str, only: str = "live and not slow") -> None:
+    """Build a control plane of a release, and run live tests against it."""
+    servers = {"MOORAGE_SERVERS": python("-m", "tests.live.servers.build", release, stdout=PIPE)}
     waits = ["-o", "faulthandler_timeout=1200"]
-    python("-X", "faulthandler", *ALONE, *waits, "-m", "live", "tests/live", environment=servers)
+    python("-X", "faulthandler", *ALONE, *waits, "-m", only, *(tests or ["tests/live"]), environment=servers)
+
+
+@job("12 min; Go first builds for 20 min", needs=[GO], takes=["RELEASE", "ONLY"], nightly=True)
+def test_live() -> None:
+    """Against a real control plane on loopback, of RELEASE (1.36); ONLY=tests/live/test_client.py: a part"""
+    run_live(given("RELEASE", DEFAULT), *only())
+
+
+@job("not measured; Go first builds for an hour", needs=[GO], nightly=True)
+def live_releases() -> None:
+    """The live tests that depend on the API server, for each release; says which were built
+
+    Raises
+    ------
+    JobError
+        Some release could not be built, or its tests have failed.
+    """
+    results = {}
+    for release in MODULES:
+        try:
+            run_live(release, *OF_THE_SERVER)
+            results[release] = "ok"
+        except JobError as error:
+            results[release] = str(error)
+    print("\n".join(f"{version(release)}: {result}" for release, result in results.items()), flush=True)
+    if failed := [release for release, result in results.items() if result != "ok"]:
+        raise JobError(f"failed: {', '.join(failed)}")
+
+
+@job("not measured; Go first builds for 20 min", needs=[GO], nightly=True)
+def live_long() -> None:
+    """Live tests that take long: 10,000 pods beside kube-scheduler, memory over twenty minutes"""
+    run_live(DEFAULT, only="live and slow")

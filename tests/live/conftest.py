@@ -1,13 +1,18 @@
-"""A control plane for the live tests: one for a run, a namespace for each test."""
+"""Control planes for the live tests: one for many, and some of their own."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.live.control_plane import ADMIN, ControlPlane
+from tests.live.kit.cluster_workload import clear
+from tests.live.kit.control_plane import ADMIN, ControlPlane
+from tests.live.kit.cutting_proxy import CuttingProxy
+from tests.live.kit.fault_proxy import FaultProxy
+from tests.live.kit.live_process import Process
 
 from moorage.store.api import ApiClient, connect
 
@@ -20,15 +25,24 @@ def binaries() -> Path:
     return Path(folder)
 
 
-@pytest.fixture
-def cluster(binaries: Path, tmp_path: Path) -> Iterator[ControlPlane]:
-    """A control plane of the test's own: it starts in about three seconds."""
-    plane = ControlPlane(binaries, tmp_path)
+@pytest.fixture(scope="session")
+def shared(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    plane = ControlPlane(binaries, tmp_path_factory.mktemp("shared"))
     try:
         plane.start()
         yield plane
     finally:
         plane.stop()
+
+
+@pytest.fixture
+def cluster(shared: ControlPlane) -> Iterator[ControlPlane]:
+    """A control plane that tests share: etcd and kube-apiserver, with none of the objects of `PATHS` but
+    volumes, which only a controller lets go."""
+    yield shared
+    shared.end("kube-scheduler")
+    with connect(shared.kubeconfig()) as client:
+        clear(client)
 
 
 @pytest.fixture
@@ -46,8 +60,45 @@ def connected(cluster: ControlPlane) -> Iterator[Callable[..., ApiClient]]:
 
 
 @pytest.fixture
+def admin(connected: Callable[..., ApiClient]) -> ApiClient:
+    """A client of the cluster's administrator."""
+    return connected()
+
+
+@pytest.fixture
+def scheduler(cluster: ControlPlane) -> Iterator[Callable[..., Process]]:
+    """Starts `Process` for the cluster; those that a test does not end are killed."""
+    started: list[Process] = []
+
+    def start(*arguments: Any, **options: Any) -> Process:
+        started.append(Process(cluster, *arguments, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.wait()
+
+
+@pytest.fixture
+def proxy(cluster: ControlPlane) -> Iterator[FaultProxy]:
+    """A proxy of the cluster that makes faults."""
+    proxy = FaultProxy(cluster)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def cutter(cluster: ControlPlane) -> Iterator[CuttingProxy]:
+    """A proxy of the cluster that loses connections."""
+    proxy = CuttingProxy(cluster.port)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
 def planes(binaries: Path, tmp_path: Path) -> Iterator[Callable[[], ControlPlane]]:
-    """Makes control planes."""
+    """Makes control planes for a test alone, each in about three seconds."""
     made: list[ControlPlane] = []
 
     def make() -> ControlPlane:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.house.source import ROOT
-
-HERE = Path(__file__).parent / "servers"
+from tests.live.servers.build import MODULES, stamp, version
 
 
 def test_one_line_where_go_is_missing(tmp_path: Path) -> None:
@@ -24,10 +23,19 @@ def test_one_line_where_go_is_missing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("folder", [HERE / "kubernetes", ROOT / "tests/conformance/upstream"], ids=str)
-def test_staging_modules_have_the_version_of_kubernetes(folder: Path) -> None:
-    module = (folder / "go.mod").read_text()
+@pytest.mark.parametrize("release", MODULES)
+def test_the_binaries_of_a_release_know_their_version(release: str) -> None:
+    assert version(release).startswith(f"v{release}.")
+    assert f"-X k8s.io/component-base/version.gitVersion={version(release)}" in stamp(release)
+    assert f"-X k8s.io/component-base/version.gitMinor={release.partition('.')[2]}" in stamp(release)
+
+
+@pytest.mark.parametrize(
+    "file", [*MODULES.values(), ROOT / "tests/conformance/upstream/go.mod"], ids=lambda file: file.name
+)
+def test_staging_modules_have_the_version_of_kubernetes(file: Path) -> None:
+    module = file.read_text()
     (minor, patch) = re.findall(r"k8s.io/kubernetes v1\.(\d+)\.(\d+)", module)[0]
     replaced = re.findall(r"^\t(\S+) => (\S+) v(\S+)$", module, re.MULTILINE)
-    assert len(replaced) == 33
+    assert len(replaced) == (31 if int(minor) < 36 else 33)
     assert all(old == new and version == f"0.{minor}.{patch}" for old, new, version in replaced)

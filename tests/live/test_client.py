@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.live.cluster_workload import create, node, pod
-from tests.live.control_plane import SCHEDULER, ControlPlane, await_all
+from tests.live.kit.cluster_workload import create, node, pod
+from tests.live.kit.control_plane import SCHEDULER, ControlPlane, await_all
 
 from moorage.objects import Namespace, Node, PersistentVolume, Pod, PodGroup
 from moorage.scheduler import Scheduler

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.live.cluster_workload import create, node, pod, priority_classes
-from tests.live.control_plane import ADMIN, LIMIT, ControlPlane, await_all
-from tests.live.live_process import Command, await_bound
+from tests.live.kit.cluster_workload import create, node, pod, priority_classes
+from tests.live.kit.control_plane import ADMIN, LIMIT, ControlPlane, await_all
+from tests.live.kit.live_process import Command, await_bound
 
 from moorage.objects import Pod
 from moorage.store.api import ApiClient, connect

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.live.cluster_workload import create, node, pod
-from tests.live.control_plane import SCHEDULER, ControlPlane, await_all
-from tests.live.live_process import CONFIGURATION, Process, await_bound
+from tests.live.kit.cluster_workload import create, node, pod
+from tests.live.kit.control_plane import SCHEDULER, ControlPlane, await_all
+from tests.live.kit.live_process import CONFIGURATION, Process, await_bound
 
 from moorage.objects import Pod
 from moorage.store.api import connect

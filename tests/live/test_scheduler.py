@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable
 
 import pytest
-from tests.live.cluster_workload import create, objects, pod
-from tests.live.control_plane import SCHEDULER, ControlPlane, answers
-from tests.live.live_process import CONFIGURATION, Process, await_bound, bound
+from tests.live.kit.cluster_workload import create, objects, pod
+from tests.live.kit.control_plane import SCHEDULER, ControlPlane, answers
+from tests.live.kit.live_process import CONFIGURATION, Process, await_bound
 
 from moorage.store.api import connect
 
 pytestmark = pytest.mark.live
-
-
-def test_a_killed_scheduler_and_a_killed_server_lose_no_pod(planes: Callable[[], ControlPlane]) -> None:
-    """Both are killed while bindings are in flight: the limit of requests stretches the run."""
-    plane = planes()
-    slow = CONFIGURATION.replace("qps: 5000, burst: 5000", "qps: 40, burst: 20")
-    with connect(plane.kubeconfig()) as admin:
-        create(admin, objects(20, 200))
-        first = Process(plane, "first", slow)
-        early = await_bound(admin, 20)
-        assert first.end(signal.SIGKILL) == -signal.SIGKILL
-        assert len(bound(early)) < 200
-        second = Process(plane, "second", slow)
-        more = await_bound(admin, 100)
-        plane.end("kube-apiserver", signal.SIGKILL)
-        assert len(bound(more)) < 200
-        plane.start_apiserver()
-        late = await_bound(admin, 200)
-        assert len(late) == 200
-        assert bound(early).items() <= bound(more).items() <= late.items()
-        assert second.end() == 0, second.log.read_text()
 
 
 def test_one_of_two_leads(planes: Callable[[], ControlPlane]) -> None:

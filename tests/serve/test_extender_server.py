@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.core.make import node, pod
-from tests.live.certificates import Authority
+from tests.live.kit.certificates import Authority
 from tests.scheduler.extenders.test_http_extender import configured
 from tests.scheduler.make import scheduler_with
 

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from tests.cli.options.test_cluster_options import CONFIGURATION, run
 from tests.cli.options.test_cluster_options import server as server
-from tests.live.certificates import Authority
+from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import WireServer
 
 from moorage.serve import DelegatedAuthorization, LiveScheduler, SecureServer

@@ -13,7 +13,7 @@ import yaml
 from msgspec.structs import replace
 from tests.cli.test_simulate import ITEMS, pod
 from tests.house.source import ROOT
-from tests.live.certificates import Authority
+from tests.live.kit.certificates import Authority
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 

@@ -1,13 +1,15 @@
-"""Builds etcd, kube-apiserver and kube-scheduler from Go modules into a cache; prints the folder.
+"""Builds a control plane of a Kubernetes release from Go modules into a cache; prints the folder.
 
-``python -m tests.live.servers.build`` needs Go and its module proxy. The folder's name follows from the two
-go.sum files and the version of Go, so that nothing is built twice.
+``python -m tests.live.servers.build [RELEASE]`` needs Go and its module proxy. The folder's name follows from
+the go.sum files and the version of Go, so that nothing is built twice. etcd is the same for all releases.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,19 +17,16 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-VERSION = "v1.36.2"
-_STAMP = {
-    "k8s.io/component-base/version.gitVersion": VERSION,
-    "k8s.io/component-base/version.gitMajor": "1",
-    "k8s.io/component-base/version.gitMinor": "36",
-    "k8s.io/client-go/pkg/version.gitVersion": VERSION,
+DEFAULT = "1.36"
+MODULES = {
+    "1.34": HERE / "kubernetes/v1.34.mod",
+    "1.35": HERE / "kubernetes/v1.35.mod",
+    DEFAULT: HERE / "kubernetes/go.mod",
+    "1.37": HERE / "kubernetes/v1.37.mod",
 }
-BINARIES = {
-    "etcd": ("etcd", "go.etcd.io/etcd/server/v3"),
-    "kube-apiserver": ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
-    "kube-scheduler": ("kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
-}
-"""Name of the binary to the folder of its module and its package."""
+"""By release: the requirements, with the go.sum beside them."""
+COMMANDS = ("kube-apiserver", "kube-scheduler", "kube-controller-manager")
+ETCD = HERE / "etcd/go.mod"
 
 
 class MissingGoError(Exception):
@@ -45,35 +44,54 @@ def go_version() -> str:
     ).stdout.strip()
 
 
-def folder() -> Path:
+def version(release: str) -> str:
+    """The patch of a release that is built, such as v1.36.2."""
+    (found,) = re.findall(r"^require k8s.io/kubernetes (v\S+)$", MODULES[release].read_text(), re.MULTILINE)
+    return str(found)
+
+
+def stamp(release: str) -> list[str]:
+    """What the linker is told, so that the binaries know their version."""
+    patch = version(release)
+    base = "k8s.io/component-base/version"
+    names = {f"{base}.gitVersion": patch, "k8s.io/client-go/pkg/version.gitVersion": patch}
+    names |= dict(zip((f"{base}.gitMajor", f"{base}.gitMinor"), release.split("."), strict=True))
+    return ["-s", "-w", *(f"-X {name}={value}" for name, value in names.items())]
+
+
+def folder(release: str = DEFAULT) -> Path:
     """The folder of the binaries, whether or not they are built."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     digest = hashlib.sha256(go_version().encode())
-    for module in ("etcd", "kubernetes"):
-        digest.update((HERE / module / "go.sum").read_bytes())
+    for module in (ETCD, MODULES[release]):
+        digest.update(module.with_suffix(".sum").read_bytes())
     return cache / "moorage" / "servers" / digest.hexdigest()[:16]
 
 
-def build(jobs: int = 2) -> Path:
+def build(release: str = DEFAULT, jobs: int = 2) -> Path:
     """Build what is missing, and return the folder."""
-    target = folder()
+    target = folder(release)
     target.mkdir(parents=True, exist_ok=True)
-    missing = {name: where for name, where in BINARIES.items() if not (target / name).exists()}
-    flags = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in _STAMP.items())])
+    packages = {"etcd": (ETCD, "go.etcd.io/etcd/server/v3")}
+    packages |= {name: (MODULES[release], f"k8s.io/kubernetes/cmd/{name}") for name in COMMANDS}
+    flags = " ".join(stamp(release))
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-modcacherw -buildvcs=false"}
+    command = ["go", "build", "-p", str(jobs), "-mod=readonly", "-trimpath", "-ldflags", flags]
     with tempfile.TemporaryDirectory(dir=target) as made:
-        for name, (module, package) in missing.items():
-            print(f"building {name}", file=sys.stderr, flush=True)
-            command = ["go", "build", "-p", str(jobs), "-mod=readonly", "-trimpath", "-ldflags", flags]
-            subprocess.run(
-                [*command, "-o", f"{made}/{name}", package], cwd=HERE / module, env=environment, check=True
-            )
+        for name, (module, package) in packages.items():
+            if (target / name).exists():
+                continue
+            print(f"building {name} of {release}", file=sys.stderr, flush=True)
+            own = [*command, f"-modfile={module}", "-o", f"{made}/{name}", package]
+            subprocess.run(own, cwd=module.parent, env=environment, check=True)
             os.replace(f"{made}/{name}", target / name)
     return target
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("release", nargs="?", choices=list(MODULES), default=DEFAULT)
     try:
-        print(build())
+        print(build(parser.parse_args().release))
     except (MissingGoError, subprocess.CalledProcessError) as error:
         sys.exit(str(error))

@@ -10,7 +10,7 @@ from threading import Thread
 
 import httpx2
 import pytest
-from tests.live.certificates import Authority
+from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import Handler, WireServer
 
 from moorage.objects import Pod

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.live.certificates import Authority
+from tests.live.kit.certificates import Authority
 
 
 class Seen:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from tests.live.control_plane import LIMIT, SCHEDULER, ControlPlane
+from tests.live.kit.control_plane import LIMIT, SCHEDULER, ControlPlane
 
 from moorage.controllers.persistent_volume import ControllerParameters, PersistentVolumeController
 from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
@@ -41,6 +41,13 @@ def await_bound(client: ApiClient, count: int, limit: float = LIMIT) -> dict[str
             return found
         assert time.monotonic() < until, len(bound(found))
         time.sleep(0.2)
+
+
+def elected(seconds: float = 6.0, qps: int = 5000) -> str:
+    """A configuration with a Lease that lasts so long, and is renewed in time."""
+    times = f"{{leaseDuration: {seconds}s, renewDeadline: {seconds / 1.5}s, retryPeriod: {seconds / 6}s}}"
+    slow = CONFIGURATION.replace("qps: 5000, burst: 5000", f"qps: {qps}, burst: {qps}")
+    return slow.replace("{leaderElect: false}", times)
 
 
 class Command:
@@ -80,9 +87,11 @@ class Process(Command):
     configuration : str, optional
     *options : str
     killed_at : sequence of str, optional
-        Arguments of `tests.live.killed_scheduler`.
+        Arguments of `tests.live.kit.killed_scheduler`.
     port : int, optional
         Of a proxy of the API server.
+    kubeconfig : str, optional
+        In place of that of the scheduler's user.
     """
 
     def __init__(
@@ -93,11 +102,13 @@ class Process(Command):
         *options: str,
         killed_at: Sequence[str] = (),
         port: int = 0,
+        kubeconfig: str = "",
     ) -> None:
         config = plane.folder / f"{name}.yaml"
         config.write_text(configuration)
-        module = ["tests.live.killed_scheduler", *killed_at] if killed_at else ["moorage"]
-        command = [*module, "scheduler", "--kubeconfig", plane.kubeconfig(SCHEDULER, port=port)]
+        module = ["tests.live.kit.killed_scheduler", *killed_at] if killed_at else ["moorage"]
+        kubeconfig = kubeconfig or plane.kubeconfig(SCHEDULER, port=port)
+        command = [*module, "scheduler", "--kubeconfig", kubeconfig]
         super().__init__(plane.folder / f"{name}.log", *command, "--config", str(config), *options)
 
 

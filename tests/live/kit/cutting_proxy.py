@@ -1,4 +1,4 @@
-"""A proxy of TCP that cuts all of its connections when told to."""
+"""A proxy of TCP that cuts or silences all of its connections when told to."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class CuttingProxy:
     def __init__(self, target: int) -> None:
         self._target, self._lock = target, threading.Lock()
         self._open: list[socket.socket] = []
+        self._passes = threading.Event()  # of the connections since the last silence
+        self._passes.set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -30,6 +32,13 @@ class CuttingProxy:
         for one in closing:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
+
+    def silence(self) -> None:
+        """Let nothing more through any connection that is open, as if the network had lost it; later ones
+        work."""
+        self._passes.clear()
+        self._passes = threading.Event()
+        self._passes.set()
 
     def close(self) -> None:
         with suppress(OSError):
@@ -48,22 +57,23 @@ class CuttingProxy:
                     continue
                 with self._lock:
                     self._open += [near, far]
-                threading.Thread(target=self._forward, args=(near, far), daemon=True).start()
+                threading.Thread(target=self._forward, args=(near, far, self._passes), daemon=True).start()
 
     @staticmethod
-    def _forward(near: socket.socket, far: socket.socket) -> None:
+    def _forward(near: socket.socket, far: socket.socket, passes: threading.Event) -> None:
         """Forward both ways until one side has ended."""
         with near, far, suppress(OSError):
-            back = threading.Thread(target=_copy, args=(far, near), daemon=True)
+            back = threading.Thread(target=_copy, args=(far, near, passes), daemon=True)
             back.start()
-            _copy(near, far)
+            _copy(near, far, passes)
             back.join()
 
 
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Copy until a side has ended, and end both."""
+def _copy(source: socket.socket, target: socket.socket, passes: threading.Event) -> None:
+    """Copy while it is let through, until a side has ended, and end both."""
     with suppress(OSError):
         while data := source.recv(1 << 16):
+            passes.wait()
             target.sendall(data)
     for one in (source, target):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""A control plane on loopback: etcd, kube-apiserver and kube-scheduler, without kubelets."""
+"""A control plane on loopback: etcd, kube-apiserver, kube-scheduler and controllers, without kubelets."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.live.certificates import Authority, write_service_account_keys
+from tests.live.kit.certificates import Authority, write_service_account_keys
 
 LIMIT = 120.0
 """Seconds after which a process that is not ready has failed; the machine may be busy."""
 PR_SET_PDEATHSIG = 1
 
-ADMIN, SCHEDULER = "admin", "scheduler"
+ADMIN, SCHEDULER, CONTROLLERS = "admin", "scheduler", "controllers"
 _USERS = (
     ("admin-token", ADMIN, "system:masters"),
     ("scheduler-token", "system:kube-scheduler", ""),
+    ("controllers-token", "system:kube-controller-manager", ""),
     ("nobody-token", "nobody", ""),
 )
 _CONFIGURATION = """apiVersion: kubescheduler.config.k8s.io/v1
@@ -34,7 +35,7 @@ leaderElection: {{leaderElect: false}}
 _KUBECONFIG = """apiVersion: v1
 kind: Config
 current-context: {user}
-clusters: [{{name: c, cluster: {{server: "{url}", certificate-authority: {folder}/ca.crt}}}}]
+clusters: [{{name: c, cluster: {{server: "{url}", certificate-authority: {folder}/ca.crt{cluster}}}}}]
 users: [{{name: {user}, user: {{{credentials}}}}}]
 contexts: [{{name: {user}, context: {{cluster: c, user: {user}}}}}]
 """
@@ -64,7 +65,7 @@ class ControlPlane:
 
     def __init__(self, binaries: Path, folder: Path) -> None:
         self.binaries, self.folder = binaries, folder
-        self.etcd_port, peer, self.port, self.scheduler_port = free_ports(4)
+        self.etcd_port, peer, self.port, self.scheduler_port, self.controllers_port = free_ports(5)
         self.peer = f"http://127.0.0.1:{peer}"
         self.url = f"https://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -83,7 +84,14 @@ class ControlPlane:
             credentials = f"client-certificate: {self.folder}/admin.crt, client-key: {self.folder}/admin.key"
         path = self.folder / f"{user}{'-certificate' if certificate else ''}{port or ''}.kubeconfig"
         url = f"https://127.0.0.1:{port}" if port else self.url
-        path.write_text(_KUBECONFIG.format(user=user, url=url, folder=self.folder, credentials=credentials))
+        return self.write_kubeconfig(path, user, credentials, url)
+
+    def write_kubeconfig(
+        self, path: Path, user: str, credentials: str, url: str = "", cluster: str = ""
+    ) -> str:
+        """Write a kubeconfig with these fields of a user, and more fields of the cluster; return its path."""
+        fields = {"user": user, "credentials": credentials, "cluster": cluster, "folder": self.folder}
+        path.write_text(_KUBECONFIG.format(url=url or self.url, **fields))
         return str(path)
 
     def start(self) -> None:
@@ -153,6 +161,25 @@ class ControlPlane:
         )
         self._await("kube-scheduler", f"https://127.0.0.1:{self.scheduler_port}/healthz", "")
 
+    def start_controllers(self) -> None:
+        """Start kube-controller-manager, without the controllers that evict pods from nodes without kubelets.
+        Each controller has the rights of its own service account."""
+        kubeconfig = self.kubeconfig(CONTROLLERS)
+        self._spawn(
+            "kube-controller-manager",
+            f"--kubeconfig={kubeconfig}",
+            f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self.controllers_port}",
+            "--leader-elect=false",
+            f"--service-account-private-key-file={self.folder}/sa.key",
+            f"--root-ca-file={self.folder}/ca.crt",
+            "--use-service-account-credentials=true",
+            "--controllers=*,-node-lifecycle-controller,-taint-eviction-controller",
+        )
+        self._await("kube-controller-manager", f"https://127.0.0.1:{self.controllers_port}/healthz", "")
+
     def end(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
         """End one process."""
         process = self.processes.pop(name, None)
@@ -166,7 +193,7 @@ class ControlPlane:
 
     def stop(self) -> None:
         """End all processes, etcd last."""
-        for name in ("kube-scheduler", "kube-apiserver", "etcd"):
+        for name in ("kube-controller-manager", "kube-scheduler", "kube-apiserver", "etcd"):
             self.end(name)
 
     def _spawn(self, name: str, *arguments: str) -> None:

@@ -1,7 +1,7 @@
 """``moorage scheduler`` that kills itself with SIGKILL at one of its requests.
 
-``python -m tests.live.killed_scheduler before|after METHOD PATTERN COUNT OPTION...``: at the COUNT-th request
-whose method is METHOD and whose path ends with a match of PATTERN; `after` when its answer has come.
+``python -m tests.live.kit.killed_scheduler before|after METHOD PATTERN COUNT OPTION...``: at the COUNT-th
+request whose method is METHOD and whose path ends with a match of PATTERN; `after` when its answer has come.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from moorage.store.api import ApiClient
+from moorage.store.api.connection import Method
 
 SIZE = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 ZONE = "topology.kubernetes.io/zone"
@@ -26,8 +27,16 @@ PATHS = {
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     "PodDisruptionBudget": f"/apis/policy/v1/{_NAMESPACED}poddisruptionbudgets",
+    "Deployment": f"/apis/apps/v1/{_NAMESPACED}deployments",
+    "StatefulSet": f"/apis/apps/v1/{_NAMESPACED}statefulsets",
+    "Job": f"/apis/batch/v1/{_NAMESPACED}jobs",
+    "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
+    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
+    "ResourceClaimTemplate": f"/apis/resource.k8s.io/v1/{_NAMESPACED}resourceclaimtemplates",
 }
 """Collections by kind; objects of namespaces are in the default one."""
+AT_ONCE = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
 def node(name: str, **labels: str) -> Any:
@@ -54,6 +63,19 @@ def create(client: ApiClient, values: Iterable[Any]) -> None:
     with ThreadPoolExecutor(WRITERS) as pool:
         for _, alike in groupby(values, lambda value: value["kind"]):
             list(pool.map(send, alike))
+
+
+def send(client: ApiClient, method: Method, path: str, value: Any = None) -> Any:
+    """Send a request with a JSON value, and return the answer's."""
+    patch = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+    body = None if value is None else msgspec.json.encode(value)
+    return msgspec.json.decode(client.connection.request(method, path, None, body, patch))
+
+
+def clear(client: ApiClient) -> None:
+    """Delete the objects that `create` makes, and the Lease of the scheduler."""
+    for path in (*PATHS.values(), LEASES):
+        send(client, "DELETE", path, AT_ONCE)
 
 
 def objects(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
@@ -103,7 +125,7 @@ def varied_objects(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
     for storage_class, users in (("csi", csi), ("local", local)):
         for value in users:
             name = f"{storage_class}-{value['metadata']['name']}"
-            yield _claim(name, storage_class)
+            yield claim(name, storage_class)
             source = {"name": "v", "persistentVolumeClaim": {"claimName": name}}
             value["spec"]["volumes"] = [*value["spec"].get("volumes", ()), source]
     for at, value in enumerate(values):
@@ -125,6 +147,32 @@ def occupied_objects(nodes: int) -> Iterator[dict[str, Any]]:
         yield pod(f"high{at:04}", str(1 + at % 3), priorityClassName="highest")
 
 
+def devices(nodes: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Two devices of each node, a class that also has the name of an extended resource, and a template of
+    claims for one device."""
+    group = "resource.k8s.io/v1"
+    selects = {"cel": {"expression": 'device.driver == "gpu.example.com"'}}
+    spec: dict[str, Any] = {"selectors": [selects], "extendedResourceName": "example.com/gpu"}
+    yield _object(group, "DeviceClass", "gpu") | {"spec": spec}
+    for name in nodes:
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        found = [{"name": f"gpu{at}"} for at in range(2)]
+        spec = {"nodeName": name, "pool": pool, "driver": "gpu.example.com", "devices": found}
+        yield _object(group, "ResourceSlice", f"gpus-{name}") | {"spec": spec}
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    template = {"spec": {"devices": {"requests": [request]}}}
+    yield _object(group, "ResourceClaimTemplate", "one-gpu") | {"spec": template}
+
+
+def workload(kind: str, name: str, template: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A Deployment, StatefulSet or Job whose pods have this template's spec."""
+    labels = {"app": name}
+    spec["template"] = {"metadata": {"labels": labels}, "spec": template}
+    if kind != "Job":
+        spec["selector"] = {"matchLabels": labels}
+    return _object("batch/v1" if kind == "Job" else "apps/v1", kind, name) | {"spec": spec}
+
+
 def priority_classes() -> Iterator[dict[str, Any]]:
     for at, name in enumerate(("low", "middle", "high")):
         yield _object("scheduling.k8s.io/v1", "PriorityClass", name) | {"value": 100 * at}
@@ -132,18 +180,23 @@ def priority_classes() -> Iterator[dict[str, Any]]:
 
 def local_volumes(count: int) -> Iterator[dict[str, Any]]:
     """A volume for each node, and as many claims, which are bound with the pods that use them."""
-    fields = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
-    yield _object("storage.k8s.io/v1", "StorageClass", "local") | fields
+    yield late_class("local", "kubernetes.io/no-provisioner")
     for at in range(count):
         yield _volume(f"local-n{at:04}", "local", {"local": {"path": "/d"}}, HOST, f"n{at:04}")
     for at in range(count):
-        yield _claim(f"claim{at}", "local")
+        yield claim(f"claim{at}", "local")
 
 
-def _claim(name: str, storage_class: str) -> dict[str, Any]:
-    claim: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "storageClassName": storage_class}
-    claim["resources"] = {"requests": {"storage": "1Gi"}}
-    return _object("v1", "PersistentVolumeClaim", name) | {"spec": claim}
+def late_class(name: str, provisioner: str) -> dict[str, Any]:
+    """A class whose claims are bound with the pods that use them."""
+    fields = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+    return _object("storage.k8s.io/v1", "StorageClass", name) | fields
+
+
+def claim(name: str, storage_class: str) -> dict[str, Any]:
+    spec: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "storageClassName": storage_class}
+    spec["resources"] = {"requests": {"storage": "1Gi"}}
+    return _object("v1", "PersistentVolumeClaim", name) | {"spec": spec}
 
 
 def _volume(name: str, storage_class: str, source: dict[str, Any], key: str, value: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 Key = ec.EllipticCurvePrivateKey
+DAY = 86400.0
+"""Seconds."""
 
 
 class Authority:
@@ -31,8 +33,10 @@ class Authority:
         self.certificate = self._sign(self.name, self.key, extensions)
         (folder / "ca.crt").write_bytes(_pem(self.certificate))
 
-    def issue(self, file: str, name: str, group: str = "", *, serves: bool = False) -> None:
-        """Write FILE.crt and FILE.key for a user or a server on loopback."""
+    def issue(
+        self, file: str, name: str, group: str = "", *, serves: bool = False, seconds: float = DAY
+    ) -> None:
+        """Write FILE.crt and FILE.key for a user or a server on loopback, which run out after some time."""
         key = ec.generate_private_key(ec.SECP256R1())
         purpose = ExtendedKeyUsageOID.SERVER_AUTH if serves else ExtendedKeyUsageOID.CLIENT_AUTH
         extensions: list[tuple[x509.ExtensionType, bool]] = [(x509.ExtendedKeyUsage([purpose]), False)]
@@ -43,17 +47,21 @@ class Authority:
             ]
             names += [x509.IPAddress(ipaddress.ip_address(one)) for one in ("127.0.0.1", "10.0.0.1")]
             extensions.append((x509.SubjectAlternativeName(names), False))
-        certificate = self._sign(_name(name, group), key, extensions)
+        certificate = self._sign(_name(name, group), key, extensions, seconds)
         (self.folder / f"{file}.crt").write_bytes(_pem(certificate))
         write_key(self.folder / f"{file}.key", key)
 
     def _sign(
-        self, subject: x509.Name, key: Key, extensions: list[tuple[x509.ExtensionType, bool]]
+        self,
+        subject: x509.Name,
+        key: Key,
+        extensions: list[tuple[x509.ExtensionType, bool]],
+        seconds: float = DAY,
     ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
         builder = x509.CertificateBuilder(self.name, subject, key.public_key(), x509.random_serial_number())
         builder = builder.not_valid_before(now - datetime.timedelta(hours=1))
-        builder = builder.not_valid_after(now + datetime.timedelta(days=1))
+        builder = builder.not_valid_after(now + datetime.timedelta(seconds=seconds))
         owner, own = self.key.public_key(), key.public_key()
         identifiers = (
             x509.SubjectKeyIdentifier.from_public_key(own),

@@ -43,7 +43,7 @@ docs: tools ## the guide and the reference, as HTML in build/docs
 
 # SUITES=bench/decide/test_scan.py measures a part and only prints it. RUNS=3 takes each line from the best of three
 # runs, where others use the machine.
-bench: tools ## measures: bench/RESULTS.md and the table of the front page
+bench: tools ## measures: bench/RESULTS.md and the table of docs/guide/performance.md
 	rm -f build/bench-*.json
 	for run in $$(seq $(or $(RUNS),1)); do \
 		$(PY) -m pytest $(or $(SUITES),bench) -q -p no:randomly -p no:xdist \

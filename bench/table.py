@@ -1,7 +1,8 @@
 """The tables of what the suites measured: `python -m bench.table RESULTS...`, as pytest-benchmark writes.
 
-bench/RESULTS.md has all of them, the front page the first one: ten lines that are timed through the ways that
-users take. Which lines come where, what they aim at and what kube-scheduler takes is in bench/reference.toml.
+bench/RESULTS.md has all of them, docs/guide/performance.md the first one: ten lines that are timed through
+the ways that users take. bench/reference.toml says which lines come where, what they aim at, and what
+kube-scheduler takes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from textwrap import fill
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-RESULTS, README = "bench/RESULTS.md", "README.md"
+RESULTS, GUIDE = "bench/RESULTS.md", "docs/guide/performance.md"
 BEGIN, END = "<!-- bench/table.py: begin -->", "<!-- bench/table.py: end -->"
 HEAD = ("per operation", "moorage", "twin", "ratio", "kube-scheduler", "target")
 FRONT_HEAD = ("whole", "moorage", "kube-scheduler")
@@ -100,7 +101,7 @@ def machine(results: Mapping[str, Any]) -> str:
 
 
 def tables(runs: Sequence[Mapping[str, Any]], reference: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The table of the front page, and that of the lines that the reference names, each with what it ran on;
+    """The table of whole operations and that of the lines that the reference names, each with what it ran on,
     and one of all other lines."""
     lines, source = best(runs), reference["source"]
     taken = (
@@ -136,13 +137,13 @@ def between_markers(text: str, table: str) -> str:
 
 
 def write_front(root: Path, front: str) -> None:
-    """Replace the table of the front page, there and among the results."""
-    for page in (root / README, root / RESULTS):
+    """Replace the table of whole operations, in the guide and among the results."""
+    for page in (root / GUIDE, root / RESULTS):
         page.write_text(between_markers(page.read_text(encoding="utf-8"), front), encoding="utf-8")
 
 
 def write(root: Path, front: str, first: str, others: str) -> None:
-    """Write the page of results anew, and the table of the front page."""
+    """Write the page of results anew, and the table of whole operations."""
     text = f"{PAGE}\n{BEGIN}\n{END}\n\n## By operation\n\n{first}\n## All other lines\n\n{others}"
     (root / RESULTS).write_text(text, encoding="utf-8")
     write_front(root, front)
@@ -153,8 +154,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
     parser.add_argument(
         "results", type=Path, nargs="+", help="what pytest --benchmark-json wrote, of each run"
     )
-    parser.add_argument("--write", action="store_true", help=f"to {RESULTS} and {README} too")
-    parser.add_argument("--front", action="store_true", help="write the table of the front page alone")
+    parser.add_argument("--write", action="store_true", help=f"to {RESULTS} and {GUIDE} too")
+    parser.add_argument("--front", action="store_true", help="write the table of whole operations alone")
     options = parser.parse_args(arguments)
     runs = [json.loads(path.read_bytes()) for path in options.results]
     reference = tomllib.loads((ROOT / "bench/reference.toml").read_text(encoding="utf-8"))

@@ -29,6 +29,7 @@ html_copy_source = False
 
 # Headings are link targets, as on the pages of a code host.
 myst_heading_anchors = 3
+myst_enable_extensions = ["attrs_inline"]  # classes of pictures
 autosummary_generate = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from bench.table import markdown
-from bench.test_front_page import WORKLOADS
+from bench.test_whole_operations import WORKLOADS
 
 from moorage.sim.perf import Workload, WorkloadReport, read_workloads, run_workload
 from moorage.sim.perf.report import DONE

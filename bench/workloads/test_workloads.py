@@ -1,11 +1,11 @@
-"""Workloads of scheduler_perf that are not on the front page, each timed as a whole."""
+"""Workloads of scheduler_perf that are not among the whole operations, each timed as a whole."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from bench.test_front_page import measure
+from bench.test_whole_operations import measure
 
 CASES = (
     "SchedulingWhileGated",

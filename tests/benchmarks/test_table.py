@@ -114,25 +114,26 @@ def test_a_line_is_of_the_run_in_which_it_took_the_least() -> None:
 
 def pages(root: Path) -> tuple[Path, Path]:
     (root / "bench").mkdir()
-    readme, page = root / "README.md", root / "bench/RESULTS.md"
-    readme.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
-    return readme, page
+    (root / "docs/guide").mkdir(parents=True)
+    guide, page = root / table.GUIDE, root / table.RESULTS
+    guide.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    return guide, page
 
 
 def test_in_place(tmp_path: Path) -> None:
-    readme, page = pages(tmp_path)
+    guide, page = pages(tmp_path)
     for _ in range(2):
         table.write(tmp_path, FRONT, FIRST, OTHERS)
-        assert readme.read_text() == f"before\n{table.BEGIN}\n\n{FRONT}\n{table.END}\nafter\n"
+        assert guide.read_text() == f"before\n{table.BEGIN}\n\n{FRONT}\n{table.END}\nafter\n"
     for part in (FRONT, FIRST, OTHERS):
         assert part in page.read_text()
 
 
-def test_the_front_page_alone(tmp_path: Path) -> None:
-    readme, page = pages(tmp_path)
+def test_the_whole_operations_alone(tmp_path: Path) -> None:
+    guide, page = pages(tmp_path)
     table.write(tmp_path, FRONT, FIRST, OTHERS)
     table.write_front(tmp_path, "new\n")
-    assert readme.read_text() == f"before\n{table.BEGIN}\n\nnew\n\n{table.END}\nafter\n"
+    assert guide.read_text() == f"before\n{table.BEGIN}\n\nnew\n\n{table.END}\nafter\n"
     assert "new\n" in page.read_text()
     assert FRONT not in page.read_text()
     assert FIRST in page.read_text()
@@ -163,8 +164,8 @@ def test_reference() -> None:
     assert {key for one in lines for key in one} <= {"what", "target_ns", "kube_scheduler_ns", "note"}
 
 
-def test_readme_shows_the_results() -> None:
-    """README.md and bench/RESULTS.md are of the same run."""
-    shown = (table.ROOT / table.README).read_text().partition(table.BEGIN)[2].partition(table.END)[0].strip()
+def test_the_guide_shows_the_results() -> None:
+    """The page about performance and bench/RESULTS.md are of the same run."""
+    shown = (table.ROOT / table.GUIDE).read_text().partition(table.BEGIN)[2].partition(table.END)[0].strip()
     assert shown in (table.ROOT / table.RESULTS).read_text()
     assert shown.startswith("| whole |")

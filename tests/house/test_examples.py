@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from moorage import cli
+from moorage.releases import DEFAULT
+from tests.conformance.vectors import lines
 from tests.house.source import ROOT
 
 PLUGINS = "docs/extending.md", "Plugins"
@@ -99,20 +103,33 @@ def test_a_command_prints_what_a_page_shows(
 
 def test_the_python_of_the_front_page() -> None:
     found: dict[str, Any] = {}
-    program = blocks("README.md", "Python")
-    exec(program, found)
-    assert len(program.strip().splitlines()) <= 12
-    assert found["node"] == "worker-1"
-    assert found["reasons"] == {
-        "Insufficient memory": 2,
-        "Insufficient cpu": 1,
-        "node(s) had untolerated taint(s)": 1,
-    }
-    assert found["why"].changes[0].feasible_nodes == 1
-    assert found["requested"].sum() > 0
-    assert len(found["again"].rows) == 100
-    assert len(found["scheduler"].table.requested["cpu"]) == 3
-    assert (found["scheduler"].table.requested["cpu"] == found["requested"]).all()
+    exec(blocks("README.md", "Use it if you …"), found)
+    assert found["result"].placements
+    assert found["result"].unschedulable
+    assert not any(node.spec.unschedulable for node in found["scheduler"].client.list(found["mo"].Node)[0])
+
+
+@pytest.mark.nightly
+def test_the_front_page_counts_what_is_recorded() -> None:
+    """Scenarios and their steps, by the release whose kube-scheduler was recorded."""
+    scenarios: Counter[str] = Counter()
+    steps: Counter[str] = Counter()
+    for path in sorted((ROOT / "tests/conformance/data").glob("*.jsonl.gz")):
+        for line in lines(path):
+            recorded = json.loads(line)
+            if "scenario" in recorded:
+                release = recorded["scenario"].get("release", DEFAULT)
+                scenarios[release] += 1
+                steps[release] += len(recorded["result"]["steps"])
+    rows = [("Kubernetes", sorted(scenarios))]
+    rows += [
+        (what, [f"{counts[release]:,}" for release in sorted(scenarios)])
+        for what, counts in (("scenarios", scenarios), ("recorded steps", steps))
+    ]
+    text = (ROOT / "README.md").read_text()
+    assert [f"| {what} | {' | '.join(cells)} |" for what, cells in rows if f"| {what} |" in text] == [
+        line for line in text.splitlines() if line.startswith("| ") and "---" not in line
+    ]
 
 
 def page_run(page: str) -> dict[str, Any]:

@@ -9,10 +9,17 @@ from tests.jobs.job import GO, JobError, given, job, python
 
 @job("1 min")
 def bench_front() -> None:
-    """The table of the front page alone, in README.md and bench/RESULTS.md"""
+    """Whole operations alone: the table of docs/guide/performance.md and bench/RESULTS.md"""
     quiet = ["--benchmark-only", "--benchmark-quiet", "--benchmark-json=build/bench.json"]
-    python("-m", "pytest", "bench/test_front_page.py", "-q", "-p", "no:randomly", "-p", "no:xdist", *quiet)
+    suite = "bench/test_whole_operations.py"
+    python("-m", "pytest", suite, "-q", "-p", "no:randomly", "-p", "no:xdist", *quiet)
     python("-m", "bench.table", "build/bench.json", "--front")
+
+
+@job("10 min on two idle cores; Go first builds for 12", needs=[GO], takes=["OPTIONS"])
+def bench_picture() -> None:
+    """Processor time per pod beside kube-scheduler's code, as the pictures of the front page"""
+    python("-m", "bench.picture", "docs/pictures", *given("OPTIONS").split())
 
 
 @job("not measured", takes=["BASE", "SUITES"])

@@ -1,7 +1,7 @@
 // Decisions of kube-scheduler for scenarios in the format of the conformance vectors: one JSON object a line is read
 // from standard input and written back with its result. The real plugins, cache, snapshot and queue run in process,
 // without an API server and without goroutines of informers. Modes: full, preempt, dra, queue,
-// sampled, gang, configuration.
+// sampled, gang, configuration; and timed, which measures.
 package main
 
 import (
@@ -61,6 +61,10 @@ func run(scenario M) (result M) {
 	}
 	if scenario["mode"] == "queue" {
 		runQueue(ctx, scenario, gates, result)
+		return result
+	}
+	if scenario["mode"] == "timed" {
+		runTimed(ctx, scenario, result)
 		return result
 	}
 	if scenario["mode"] == "sampled" || scenario["mode"] == "gang" {

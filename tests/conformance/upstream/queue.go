@@ -40,6 +40,10 @@ func newQueueWorld(ctx context.Context, scenario M) *queueWorld {
 	w := &world{ctx: ctx, logger: klog.FromContext(ctx), namespaces: sets.New[string](), pods: map[string]*v1.Pod{}, mode: "queue"}
 	q := &queueWorld{world: w, known: map[string]*v1.Pod{}}
 	cfg := configurationOf(scenario)
+	parallelism := int32(1) // results are those of one goroutine
+	if scenario["mode"] == "timed" {
+		parallelism = cfg.Parallelism
+	}
 	w.client = fake.NewClientset()
 	w.factory = &factory{SharedInformerFactory: informers.NewSharedInformerFactory(w.client, 0), client: w.client, known: map[reflect.Type]*syncInformer{}}
 	q.clock = clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -47,7 +51,7 @@ func newQueueWorld(ctx context.Context, scenario M) *queueWorld {
 	q.sched, err = scheduler.New(ctx, w.client, w.factory, nil,
 		func(string) events.EventRecorderLogger { return events.NewFakeRecorder(1000000) },
 		scheduler.WithComponentConfigVersion(cfg.TypeMeta.APIVersion), scheduler.WithProfiles(cfg.Profiles...),
-		scheduler.WithParallelism(1), scheduler.WithClock(q.clock),
+		scheduler.WithParallelism(parallelism), scheduler.WithClock(q.clock),
 		scheduler.WithPercentageOfNodesToScore(cfg.PercentageOfNodesToScore), scheduler.WithExtenders(cfg.Extenders...),
 		scheduler.WithPodInitialBackoffSeconds(cfg.PodInitialBackoffSeconds), scheduler.WithPodMaxBackoffSeconds(cfg.PodMaxBackoffSeconds))
 	check(err)

@@ -1,4 +1,4 @@
-"""The lines of the front page: each a command or method that users call, timed as a whole."""
+"""Whole operations: each a command or method that users call, timed as a whole."""
 
 from __future__ import annotations
 

@@ -1,0 +1,71 @@
+"""Cost per pod beside kube-scheduler's code: what both are given, and what is drawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import picture
+
+
+def upstream(*seconds: float, placed: int = 20) -> Any:
+    """Stands for the Go program: each call takes the next time."""
+    left = list(seconds)
+    return lambda scenario: {"seconds": left.pop(0), "placed": placed}
+
+
+def ticks() -> Any:
+    """Each look at the clock is a millisecond later."""
+    numbers = count()
+    return lambda: next(numbers) / 1000
+
+
+@pytest.mark.parametrize("workload", picture.WORKLOADS, ids=lambda one: one.title)
+def test_a_workload_has_nodes_and_pods_on_them_and_pods_that_wait(workload: picture.Workload) -> None:
+    made = picture.objects(workload, 50, 20)
+    pods = [one for one in made if one["kind"] == "Pod"]
+    bound = [one for one in pods if one["spec"].get("nodeName")]
+    assert len(made) - len(pods) == 50
+    assert len(bound) == 50 * workload.bound_per_node
+    assert len(pods) - len(bound) == 20
+    assert {one["metadata"]["namespace"] for one in bound} == {"sched-0"}
+    zones = {one["metadata"]["labels"][picture.ZONES] for one in made if one["kind"] == "Node"}
+    assert len(zones) == workload.zones
+
+
+def test_both_get_the_same_objects_and_the_least_time_counts() -> None:
+    given: list[Mapping[str, Any]] = []
+    times = upstream(*[0.4, 0.2] * len(picture.WORKLOADS))
+
+    def program(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+        given.append(scenario)
+        return dict(times(scenario))
+
+    found = list(picture.costs(program, 50, 20, 2, ticks()))
+    assert [cost.theirs for cost in found] == [0.01] * len(picture.WORKLOADS)
+    assert [cost.ours for cost in found] == pytest.approx([0.001 / 20] * len(picture.WORKLOADS))
+    assert given[0]["objects"] == picture.objects(picture.WORKLOADS[0], 50, 20)
+    assert {one["mode"] for one in given} == {"timed"}
+
+
+def test_a_pod_without_a_node_ends_it() -> None:
+    with pytest.raises(SystemExit, match=r"kube-scheduler placed 19 of 20 pods"):
+        list(picture.costs(upstream(1.0, placed=19), 50, 20, 1, ticks()))
+
+
+def test_light_and_dark_pictures_have_figures_and_what_they_are_of(tmp_path: Path) -> None:
+    found = [picture.Cost("plain pods", 2e-6, 600e-6)]
+    for theme, colours in picture.THEMES.items():
+        path = tmp_path / f"{theme}.svg"
+        picture.draw(found, "On one machine.", path, theme, picture.pyplot())
+        text = path.read_text()
+        shown = re.findall(r"<text[^>]*>([^<]*)</text>", text)
+        assert {"plain pods", "600 µs", "2 µs   (300 times less)", "On one machine."} <= set(shown)
+        assert colours["ours"] in text
+        first = path.read_bytes()
+        picture.draw(found, "On one machine.", path, theme, picture.pyplot())
+        assert path.read_bytes() == first

@@ -187,7 +187,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
                 checkpoints=0,
                 **scheduler_settings(options),
             )
-    notes = timeline.notes if options["verify"] else timeline.notes | history.counts
+    notes = timeline.notes | (verification if options["verify"] else history).counts
     print_warnings(f"{number} {what}" for what, number in notes.items())
     if options["verify"]:
         write_verification(options["output"], verification)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import RequestedChange, left_as_is
-from moorage.objects import Cluster, Object, ObjectMeta, Pod
+from moorage.objects import Cluster, CompositePodGroup, Object, ObjectMeta, Pod, PodGroup
 from moorage.objects.model.cluster import RefusedPod
 from moorage.objects.model.workload import MAX_PODS, CronJob, Job, ReplicaSet
 from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
@@ -22,6 +22,7 @@ from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.changes.change import Change
 from moorage.scheduler.changes.drain import LASTING
 from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler.groups.ignored_groups import ignored_groups
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduler_parts import TERMINATING as TERMINATING
 from moorage.sim.optimistic import Optimistic
@@ -333,7 +334,16 @@ def input_warnings(cluster: Cluster, scheduler: Scheduler) -> list[str]:
     past = idle_warnings(cluster.others, cluster.suspended)
     now = idle_warnings(stored, scheduler.suspended())
     kept = [text for text in cluster.warnings if text in now or text not in past]
-    return [*kept, *(text for text in now if text not in past), *_device_warnings(scheduler)]
+    made = (text for text in now if text not in past)
+    return [*kept, *made, *_device_warnings(scheduler), *_group_warnings(scheduler)]
+
+
+def _group_warnings(scheduler: Scheduler) -> Iterator[str]:
+    """Yield a sentence about each part of pod groups that is ignored."""
+    client = scheduler.client
+    groups: list[Object] = [*client.list(PodGroup)[0], *client.list(CompositePodGroup)[0]]
+    for text, number in ignored_groups(scheduler.handle, groups).items():
+        yield f"{number} {text}."
 
 
 def _device_warnings(scheduler: Scheduler) -> Iterator[str]:

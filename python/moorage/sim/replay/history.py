@@ -47,7 +47,7 @@ class History(Tabular):
     end : float
         When the replay ended.
     counts : dict of str to int
-        Events that had no effect, by the reason.
+        Events that had no effect, by the reason, and pod groups that are ignored.
     scheduler : Scheduler
         As it was at the end.
     """
@@ -55,7 +55,7 @@ class History(Tabular):
     def __init__(self, replayer: Replayer, checkpoints: Checkpoints) -> None:
         self.timeline, self.scheduler = replayer.timeline, replayer.scheduler
         self.end = replayer.clock.now
-        self.counts = {name: n for name, n in replayer.recorder.counts.items() if n}
+        self.counts = replayer.recorder.noted()
         self._recorder: Recorder = replayer.recorder
         self._drops, self._checkpoints = replayer.drops, checkpoints
 

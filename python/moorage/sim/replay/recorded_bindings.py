@@ -54,12 +54,15 @@ class Verification(Tabular):
         In the order of time; the first one is explained.
     left_out : dict of str to int
         Recorded bindings that were not compared, by the reason.
+    counts : dict of str to int
+        Events that had no effect, by the reason, and pod groups that are ignored.
     """
 
     def __init__(self) -> None:
         self.bindings = 0
         self.divergences: list[Divergence] = []
         self.left_out: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
 
     @property
     def agrees(self) -> bool:
@@ -105,7 +108,8 @@ class Verification(Tabular):
         """Return the comparison as a JSON value."""
         names = Divergence.__struct_fields__
         rows = [{name: getattr(row, name) for name in names} for row in self.divergences]
-        return {"bindings": self.bindings, "leftOut": self.left_out, "divergences": rows}
+        numbers = {"bindings": self.bindings, "leftOut": self.left_out, "counts": self.counts}
+        return numbers | {"divergences": rows}
 
 
 def verify(timeline: Timeline, **options: Any) -> Verification:
@@ -156,6 +160,7 @@ class _Verifier:
                 self._compare(event)
             elif not (event.verb is Verb.DELETE and self._forget(event.subject)):
                 self._replayer.apply(event)
+        self._out.counts = self._replayer.recorder.noted()
         return self._out
 
     def _create(self, template: Pod, key: str, at: int) -> None:

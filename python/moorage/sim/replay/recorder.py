@@ -82,6 +82,10 @@ class Recorder:
         self._folder: Path | None = None
         self._bind_columns()
 
+    def noted(self) -> dict[str, int]:
+        """Return the counts that are not 0."""
+        return {name: n for name, n in self.counts.items() if n}
+
     def _bind_columns(self) -> None:
         """Bind the methods that append, which are called for each event."""
         pods, decisions, ends = self.pods.columns, self.decisions.columns, self.ends.columns

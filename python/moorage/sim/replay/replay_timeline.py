@@ -9,6 +9,7 @@ from typing import Any
 from moorage.errors import InputError
 from moorage.objects import Namespace, Object, ObjectMeta
 from moorage.scheduler import Scheduler
+from moorage.scheduler.groups.ignored_groups import ignored_groups
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.time_spans import parse_duration
 from moorage.sim.virtual_time.clock_of_timeline import clock_of
@@ -97,7 +98,10 @@ def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Repla
     """
     clock = clock_of(timeline)
     scheduler = scheduler_at_start(timeline, clock, options)
-    replayer = Replayer(scheduler, clock, timeline, Recorder(timeline, spill_rows))
+    recorder = Recorder(timeline, spill_rows)
+    read = (*timeline.cluster.others, *(one for one in timeline.arguments if isinstance(one, Object)))
+    recorder.counts.update(ignored_groups(scheduler.handle, read))
+    replayer = Replayer(scheduler, clock, timeline, recorder)
     replayer.try_all()
     return replayer
 

@@ -1,0 +1,149 @@
+"""What is ignored of pod groups where gates are off: each command that decides says so once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.scheduler.groups.gang_kit import GATES, TOPOLOGY, TREES, composite, gang, topology, world
+
+from moorage.cli import main
+from moorage.releases import DEFAULT_GATES
+from moorage.scheduler.groups.ignored_groups import ignored_groups
+
+GROUPS = [gang("g", 2, "top", **topology("zone")), gang("h", 2), composite("top", 1, **topology("zone"))]
+ONE_BY_ONE = (
+    "are ignored, so their pods are scheduled one by one: "
+    "that takes Kubernetes 1.37 with the gate GenericWorkload=true"
+)
+NODE = """\
+apiVersion: v1
+kind: Node
+metadata: {name: a, labels: {topology.kubernetes.io/zone: z}}
+status: {allocatable: {cpu: 4, memory: 8Gi, pods: 9}}
+---
+"""
+FILE = """\
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: one, namespace: default}
+spec: {schedulingPolicy: {gang: {minCount: 2}}}
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: two, namespace: default}
+spec: {schedulingPolicy: {basic: {}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: default}
+spec:
+  schedulingGroup: {podGroupName: one}
+  containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]
+"""
+SCENARIO = """\
+apiVersion: replay.moorage.dev/v1
+kind: Scenario
+metadata: {name: test}
+spec:
+  cluster: [cluster.yaml]
+  templates:
+    group:
+      apiVersion: scheduling.k8s.io/v1beta1
+      kind: PodGroup
+      metadata: {name: late, namespace: default}
+      spec: {schedulingPolicy: {gang: {minCount: 2}}}
+  events:
+  - {time: 1, create: group, name: late}
+"""
+
+
+@pytest.mark.parametrize(
+    ("gates", "expected"),
+    [
+        (DEFAULT_GATES, {f"PodGroups {ONE_BY_ONE}": 2}),
+        (
+            GATES,
+            {
+                "CompositePodGroup is ignored, so groups that belong to one are scheduled one by one: "
+                "the gate CompositePodGroup is off": 1,
+                "PodGroups have a topology that is ignored: "
+                "the gate TopologyAwareWorkloadScheduling is off": 2,
+            },
+        ),
+        (
+            TOPOLOGY,
+            {
+                "CompositePodGroup is ignored, so groups that belong to one are scheduled one by one: "
+                "the gate CompositePodGroup is off": 1
+            },
+        ),
+        (TREES, {}),
+    ],
+)
+def test_each_gate_that_is_off_is_named(gates: Any, expected: dict[str, int]) -> None:
+    assert ignored_groups(world(feature_gates=gates).handle, GROUPS) == expected
+
+
+def test_one_group_is_told_in_the_singular_and_no_group_not_at_all() -> None:
+    handle = world(feature_gates=DEFAULT_GATES).handle
+    (text,) = ignored_groups(handle, GROUPS[1:2])
+    assert text.startswith("PodGroup is ignored, so its pods ")
+    assert ignored_groups(handle, GROUPS[2:]) == {}
+
+
+COMMANDS = {
+    "simulate": [],
+    "check": [],
+    "explain": ["p"],
+    "capacity": ["--pod", "pod/default/p"],
+    "compare": ["as-is", "cordon a"],
+    "nodes": [],
+    "plan": ["bound"],
+}
+"""Those that take -f, with what else they need."""
+
+
+@pytest.mark.parametrize(
+    ("command", "version"), [("simulate", "1.36"), *[(command, "1.37") for command in COMMANDS]]
+)
+def test_a_command_says_once_that_groups_are_ignored(
+    command: str, version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(NODE + FILE)
+    words = [command, *COMMANDS[command], "-f", str(path), "--kubernetes-version", version, "-o", "json"]
+    assert main(words) < 2
+    out, err = capsys.readouterr()
+    expected = f"2 PodGroups {ONE_BY_ONE}."
+    assert [line for line in err.splitlines() if "PodGroup" in line] == [f"warning: {expected}"]
+    assert expected in json.loads(out)["warnings"]
+
+
+@pytest.mark.parametrize("command", ["simulate", "check"])
+def test_with_the_gate_nothing_is_said(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(NODE + FILE)
+    gates = ["--kubernetes-version", "1.37", "--feature-gates", "GenericWorkload=true"]
+    assert main([command, "-f", str(path), *gates]) < 2
+    assert "PodGroup" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [[], ["--verify"]])
+def test_a_replay_says_so_of_the_groups_at_the_start_and_of_later_ones(
+    more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(NODE + FILE)
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    words = ["replay", str(tmp_path / "s.yaml"), "-o", "json", *more]
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    assert [line for line in err.splitlines() if "PodGroup" in line] == [f"warning: 3 PodGroups {ONE_BY_ONE}"]
+    assert json.loads(out)["counts"][f"PodGroups {ONE_BY_ONE}"] == 3
+    gates = ["--kubernetes-version", "1.37", "--feature-gates", "GenericWorkload=true"]
+    assert main([*words, *gates]) == 0
+    assert "PodGroup" not in "".join(capsys.readouterr())

@@ -68,11 +68,6 @@ static inline members members_of(const mr_preemptor *p, int32_t row, const mr_po
     return (members){one, one + 1};
 }
 
-static inline int32_t priority_of(const mr_preemptor *p, const mr_pod_entry *entry)
-{
-    return entry->pod_class < 0 ? p->units[mr_unit_of(entry)].priority : p->usages[entry->pod_class].priority;
-}
-
 /* The counters of a matcher; only affinity has several, one for each key. */
 static mr_counter *counter_of(const mr_terms *terms, int32_t matcher, int32_t i)
 {
@@ -472,7 +467,7 @@ MR_INLINED uint64_t remove_until_fit(const mr_preemptor *p, const headroom *asks
     while (bits && is_short(left)) {
         const int at = 63 - __builtin_clzll(bits);
         const mr_class_usage *usage = &p->usages[pods[at].pod_class];
-        if (usage->priority >= p->priority) break;
+        if (pods[at].priority >= p->priority) break;
         left->cpu += usage->cpu & asks->cpu;
         left->memory += usage->memory & asks->memory;
         left->slots += asks->slots;
@@ -485,7 +480,7 @@ MR_INLINED uint64_t remove_until_fit(const mr_preemptor *p, const headroom *asks
 /* Index of the first entry of a row with a lower priority than the preemptor. */
 MR_INLINED int32_t first_below(const mr_preemptor *p, const mr_pod_entry *pods, int32_t n)
 {
-    while (n && priority_of(p, &pods[n - 1]) < p->priority) n--;
+    while (n && pods[n - 1].priority < p->priority) n--;
     return n;
 }
 
@@ -525,6 +520,20 @@ MR_INLINED uint64_t find_victims(const mr_preemptor *p, const headroom *asks, co
     return victims | reprieve_resources_only(p->usages, asks, pods, removed & ~violating, left);
 }
 
+/* The earliest start of the victims whose own priority is the highest. Without groups that is the first of them. */
+static int64_t start_of_highest(const mr_class_usage *usages, const mr_pod_entry *pods, uint64_t victims)
+{
+    int64_t start = MR_NOT_STARTED;
+    int32_t most = INT32_MIN;
+    for (; victims; victims &= victims - 1) {
+        const mr_pod_entry *pod = &pods[__builtin_ctzll(victims)];
+        const int32_t priority = usages[pod->pod_class].priority;
+        if (priority > most || (priority == most && pod->start < start)) start = pod->start;
+        if (priority > most) most = priority;
+    }
+    return start;
+}
+
 /* `mr_dry_run` of a row with few pods if only cpu, memory and number of pods matter and no exact verdict is needed;
  * returns 0 if that is not so. Pods are removed from the least important on, until the preemptor fits. More important
  * pods would all be added again, so they are not removed; the pod removed last is a victim. `alone`: there are neither
@@ -558,7 +567,7 @@ MR_INLINED int dry_run_resources_only(const mr_preemptor *p, int32_t row, const 
     headroom left = room_beyond(p, row, &asks);
     uint64_t removed = remove_until_fit(p, &asks, pods, all & ~violating, &left, &last);
     if (violating) removed |= remove_until_fit(p, &asks, pods, violating, &left, &last);
-    if (is_short(&left)) return !first || removed != all || p->usages[pods[-1].pod_class].priority >= p->priority;
+    if (is_short(&left)) return !first || removed != all || pods[-1].priority >= p->priority;
     const uint64_t victims = *bits = find_victims(p, &asks, pods, removed, violating, last, &left);
     out->verdict = 0;
     out->first = first;
@@ -568,7 +577,7 @@ MR_INLINED int dry_run_resources_only(const mr_preemptor *p, int32_t row, const 
     /* Without victims these fields are not read. */
     const mr_pod_entry *most = &pods[victims ? __builtin_ctzll(victims) : 0];
     out->highest = p->usages[most->pod_class].priority;
-    out->start = most->start;
+    out->start = p->has_groups ? start_of_highest(p->usages, pods, victims) : most->start;
     return 1;
 }
 

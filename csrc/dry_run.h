@@ -9,6 +9,8 @@
 typedef struct {
     int64_t start; /* start time, in any unit; MR_NOT_STARTED if unknown; of a unit that of its oldest pod */
     int32_t pod_class, number;
+    int32_t priority; /* with which it is evicted: that of the pod, or of its group */
+    int32_t members;  /* number of pods of the unit; 1 for a pod of a group, 0 for any other pod */
 } mr_pod_entry;
 
 /* The range of the pods and units of a row in the array of all entries. */
@@ -73,6 +75,7 @@ typedef struct {
     int32_t words;
     int32_t settled;           /* 1: the rows pass all filters that do not depend on pods */
     int32_t adds_up;           /* 1: no usage is negative, or too large for a sum over a row */
+    int32_t has_groups;        /* 1: entries may be pods of groups, whose own priority is not that of the entry */
     int32_t explains;          /* 1: the verdict must be exact if evicting pods does not help; else any non-zero one */
     /* Scratch: one per matcher; one bit per entry of the current row; the violations of each entry, for units only. */
     int32_t *removed, *removed_with;
@@ -119,22 +122,18 @@ static inline int mr_is_better(const mr_eviction *a, const mr_eviction *b)
     return a->start > b->start;
 }
 
-/* Sorts entries by importance (stable): higher priority, units before pods, more pods, earlier start. `scratch` has n
- * entries; `units` is NULL if all entries are pods. */
-void mr_sort_pod_entries(mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch, const mr_class_usage *usages,
-                         const mr_unit *units);
+/* Sorts entries by importance (stable): higher priority, more members, earlier start. `scratch` has n entries. */
+void mr_sort_pod_entries(mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch);
 
 /* Sorts entries by importance as Go's sort.Slice does: equal entries come in an order that depends on all others. */
-void mr_sort_as_upstream(mr_pod_entry *pods, int32_t n, const mr_class_usage *usages, const mr_unit *units);
+void mr_sort_as_upstream(mr_pod_entry *pods, int32_t n);
 
 /* Sorts the entries of a row by importance: those of a lower priority as upstream sorts them, which sees no others
  * (SelectVictimsOnNode); equal ones of the others stay in order. `scratch` has 2 n entries. Returns the index of the
  * first entry of a lower priority, or MR_ANY_CUT if the order is the same for any priority. */
-int32_t mr_sort_for(int32_t priority, mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch,
-                    const mr_class_usage *usages, const mr_unit *units);
+int32_t mr_sort_for(int32_t priority, mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch);
 
 /* 1 if the entries of a span are as mr_sort_for sorts them for a priority, whose result the span has. */
-int mr_is_sorted_for(int32_t priority, const mr_pod_entry *pods, const mr_pod_span *span,
-                     const mr_class_usage *usages, const mr_unit *units);
+int mr_is_sorted_for(int32_t priority, const mr_pod_entry *pods, const mr_pod_span *span);
 
 #endif

@@ -3,30 +3,12 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Priorities of the pods of each class, and of each unit. */
-typedef struct {
-    const mr_class_usage *usages;
-    const mr_unit *units;
-} ranks;
-
-/* Whether a must precede b, which preceded it so far; one of them is a unit. */
-static int unit_goes_before(const mr_pod_entry *a, const mr_pod_entry *b, ranks of)
-{
-    const mr_unit pod_a = {.count = 0, .priority = a->pod_class < 0 ? 0 : of.usages[a->pod_class].priority};
-    const mr_unit pod_b = {.count = 0, .priority = b->pod_class < 0 ? 0 : of.usages[b->pod_class].priority};
-    const mr_unit *ours = a->pod_class < 0 ? &of.units[mr_unit_of(a)] : &pod_a;
-    const mr_unit *theirs = b->pod_class < 0 ? &of.units[mr_unit_of(b)] : &pod_b;
-    if (ours->priority != theirs->priority) return ours->priority > theirs->priority;
-    if (ours->count != theirs->count) return ours->count > theirs->count;
-    return a->start < b->start;
-}
-
 /* Whether a must precede b, which preceded it so far. */
-static inline int goes_before(const mr_pod_entry *a, const mr_pod_entry *b, ranks of)
+static inline int goes_before(const mr_pod_entry *a, const mr_pod_entry *b)
 {
-    if (a->pod_class < 0 || b->pod_class < 0) return unit_goes_before(a, b, of);
-    const int32_t ours = of.usages[a->pod_class].priority, theirs = of.usages[b->pod_class].priority;
-    return ours != theirs ? ours > theirs : a->start < b->start;
+    if (a->priority != b->priority) return a->priority > b->priority;
+    if (a->members != b->members) return a->members > b->members;
+    return a->start < b->start;
 }
 
 /* ---- the order in which kube-scheduler has equal pods ----
@@ -61,33 +43,33 @@ static inline void exchange(mr_pod_entry *a, mr_pod_entry *b)
 }
 
 /* Moves an entry towards the start of a part, past all that it must precede. */
-static void move_up(mr_pod_entry *entry, const mr_pod_entry *start, ranks of)
+static void move_up(mr_pod_entry *entry, const mr_pod_entry *start)
 {
-    for (; entry > start && goes_before(entry, entry - 1, of); entry--) exchange(entry, entry - 1);
+    for (; entry > start && goes_before(entry, entry - 1); entry--) exchange(entry, entry - 1);
 }
 
-static void sort_by_insertion(part p, ranks of)
+static void sort_by_insertion(part p)
 {
-    for (mr_pod_entry *entry = p.at + 1; entry < p.end; entry++) move_up(entry, p.at, of);
+    for (mr_pod_entry *entry = p.at + 1; entry < p.end; entry++) move_up(entry, p.at);
 }
 
 /* Moves an entry of a heap of n entries, the last one at its top, down to its place. */
-static void sink(mr_pod_entry *heap, ptrdiff_t entry, ptrdiff_t n, ranks of)
+static void sink(mr_pod_entry *heap, ptrdiff_t entry, ptrdiff_t n)
 {
     for (ptrdiff_t child; (child = 2 * entry + 1) < n; entry = child) {
-        if (child + 1 < n && goes_before(&heap[child], &heap[child + 1], of)) child++;
-        if (!goes_before(&heap[entry], &heap[child], of)) return;
+        if (child + 1 < n && goes_before(&heap[child], &heap[child + 1])) child++;
+        if (!goes_before(&heap[entry], &heap[child])) return;
         exchange(&heap[entry], &heap[child]);
     }
 }
 
-static void sort_as_heap(part p, ranks of)
+static void sort_as_heap(part p)
 {
     const ptrdiff_t n = p.end - p.at;
-    for (ptrdiff_t entry = (n - 1) / 2; entry >= 0; entry--) sink(p.at, entry, n, of);
+    for (ptrdiff_t entry = (n - 1) / 2; entry >= 0; entry--) sink(p.at, entry, n);
     for (ptrdiff_t last = n - 1; last >= 0; last--) {
         exchange(p.at, &p.at[last]);
-        sink(p.at, 0, last, of);
+        sink(p.at, 0, last);
     }
 }
 
@@ -114,27 +96,27 @@ static void shuffle(part p)
 }
 
 /* The median of three entries; `moves` counts how often one of them goes before an earlier one. */
-static mr_pod_entry *median_of(mr_pod_entry *a, mr_pod_entry *b, mr_pod_entry *c, int *moves, ranks of)
+static mr_pod_entry *median_of(mr_pod_entry *a, mr_pod_entry *b, mr_pod_entry *c, int *moves)
 {
     mr_pod_entry *other;
-    if (goes_before(b, a, of)) other = a, a = b, b = other, ++*moves;
-    if (goes_before(c, b, of)) other = b, b = c, c = other, ++*moves;
-    if (goes_before(b, a, of)) b = a, ++*moves;
+    if (goes_before(b, a)) other = a, a = b, b = other, ++*moves;
+    if (goes_before(c, b)) other = b, b = c, c = other, ++*moves;
+    if (goes_before(b, a)) b = a, ++*moves;
     return b;
 }
 
 /* Chooses a pivot. `moves` becomes 0 if the part seems to be in order, and MOST_MOVES if in reverse order. */
-static mr_pod_entry *pivot_of(part p, int *moves, ranks of)
+static mr_pod_entry *pivot_of(part p, int *moves)
 {
     const ptrdiff_t n = p.end - p.at, step = n / 4;
     mr_pod_entry *a = p.at + step, *b = a + step, *c = b + step;
     *moves = 0;
     if (n >= SAMPLED_TWICE) {
-        a = median_of(a - 1, a, a + 1, moves, of);
-        b = median_of(b - 1, b, b + 1, moves, of);
-        c = median_of(c - 1, c, c + 1, moves, of);
+        a = median_of(a - 1, a, a + 1, moves);
+        b = median_of(b - 1, b, b + 1, moves);
+        c = median_of(c - 1, c, c + 1, moves);
     }
-    return median_of(a, b, c, moves, of);
+    return median_of(a, b, c, moves);
 }
 
 static void reverse(part p)
@@ -143,39 +125,39 @@ static void reverse(part p)
 }
 
 /* Mends a part that is nearly in order; whether it is in order then. */
-static int is_mended(part p, ranks of)
+static int is_mended(part p)
 {
     mr_pod_entry *entry = p.at + 1;
     for (int i = 0; i < MENDED; i++) {
-        while (entry < p.end && !goes_before(entry, entry - 1, of)) entry++;
+        while (entry < p.end && !goes_before(entry, entry - 1)) entry++;
         if (entry == p.end) return 1;
         if (p.end - p.at < SAMPLED_TWICE) return 0;
         exchange(entry, entry - 1);
-        move_up(entry - 1, p.at, of);
-        for (mr_pod_entry *next = entry + 1; next < p.end && goes_before(next, next - 1, of); next++)
+        move_up(entry - 1, p.at);
+        for (mr_pod_entry *next = entry + 1; next < p.end && goes_before(next, next - 1); next++)
             exchange(next, next - 1);
     }
     return 0;
 }
 
 /* Moves the entries that equal the first one, which none goes before, to the start of a part; returns their end. */
-static mr_pod_entry *gather_equal(part p, ranks of)
+static mr_pod_entry *gather_equal(part p)
 {
     mr_pod_entry *left = p.at + 1, *right = p.end - 1;
     for (;; exchange(left++, right--)) {
-        while (left <= right && !goes_before(p.at, left, of)) left++;
-        while (left <= right && goes_before(p.at, right, of)) right--;
+        while (left <= right && !goes_before(p.at, left)) left++;
+        while (left <= right && goes_before(p.at, right)) right--;
         if (left > right) return left;
     }
 }
 
 /* Cuts a part at its first entry, and returns where this entry is then: those that go before it come first. */
-static mr_pod_entry *cut(part p, int *exchanged, ranks of)
+static mr_pod_entry *cut(part p, int *exchanged)
 {
     mr_pod_entry *left = p.at + 1, *right = p.end - 1;
     for (*exchanged = 0;; *exchanged = 1, exchange(left++, right--)) {
-        while (left <= right && goes_before(left, p.at, of)) left++;
-        while (left <= right && !goes_before(right, p.at, of)) right--;
+        while (left <= right && goes_before(left, p.at)) left++;
+        while (left <= right && !goes_before(right, p.at)) right--;
         if (left > right) break;
     }
     exchange(right, p.at);
@@ -183,84 +165,81 @@ static mr_pod_entry *cut(part p, int *exchanged, ranks of)
 }
 
 /* Sorts a part of the array that begins at `start`. */
-static void sort_part(part p, const mr_pod_entry *start, int lots, ranks of)
+static void sort_part(part p, const mr_pod_entry *start, int lots)
 {
     progress last = {lots, 1, 1};
     for (;;) {
         const ptrdiff_t n = p.end - p.at;
         int moves, exchanged;
         if (n <= SMALL) {
-            sort_by_insertion(p, of);
+            sort_by_insertion(p);
             return;
         }
         if (!last.lots) {
-            sort_as_heap(p, of);
+            sort_as_heap(p);
             return;
         }
         if (!last.balanced) {
             shuffle(p);
             last.lots--;
         }
-        mr_pod_entry *pivot = pivot_of(p, &moves, of);
+        mr_pod_entry *pivot = pivot_of(p, &moves);
         if (moves == MOST_MOVES) {
             reverse(p);
             pivot = p.end - 1 - (pivot - p.at);
             moves = 0;
         }
-        if (last.balanced && last.in_order && !moves && is_mended(p, of)) return;
+        if (last.balanced && last.in_order && !moves && is_mended(p)) return;
         exchange(p.at, pivot);
-        if (p.at > start && !goes_before(p.at - 1, p.at, of)) {
-            p.at = gather_equal(p, of);
+        if (p.at > start && !goes_before(p.at - 1, p.at)) {
+            p.at = gather_equal(p);
             continue;
         }
-        pivot = cut(p, &exchanged, of);
+        pivot = cut(p, &exchanged);
         last.in_order = !exchanged;
         const part before = {p.at, pivot}, after = {pivot + 1, p.end};
         const int is_left = pivot - p.at < p.end - pivot;
         const ptrdiff_t shorter = is_left ? pivot - p.at : p.end - pivot;
         last.balanced = shorter >= n / 8;
-        sort_part(is_left ? before : after, start, last.lots, of);
+        sort_part(is_left ? before : after, start, last.lots);
         p = is_left ? after : before;
     }
 }
 
-void mr_sort_as_upstream(mr_pod_entry *pods, int32_t n, const mr_class_usage *usages, const mr_unit *units)
+void mr_sort_as_upstream(mr_pod_entry *pods, int32_t n)
 {
-    const ranks of = {usages, units};
-    sort_part((part){pods, pods + n}, pods, width_of(n), of);
+    sort_part((part){pods, pods + n}, pods, width_of(n));
 }
 
 #define FEW 16
 
-static void insert_each(mr_pod_entry *pods, int32_t n, ranks of)
+static void insert_each(mr_pod_entry *pods, int32_t n)
 {
     for (int32_t i = 1; i < n; i++) {
         const mr_pod_entry pod = pods[i];
         int32_t at = i;
-        for (; at && goes_before(&pod, &pods[at - 1], of); at--) pods[at] = pods[at - 1];
+        for (; at && goes_before(&pod, &pods[at - 1]); at--) pods[at] = pods[at - 1];
         pods[at] = pod;
     }
 }
 
-static void merge(const mr_pod_entry *from, int32_t middle, int32_t end, mr_pod_entry *to, ranks of)
+static void merge(const mr_pod_entry *from, int32_t middle, int32_t end, mr_pod_entry *to)
 {
     int32_t a = 0, b = middle;
     for (int32_t at = 0; at < end; at++) {
-        const int second = a == middle || (b < end && goes_before(&from[b], &from[a], of));
+        const int second = a == middle || (b < end && goes_before(&from[b], &from[a]));
         to[at] = second ? from[b++] : from[a++];
     }
 }
 
-void mr_sort_pod_entries(mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch, const mr_class_usage *usages,
-                         const mr_unit *units)
+void mr_sort_pod_entries(mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch)
 {
-    const ranks of = {usages, units};
     mr_pod_entry *from = pods, *to = scratch;
-    for (int32_t at = 0; at < n; at += FEW) insert_each(pods + at, n - at < FEW ? n - at : FEW, of);
+    for (int32_t at = 0; at < n; at += FEW) insert_each(pods + at, n - at < FEW ? n - at : FEW);
     for (int32_t width = FEW; width < n; width *= 2) {
         for (int32_t at = 0; at < n; at += 2 * width) {
             const int32_t left = n - at;
-            merge(from + at, left < width ? left : width, left < 2 * width ? left : 2 * width, to + at, of);
+            merge(from + at, left < width ? left : width, left < 2 * width ? left : 2 * width, to + at);
         }
         mr_pod_entry *other = from;
         from = to;
@@ -269,49 +248,40 @@ void mr_sort_pod_entries(mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch, c
     if (from != pods) memcpy(pods, from, (size_t)n * sizeof *pods);
 }
 
-static int are_in_order(const mr_pod_entry *pods, int32_t n, ranks of)
+static int are_in_order(const mr_pod_entry *pods, int32_t n)
 {
     for (int32_t i = 1; i < n; i++)
-        if (goes_before(&pods[i], &pods[i - 1], of)) return 0;
+        if (goes_before(&pods[i], &pods[i - 1])) return 0;
     return 1;
 }
 
 /* Whether two of some entries that are in order are equal. */
-static int are_any_equal(const mr_pod_entry *pods, int32_t n, ranks of)
+static int are_any_equal(const mr_pod_entry *pods, int32_t n)
 {
     for (int32_t i = 1; i < n; i++)
-        if (!goes_before(&pods[i - 1], &pods[i], of)) return 1;
+        if (!goes_before(&pods[i - 1], &pods[i])) return 1;
     return 0;
 }
 
-static int32_t priority_of(const mr_pod_entry *entry, ranks of)
+int32_t mr_sort_for(int32_t priority, mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch)
 {
-    return entry->pod_class < 0 ? of.units[mr_unit_of(entry)].priority : of.usages[entry->pod_class].priority;
-}
-
-int32_t mr_sort_for(int32_t priority, mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch,
-                    const mr_class_usage *usages, const mr_unit *units)
-{
-    const ranks of = {usages, units};
     int32_t lower = 0, at;
-    if (are_in_order(pods, n, of)) return MR_ANY_CUT;
+    if (are_in_order(pods, n)) return MR_ANY_CUT;
     memcpy(scratch + n, pods, (size_t)n * sizeof *pods);
-    mr_sort_pod_entries(pods, n, scratch, usages, units);
-    if (n <= SMALL || !are_any_equal(pods, n, of)) return MR_ANY_CUT;
-    for (at = n; at && priority_of(&pods[at - 1], of) < priority; at--) lower++;
+    mr_sort_pod_entries(pods, n, scratch);
+    if (n <= SMALL || !are_any_equal(pods, n)) return MR_ANY_CUT;
+    for (at = n; at && pods[at - 1].priority < priority; at--) lower++;
     if (lower <= SMALL) return at;
     for (int32_t i = n, to = at; i < 2 * n; i++)
-        if (priority_of(&scratch[i], of) < priority) pods[to++] = scratch[i];
-    mr_sort_as_upstream(pods + at, lower, usages, units);
+        if (scratch[i].priority < priority) pods[to++] = scratch[i];
+    mr_sort_as_upstream(pods + at, lower);
     return at;
 }
 
-int mr_is_sorted_for(int32_t priority, const mr_pod_entry *pods, const mr_pod_span *span, const mr_class_usage *usages,
-                     const mr_unit *units)
+int mr_is_sorted_for(int32_t priority, const mr_pod_entry *pods, const mr_pod_span *span)
 {
-    const ranks of = {usages, units};
     const int32_t at = span->cut;
     if (at == MR_ANY_CUT) return 1;
-    return (at == 0 || priority_of(&pods[at - 1], of) >= priority)
-           && (at == span->count || priority_of(&pods[at], of) < priority);
+    return (at == 0 || pods[at - 1].priority >= priority)
+           && (at == span->count || pods[at].priority < priority);
 }

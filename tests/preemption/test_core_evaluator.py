@@ -42,7 +42,7 @@ class Case:
             for name, labels in LABELS_OF_NAMESPACES.items()
         ]
         groups = [group(name, priority) for name, priority in self.world.whole.items()]
-        groups += [group("i", 0, SINGLE)]
+        groups += [group(name, priority, SINGLE) for name, priority in self.world.single.items()]
         pods = [pod for there in self.world.pods.values() for pod in there]
         expected = [
             replace(pod, status=replace(pod.status, nominated_node_name=name))

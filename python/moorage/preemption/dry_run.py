@@ -26,7 +26,6 @@ from .eligibility import NO_VICTIM, NO_VICTIMS
 from .eviction_units import (
     EvictionUnits,
     Unit,
-    core_knows_units,
     groups_of,
     priority_of,
     units_by_importance,
@@ -168,8 +167,6 @@ class PreemptionDryRuns:
         """
         framework: fwk.Framework | None = self.handle.framework
         if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
-            return None
-        if not core_knows_units(self.handle):
             return None
         target, called = self.state.target, framework.plugins_of(self.state.target)
         if called is not framework.plugins:

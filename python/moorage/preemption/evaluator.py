@@ -26,7 +26,7 @@ from moorage.objects import Pod
 from .actuation import prepare_candidate
 from .dry_run import PreemptionDryRuns, status_of
 from .eligibility import NO_VICTIM, num_candidates, potential_nodes, why_not_eligible
-from .eviction_units import core_knows_units, groups_of
+from .eviction_units import groups_of
 from .pick import Candidate, pick_one_node
 
 logger = logging.getLogger("moorage.preemption")
@@ -289,7 +289,7 @@ class Evaluator:
         if extenders and any(one.supports_preemption and one.is_interested(pod) for one in extenders):
             return None
         profile = framework.plugins_for(state, pod).profile
-        in_core = profile.pre_filters_in_core and profile.filters_in_core and core_knows_units(self.handle)
+        in_core = profile.pre_filters_in_core and profile.filters_in_core
         return framework.preemptor if in_core and framework.preemptor.suits else None
 
     def _found_in_core(self, preemptor: Preemptor, state: CycleState, pod: Pod) -> FoundCandidates:

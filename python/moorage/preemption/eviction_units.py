@@ -211,22 +211,6 @@ def groups_of(handle: FrameworkHandle) -> PodGroups | None:
     return handle.shared(PodGroups) if handle.groups_pods else None
 
 
-def core_knows_units(handle: FrameworkHandle) -> bool:
-    """Whether the core's order of importance is that of the units. It knows no priorities of groups whose
-    pods are evicted one by one.
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-
-    Returns
-    -------
-    bool
-    """
-    groups = groups_of(handle)
-    return groups is None or groups.are_evicted_whole
-
-
 class EvictionUnits:
     """The current eviction units of a cluster.
 

@@ -3,7 +3,7 @@
 kube-scheduler v1.37, framework/preemption/podgrouppreemption.go. All units of lower priority in the cluster
 are removed, and the group is placed. Then the units are put back one after the other, the protected and
 important ones first. Those with which the pods of the group do not fit on the nodes found for them are the
-victims.
+victims. Units on other nodes are not looked at, where no filter reads other rows.
 """
 
 from __future__ import annotations
@@ -60,9 +60,13 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
     if not len(lower):
         return None, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_VICTIMS,))
     with handle.cache.transaction():
+        lower.remove()
+        handle.cache.state.view.drop_counts()  # upstream searches on a copy, whose images are on no node
+        status = failed.place()
+    if status is not None:
+        return None, status
+    with handle.cache.transaction():
         leaving = _leaving(handle, failed, lower)
-    if isinstance(leaving, Status):
-        return None, leaving
     victims = lower.pods_of(leaving)
     evict_victims(handle, WHOLE_CLUSTER, group, not_terminating(victims), plugin_name)
     return failed.nominations(), Status(Code.SUCCESS, (FOUND.format(len(victims)),))
@@ -79,20 +83,18 @@ def _is_ongoing(handle: FrameworkHandle, failed: FailedGroup, units: EvictionUni
     return False
 
 
-def _leaving(handle: FrameworkHandle, failed: FailedGroup, units: LowerUnits) -> list[int] | Status:
-    """Return the indexes of the units that have to go, the most important first; or why the group does not
-    fit without all of them either. The caller undoes what this changes in the cache."""
-    state, protected = handle.cache.state, _protected(handle, units)
-    pods = [units.pods(at) for at in range(len(units))]  # read before the cache changes
-    for unit in pods:
+def _leaving(handle: FrameworkHandle, failed: FailedGroup, units: LowerUnits) -> list[int]:
+    """Return the indexes of the units that have to go, the most important first. The caller undoes what this
+    changes in the cache."""
+    state, protected, rows = handle.cache.state, _protected(handle, units), failed.decisive_rows()
+    concerned = range(len(units)) if rows is None else units.on_rows(rows)
+    pods = {at: units.pods(at) for at in concerned}  # read before the cache changes
+    for unit in pods.values():
         for pod in unit:
             state.discard_pod(pod)
-    state.view.drop_counts()  # upstream searches on a copy, whose images are on no node
-    if (status := failed.place()) is not None:
-        return status
-    last = set(range(len(units))).difference(protected)
-    leaving = [at for at in (*protected, *sorted(last)) if not failed.readmit(pods[at])]
-    return units.most_important_first(leaving)
+    first = [at for at in protected if at in pods]
+    last = [at for at in concerned if at not in set(first)]
+    return units.most_important_first([at for at in (*first, *last) if not failed.readmit(pods[at])])
 
 
 def _protected(handle: FrameworkHandle, units: LowerUnits) -> list[int]:

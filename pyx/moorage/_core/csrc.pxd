@@ -319,7 +319,7 @@ cdef extern from "preemption.h" nogil:
 
     ctypedef struct mr_pod_entry:
         int64_t start
-        int32_t pod_class, number
+        int32_t pod_class, number, priority, members
 
     ctypedef struct mr_pod_span:
         int32_t first, count, room, read, cut
@@ -356,7 +356,7 @@ cdef extern from "preemption.h" nogil:
         const mr_unit* units
         const uint64_t* matches
         const int32_t* nominated
-        int32_t n_nominated, words, settled, adds_up, explains
+        int32_t n_nominated, words, settled, adds_up, has_groups, explains
         int32_t* removed
         int32_t* removed_with
         uint64_t* victims
@@ -384,14 +384,10 @@ cdef extern from "preemption.h" nogil:
     void mr_preemptor_read(mr_preemptor* preemptor)
     void mr_dry_run(const mr_preemptor* preemptor, int32_t row, const mr_pod_entry* pods, int32_t n,
                     mr_eviction* out)
-    void mr_sort_pod_entries(mr_pod_entry* pods, int32_t n, mr_pod_entry* scratch,
-                             const mr_class_usage* usages, const mr_unit* units)
-    void mr_sort_as_upstream(mr_pod_entry* pods, int32_t n, const mr_class_usage* usages,
-                             const mr_unit* units)
-    int32_t mr_sort_for(int32_t priority, mr_pod_entry* pods, int32_t n, mr_pod_entry* scratch,
-                        const mr_class_usage* usages, const mr_unit* units)
-    bint mr_is_sorted_for(int32_t priority, const mr_pod_entry* pods, const mr_pod_span* span,
-                          const mr_class_usage* usages, const mr_unit* units)
+    void mr_sort_pod_entries(mr_pod_entry* pods, int32_t n, mr_pod_entry* scratch)
+    void mr_sort_as_upstream(mr_pod_entry* pods, int32_t n)
+    int32_t mr_sort_for(int32_t priority, mr_pod_entry* pods, int32_t n, mr_pod_entry* scratch)
+    bint mr_is_sorted_for(int32_t priority, const mr_pod_entry* pods, const mr_pod_span* span)
     void mr_outcomes_begin(mr_outcomes* outcomes)
     void mr_outcomes_set_code(mr_outcomes* outcomes, int32_t position, uint8_t code)
     void mr_outcomes_forget(mr_outcomes* outcomes)

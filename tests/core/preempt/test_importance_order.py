@@ -14,13 +14,18 @@ ENTRIES = st.tuples(st.integers(-len(UNITS), len(PRIORITIES) - 1), st.integers(0
 """A class, or the complement of a unit, and a start."""
 
 
+def rank_of(kind: int) -> tuple[int, int]:
+    """The priority and the number of members of an entry."""
+    return UNITS[~kind] if kind < 0 else (PRIORITIES[kind], 0)
+
+
 def expected(entries: list[tuple[int, int]]) -> list[int]:
     """Positions of entries in order of importance."""
 
     def rank(at: int) -> tuple[int, int, int]:
         kind, start = entries[at]
-        priority, count = UNITS[~kind] if kind < 0 else (PRIORITIES[kind], 0)
-        return -priority, -count, start
+        priority, members = rank_of(kind)
+        return -priority, -members, start
 
     return sorted(range(len(entries)), key=rank)
 
@@ -38,14 +43,9 @@ def test_entries_are_sorted_by_importance(entries: list[tuple[int, int]]) -> Non
 
 def check(entries: list[tuple[int, int]]) -> None:
     n = len(entries)
-    usages = ffi.new("mr_class_usage[]", len(PRIORITIES))
-    for at, priority in enumerate(PRIORITIES):
-        usages[at].priority = priority
-    units = ffi.new("mr_unit[]", len(UNITS))
-    for at, (priority, count) in enumerate(UNITS):
-        units[at].priority, units[at].count = priority, count
     pods, scratch = ffi.new("mr_pod_entry[]", n), ffi.new("mr_pod_entry[]", n)
     for at, (kind, start) in enumerate(entries):
-        pods[at].pod_class, pods[at].start, pods[at].number = kind, start, at
-    lib.mr_sort_pod_entries(pods, n, scratch, usages, units)
+        pods[at].start, pods[at].number = start, at
+        pods[at].priority, pods[at].members = rank_of(kind)
+    lib.mr_sort_pod_entries(pods, n, scratch)
     assert [pods[at].number for at in range(n)] == expected(entries)

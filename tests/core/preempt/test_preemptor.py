@@ -26,6 +26,7 @@ from tests.core.twins.preemption_world import (
     of_group,
     on,
     pods,
+    priorities_of_groups,
     worlds_of_groups,
 )
 from tests.core.twins.preemptor_twin import Placed, evict, place_each
@@ -196,9 +197,13 @@ class PreemptorMachine(RuleBasedStateMachine):
     def set_budgets(self, data: st.DataObject, count: int) -> None:
         self.budgets = [data.draw(budgets(number)) for number in range(count)]
 
-    @rule(whole=st.dictionaries(st.sampled_from("ghij"), st.sampled_from([-5, 0, 1, 3, 7])))
-    def set_groups(self, whole: dict[str, int]) -> None:
-        self.groups.whole = Groups(whole, []).whole
+    @rule(
+        whole=st.dictionaries(st.sampled_from("ghij"), priorities_of_groups),
+        single=st.dictionaries(st.sampled_from("gh"), priorities_of_groups),
+    )
+    def set_groups(self, whole: dict[str, int], single: dict[str, int]) -> None:
+        new = Groups(whole, [], single)
+        self.groups.whole, self.groups.single = new.whole, new.single
 
     @rule(data=st.data(), nobody=st.booleans())
     def nominate(self, data: st.DataObject, nobody: bool) -> None:
@@ -316,7 +321,7 @@ def test_runs_between_which_groups_change(world: World, data: st.DataObject) -> 
         out = preemptor.place_run(target, run, world.budgets, groups=groups)
         assert placed(state, out) == expected
         there = [pod for pod in state.pods() if (pod.spec.priority or 0) < priority]
-        change = data.draw(st.sampled_from(["remove", "add", "move", "group", "nothing"]))
+        change = data.draw(st.sampled_from(["remove", "add", "move", "group", "single", "nothing"]))
         if change in ("remove", "move") and there:
             gone = data.draw(st.sampled_from(there))
             evict(state, gone)
@@ -326,6 +331,8 @@ def test_runs_between_which_groups_change(world: World, data: st.DataObject) -> 
             state.add_pod(data.draw(members(f"r{number}", data.draw(st.sampled_from(list(world.nodes))))))
         elif change == "group":
             groups.whole = {**groups.whole, ("default", "h"): data.draw(st.integers(-1, 8))}
+        elif change == "single":
+            groups.single = {**groups.single, ("default", "h"): data.draw(st.integers(-1, 8))}
 
 
 # ---- single rules

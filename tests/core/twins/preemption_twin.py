@@ -212,6 +212,7 @@ class Twin:
     nominated: Mapping[str, Sequence[Pod]]
     budgets: Sequence[PodDisruptionBudget]
     whole: Mapping[str, int] = field(default_factory=dict)  # priority by name of the groups that go whole
+    single: Mapping[str, int] = field(default_factory=dict)  # priority by name of other groups that exist
     stops: bool = False  # a pod counts against no budget after the first that it violates
 
     def fails(self, pod: Pod, on: NodeState, counts: Counts) -> Rejection | None:
@@ -248,8 +249,12 @@ class Twin:
         return out
 
     def unit(self, pod: Pod) -> tuple[list[Pod], int, bool]:
-        """The pods that go with one, the most important first; priority; whether they are a group."""
+        """The pods that go with one, the most important first; priority; whether they are of a group."""
         group = whole_group(pod, self.whole)
+        if group is None and pod.spec.scheduling_group is not None:
+            exists = pod.namespace == "default"
+            known = self.single.get(pod.spec.scheduling_group.pod_group_name) if exists else None
+            return [pod], priority(pod) if known is None else known, True
         if group is None:
             return [pod], priority(pod), False
         everywhere = (other for _, pods in self.topology.nodes for other in pods)
@@ -258,7 +263,7 @@ class Twin:
         return members, self.whole[group[1]], True
 
     def dry_run(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> Evictions:
-        """SelectVictimsOnNode (kube-scheduler v1.36), with groups that go whole (v1.37)."""
+        """SelectVictimsOnNode (kube-scheduler v1.36), with groups (v1.37)."""
         on, counts = NodeState(node), Counts(self.topology, pod)
         for other in pods:
             on.add(other)

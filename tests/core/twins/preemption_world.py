@@ -98,6 +98,7 @@ ports = st.lists(
 )
 
 
+priorities_of_groups = st.sampled_from([-5, 0, 1, 3, 7])
 group_names = st.sampled_from(["", "", "", "g", "g", "h", "i"])
 
 
@@ -146,10 +147,14 @@ def budgets(draw: st.DrawFn, number: int) -> PodDisruptionBudget:
 
 
 class Groups:
-    """Groups that are evicted as a whole, of the namespace default, with pods in the order of their names."""
+    """Groups of the namespace default, with pods in the order of their names: those that are evicted as a
+    whole, and others."""
 
-    def __init__(self, whole: dict[str, int], pods: Sequence[Pod]) -> None:
+    def __init__(
+        self, whole: dict[str, int], pods: Sequence[Pod], single: dict[str, int] | None = None
+    ) -> None:
         self.whole = {("default", name): priority for name, priority in whole.items()}
+        self.single = {("default", name): priority for name, priority in (single or {}).items()}
         self.over(pods)
 
     def over(self, pods: Sequence[Pod]) -> Groups:
@@ -160,6 +165,12 @@ class Groups:
     @property
     def evicted_with(self) -> dict[UnitKey, UnitKey]:
         return {key: key for key in self.whole}
+
+    def priorities(self) -> object:
+        return self.single
+
+    def priority_of(self, key: UnitKey) -> int | None:
+        return self.single.get(key)
 
     def uids(self, key: UnitKey) -> list[str]:
         return [pod.metadata.uid for pod in self.pods if group_of(pod) == key]
@@ -176,9 +187,10 @@ class World:
     budgets: list[PodDisruptionBudget] = field(default_factory=list)
     whole: dict[str, int] = field(default_factory=dict)
     stops: bool = False
+    single: dict[str, int] = field(default_factory=dict)
 
     def groups(self) -> Groups:
-        return Groups(self.whole, [pod for pods in self.pods.values() for pod in pods])
+        return Groups(self.whole, [pod for pods in self.pods.values() for pod in pods], self.single)
 
     def make(self) -> None:
         self.state = ClusterState()
@@ -213,7 +225,12 @@ class World:
     def twin(self) -> Twin:
         there = [(node, self.pods[name]) for name, node in self.nodes.items()]
         return Twin(
-            Topology(there, LABELS_OF_NAMESPACES, ()), self.before(), self.budgets, self.whole, self.stops
+            Topology(there, LABELS_OF_NAMESPACES, ()),
+            self.before(),
+            self.budgets,
+            self.whole,
+            self.single,
+            self.stops,
         )
 
 
@@ -253,7 +270,8 @@ def worlds(draw: st.DrawFn, most: int = 10, plain: bool = False) -> World:
         preemptor = alive(preemptor)
     limits = [draw(budgets(number)) for number in range(draw(st.integers(0, 3)))]
     whole = {name: draw(st.sampled_from([-5, 0, 3, 7])) for name in draw(st.sampled_from(["", "g", "gh"]))}
-    world = World(made, there, preemptor, nominated, limits, whole, draw(st.booleans()))
+    single = {name: draw(priorities_of_groups) for name in "hi"[len(whole) == 2 : draw(st.integers(0, 2))]}
+    world = World(made, there, preemptor, nominated, limits, whole, draw(st.booleans()), single)
     world.make()
     return world
 
@@ -267,7 +285,6 @@ def alive(pod: Pod) -> Pod:
 
 A = LabelSelector(match_labels={"app": "a"})
 IN_APP = LabelSelector(match_expressions=(LabelSelectorRequirement("app", "Exists"),))
-priorities_of_groups = st.sampled_from([-5, 0, 1, 3, 7])
 few_terms = st.lists(
     st.builds(PodAffinityTerm, label_selector=st.just(A), topology_key=st.sampled_from([HOSTNAME, "zone"])),
     min_size=1,
@@ -345,6 +362,7 @@ def worlds_of_groups(draw: st.DrawFn) -> World:
         for number in range(draw(st.sampled_from([0, 1, 2])))
     ]
     whole = draw(st.fixed_dictionaries({"g": priorities_of_groups}, optional={"h": priorities_of_groups}))
-    world = World(made, there, preemptor, nominated, limits, whole, draw(st.booleans()))
+    single = {} if "h" in whole else draw(st.dictionaries(st.just("h"), priorities_of_groups))
+    world = World(made, there, preemptor, nominated, limits, whole, draw(st.booleans()), single)
     world.make()
     return world

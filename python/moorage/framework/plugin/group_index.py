@@ -24,6 +24,12 @@ def _by_parent(group: AnyGroup) -> tuple[str, ...]:
     return () if group.parent is None else ("/".join(group.parent),)
 
 
+def _unit(key: str) -> UnitKey:
+    """The pod group with a key of an indexer."""
+    namespace, _, name = key.partition("/")
+    return namespace, name
+
+
 def is_composite(key: UnitKey) -> bool:
     """Whether a key is that of a composite pod group.
 
@@ -240,11 +246,9 @@ class PodGroups:
             return
         self._heads = heads
         changed, others = groups.changed(), composites.changed()
-        if changed is None or others is None or others:
-            self._priorities.clear()
-        for key in changed or ():
-            namespace, _, name = key.partition("/")
-            self._priorities.pop((namespace, name), None)
+        asked = self._priorities
+        if changed is None or others is None or others or any(_unit(key) in asked for key in changed):
+            self._priorities = {}
         if changed is None or others is None or changed or others:
             self._version += 1
             self._trees, self._roots, self._leaves, self._complete = {}, {}, {}, {}
@@ -466,18 +470,13 @@ class PodGroups:
         return self._whole.evicted_with
 
     @property
-    def are_evicted_whole(self) -> bool:
-        """Whether there is no pod group whose pods are evicted one by one, with the priority of the group."""
-        return len(self.evicted_with) == len(self._groups.identities())
-
-    @property
     def lowest_priority(self) -> float:
         """The lowest priority of any group; infinity without groups."""
         self._refresh()
         return self._lowest
 
     def priorities(self) -> dict[UnitKey, int | None]:
-        """Return what is known by `priority_of`, of the groups that have not changed since."""
+        """Return what is known by `priority_of`: another object whenever an answer may have changed."""
         self._follow()
         return self._priorities
 

@@ -7,7 +7,7 @@ classes it extends. Filter and Score have a vectorised form, which is used if a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -555,6 +555,16 @@ class FailedGroup(Protocol):
         -------
         Status or None
             Why the group fails; None where it fits.
+        """
+        ...
+
+    def decisive_rows(self) -> Collection[int] | None:
+        """Return the rows whose pods alone decide whether the group fits on the nodes that `place` has found.
+
+        Returns
+        -------
+        collection of int, or None
+            None where pods on any row may count.
         """
         ...
 

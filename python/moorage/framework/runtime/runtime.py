@@ -68,8 +68,21 @@ def target_of(cache: SchedulerCache, pod: Pod) -> Target:
     return pod_class, node_name, state.classes.pinned_symbol(pod_class, pod)
 
 
-def _natives(filters: Sequence[FilterPlugin], state: CycleState) -> int:
-    """The kernels that did not return Skip at PreFilter, as a bit mask by index."""
+def native_filters(filters: Sequence[FilterPlugin], state: CycleState) -> int:
+    """Return the filters in the core that did not return Skip at PreFilter.
+
+    Parameters
+    ----------
+    filters : sequence of FilterPlugin
+        In profile order.
+    state : CycleState
+        After PreFilter has run.
+
+    Returns
+    -------
+    int
+        A bit mask by index.
+    """
     natives = 0
     for at, plugin in enumerate(filters):
         is_native = isinstance(plugin, NativePlugin) and plugin.has_kernel
@@ -525,7 +538,7 @@ class Framework:
                     return status
                 continue
             if verdict is None:
-                natives = _natives(filters, state)
+                natives = native_filters(filters, state)
                 answer = answer_of(plugin, pod, self.kernels.verdict, natives, state, node_info)
                 if isinstance(answer, Status):
                     return filter_status(plugin, answer)

@@ -19,6 +19,7 @@ from moorage.framework import (
     Status,
 )
 from moorage.framework.runtime.call import note_exception
+from moorage.framework.runtime.runtime import native_filters
 from moorage.objects import Pod
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.pod_topology_spread import PodTopologySpread
@@ -44,6 +45,8 @@ class Assignment(NamedTuple):
     state : CycleState
         After PreFilter, when the pods before it were placed. What PreFilter has skipped then is not asked any
         more.
+    filters : int or None
+        The filters, as a bit mask, where they are in the core and read nothing but the row; else None.
     """
 
     at: int
@@ -51,6 +54,7 @@ class Assignment(NamedTuple):
     row: int
     engine: Engine
     state: CycleState
+    filters: int | None
 
 
 def run_post_filter(members: Members, attempt: Attempt) -> tuple[Mapping[int, NominatingInfo] | None, Status]:
@@ -100,6 +104,8 @@ class FailedAttempt:
         self.group, self.pods = members.group, members.pods
         self._members, self._attempt = members, attempt
         self._assignments: list[Assignment] = []
+        self._by_row: dict[int, list[Assignment]] = {}
+        self._told: list[Assignment] = []  # with PreFilter plugins outside the core
         self._reads_rows_alone = False
         self._next_start: int | None = None
 
@@ -131,13 +137,21 @@ class FailedAttempt:
         try:
             for at, pod, row, engine, target in _placed(attempt, range(len(self.pods))):
                 cycle, _ = engine.framework.pre_filtered(target, pod)
-                self._assignments.append(Assignment(at, pod, row, engine, cycle))
+                self._assignments.append(Assignment(at, pod, row, engine, cycle, _filters(engine, cycle)))
                 state.assume_pod(bound(pod, state.table.row_name(row)))
         finally:
             state.rollback(mark)
-        self._reads_rows_alone = not self._members.context.nominator and all(
-            map(_reads_row, self._assignments)
-        )
+        # Nominated pods of the group may be in the way, on rows that no unit returns to.
+        read_rows = all(one.filters is not None for one in self._assignments)
+        self._reads_rows_alone = read_rows and self._fit(self._assignments)
+        for one in self._assignments:
+            self._by_row.setdefault(one.row, []).append(one)
+            if not one.engine.framework.plugins_of(one.state.target).pre_filters_are_native:
+                self._told.append(one)
+
+    def decisive_rows(self) -> Collection[int] | None:
+        """Return the rows of the pods of the group, if pods on others do not count."""
+        return self._by_row.keys() if self._reads_rows_alone else None
 
     def readmit(self, pods: Sequence[Pod]) -> bool:
         """Have pods return to their nodes if each pod of the group then passes the filters on its own."""
@@ -145,7 +159,11 @@ class FailedAttempt:
         for pod in pods:
             state.assume_pod(pod)
             self._tell(pod, Framework.run_pre_filter_extension_add_pod)
-        if self._fits({state.table.find_row(pod.spec.node_name) for pod in pods}):
+        looked_at = self._assignments
+        if self._reads_rows_alone:
+            rows = dict.fromkeys(state.table.find_row(pod.spec.node_name) for pod in pods)
+            looked_at = [one for row in rows if row is not None for one in self._by_row.get(row, ())]
+        if self._fit(looked_at):
             return True
         for pod in pods:
             state.discard_pod(pod)
@@ -154,31 +172,37 @@ class FailedAttempt:
 
     def _tell(self, pod: Pod, extension: Extension) -> None:
         """Call an extension of PreFilter plugins outside the core."""
-        for one in self._assignments:
-            if not one.engine.framework.plugins_of(one.state.target).pre_filters_are_native:
-                info = self._members.context.cache.node_info(pod.spec.node_name)
-                assert info is not None
-                extension(one.engine.framework, one.state, one.pod, pod, info)
+        for one in self._told:
+            info = self._members.context.cache.node_info(pod.spec.node_name)
+            assert info is not None
+            extension(one.engine.framework, one.state, one.pod, pod, info)
 
-    def _fits(self, rows: Collection[int | None]) -> bool:
-        """Whether each pod fits on its node, with those before it. Some rows have changed since it did."""
+    def _fit(self, assignments: Sequence[Assignment]) -> bool:
+        """Whether each pod fits on its node, with those before it."""
         cache = self._members.context.cache
-        looked_at = self._assignments
-        if self._reads_rows_alone:
-            looked_at = [one for one in looked_at if one.row in rows]
+        if len(assignments) == 1:
+            return self._passes(assignments[0])
         mark = cache.state.begin()
         try:
-            for one in looked_at:
-                name = cache.state.table.row_name(one.row)
-                info = cache.node_info(name)
-                assert info is not None
-                framework = one.engine.framework
-                if framework.run_filter_plugins_with_nominated_pods(one.state, one.pod, info) is not None:
+            for at, one in enumerate(assignments, 1):
+                if not self._passes(one):
                     return False
-                cache.state.assume_pod(bound(one.pod, name))
+                if at < len(assignments):
+                    cache.state.assume_pod(bound(one.pod, cache.state.table.row_name(one.row)))
             return True
         finally:
             cache.state.rollback(mark)
+
+    def _passes(self, one: Assignment) -> bool:
+        """Whether a pod passes the filters on its node."""
+        cache, framework = self._members.context.cache, one.engine.framework
+        name = cache.state.table.row_name(one.row)
+        info, kernels = cache.node_info(name), framework.kernels
+        assert info is not None
+        is_alone = not framework.handle.nominator.nominated_pods_for_node(name)
+        if kernels is not None and is_alone and one.filters is not None:
+            return not kernels.verdict(one.filters, one.state, info)
+        return framework.run_filter_plugins_with_nominated_pods(one.state, one.pod, info) is None
 
     def nominations(self) -> dict[int, NominatingInfo]:
         """Return the nominations of the pods to the nodes that were found for them."""
@@ -186,12 +210,14 @@ class FailedAttempt:
         return {one.at: NominatingInfo(row_name(one.row)) for one in self._assignments}
 
 
-def _reads_row(one: Assignment) -> bool:
-    """Whether the filters read nothing but the row of the node: those that count pods of other rows do not
-    concern the pod."""
-    called = one.engine.framework.plugins_of(one.state.target)
-    names = {plugin.name for plugin in called.filters}
-    return called.profile.filters_in_core and not (names & COUNTING) - one.state.skip_filter_plugins
+def _filters(engine: Engine, state: CycleState) -> int | None:
+    """Return the filters of a pod as a bit mask; None where one is outside the core or counts pods of other
+    rows."""
+    called = engine.framework.plugins_of(state.target)
+    counting = COUNTING.intersection(plugin.name for plugin in called.filters) - state.skip_filter_plugins
+    if counting or not called.profile.filters_in_core:
+        return None
+    return native_filters(called.filters, state)
 
 
 def _placed(

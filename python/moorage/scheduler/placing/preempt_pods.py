@@ -19,7 +19,7 @@ from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.preemption.actuation import make_room
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.eviction_units import core_knows_units, groups_of
+from moorage.preemption.eviction_units import groups_of
 from moorage.scheduler.check_arguments import check_pods, check_readable
 from moorage.scheduler.cycle.engine import Engine
 
@@ -248,8 +248,7 @@ def why_not_at_once(engine: Engine, pod: Pod) -> str:
     str
         "" where it can.
     """
-    suits = engine.framework.preemptor.suits and core_knows_units(engine.handle)
-    in_core = engine.is_in_core_for(pod) and suits
+    in_core = engine.is_in_core_for(pod) and engine.framework.preemptor.suits
     return "" if in_core and not engine.handle.extenders else NOT_IN_CORE.format(pod.key)
 
 

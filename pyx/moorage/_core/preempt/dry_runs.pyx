@@ -4,7 +4,8 @@ kube-scheduler v1.36, SelectVictimsOnNode: all pods of lower priority are remove
 preemptor must pass all filters, with the nominated pods of at least its priority and without them. Then the
 pods are added back one by one as long as the preemptor passes: first those whose eviction violates a budget,
 each kind in the order of importance. Those that cannot be added back are the victims. Pods of a group that is
-evicted as a whole are removed and added back together, also those on other nodes.
+evicted as a whole are removed and added back together, also those on other nodes. Pods of other groups have
+the priority of their group.
 """
 
 import numpy as np
@@ -135,7 +136,7 @@ cdef class DryRuns:
             Stop after this number of rows where evictions help, if one of them violates no budget; -1 tries
             all rows.
         groups : PodGroups, optional
-            Knows the groups whose pods are only evicted together.
+            Knows the priorities of groups, and those whose pods are only evicted together.
 
         Returns
         -------
@@ -181,7 +182,7 @@ cdef class DryRuns:
         self._follow_rows(len(budgets) > 0)
         self.c.search = &self.search.search
         self.c.settled, self.c.explains = False, True
-        self.c.adds_up = self.importance.adds_up
+        self.c.adds_up, self.c.has_groups = self.importance.adds_up, groups is not None
         self.budgets.set(budgets)
         self.c.budgets = NULL
         if budgets:
@@ -247,7 +248,7 @@ cdef class DryRuns:
                 if self._is_victim(at, result) and self._violates(at, result) == violates:
                     victims[count] = pods[at]
                     count += 1
-        mr_sort_as_upstream(victims, count, self.importance.usages_of(), self.importance.units.all())
+        mr_sort_as_upstream(victims, count)
         for at in range(count):
             out += self.importance.pods_in(&victims[at])
         return out

@@ -20,16 +20,18 @@ cdef class UnitIndex:
     cdef NodeTable table
     cdef PodClasses classes
     cdef Ledger ledger
-    cdef object source, whole, unit_of
+    cdef object source, whole, unit_of, answers
     # by unit: key of the group, and its members; stale: units that have changed; touched: rows to read again
     cdef list keys, members, stale, touched
     cdef list changed      # rows with pods of a unit that has changed, in order
     cdef int64_t epoch     # grows when all rows may have changed; positions in `changed` are void then
     cdef int64_t stamp     # of the row that `Importance` reads
     cdef dict unsettled    # units whose equal members are in no certain order, as keys
+    cdef Buffer priorities  # by symbol of a pod group: 0 if unread, `OWN`, or that of the group plus `BIAS`
     cdef Buffer units, of_symbol, of_row, of_pod, is_stale, is_touched, seen, pods, sorted_members
 
     cdef bint use(self, object source) except -1
+    cdef int32_t priority_of(self, int32_t number, int32_t own) except? -1
     cdef int note(self, int32_t row) except -1
     cdef int note_all(self) except -1
     cdef list refresh(self, const mr_class_usage* usages)
@@ -80,8 +82,7 @@ cdef class Importance:
         pod is counted on it, before the pod is in the ledger.)"""
         cdef mr_pod_span* span = self.spans_of() + row
         return span.read == self.ledger.pods_on(row) + 1 and mr_is_sorted_for(
-            self.priority, <mr_pod_entry*>self.entries.data + span.first, span, self.usages_of(),
-            self.units.all())
+            self.priority, <mr_pod_entry*>self.entries.data + span.first, span)
 
     cdef inline mr_pod_span* spans_of(self) noexcept:
         """The span of each row in `entries`."""

@@ -6,9 +6,11 @@ below the priority of the preemptor with Go's sort.Slice, which does so up to 12
 more pods in an order of its own. A row is sorted when it is first read, again after the change log has named
 it, and where that order differs for the next preemptor.
 
-The pods of some groups are only evicted together, on whichever rows they are (kube-scheduler v1.37,
-framework/preemption/types.go; KEP-5710). Such a unit has one entry in each row with pods of it (`UnitIndex`).
-Of equal priority, units come first, those with more pods before others, then the one with the oldest pod.
+Pods of a group are evicted with the priority of the group, or of that at the top of its tree. Those of some
+groups are only evicted together, on whichever rows they are (kube-scheduler v1.37,
+framework/preemption/types.go; KEP-5710). Such a unit has one entry in each row with pods of it
+(`UnitIndex`). Of equal priority, units with more pods come first, then single pods of groups, then other
+pods; of these the one with the oldest pod.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -21,13 +23,15 @@ from moorage.errors import InputError
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
-from moorage._core.base cimport LOG_ORDER, Buffer, Journal
+from moorage._core.base cimport LOG_ORDER, Buffer, Journal, group_of
 from moorage._core.csrc cimport *
 from moorage._core.state cimport Ledger, NodeTable, PodClasses, PodRecord, Shape
 
 cdef enum:
     CHANGED_LIMIT = 1 << 14  # the longest list of changed rows
     FEW = 16                 # the least capacity for the members of a unit
+
+cdef int64_t OWN = 1, BIAS = <int64_t>1 << 32  # see `UnitIndex.priorities`
 
 cdef int64_t SUMMAND = <int64_t>1 << 50  # thousands of these can be added without overflow
 
@@ -88,12 +92,10 @@ def order_as_upstream(const int64_t[::1] ranks not None):
     cdef int32_t n = <int32_t>ranks.shape[0], at
     cdef Buffer entries = Buffer(Journal(), sizeof(mr_pod_entry), n + 1)
     cdef mr_pod_entry* items = <mr_pod_entry*>entries.data
-    cdef mr_class_usage usage
     cdef int32_t[::1] order
-    memset(&usage, 0, sizeof(usage))
     for at in range(n):
-        items[at].start, items[at].pod_class, items[at].number = ranks[at], 0, at
-    mr_sort_as_upstream(items, n, &usage, NULL)
+        items[at].start, items[at].number, items[at].priority, items[at].members = ranks[at], at, 0, 0
+    mr_sort_as_upstream(items, n)
     out = np.empty(n, dtype=np.int32)
     order = out
     for at in range(n):
@@ -102,7 +104,8 @@ def order_as_upstream(const int64_t[::1] ranks not None):
 
 
 cdef class UnitIndex:
-    """The groups whose pods are only evicted together, with their pods in the ledger.
+    """The priorities of groups, and the groups whose pods are only evicted together, with their pods in the
+    ledger.
 
     Reading a row links its pods that are in units. When a row changes, the units that its pods were or are in
     read their members again, and all rows with members are to be sorted again.
@@ -118,7 +121,8 @@ cdef class UnitIndex:
         cdef Journal journal = Journal()
         self.table, self.classes, self.ledger = table, classes, ledger
         self.keys, self.members, self.stale, self.touched, self.changed = [], [], [], [], []
-        self.whole, self.unit_of = {}, {}
+        self.whole, self.unit_of, self.answers = {}, {}, None
+        self.priorities = Buffer(journal, sizeof(int64_t))
         self.unsettled = {}
         self.units = Buffer(journal, sizeof(mr_unit))
         self.of_symbol = Buffer(journal, sizeof(int32_t))
@@ -131,8 +135,10 @@ cdef class UnitIndex:
         self.sorted_members = Buffer(journal, sizeof(mr_member))
 
     cdef bint use(self, object source) except -1:
-        """Take the groups from a source; return whether the units are other ones than before.
+        """Take the groups from a source; return whether units or priorities may be other ones than before.
 
+        `source.priority_of` returns the priority with which pods of a pod group are evicted, or None for that
+        of each pod; `source.priorities()` another object whenever an answer has changed.
         `source.whole` has the priority of each group that is evicted as a whole, by key: another object
         whenever anything of this changes;
         `source.evicted_with` the keys of such groups by pod group; `source.members` returns the pods of a
@@ -141,13 +147,16 @@ cdef class UnitIndex:
         cdef Py_ssize_t at
         cdef int32_t row
         whole = {} if source is None else source.whole
-        if whole is self.whole and source is self.source:
+        answers = None if source is None else source.priorities()
+        if whole is self.whole and answers is self.answers and source is self.source:
             return False
         unit_of = {} if source is None else source.evicted_with
         is_equal = whole == self.whole and unit_of == self.unit_of and (source is self.source or not whole)
-        self.source, self.whole, self.unit_of = source, whole, unit_of
+        is_equal = is_equal and answers is self.answers
+        self.source, self.whole, self.unit_of, self.answers = source, whole, unit_of, answers
         if is_equal:
             return False
+        memset(self.priorities.data, 0, self.priorities.capacity * sizeof(int64_t))
         symbols = {self.classes.symbols.intern("/".join(key)): unit for key, unit in unit_of.items()}
         numbers = {key: at for at, key in enumerate(whole)}
         self.unsettled.clear()
@@ -170,6 +179,17 @@ cdef class UnitIndex:
         self.touched = []
         self.note_all()
         return True
+
+    cdef int32_t priority_of(self, int32_t number, int32_t own) except? -1:
+        """The priority with which a pod of a group is evicted by itself; `own` is that of the pod."""
+        cdef Py_ssize_t symbol = self.ledger.record(number).group
+        cdef int64_t* known
+        self.priorities.reserve(symbol + 1)
+        known = <int64_t*>self.priorities.data + symbol
+        if not known[0]:
+            priority = self.source.priority_of(group_of(self.ledger.model_of(number)))
+            known[0] = OWN if priority is None else BIAS + <int64_t>priority
+        return own if known[0] == OWN else <int32_t>(known[0] - BIAS)
 
     cdef int note(self, int32_t row) except -1:
         """Note that a row has changed."""
@@ -346,10 +366,11 @@ cdef int _sort_members(UnitIndex units, int32_t at, const mr_class_usage* usages
     unit.members, unit.start = there, MR_NOT_STARTED
     for each in range(n):
         pods[each].start, pods[each].pod_class = there[each].start, there[each].pod_class
+        pods[each].priority, pods[each].members = usages[there[each].pod_class].priority, 0
         pods[each].number = each
         unit.start = min(unit.start, there[each].start)
         before[each] = there[each]
-    mr_sort_pod_entries(pods, n, pods + n, usages, NULL)
+    mr_sort_pod_entries(pods, n, pods + n)
     for each in range(n):
         there[each] = before[pods[each].number]
     return 0
@@ -464,15 +485,15 @@ cdef class Importance:
         self.scratch.reserve(2 * n)
         entries = <mr_pod_entry*>self.entries.data + span.first
         span.count = self._enter(entries, row)
-        span.cut = mr_sort_for(self.priority, entries, span.count, <mr_pod_entry*>self.scratch.data,
-                               self.usages_of(), self.units.all())
+        span.cut = mr_sort_for(self.priority, entries, span.count, <mr_pod_entry*>self.scratch.data)
         span.read = n + 1
         return 0
 
     cdef int32_t _enter(self, mr_pod_entry* entries, int32_t row) except -1:
         """Write the pods and units of a row, each unit at its first pod; return their number."""
         cdef mr_unit* units = self.units.all()
-        cdef int32_t n = self.ledger.pods_on(row), count = 0, number = 0, unit
+        cdef int32_t n = self.ledger.pods_on(row), count = 0, number = 0, unit, priority
+        cdef bint has_groups = self.units.source is not None
         cdef PodRecord* record
         self.units.stamp += 1
         if n:
@@ -483,11 +504,17 @@ cdef class Importance:
             if unit < 0:
                 entries[count].number, entries[count].pod_class = number, record.pod_class
                 entries[count].start = start_of(self.ledger, number)
+                priority = self.usages_of()[record.pod_class].priority
+                entries[count].members = 1 if has_groups and record.group else 0
+                if entries[count].members:
+                    priority = self.units.priority_of(number, priority)
+                entries[count].priority = priority
                 count += 1
             elif (<int64_t*>self.units.seen.data)[unit] != self.units.stamp:
                 (<int64_t*>self.units.seen.data)[unit] = self.units.stamp
                 entries[count].number, entries[count].pod_class = number, ~unit
                 entries[count].start = units[unit].start
+                entries[count].priority, entries[count].members = units[unit].priority, units[unit].count
                 count += 1
             number = record.after
         return count

@@ -263,6 +263,34 @@ cdef class LowerUnits:
                 numbers.append(self.numbers[each])
         return pods_with_numbers(self.state, numbers)
 
+    def on_rows(self, rows not None):
+        """Return the units with a pod on some rows.
+
+        Parameters
+        ----------
+        rows : collection of int
+
+        Returns
+        -------
+        list of int
+            Their indexes, in order.
+        """
+        cdef int32_t at, each
+        cdef list found = []
+        for at in range(self.size):
+            for each in range(self.first[at], self.end[at]):
+                if self.state.ledger.row_of(self.numbers[each]) in rows:
+                    found.append(at)
+                    break
+        return found
+
+    def remove(self):
+        """Remove all pods of the units from the cache, in a transaction of the caller."""
+        cdef int32_t at, each
+        for at in range(self.size):
+            for each in range(self.first[at], self.end[at]):
+                self.state._take_away(self.numbers[each])
+
     def _pod(self, int32_t number):
         """The pod with a number, with its node name."""
         cdef Ledger ledger = self.state.ledger

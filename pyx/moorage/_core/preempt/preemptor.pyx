@@ -209,7 +209,7 @@ cdef class Preemptor(DryRuns):
         limits : (int, int)
             DefaultPreemption's minCandidateNodesPercentage and minCandidateNodesAbsolute.
         groups : PodGroups, optional
-            Knows the groups whose pods are only evicted together.
+            Knows the priorities of groups, and those whose pods are only evicted together.
 
         Returns
         -------

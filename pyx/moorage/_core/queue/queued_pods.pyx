@@ -629,8 +629,8 @@ cdef int _take(PriorityLanes lanes, Lane lane, QueuedPodInfo info) except -1:
 
 
 cdef list _leave_together(dict groups, unit):
-    """Remove the pods of a group from the waiting ones, and return them by `group_order`; None, and nothing is
-    removed, where one is not in the active queue."""
+    """Remove the pods of a group from the waiting ones, and return them by `group_order`; None, and nothing
+    is removed, where one is not in the active queue."""
     cdef dict waiting = groups[unit]
     cdef QueuedPodInfo info, last = None
     cdef bint in_order = True

@@ -406,3 +406,31 @@ def test_pods_that_a_change_makes_are_placed_before_the_count(
     command = ("capacity", "-f", str(path), "--pod", "rs/web", "-o", "json")
     counts = [json.loads("\n".join(lines(capsys, *command, *more)))["count"] for more in ([], SCALED)]
     assert counts == [4, 1]
+
+
+def test_gangs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lines(capsys, *COMMAND, "--gang", "8")[:4] == [
+        "TEMPLATE           GANGS  SHARE  REPLICAS  NODES",
+        "default/small-pod  7      8      56        2",
+        "",
+        f"3 of the 8 pods of the next gang fit; next default/small-pod: {MESSAGE}",
+    ]
+    document = json.loads("\n".join(lines(capsys, *COMMAND, "--gang", "8", "-o", "json")))
+    assert (document["gang"], document["count"]) == ({"size": 8, "count": 7, "rest": 3}, 56)
+    assert "3 of its 8 pods fit" in "\n".join(lines(capsys, *COMMAND, "--gang", "8", "-o", "html"))
+    assert lines(capsys, *COMMAND, "--gang", "8", "--max-limit", "2")[3] == "limit of 2 reached"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--gang", "0"], "Invalid value for '--gang': '0' is not a whole number from 1 on."),
+        (["--gang", "x"], "Invalid value for '--gang': 'x' is not a whole number from 1 on."),
+        (["--gang", "2", "--pod", f"{POD}=2"], "--gang: the pods of a gang are of one template, without =N"),
+        (["--gang", "2", "--compatible", "cluster-capacity"], "cluster-capacity has no gangs"),
+    ],
+)
+def test_wrong_gangs_are_refused(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    assert main([*COMMAND, *words]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"error: {message}\n")

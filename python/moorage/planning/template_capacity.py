@@ -16,12 +16,15 @@ from moorage._core.decide.copies import account_copies, filters_rows_alone
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.controllers.workloads.store_control import admission_of
 from moorage.errors import InputError
+from moorage.objects import group_of
 from moorage.objects.admission.admission import Admission, RefusedError
 from moorage.objects.model.pod import Pod, PodStatus
+from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.explain.claim_explanations import PodClaims
 from moorage.scheduler.explain.device_evidence import lacking_requests
+from moorage.scheduler.groups.place_group import schedule_workload
 from moorage.scheduler.placing.schedule_pods import MOST, replica
 from moorage.tables import Table, Tabular
 
@@ -119,6 +122,11 @@ class Capacity(Tabular):
     refusal : str
         Why the API server would refuse it, in its words: for a quota that is used up, say. "" where it would
         not.
+    gang : int
+        Pods of a gang, where whole gangs were counted: `rounds` is their number. 0 where pods were.
+    rest : int
+        Pods of the gang after the last whole one that fit; they do not count. 0 where the group is bound to
+        a topology.
     label : str
         Label key of `binding`.
     binding : tuple of Binding
@@ -132,6 +140,8 @@ class Capacity(Tabular):
     label: str
     binding: tuple[Binding, ...]
     refusal: str = ""
+    gang: int = 0
+    rest: int = 0
 
     @property
     def count(self) -> int:
@@ -151,6 +161,8 @@ class Capacity(Tabular):
     def headline(self) -> str:
         """Return counts and the reason in one line."""
         counts, end = ", ".join(f"{each.name}: {each.count}" for each in self.templates), "limit reached"
+        if self.gang:
+            counts += f" in {self.rounds} gang{'' if self.rounds == 1 else 's'} of {self.gang}"
         if self.failure:
             end = f"{self.failed} fits nowhere: {self.failure.search_message}"
         elif self.refusal:
@@ -188,6 +200,8 @@ class Capacity(Tabular):
         ]
         stop = {"template": self.failed, "message": self.message, "reasons": self.reasons}
         counts = {"count": self.count, "rounds": self.rounds, "templates": templates}
+        if self.gang:
+            counts |= {"gang": {"size": self.gang, "count": self.rounds, "rest": self.rest}}
         return counts | ({"next": stop} if self.failed else {}) | {"label": self.label, "binding": binding}
 
 
@@ -230,7 +244,9 @@ class _Replicas:
         return dict(zip([str(names[row]) for row in rows.tolist()], counts[rows].tolist(), strict=True))
 
 
-def capacity(scheduler: Scheduler, template: Shares, most: int | None, label: str) -> Capacity:
+def capacity(
+    scheduler: Scheduler, template: Shares, most: int | None, label: str, gang: int | None = None
+) -> Capacity:
     """Return how many replicas of templates fit; see `Scheduler.capacity`.
 
     Parameters
@@ -240,6 +256,8 @@ def capacity(scheduler: Scheduler, template: Shares, most: int | None, label: st
     most : int or None
         Maximum number of rounds.
     label : str
+    gang : int, optional
+        Pods of a gang; by default each replica counts.
 
     Returns
     -------
@@ -249,11 +267,11 @@ def capacity(scheduler: Scheduler, template: Shares, most: int | None, label: st
     ------
     InputError
         There is no template, a share is no positive number, `most` is negative, or a template has something
-        else where a quantity belongs.
+        else where a quantity belongs; or `gang` is no positive number, or there is more than one template.
     MoorageError
         The client is no ObjectStore, or pods are being bound.
     """
-    given = _with_shares(template)
+    given = _with_shares(template) if gang is None else _with_gang(_with_shares(template), gang)
     if most is not None and not 0 <= most <= MOST:
         raise InputError(f"max {most}: 0 to {MOST}")
     check_readable(pod for pod, _ in given)
@@ -266,12 +284,21 @@ def capacity(scheduler: Scheduler, template: Shares, most: int | None, label: st
             for at, (pod, share) in enumerate(given)
         ]
         scheduler.volumes.settle()
-        if len(every) == 1:
+        if gang is not None:
+            failed, rounds, stop = _place_gangs(scheduler, every[0], most)
+        elif len(every) == 1:
+            _fill(scheduler, every[0], _limit(every[0], most))
             failed, rounds, stop = _place_one_kind(scheduler, every[0], most)
         else:
             failed, rounds, stop = _place_rounds(scheduler, every, most)
         failure, refusal = (None, stop) if isinstance(stop, str) else (stop, "")
-        binding = () if failure is None else _binding(scheduler, _next(scheduler, failed), label)
+        is_of_group = failure is not None and failure.group_failure
+        binding = (
+            () if failure is None or is_of_group else _binding(scheduler, _next(scheduler, failed), label)
+        )
+        rest = 0 if gang is None else failed.placed - rounds * gang
+        if rest:
+            _take_back(failed, rounds * failed.share)
         names = scheduler.table.names
     counted = tuple(
         [
@@ -279,7 +306,8 @@ def capacity(scheduler: Scheduler, template: Shares, most: int | None, label: st
             for each, why in zip(every, skipped, strict=True)
         ]
     )
-    return Capacity(counted, rounds, "" if stop is None else failed.name, failure, label, binding, refusal)
+    name = "" if stop is None else failed.name
+    return Capacity(counted, rounds, name, failure, label, binding, refusal, gang or 0, rest)
 
 
 def _with_shares(template: Shares) -> list[tuple[Pod, int]]:
@@ -296,6 +324,15 @@ def _with_shares(template: Shares) -> list[tuple[Pod, int]]:
     return shares
 
 
+def _with_gang(given: list[tuple[Pod, int]], gang: int) -> list[tuple[Pod, int]]:
+    """Return the template with the pods of a gang as its share."""
+    if isinstance(gang, bool) or not isinstance(gang, int) or not 1 <= gang <= MOST:
+        raise InputError(f"gang {gang!r}: a whole number from 1 to {MOST}")
+    if len(given) > 1 or given[0][1] != 1:
+        raise InputError("gang: the pods of a gang are of one template, without a share of its own")
+    return [(given[0][0], gang)]
+
+
 def _unused_names(pod: Pod, number: int) -> Pod:
     """Return a pod as a template with a base of names that no pod of a cluster, and no other template, can
     have."""
@@ -310,8 +347,7 @@ def _place_one_kind(
     scheduler: Scheduler, one: _Replicas, most: int | None
 ) -> tuple[_Replicas, int, Stop | None]:
     """Place replicas of one template, up to the first that is not placed."""
-    limit = MOST if most is None else min(most * one.share, MOST)
-    _fill(scheduler, one, limit)
+    limit = _limit(one, most)
     stop, n = None, 1 if one.placed else FIRST_TRY
     if _makes_claims(one.template):
         n = FIRST_TRY_WITH_CLAIMS
@@ -319,6 +355,11 @@ def _place_one_kind(
         stop = _place(scheduler, one, min(n, limit - one.placed))
         n *= 2
     return one, one.placed // one.share, stop
+
+
+def _limit(one: _Replicas, most: int | None) -> int:
+    """Return how many replicas there may be in a number of rounds."""
+    return MOST if most is None else min(most * one.share, MOST)
 
 
 def _fill(scheduler: Scheduler, one: _Replicas, limit: int) -> None:
@@ -381,6 +422,52 @@ def _makes_claims(template: Pod) -> bool:
 def _replicas(one: _Replicas, n: int) -> list[Pod]:
     """Return the next replicas."""
     return [replica(one.template, at) for at in range(one.placed, one.placed + n)]
+
+
+# ---- gangs -------------------------------------------------------------------------------------------------
+
+
+def _place_gangs(
+    scheduler: Scheduler, one: _Replicas, most: int | None
+) -> tuple[_Replicas, int, Stop | None]:
+    """Place gangs, up to the first that is not placed whole. Its pods are placed in order, as in the cycle of
+    a group; the group is asked for where its topology matters."""
+    group = _bound_group(scheduler, one)
+    if group is None:
+        return _place_one_kind(scheduler, one, most)
+    rounds = 0
+    while most is None or rounds < most:
+        stop = _place_gang(scheduler, one, group)
+        if stop is not None:
+            return one, rounds, stop
+        rounds += 1
+    return one, rounds, None
+
+
+def _bound_group(scheduler: Scheduler, one: _Replicas) -> PodGroup | None:
+    """Return the group of a template with the minimum of a whole gang, if it is bound to a topology."""
+    handle, unit = scheduler.handle, group_of(one.template)
+    if unit is None or not (handle.groups_pods and handle.places_groups):
+        return None
+    group = scheduler.context.groups.known(unit)
+    if not isinstance(group, PodGroup) or not group.topology_keys:
+        return None
+    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=one.share))
+    return replace(group, spec=replace(group.spec, scheduling_policy=policy))
+
+
+def _place_gang(scheduler: Scheduler, one: _Replicas, group: PodGroup) -> Stop | None:
+    """Place one gang by the cycle of its group, as if no other pod of the group were there."""
+    if one.admit(one.placed + one.share) < one.placed + one.share:
+        return one.refusal
+    pods = _replicas(one, one.share)
+    if _makes_claims(one.template):
+        pods = store_with_claims(scheduler, pods)
+    result = schedule_workload(scheduler.context, group, pods, ())
+    if not result.succeeded:
+        return Failure(group_failure=result.message)
+    one.add(result.rows[result.rows >= 0], np.ones(int((result.rows >= 0).sum()), dtype=np.int32))
+    return result.failure
 
 
 # ---- several templates -------------------------------------------------------------------------------------

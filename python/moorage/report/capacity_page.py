@@ -31,7 +31,9 @@ def capacity_page(document: Mapping[str, Any], use: NodeUse) -> Page:
         replicas.update(each["nodes"])
     page = Page("Capacity", _headline(document))
     facts = [Fact(f"replicas of {each['name']}", amount(each["count"])) for each in document["templates"]]
-    facts += [Fact("nodes with replicas", amount(len(replicas))), Fact("rounds", amount(document["rounds"]))]
+    gang = document.get("gang")
+    rounds = f"gangs of {amount(gang['size'])}" if gang else "rounds"
+    facts += [Fact("nodes with replicas", amount(len(replicas))), Fact(rounds, amount(document["rounds"]))]
     skipped = [
         f"{each['name']} is not scheduled now: {each['skipped']}"
         for each in document["templates"]
@@ -51,8 +53,14 @@ def _headline(document: Mapping[str, Any]) -> str:
 
 def _end(document: Mapping[str, Any]) -> Lines:
     if "next" not in document:
-        return Lines([f"The count ended at its limit of {amount(document['rounds'])} rounds."])
-    return Lines([f"Next {document['next']['template']}: {document['next']['message']}"])
+        what = "gangs" if "gang" in document else "rounds"
+        return Lines([f"The count ended at its limit of {amount(document['rounds'])} {what}."])
+    lines = [f"Next {document['next']['template']}: {document['next']['message']}"]
+    gang = document.get("gang")
+    if gang and gang["rest"]:
+        fit = f"{amount(gang['rest'])} of its {amount(gang['size'])} pods fit"
+        lines = [f"The next gang does not fit whole: {fit}, and do not count.", *lines]
+    return Lines(lines)
 
 
 def _binding(document: Mapping[str, Any]) -> Grid:

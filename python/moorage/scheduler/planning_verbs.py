@@ -33,7 +33,11 @@ class PlanningVerbs:
         return self
 
     def capacity(
-        self, template: Pod | Sequence[Pod | tuple[Pod, int]], max: int | None = None, by: str = ZONE
+        self,
+        template: Pod | Sequence[Pod | tuple[Pod, int]],
+        max: int | None = None,
+        by: str = ZONE,
+        gang: int | None = None,
     ) -> Capacity:
         """Return how many replicas of a template fit besides the pods that are in the cluster, where, and
         what stops the next one.
@@ -52,6 +56,9 @@ class PlanningVerbs:
             Maximum number of rounds.
         by : str, optional
             Key of a label; the reasons against the next replica are counted by its values.
+        gang : int, optional
+            Number of pods that count only together: whole gangs of them are placed. A group of the template
+            that is bound to a topology is placed by its cycle, gang after gang, where the gates are on.
 
         Returns
         -------
@@ -62,13 +69,14 @@ class PlanningVerbs:
         Raises
         ------
         InputError
-            There is no template, a share is no positive number, or `max` is negative.
+            There is no template, a share is no positive number, `max` is negative, `gang` is no positive
+            number, or a gang has more than one template.
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         """
         from moorage.planning.template_capacity import capacity
 
-        return capacity(self._scheduler(), template, max, by)
+        return capacity(self._scheduler(), template, max, by, gang)
 
     def bound(self, pods: Sequence[Pod] | None = None, weights: Sequence[float] | None = None) -> Bound:
         """Return an upper bound of how many pods, or how much weight, can be placed without evictions, beside

@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 @click.option(
     "--max-limit", type=WholeNumber(0), default=0, help="Maximum number of rounds; 0, the default: none."
 )
+@click.option(
+    "--gang",
+    type=WholeNumber(1),
+    metavar="N",
+    help="Count whole gangs of N replicas, which are of no use without one another.",
+)
 @click.option("--exclude-nodes", default="", metavar="NODE,…", help="Leave these nodes and their pods out.")
 @click.option("--by", metavar="LABEL", help="Count reasons by this label of nodes; default: by zone.")
 @after_run_option
@@ -62,6 +68,7 @@ if TYPE_CHECKING:
 def capacity(  # noqa: PLR0913
     templates: tuple[str, ...],
     max_limit: int,
+    gang: int | None,
     exclude_nodes: str,
     by: str | None,
     verbose: bool,
@@ -74,7 +81,8 @@ def capacity(  # noqa: PLR0913
     Each pod and workload in a file of --pod is a template; its other objects are applied to the cluster. The
     next replica may fit nowhere, or be refused by admission: by a ResourceQuota, say.
 
-    With several --pod, rounds of all of them are placed until one is not complete. Pending pods of the
+    With several --pod, rounds of all of them are placed until one is not complete, and with --gang whole
+    gangs of one. Pending pods of the
     cluster are ignored unless there is --after-run, or a change.
 
     Exit codes: 0 it ran, however many fit; 2 bad input.
@@ -88,12 +96,16 @@ def capacity(  # noqa: PLR0913
 
     if compatible and output in ("csv", "markdown", "html"):
         raise click.UsageError(f"cluster-capacity has no -o {output}")
+    if compatible and gang:
+        raise click.UsageError("cluster-capacity has no gangs")
     namespace = options["namespace"] or "default"
     with Stages("reading", "counting") as stage:
         cluster = _without(load_input(options), exclude_nodes)
         read = read_templates(templates, cluster, options["validate"], namespace)
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
+        if gang is not None and (len(read.pods) > 1 or read.pods[0].share != 1):
+            raise InputError("the pods of a gang are of one template, without =N", source="--gang")
         stage()
         scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
         scheduler.apply(read.others)
@@ -103,7 +115,7 @@ def capacity(  # noqa: PLR0913
         if places_first(options):
             scheduler.run()
         label = {} if by is None else {"by": by}
-        found = scheduler.capacity(read.pods, max=max_limit or None, **label)
+        found = scheduler.capacity(read.pods, max=max_limit or None, gang=gang, **label)
     warnings = [*input_warnings(cluster, scheduler), *without_effect, *read.warnings]
     print_release(cluster)
     print_warnings(warnings)

@@ -53,16 +53,22 @@ def _end(found: Capacity) -> str:
     """Return why the count has ended, in one line."""
     if not found.failed:
         return f"limit of {found.rounds} reached"
+    if found.rest:
+        fit = f"{found.rest} of the {found.gang} pods of the next gang fit"
+        return f"{fit}; next {found.failed}: {found.message}"
     return f"next {found.failed}: {found.message}"
 
 
 def _counts(found: Capacity) -> Table:
     some = any(each.skipped for each in found.templates)
+    gangs = [str(found.rounds)] if found.gang else []
     rows = [
-        (each.name, str(each.share), str(each.count), str(len(each.nodes)), *([each.skipped] if some else []))
+        (each.name, *gangs, str(each.share), str(each.count), str(len(each.nodes)))
+        + ((each.skipped,) if some else ())
         for each in found.templates
     ]
-    columns = ("TEMPLATE", "SHARE", "REPLICAS", "NODES", *(["NOT SCHEDULED NOW"] if some else []))
+    named = ["GANGS"] if found.gang else []
+    columns = ("TEMPLATE", *named, "SHARE", "REPLICAS", "NODES", *(["NOT SCHEDULED NOW"] if some else []))
     return Table(columns, rows)
 
 

@@ -15,7 +15,7 @@ from moorage.errors import MoorageError
 from moorage.framework import Code, NominatingInfo, Status
 from moorage.objects import AnyGroup, Pod
 from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.cycle.results import Failure, ScheduleResult
+from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .group_attempt import UNSCHEDULABLE, Attempt, GroupResult, decide
@@ -284,8 +284,11 @@ def _add(
 
 
 def schedule_workload(
-    context: SchedulingContext, group: AnyGroup, pods: Sequence[Pod] | None = None
-) -> ScheduleResult:
+    context: SchedulingContext,
+    group: AnyGroup,
+    pods: Sequence[Pod] | None = None,
+    scheduled: Sequence[Pod] | None = None,
+) -> GroupResult:
     """Place and bind the pods of a group; see `Scheduler.schedule_workload`.
 
     Parameters
@@ -294,10 +297,12 @@ def schedule_workload(
     group : PodGroup or CompositePodGroup
     pods : sequence of Pod, optional
         In the order to try; by default the pending members.
+    scheduled : sequence of Pod, optional
+        Members that have a node already; by default those that are known.
 
     Returns
     -------
-    ScheduleResult
+    GroupResult
         In the order of the pods.
 
     Raises
@@ -314,8 +319,9 @@ def schedule_workload(
     if len(engines) > 1:
         raise MoorageError(why_invalid(group, pending))
     if not engines:
-        return ScheduleResult(context.cache.state, 0)
-    result = place_group(context, engines.pop(), group, pending, groups.scheduled(unit)[0])
+        return GroupResult(context.cache.state, 0, context.batch_of(pending))
+    placed = groups.scheduled(unit)[0] if scheduled is None else scheduled
+    result = place_group(context, engines.pop(), group, pending, placed)
     bound = {at: context.bindings.bind(started) for at, started in result.started.items()}
     binding_failures = context.finish_binding([started.pod for started in result.started.values()])
     for at, outcome in bound.items():

@@ -1,0 +1,133 @@
+"""Gangs that fit: whole ones alone count, and they are placed as the scheduler places groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+from moorage.objects import Pod
+from moorage.objects.model.admission_policies import ResourceQuota, ResourceQuotaSpec
+from moorage.scheduler import Scheduler
+from tests.core.make import ZONE, node, pod
+from tests.planning.test_capacity import clusters, scheduler
+from tests.scheduler.groups.gang_kit import GATES, TOPOLOGY, gang, member, store_of, topology, world
+
+WEB = pod("web", requests={"cpu": "1500m"})
+
+
+def test_pods_of_the_gang_that_does_not_fit_whole_do_not_count() -> None:
+    one = scheduler(node("a", cpu="2"), node("b", cpu="5"))
+    before = one.fork()
+    found = one.capacity(WEB, gang=3)
+    assert (found.rounds, found.count, found.gang, found.rest) == (1, 3, 3, 1)
+    assert sum(found.templates[0].nodes.values()) == 3
+    assert (found.failed, found.reasons) == ("default/web", {"Insufficient cpu": 2})
+    assert found.headline().startswith("default/web: 3 in 1 gang of 3; default/web fits nowhere: 0/2 nodes")
+    assert [each.resource for each in found.binding] == ["cpu"]
+    assert found.to_dict()["gang"] == {"size": 3, "count": 1, "rest": 1}
+    assert not before.diff(one)
+
+
+def test_no_gang_fits_where_only_some_of_its_pods_do() -> None:
+    found = scheduler(node("a", cpu="5")).capacity(WEB, gang=4)
+    assert (found.rounds, found.count, found.rest, found.templates[0].nodes) == (0, 0, 3, {})
+
+
+def test_the_limit_is_one_of_gangs() -> None:
+    found = scheduler(node("a", cpu="20", pods=99)).capacity(WEB, max=2, gang=3)
+    assert (found.rounds, found.count, found.rest, found.failed) == (2, 6, 0, "")
+    assert found.headline() == "default/web: 6 in 2 gangs of 3; limit reached"
+
+
+def test_a_quota_that_ends_within_a_gang_ends_the_count_before_it() -> None:
+    meta = replace(pod("quota").metadata, name="q")
+    quota = ResourceQuota(metadata=meta, spec=ResourceQuotaSpec(hard={"pods": "5"}))
+    found = scheduler(node("a", cpu="20", pods=99), others=[quota]).capacity(WEB, gang=3)
+    assert (found.rounds, found.count, found.rest) == (1, 3, 2)
+    assert "exceeded quota" in found.refusal
+
+
+@settings(deadline=None)
+@given(clusters(), st.integers(1, 5))
+def test_gangs_are_what_the_engine_places_as_a_whole(made: tuple[Scheduler, Pod], size: int) -> None:
+    one, template = made
+    before = one.fork()
+    each, found = one.capacity(template), one.capacity(template, gang=size)
+    assert (found.rounds, found.rest) == divmod(each.count, size)
+    assert found.message == each.message
+    with one.transaction():
+        result = one.schedule_by_template(template, found.rounds * size, 1000)
+        placed = Counter(one.table.names[row] for row in result.rows.tolist())
+    assert found.templates[0].nodes == placed
+    assert not before.diff(one)
+
+
+@pytest.mark.parametrize("size", [0, -1, True, 1.5, "2", 2**31])
+def test_a_size_that_is_no_positive_number_is_refused(size: Any) -> None:
+    with pytest.raises(InputError, match=r"gang .*: a whole number from 1 to 2147483647"):
+        scheduler(node("a")).capacity(WEB, gang=size)
+
+
+@pytest.mark.parametrize("templates", [[WEB, pod("db")], [(WEB, 2)]])
+def test_a_gang_is_of_one_template(templates: Any) -> None:
+    with pytest.raises(InputError, match="the pods of a gang are of one template"):
+        scheduler(node("a")).capacity(templates, gang=2)
+
+
+# ---- groups ------------------------------------------------------------------------------------------------
+
+
+def zones(*cpus: int) -> list[Any]:
+    """A node in each of the zones a, b and so on."""
+    return [node(name, zone=name, cpu=cpu, pods=99) for name, cpu in zip("abcdef", cpus, strict=False)]
+
+
+def as_groups(one: Scheduler, number: int, size: int, cpu: int, **spec: Any) -> int:
+    """How many of some groups a run places."""
+    for at in range(number):
+        name = f"run-{at}"
+        store_of(one).create(gang(name, size, **spec))
+        store_of(one).create_many([member(f"{name}-{each}", name, cpu) for each in range(size)])
+    placed = Counter(key.rpartition("-")[0] for key in one.run().placements)
+    assert set(placed.values()) <= {size}
+    return len(placed)
+
+
+def test_gangs_of_a_group_that_is_bound_to_a_topology_are_each_in_one_zone() -> None:
+    one = world(zones(3, 3, 1), gang("g", 7, **topology(ZONE)), feature_gates=TOPOLOGY)
+    before = one.fork()
+    found = one.capacity(member("m", "g", 1), gang=2)
+    assert (found.rounds, found.count, found.rest) == (2, 4, 0)
+    assert found.templates[0].nodes == {"a": 2, "b": 2}
+    assert found.message == (
+        "pod group is unschedulable, 0/3 placements are available, first placement status: "
+        "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+    )
+    assert found.binding == ()
+    assert not before.diff(one)
+    assert one.capacity(member("m", "g", 1), gang=2, max=1).rounds == 1
+
+
+@settings(deadline=None)
+@given(
+    cpus=st.lists(st.integers(0, 7), min_size=1, max_size=4),
+    size=st.integers(1, 4),
+    cpu=st.integers(1, 3),
+    tied=st.booleans(),
+)
+def test_a_run_places_as_many_groups_as_gangs_fit(cpus: list[int], size: int, cpu: int, tied: bool) -> None:
+    spec = topology(ZONE) if tied else {}
+    one = world(zones(*cpus), gang("g", 1, **spec), feature_gates=TOPOLOGY)
+    found = one.capacity(member("m", "g", cpu), gang=size)
+    assert found.rounds == as_groups(one, found.rounds + 1, size, cpu, **spec)
+
+
+def test_without_its_gate_the_topology_of_a_group_does_not_count() -> None:
+    one = world(zones(3, 3), gang("g", 2, **topology(ZONE)), feature_gates=GATES)
+    assert one.capacity(member("m", "g", 1), gang=2).rounds == 3

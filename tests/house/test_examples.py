@@ -17,7 +17,7 @@ from moorage.releases import DEFAULT
 from tests.conformance.vectors import lines
 from tests.house.source import ROOT
 
-PLUGINS = "docs/extending.md", "Plugins"
+PLUGIN_PAGE = "docs/how_to/write_a_plugin.md"
 
 
 def blocks(page: str, heading: str) -> str:
@@ -26,13 +26,19 @@ def blocks(page: str, heading: str) -> str:
     return "\n".join(re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE))
 
 
+def plugins() -> str:
+    """The Python of the page about plugins."""
+    headings = "In Python and over arrays", "Name it in a configuration"
+    return "\n".join(blocks(PLUGIN_PAGE, heading) for heading in headings)
+
+
 @pytest.fixture(autouse=True)
 def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
 def test_plugins_in_python() -> None:
-    first, second = blocks(*PLUGINS).split("registry = ")
+    first, second = plugins().split("registry = ")
     found: dict[str, Any] = {}
     exec(first, found)
     pending = len(found["scheduler"].pods.pending)
@@ -48,7 +54,7 @@ def test_plugins_in_python() -> None:
 
 def test_a_filter_of_the_example_rejects() -> None:
     found: dict[str, Any] = {}
-    exec(blocks(*PLUGINS), found)
+    exec(plugins(), found)
     mo = found["mo"]
     pod = {"metadata": {"name": "p", "labels": {"team": "a"}}, "spec": {"containers": [{"name": "c"}]}}
     from moorage.objects import decode_object
@@ -60,7 +66,8 @@ def test_a_filter_of_the_example_rejects() -> None:
 
 def test_a_scheduler_of_ones_own() -> None:
     found: dict[str, Any] = {}
-    exec("import moorage as mo\n" + blocks("docs/extending.md", "A scheduler of your own"), found)
+    program = blocks("docs/guide/cookbook_building.md", "A scheduler of your own")
+    exec(f"import moorage as mo\n{program}", found)
     placed = [node for node in found["result"].nodes if node is not None]
     assert len(placed) + len(found["unplaced"]) == len(found["by_name"]) > len(placed) > 0
     assert found["decision"].node == placed[0]  # as if the transaction had not been

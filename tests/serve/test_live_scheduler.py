@@ -202,6 +202,21 @@ def test_faults_bind_no_pod_twice_and_lose_none(
     assert not live.scheduler.queue.in_flight()
 
 
+def test_a_refused_binding_is_told_as_kube_scheduler_tells_it(
+    live: LiveScheduler, store: ObjectStore, server: WireServer
+) -> None:
+    """A policy refuses it, for example."""
+    refuse = answers(403, "Forbidden", "not this one")
+    server.faults.append(lambda handler: handler.path.endswith("/binding") and refuse(handler))
+    fill(store, [pod("a")])
+    until(live, lambda: bool(store.get(Pod, "a", "default").status.conditions))
+    (condition,) = store.get(Pod, "a", "default").status.conditions
+    text = 'running Bind plugin "DefaultBinder": not this one'
+    assert (condition.status, condition.reason, condition.message) == ("False", "SchedulerError", text)
+    live.recorder.close()
+    assert [(one["reason"], one["note"]) for one in events(server)] == [("FailedScheduling", text)]
+
+
 def test_preemption_deletes_and_nominates(
     live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
 ) -> None:

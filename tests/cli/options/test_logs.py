@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,6 @@ from moorage.serve.election import LostLeaseError
 from moorage.store import UnreachableError
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
-
-
-@pytest.fixture(autouse=True)
-def quiet_logger() -> Iterator[None]:
-    logger = logging.getLogger("moorage")
-    before = logger.handlers, logger.level
-    yield
-    logger.handlers, logger.level = before
 
 
 @pytest.fixture
@@ -48,14 +39,28 @@ def test_the_start_survives_refusals(
     works: list[LiveScheduler] = []
     monkeypatch.setattr(LiveScheduler, "work", lambda live, stop: works.append(live))
     server.faults += [answers(403, "Forbidden", "not yet"), answers(410, "Expired", "too old")]
+    logger = logging.getLogger("moorage")
+    before = list(logger.handlers), logger.level
     code, _, err = run(capsys, *command)
     assert (code, len(works)) == (0, 1)
+    assert (logger.handlers, logger.level) == before  # threads that still end write to no closed stream
     lines = err.splitlines()
     assert re.fullmatch(rf"{STAMP} INFO starting: version=\S+ profiles=default-scheduler", lines.pop(0))
     assert re.fullmatch(rf"{STAMP} INFO cluster listed: leader_election=false", lines.pop())
     assert [line.rpartition("error=")[2] for line in lines] == ["not yet", "too old"]
     assert re.fullmatch(
         rf"{STAMP} WARNING start has failed, and is repeated: seconds=0\.0 error=.*", lines[0]
+    )
+
+
+@pytest.mark.parametrize("seconds", ["inf", "1e300", "nan", "0"])
+def test_an_extender_with_a_time_limit_that_no_socket_has_is_refused(
+    capsys: pytest.CaptureFixture[str], seconds: str
+) -> None:
+    code, _, err = run(capsys, "serve", "extender", "--timeout", seconds)
+    assert code == 2
+    assert err.splitlines()[-1].startswith(
+        f"error: Invalid value for '--timeout': '{seconds}' is not a number above 0 to 3600."
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
 import msgspec
 
+from moorage.store import NotFoundError
 from moorage.store.api import ApiClient
 from moorage.store.api.connection import Method
 
@@ -26,6 +28,7 @@ PATHS = {
     "CSINode": "/apis/storage.k8s.io/v1/csinodes",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "PodGroup": f"/apis/scheduling.k8s.io/v1beta1/{_NAMESPACED}podgroups",
     "PodDisruptionBudget": f"/apis/policy/v1/{_NAMESPACED}poddisruptionbudgets",
     "Deployment": f"/apis/apps/v1/{_NAMESPACED}deployments",
     "StatefulSet": f"/apis/apps/v1/{_NAMESPACED}statefulsets",
@@ -75,7 +78,8 @@ def send(client: ApiClient, method: Method, path: str, value: Any = None) -> Any
 def clear(client: ApiClient) -> None:
     """Delete the objects that `create` makes, and the Lease of the scheduler."""
     for path in (*PATHS.values(), LEASES):
-        send(client, "DELETE", path, AT_ONCE)
+        with suppress(NotFoundError):  # groups, which not every server has
+            send(client, "DELETE", path, AT_ONCE)
 
 
 def objects(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
@@ -132,6 +136,22 @@ def varied_objects(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
         if value["kind"] == "Pod":
             value["spec"]["priorityClassName"] = ("low", "middle", "high")[at % 13 % 3]
         yield value
+
+
+def gang_objects(nodes: int, groups: int) -> Iterator[dict[str, Any]]:
+    """Nodes of three zones, and groups of ten pods, whose pods come in turn. In every tenth group a pod fits
+    nowhere; every fifth has to be in one zone."""
+    for at in range(nodes):
+        yield node(f"n{at:04}", **{ZONE: f"z{at % 3}"})
+    for at in range(groups):
+        spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": 10}}}
+        if at % 5 == 2:
+            spec["schedulingConstraints"] = {"topology": [{"key": ZONE}]}
+        yield _object("scheduling.k8s.io/v1beta1", "PodGroup", f"g{at:03}") | {"spec": spec}
+    for at in range(10 * groups):
+        number, group = divmod(at, groups)
+        cpu = "64" if group % 10 == 9 and not number else f"{(1 + at % 4) * 100}m"
+        yield pod(f"p{at:05}", cpu, schedulingGroup={"podGroupName": f"g{group:03}"})
 
 
 def occupied_objects(nodes: int) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,7 @@ from moorage.cli.options.inputs import (
     scheduler_options,
     seed_option,
 )
-from moorage.cli.options.logs import end_at_once, log_to_stderr, verbosity_option
+from moorage.cli.options.logs import end_at_once, logging_to_stderr, verbosity_option
 from moorage.cli.options.serving import extender_options, serving_options
 
 
@@ -62,8 +62,12 @@ def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
     config = settings["config"]
     server = with_connection(options, config.client_connection)
     half = config.leader_election.renew_deadline / SECOND / 2  # time for another attempt, as with client-go
-    log_to_stderr(verbose)
-    with connected(server) as client, connected(server) as events, connected(server, half) as lease:
+    with (
+        logging_to_stderr(verbose),
+        connected(server) as client,
+        connected(server) as events,
+        connected(server, half) as lease,
+    ):
 
         def end(*_: object) -> None:
             stop.set()
@@ -116,11 +120,11 @@ def extender(verbose: int, **options: Any) -> int:
 
     from moorage.cli.options.serving import serve_extender
 
-    log_to_stderr(verbose)
     stop = Event()
     before = {one: signal.signal(one, lambda *_: stop.set()) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
-        serve_extender(options, stop)
+        with logging_to_stderr(verbose):
+            serve_extender(options, stop)
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -30,8 +31,10 @@ def verbosity_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("-v", "verbose", count=True, help="Log each pod that was bound as well.")(command)
 
 
-def log_to_stderr(verbose: int) -> None:
-    """Write the log of a live scheduler to stderr.
+@contextmanager
+def logging_to_stderr(verbose: int) -> Iterator[None]:
+    """Write the log of a live scheduler to stderr during the block. After it, threads that still end have
+    nowhere to write to, as stderr may be closed.
 
     Parameters
     ----------
@@ -42,8 +45,14 @@ def log_to_stderr(verbose: int) -> None:
     handler.setFormatter(logging.Formatter(FORMAT, "%Y-%m-%dT%H:%M:%S"))
     handler.formatter.converter = time.gmtime  # type: ignore[union-attr]
     logger = logging.getLogger("moorage")
+    before = logger.handlers, logger.level
     logger.handlers = [handler]
     logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+    try:
+        yield
+    finally:
+        logger.handlers, level = before
+        logger.setLevel(level)
 
 
 def end_at_once() -> None:

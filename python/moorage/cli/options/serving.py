@@ -92,7 +92,7 @@ _EXTENDER_OPTIONS = (
     ),
     click.option(
         "--timeout",
-        type=Number(0, min_open=True),
+        type=Number(0, 3600, min_open=True),
         default=30.0,
         show_default=True,
         help="Seconds that a request may take to arrive.",

@@ -7,6 +7,7 @@ with the assignments of the group.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from moorage._core.state.pod_spec import bound
@@ -45,8 +46,10 @@ class Assignment(NamedTuple):
     state : CycleState
         After PreFilter, when the pods before it were placed. What PreFilter has skipped then is not asked any
         more.
-    filters : int or None
-        The filters, as a bit mask, where they are in the core and read nothing but the row; else None.
+    rejects : callable
+        Runs the filters; its result is false where the pod passes.
+    reads_row : bool
+        Whether the filters are in the core, and read nothing but the row.
     """
 
     at: int
@@ -54,7 +57,8 @@ class Assignment(NamedTuple):
     row: int
     engine: Engine
     state: CycleState
-    filters: int | None
+    rejects: Callable[[], object]
+    reads_row: bool
 
 
 def run_post_filter(members: Members, attempt: Attempt) -> tuple[Mapping[int, NominatingInfo] | None, Status]:
@@ -137,12 +141,12 @@ class FailedAttempt:
         try:
             for at, pod, row, engine, target in _placed(attempt, range(len(self.pods))):
                 cycle, _ = engine.framework.pre_filtered(target, pod)
-                self._assignments.append(Assignment(at, pod, row, engine, cycle, _filters(engine, cycle)))
+                self._assignments.append(_assignment(at, pod, row, engine, cycle))
                 state.assume_pod(bound(pod, state.table.row_name(row)))
         finally:
             state.rollback(mark)
         # Nominated pods of the group may be in the way, on rows that no unit returns to.
-        read_rows = all(one.filters is not None for one in self._assignments)
+        read_rows = all(one.reads_row for one in self._assignments)
         self._reads_rows_alone = read_rows and self._fit(self._assignments)
         for one in self._assignments:
             self._by_row.setdefault(one.row, []).append(one)
@@ -181,11 +185,11 @@ class FailedAttempt:
         """Whether each pod fits on its node, with those before it."""
         cache = self._members.context.cache
         if len(assignments) == 1:
-            return self._passes(assignments[0])
+            return not assignments[0].rejects()
         mark = cache.state.begin()
         try:
             for at, one in enumerate(assignments, 1):
-                if not self._passes(one):
+                if one.rejects():
                     return False
                 if at < len(assignments):
                     cache.state.assume_pod(bound(one.pod, cache.state.table.row_name(one.row)))
@@ -193,31 +197,28 @@ class FailedAttempt:
         finally:
             cache.state.rollback(mark)
 
-    def _passes(self, one: Assignment) -> bool:
-        """Whether a pod passes the filters on its node."""
-        cache, framework = self._members.context.cache, one.engine.framework
-        name = cache.state.table.row_name(one.row)
-        info, kernels = cache.node_info(name), framework.kernels
-        assert info is not None
-        is_alone = not framework.handle.nominator.nominated_pods_for_node(name)
-        if kernels is not None and is_alone and one.filters is not None:
-            return not kernels.verdict(one.filters, one.state, info)
-        return framework.run_filter_plugins_with_nominated_pods(one.state, one.pod, info) is None
-
     def nominations(self) -> dict[int, NominatingInfo]:
         """Return the nominations of the pods to the nodes that were found for them."""
         row_name = self._members.context.cache.state.table.row_name
         return {one.at: NominatingInfo(row_name(one.row)) for one in self._assignments}
 
 
-def _filters(engine: Engine, state: CycleState) -> int | None:
-    """Return the filters of a pod as a bit mask; None where one is outside the core or counts pods of other
-    rows."""
-    called = engine.framework.plugins_of(state.target)
+def _assignment(at: int, pod: Pod, row: int, engine: Engine, state: CycleState) -> Assignment:
+    """Return an assignment, with the way to run the filters again."""
+    framework, kernels = engine.framework, engine.framework.kernels
+    info = framework.handle.cache.node_info(framework.handle.cache.state.table.row_name(row))
+    assert info is not None
+    rejects: Callable[[], object] = partial(
+        framework.run_filter_plugins_with_nominated_pods, state, pod, info
+    )
+    called = framework.plugins_of(state.target)
     counting = COUNTING.intersection(plugin.name for plugin in called.filters) - state.skip_filter_plugins
-    if counting or not called.profile.filters_in_core:
-        return None
-    return native_filters(called.filters, state)
+    if kernels is None or counting or not called.profile.filters_in_core:
+        return Assignment(at, pod, row, engine, state, rejects, False)
+    if not framework.handle.nominator.nominated_pods_for_node(info.name):
+        natives = native_filters(called.filters, state)
+        rejects = partial(engine.search.verdict_after, [(row, [], [], None)], natives, state.target)
+    return Assignment(at, pod, row, engine, state, rejects, True)
 
 
 def _placed(

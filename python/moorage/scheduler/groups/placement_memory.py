@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -51,6 +51,18 @@ class KnownPlacement:
     placement: Placement
     rows: frozenset[int]
     results: dict[tuple[int, int], Found] = field(default_factory=dict)
+
+    def remember(self, kind: int, start: int, found: Found) -> None:
+        """Remember a result.
+
+        Parameters
+        ----------
+        kind, start : int
+        found : Found
+        """
+        if len(self.results) >= MOST_RESULTS:
+            self.results.clear()
+        self.results[kind, start] = found
 
 
 class PlacementMemory:
@@ -112,21 +124,23 @@ class PlacementMemory:
                 known.results.clear()
         return self._kinds.setdefault(key, len(self._kinds))
 
-    def known(self, placement: Placement) -> KnownPlacement:
-        """Return what is known about a placement.
+    def known(self, placements: Iterable[Placement]) -> list[KnownPlacement]:
+        """Return what is known about placements.
 
         Parameters
         ----------
-        placement : Placement
+        placements : iterable of Placement
 
         Returns
         -------
-        KnownPlacement
+        list of KnownPlacement
         """
-        known = self._known.get(id(placement))
-        if known is None:
-            known = KnownPlacement(placement, frozenset(placement.rows.tolist()))
-            self._known[id(placement)] = known
-            for row in known.rows:
-                self._of_row.setdefault(row, []).append(known)
-        return known
+        known = self._known
+        return [known.get(id(placement)) or self._new(placement) for placement in placements]
+
+    def _new(self, placement: Placement) -> KnownPlacement:
+        """Begin to remember results in a placement."""
+        new = self._known[id(placement)] = KnownPlacement(placement, frozenset(placement.rows.tolist()))
+        for row in new.rows:
+            self._of_row.setdefault(row, []).append(new)
+        return new

@@ -32,7 +32,7 @@ from moorage.scheduler.placing.place import LEDGER
 from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .members import leaf_of
-from .placement_memory import MOST_RESULTS, Found, PlacementMemory
+from .placement_memory import Found, PlacementMemory
 
 Rows = npt.NDArray[np.int32]
 NO_SINK = Sink()
@@ -238,12 +238,20 @@ class TreePlacement:
 
         Returns the row of each pod, -1 for those of groups that have failed; None where the group fails.
         """
-        decider, feasible = self._engine.decider, list[Found]()
-        for placement in make_placements(self._engine.profile, node.group, (), parent):
-            found = self._try(node, placement)
-            decider.start = found.next_start
+        decider, placed, feasible = self._engine.decider, self._placed, list[Found]()
+        kind, start = node.kind, decider.start
+        for known in self._memory.known(make_placements(self._engine.profile, node.group, (), parent)):
+            is_as_remembered = not placed or all(one.nodes.isdisjoint(known.rows) for one in placed)
+            found = known.results.get((kind, start)) if is_as_remembered else None
+            if found is None:
+                decider.start = start
+                found = self._try(node, known.placement)
+                if is_as_remembered:
+                    known.remember(kind, start, found)
+            start = found.next_start
             if found.fits:
                 feasible.append(found)
+        decider.start = start
         if not feasible:
             return None
         rows = feasible[self._best(feasible)].rows
@@ -254,25 +262,13 @@ class TreePlacement:
         return rows
 
     def _try(self, node: Node, placement: Placement) -> Found:
-        """Return the result of a group in a placement, as it is remembered or after a search."""
-        known, start = self._memory.known(placement), self._engine.decider.start
-        is_as_remembered = all(one.nodes.isdisjoint(known.rows) for one in self._placed)
-        if is_as_remembered:
-            remembered = known.results.get((node.kind, start))
-            if remembered is not None:
-                return remembered
-        found = self._search(node, placement) if node.children is None else self._try_groups(node, placement)
-        if is_as_remembered:
-            if len(known.results) >= MOST_RESULTS:
-                known.results.clear()
-            known.results[node.kind, start] = found
-        return found
-
-    def _try_groups(self, node: Node, placement: Placement) -> Found:
-        """Place the groups of a composite group in a placement, until too few are left."""
-        satisfied, left, before = 0, len(node.children or ()), len(self._placed)
+        """Place a group in a placement, and undo it. The groups of a composite group are tried in order,
+        until too few are left."""
+        if node.children is None:
+            return self._search(node, placement)
+        satisfied, left, before = 0, len(node.children), len(self._placed)
         rows = np.full(len(node.pods), -1, dtype=np.int32)
-        for child in node.children or ():
+        for child in node.children:
             if satisfied + left < node.minimum:
                 break
             left -= 1
@@ -315,7 +311,7 @@ class TreePlacement:
     @contextmanager
     def _counted(self, placement: Placement) -> Iterator[None]:
         """Count the pod groups that were placed before on the rows of a placement, for the block."""
-        rows = self._memory.known(placement).rows
+        rows = self._memory.known((placement,))[0].rows
         counted = [one for one in self._placed if not one.nodes.isdisjoint(rows)]
         if not counted:
             yield

@@ -145,14 +145,14 @@ def remembering() -> tuple[Scheduler, PlacementMemory, Placement]:
     memory, placement = PlacementMemory(scheduler.handle), Placement("r", np.array([0], dtype=np.int32))
     scheduler.cache.state.view.refresh()
     memory.follow()
-    memory.known(placement).results[0, 0] = Found(False, np.zeros(0, dtype=np.int32), 0, [])
+    memory.known([placement])[0].results[0, 0] = Found(False, np.zeros(0, dtype=np.int32), 0, [])
     return scheduler, memory, placement
 
 
 def test_nothing_is_forgotten_without_a_change() -> None:
     _, memory, placement = remembering()
     memory.follow()
-    assert memory.known(placement).results
+    assert memory.known([placement])[0].results
 
 
 def test_a_node_that_is_new_makes_all_results_void() -> None:
@@ -161,7 +161,7 @@ def test_a_node_that_is_new_makes_all_results_void() -> None:
     scheduler.sync()
     scheduler.cache.state.view.refresh()
     memory.follow()
-    assert not memory.known(placement).results
+    assert not memory.known([placement])[0].results
 
 
 def test_so_many_kinds_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,6 +169,6 @@ def test_so_many_kinds_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement_memory, "MOST_KINDS", 2)
     _, memory, placement = remembering()
     assert [memory.kind(key) for key in "abba"] == [0, 1, 1, 0]
-    assert memory.known(placement).results
+    assert memory.known([placement])[0].results
     assert memory.kind("c") == 0
-    assert not memory.known(placement).results
+    assert not memory.known([placement])[0].results

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -178,12 +179,32 @@ def _of_routine(name: str, function: Any, text: str) -> Iterator[str]:
             continue
         if not _has(text, "Parameters", parameter):
             yield f"{name}: {parameter}"
+    for error in _raised(inspect.unwrap(function)):
+        if not _has(text, "Raises", error):
+            yield f"{name}: when it raises {error}"
     if hasattr(function, "__wrapped__"):  # a context manager
         return
     returns = signature.return_annotation not in (None, "None", "NoReturn", signature.empty)
     tells = re.search(r"^(Returns|Yields)\n-|^(Return|Whether|Iterate|Make) ", text, re.MULTILINE)
     if returns and not tells and not text.startswith(("A ", "The ")):
         yield f"{name}: what it returns"
+
+
+def _raised(function: Any) -> list[str]:
+    """Return the names of the errors that the body of a function raises itself, sorted."""
+    if not inspect.isfunction(function):  # compiled code, whose source is not at hand
+        return []
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    found, inner = set[str](), list(ast.iter_child_nodes(tree))
+    while inner:
+        node = inner.pop()
+        if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            continue  # raises when it is called
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            named = node.exc.func
+            found.add(named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", ""))
+        inner += ast.iter_child_nodes(node)
+    return sorted(name for name in found if name[:1].isupper())
 
 
 def _has(text: str, section: str, name: str) -> bool:

@@ -51,7 +51,7 @@ def test_every_public_name_is_documented_once(doors: ModuleType) -> None:
     assert public == set(places)
 
 
-def test_every_public_callable_tells_what_it_takes_and_returns(doors: ModuleType) -> None:
+def test_every_public_callable_tells_what_it_takes_returns_and_raises(doors: ModuleType) -> None:
     assert [gap for door in doors.FRONT_DOORS for gap in doors.undocumented(door)] == []
 
 
@@ -63,11 +63,20 @@ def undocumented(one: int, three: int) -> int:
     return one
 
 
+def failing(one: int, two: int, *rest: int) -> int:
+    if two:
+        raise ValueError("two")
+    return one
+
+
 def test_what_a_docstring_lacks_is_seen(doors: ModuleType) -> None:
     assert list(doors._of_routine("f", documented, NUMPY)) == []
     assert list(doors._of_routine("f", undocumented, NUMPY)) == ["f: three"]
     assert list(doors._of_routine("f", undocumented, "")) == ["f"]
     assert list(doors._of_routine("f", documented, NUMPY.partition("Returns")[0])) == ["f: what it returns"]
+    assert list(doors._of_routine("f", failing, NUMPY)) == ["f: when it raises ValueError"]
+    raises = f"{NUMPY}\nRaises\n------\nValueError\n    Of two.\n"
+    assert list(doors._of_routine("f", failing, raises)) == []
 
 
 def test_every_schema_is_shown_with_its_fields(doors: ModuleType) -> None:

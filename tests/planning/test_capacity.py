@@ -349,12 +349,13 @@ def test_gated_and_foreign_templates_are_counted_and_told() -> None:
         ([], {}, "at least one template"),
         ([(pod("web"), 0)], {}, "default/web: share 0: a positive whole number"),
         ([(pod("web"), True)], {}, "share True"),
-        (["web"], {}, "neither a Pod nor (Pod, share): str"),
+        (["web"], {}, "web: no such file"),
+        ([node("a")], {}, "a Pod is wanted, not Node"),
         (pod("web"), {"max": -1}, "max -1"),
     ],
 )
 def test_bad_input(template: Any, settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises((InputError, TypeError)) as error:
         scheduler(node("a")).capacity(template, **settings)
     assert message in str(error.value)
 

@@ -129,16 +129,18 @@ def test_nothing_is_evicted() -> None:
     [
         ([WEB], "x", {}, "x"),
         ([WEB], [], {}, "like: nodes, or names of nodes"),
-        ([WEB], [1], {}, "like: nodes, or names of nodes"),
+        ([WEB], [1], {}, "dict or object of Kubernetes is wanted, not int"),
+        ([WEB], WEB, {}, "a Node is wanted"),
         ([WEB], ["a", node("a")], {}, "templates have different names"),
-        (["web"], "a", {}, "pods, or (Pod, count)"),
+        (["web"], "a", {}, "web: no such file"),
+        ([node("a")], "a", {}, "a Pod is wanted, not Node"),
         ((WEB, -1), "a", {}, "pods, or (Pod, count)"),
         ((WEB, True), "a", {}, "pods, or (Pod, count)"),
         ([WEB], "a", {"max": -1}, "max -1"),
     ],
 )
 def test_bad_input(workload: Any, like: Any, settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises((InputError, TypeError)) as error:
         scheduler([node("a")]).nodes_needed(workload, like=like, **settings)
     assert message in str(error.value)
 

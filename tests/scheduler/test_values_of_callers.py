@@ -51,6 +51,43 @@ def test_dicts_are_scheduled_like_pods(scheduler: mo.Scheduler) -> None:
         assert handle.rows.tolist() == [0]
 
 
+def test_questions_of_planning_take_dicts_and_texts(scheduler: mo.Scheduler) -> None:
+    text = "kind: Pod\nmetadata: {name: t}\nspec: {containers: [{name: c, resources: {requests: {cpu: 3}}}]}"
+    assert scheduler.capacity(pod("p", cpu="2")).count == 2
+    assert scheduler.capacity(text).count == 1
+    mixed = scheduler.capacity([(pod("p"), 2), pod("q", priorityClassName="gold")])
+    assert (mixed.rounds, [each.count for each in mixed.templates]) == (1, [2, 1])
+    template = NODE | {"metadata": {"name": "large"}}
+    assert scheduler.nodes_needed((pod("p"), 5), like=template).counts == {"large": 1}
+    assert scheduler.nodes_needed([pod("p"), (text, 2)], like=["n", template]).nodes == 1
+    assert scheduler.nodes_needed(pod("p"), like="n").nodes == 0
+
+
+def test_nodes_like_a_dict_are_added(scheduler: mo.Scheduler) -> None:
+    template = NODE | {"metadata": {"name": "large", "labels": {"pool": "x"}}}
+    created = scheduler.add_nodes(2, like=template).created
+    assert len([name for name in created if name.startswith("Node large")]) == 2
+    text = "kind: Node\nmetadata: {name: small}\nstatus: {allocatable: {cpu: 1, pods: 9}}"
+    assert scheduler.add_nodes(1, like=text).created[0].startswith("Node small")
+    with pytest.raises(InputError, match=r'"n2"|n2'):
+        scheduler.add_nodes(1, like="n2")
+
+
+def test_a_group_is_scheduled_from_a_dict() -> None:
+    on = {"GenericWorkload": True}
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    scheduler = mo.Scheduler(mo.load(NODE, group), feature_gates=on, kubernetes_version="1.37")
+    members = [pod(name, schedulingGroup={"podGroupName": "g"}) for name in "ab"]
+    assert scheduler.schedule_workload(group, members).placements == {"default/a": "n", "default/b": "n"}
+    with pytest.raises(TypeError, match="a PodGroup or CompositePodGroup is wanted, not Pod"):
+        scheduler.schedule_workload(pod("p"))
+
+
 CALLS: dict[str, Callable[[mo.Scheduler, Any], object]] = {
     "examine": lambda one, value: one.examine(value),
     "can_schedule_pod": lambda one, value: one.can_schedule_pod(value),
@@ -59,6 +96,12 @@ CALLS: dict[str, Callable[[mo.Scheduler, Any], object]] = {
     "schedule_pods": lambda one, value: one.schedule_pods([pod("q"), value]),
     "preempt_pods": lambda one, value: one.preempt_pods([pod("q"), value]),
     "schedule_by_template": lambda one, value: one.schedule_by_template(value, 1),
+    "schedule_workload": lambda one, value: one.schedule_workload(value),
+    "capacity": lambda one, value: one.capacity(value),
+    "nodes_needed": lambda one, value: one.nodes_needed((value, 3), like="n"),
+    "nodes_needed, like": lambda one, value: one.nodes_needed(pod("q"), like=value),
+    "add_nodes": lambda one, value: one.add_nodes(1, like=value),
+    "bound": lambda one, value: one.bound([value]),
     "apply": lambda one, value: one.apply(value),
     "create": lambda one, value: one.client.create(value),
 }

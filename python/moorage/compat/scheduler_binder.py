@@ -476,6 +476,11 @@ def new_volume_binder(
     Returns
     -------
     CachingVolumeBinder
+
+    Raises
+    ------
+    TypeError
+        There is another option than these.
     """
     sources = VolumeSources(
         client,

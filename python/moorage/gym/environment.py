@@ -109,6 +109,11 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         truncated : bool
             Always False.
         information : dict
+
+        Raises
+        ------
+        ResetNeeded
+            The episode has ended, or has never begun.
         """
         if self._runner.done:
             raise ResetNeeded("the episode has ended, or was never begun")

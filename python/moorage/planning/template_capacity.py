@@ -317,8 +317,6 @@ def _with_shares(template: Shares) -> list[tuple[Pod, int]]:
     if not shares:
         raise InputError("capacity: at least one template")
     for pair in shares:
-        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], Pod)):
-            raise InputError(f"capacity: neither a Pod nor (Pod, share): {type(pair).__name__}")
         if isinstance(pair[1], bool) or not isinstance(pair[1], int) or pair[1] < 1:
             raise InputError(f"share {pair[1]!r}: a positive whole number", obj=pair[0].key)
     return shares

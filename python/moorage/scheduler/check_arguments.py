@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import TypeGuard, cast
 
 from moorage._core.decide.bulk_operations import check_new
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import InputError
 from moorage.objects.model.meta import Object
+from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import AnyGroup
 from moorage.objects.model.workload import PriorityClass
 from moorage.objects.read.one_object import read_object
-from moorage.objects.read.python_values import Source
+from moorage.objects.read.python_values import Source, is_path, is_single
 from moorage.store import ObjectClient
 from moorage.store.quantities import why_unreadable
 
 _PODS = frozenset({Pod})
+
+Counted = Source | tuple[Source, int]
+"""A pod, or a pod and how many of it."""
 
 
 def check_readable(objects: Iterable[Object]) -> None:
@@ -102,6 +107,103 @@ def pods_of(client: ObjectClient, pods: Sequence[Source]) -> Sequence[Pod]:
     if not isinstance(pods, list | tuple) or _PODS.issuperset(map(type, pods)):
         return cast("Sequence[Pod]", pods)
     return [pod_of(client, pod) for pod in pods]
+
+
+def counted_pods(client: ObjectClient, given: Counted | Sequence[Counted]) -> list[Pod | tuple[Pod, int]]:
+    """Return the pods that a caller passes, each with its number where there is one; see `pod_of`.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    given : pod, (pod, int), or sequence of these
+        A pod is a Pod, a dict, a text, or anything else that `load` reads.
+
+    Returns
+    -------
+    list of Pod or (Pod, int)
+        Numbers are not checked.
+
+    Raises
+    ------
+    InputError, TypeError
+        As for `pod_of`.
+    """
+    listed = [given] if is_single(given) or _is_counted(given) else list(cast("Sequence[Counted]", given))
+    return [
+        (pod_of(client, one[0]), one[1]) if _is_counted(one) else pod_of(client, cast("Source", one))
+        for one in listed
+    ]
+
+
+def _is_counted(value: object) -> TypeGuard[tuple[Source, int]]:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], int | float)
+
+
+def node_like(like: Source) -> str | Node:
+    """Return the name of a node, or a template of one that a caller passes.
+
+    Parameters
+    ----------
+    like : str, Node, dict, text, or anything else that `load` reads
+        A string in one line that is no JSON is a name.
+
+    Returns
+    -------
+    str or Node
+
+    Raises
+    ------
+    InputError
+        `load` would refuse it, there is not exactly one, or it is no node.
+    TypeError
+        It is nothing that `load` reads.
+    """
+    is_name = isinstance(like, str) and is_path(like)
+    return cast("str", like) if is_name else read_object(like, Node)
+
+
+def nodes_like(like: Source | Sequence[Source]) -> list[str | Node]:
+    """Return the names of nodes, or the templates of some, that a caller passes; see `node_like`.
+
+    Parameters
+    ----------
+    like : one, or a sequence of them
+
+    Returns
+    -------
+    list of str or Node
+
+    Raises
+    ------
+    InputError, TypeError
+        As for `node_like`.
+    """
+    listed = cast("Sequence[Source]", [like] if is_single(like) else like)
+    return [node_like(one) for one in listed]
+
+
+def group_like(group: Source) -> AnyGroup:
+    """Return a group that a caller passes, read as by `load` if it is none of moorage's objects.
+
+    Parameters
+    ----------
+    group : PodGroup, CompositePodGroup, dict, text, or anything else that `load` reads
+
+    Returns
+    -------
+    PodGroup or CompositePodGroup
+
+    Raises
+    ------
+    InputError
+        `load` would refuse it, or there is not exactly one.
+    TypeError
+        It is no group.
+    """
+    found = group if isinstance(group, Object) else read_object(group)
+    if not isinstance(found, AnyGroup):
+        raise TypeError(f"a PodGroup or CompositePodGroup is wanted, not {type(found).__name__}")
+    return found
 
 
 def check_pods(state: ClusterState, pods: Sequence[Pod]) -> None:

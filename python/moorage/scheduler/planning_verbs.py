@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from moorage.objects.read.python_values import Source
+
+from .check_arguments import Counted, counted_pods, nodes_like, pods_of
+
 if TYPE_CHECKING:
-    from moorage.objects.model.node import Node
-    from moorage.objects.model.pod import Pod
     from moorage.planning.node_demand import NodesNeeded
     from moorage.planning.node_emptying import EmptyingPlan
     from moorage.planning.node_room import Room
@@ -34,7 +36,7 @@ class PlanningVerbs:
 
     def capacity(
         self,
-        template: Pod | Sequence[Pod | tuple[Pod, int]],
+        template: Counted | Sequence[Counted],
         max: int | None = None,
         by: str = ZONE,
         gang: int | None = None,
@@ -49,9 +51,10 @@ class PlanningVerbs:
 
         Parameters
         ----------
-        template : Pod, or sequence of (Pod or (Pod, int))
-            A pod, of which name, node and status do not matter; or several, each with its number of replicas
-            in a round (1 by default). Rounds are placed until one is not complete.
+        template : pod, (pod, int), or sequence of these
+            A pod, of which name, node and status do not matter: a Pod, a dict, a text, an object of a
+            Kubernetes client, or the path of a manifest, as for `load`. Or several, each with its number of
+            replicas in a round (1 by default). Rounds are placed until one is not complete.
         max : int, optional
             Maximum number of rounds.
         by : str, optional
@@ -69,16 +72,19 @@ class PlanningVerbs:
         Raises
         ------
         InputError
-            There is no template, a share is no positive number, `max` is negative, `gang` is no positive
-            number, or a gang has more than one template.
+            `load` would refuse a template, there is none, a share is no positive number, `max` is negative,
+            `gang` is no positive number, or a gang has more than one template.
         MoorageError
             The client is no ObjectStore, or pods are being bound.
+        TypeError
+            A template is no pod.
         """
         from moorage.planning.template_capacity import capacity
 
-        return capacity(self._scheduler(), template, max, by, gang)
+        scheduler = self._scheduler()
+        return capacity(scheduler, counted_pods(scheduler.client, template), max, by, gang)
 
-    def bound(self, pods: Sequence[Pod] | None = None, weights: Sequence[float] | None = None) -> Bound:
+    def bound(self, pods: Sequence[Source] | None = None, weights: Sequence[float] | None = None) -> Bound:
         """Return an upper bound of how many pods, or how much weight, can be placed without evictions, beside
         what the scheduler places, and the resources that bind.
 
@@ -88,7 +94,7 @@ class PlanningVerbs:
 
         Parameters
         ----------
-        pods : sequence of Pod, optional
+        pods : sequence of Pod, dict, text, or anything else that `load` reads, optional
             Not on nodes; by default the pending pods that the scheduler schedules now.
         weights : sequence of float, optional
             Of each pod, from 0 on; 1 by default.
@@ -100,13 +106,16 @@ class PlanningVerbs:
         Raises
         ------
         InputError
-            The weights are not one for each pod.
+            The weights are not one for each pod, or `load` would refuse a pod.
         MoorageError
             HiGHS is not installed, the client is no ObjectStore, or pods are being bound.
+        TypeError
+            Something is no pod.
         """
         from moorage.planning.placement_bound import bound
 
-        return bound(self._scheduler(), pods, weights)
+        scheduler = self._scheduler()
+        return bound(scheduler, None if pods is None else pods_of(scheduler.client, pods), weights)
 
     def drain_plan(self, nodes: str | int | Sequence[str], force: bool = False) -> EmptyingPlan:
         """Return an order in which nodes can be emptied with every pod finding a place, and the moves; or the
@@ -184,9 +193,9 @@ class PlanningVerbs:
 
     def nodes_needed(
         self,
-        workload: Sequence[Pod | tuple[Pod, int]] | tuple[Pod, int] | None = None,
+        workload: Counted | Sequence[Counted] | None = None,
         *,
-        like: str | Node | Sequence[str | Node],
+        like: Source | Sequence[Source],
         max: int = 10_000,
     ) -> NodesNeeded:
         """Return how many new nodes are needed for all pods to have a place, beside the nodes there are.
@@ -199,12 +208,13 @@ class PlanningVerbs:
 
         Parameters
         ----------
-        workload : sequence of (Pod or (Pod, int)) or (Pod, int), optional
+        workload : pod, (pod, int), or sequence of these, optional
             Pods that are on no node, or pods with the numbers of their replicas; by default the pending pods
-            that the scheduler schedules now.
-        like : str, Node, or sequence of these
-            Templates of new nodes: nodes of the cluster by their names, or others. Condition taints and
-            cordons are left out; see `add_nodes`.
+            that the scheduler schedules now. A pod is a Pod, a dict, a text, an object of a Kubernetes
+            client, or the path of a manifest, as for `load`.
+        like : str, Node, dict, text, or sequence of these
+            Templates of new nodes: nodes of the cluster by their names, or others, as `load` reads them.
+            Condition taints and cordons are left out; see `add_nodes`.
         max : int, optional
             Maximum number of new nodes.
 
@@ -217,13 +227,17 @@ class PlanningVerbs:
         Raises
         ------
         InputError
-            There is no such node, or something else than pods and nodes is given.
+            There is no such node, or `load` would refuse something.
         MoorageError
             The client is no ObjectStore, or pods are being bound.
+        TypeError
+            Something is no pod or no node.
         """
         from moorage.planning.node_demand import nodes_needed
 
-        return nodes_needed(self._scheduler(), workload, like, max)
+        scheduler = self._scheduler()
+        asked = None if workload is None else counted_pods(scheduler.client, workload)
+        return nodes_needed(scheduler, asked, nodes_like(like), max)
 
     def survive(
         self, by: str = "node", at_once: int = 1, go_on: Callable[[], bool] = lambda: True

@@ -26,7 +26,7 @@ from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from .changes.change import Change
 from .changes.cluster_changes import ClusterChanges
 from .changes.restarts import RESTARTABLE
-from .check_arguments import check_readable, pod_of, pods_of
+from .check_arguments import check_readable, group_like, pod_of, pods_of
 from .checked_clock import checked
 from .cycle.engines import (
     TIE_BREAKS,
@@ -571,14 +571,14 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         with self.cache.transaction():
             return schedule_pods(self.context, pods, stop_on_failure)
 
-    def schedule_workload(self, pod_group: AnyGroup, pods: Sequence[Pod] | None = None) -> ScheduleResult:
+    def schedule_workload(self, pod_group: Source, pods: Sequence[Source] | None = None) -> ScheduleResult:
         """Place the pods of a group together: all that fit, if they reach the group's minimum with the
         members that have a node. Otherwise nothing changes. No pod is evicted.
 
         Parameters
         ----------
-        pod_group : PodGroup or CompositePodGroup
-        pods : sequence of Pod, optional
+        pod_group : PodGroup, CompositePodGroup, dict, text, or anything else that `load` reads
+        pods : sequence of Pod, dict, text, or anything else that `load` reads, optional
             In the order to try; of a composite group, in that order within each of its groups.
             By default the members without a node, in the order in which a run pops them.
 
@@ -591,10 +591,15 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         ------
         CacheError
             A pod is in the cache or appears twice.
+        InputError
+            `load` would refuse the group or a pod.
         MoorageError
             The pods ask for different schedulers.
+        TypeError
+            They are no group or no pods.
         """
-        return schedule_workload(self.context, pod_group, pods)
+        given = None if pods is None else pods_of(self.client, pods)
+        return schedule_workload(self.context, group_like(pod_group), given)
 
     def preempt_pods(self, pods: Sequence[Source], offsets: Sequence[int] = ()) -> Preemption:
         """Place pods at once, with evictions where they fit nowhere; see `scheduler.placing.preempt_pods`.

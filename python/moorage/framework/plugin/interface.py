@@ -101,7 +101,17 @@ class Plugin:
         return type(self)(self.args)
 
     def required_handle(self) -> FrameworkHandle:
-        """Return the handle; RuntimeError if the plugin belongs to no scheduler."""
+        """Return the handle.
+
+        Returns
+        -------
+        FrameworkHandle
+
+        Raises
+        ------
+        RuntimeError
+            The plugin belongs to no scheduler.
+        """
         if self.handle is None:
             raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
         return self.handle

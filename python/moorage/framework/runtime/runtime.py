@@ -328,7 +328,18 @@ class Framework:
         return list(self.profile.at(interface.PreEnqueuePlugin))
 
     def queue_sort_func(self) -> Callable[[interface.QueuedPod, interface.QueuedPod], bool]:
-        """Return the method `less` of the QueueSort plugin; MoorageError without one."""
+        """Return the method `less` of the QueueSort plugin.
+
+        Returns
+        -------
+        callable
+            Takes two queued pods, and says whether the first one goes before the second.
+
+        Raises
+        ------
+        MoorageError
+            The profile has no such plugin.
+        """
         sorters = self.profile.at(interface.QueueSortPlugin)
         if not sorters:
             raise MoorageError("No QueueSort plugin is registered in the frameworkImpl.")
@@ -933,7 +944,13 @@ class Framework:
             ask_status(plugin, pod, plugin.post_bind, state, pod, node_name)
 
     def close(self) -> None:
-        """Close all plugins; MoorageError with the messages of those that fail."""
+        """Close all plugins.
+
+        Raises
+        ------
+        MoorageError
+            Some fail; it has their messages. The others are closed.
+        """
         failures = []
         for plugin in self.profile.plugins:
             try:

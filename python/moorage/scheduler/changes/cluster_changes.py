@@ -21,6 +21,7 @@ from moorage.objects.model.workload import MAX_PODS, CronJob, Job
 from moorage.objects.read.python_values import Source
 from moorage.objects.validate.gated_operators import GATE, refuse_comparisons
 from moorage.objects.workloads.jobs.cron_runs import due, next_run
+from moorage.scheduler.check_arguments import node_like
 from moorage.scheduler.scheduler_parts import SchedulerParts
 from moorage.store import ApiError, ObjectClient, ObjectStore, kind_named, parse_reference
 
@@ -314,7 +315,7 @@ class ClusterChanges(SchedulerParts):
 
     # ---- nodes ---------------------------------------------------------------------------------------------
 
-    def add_nodes(self, count: int, like: str | Node, *, zone: str = "") -> Change:
+    def add_nodes(self, count: int, like: Source, *, zone: str = "") -> Change:
         """Add nodes like another one.
 
         A new node has the labels, taints, capacity and images of the other one, its own name and hostname,
@@ -324,7 +325,7 @@ class ClusterChanges(SchedulerParts):
         Parameters
         ----------
         count : int
-        like : str or Node
+        like : str, Node, dict, text, or anything else that `load` reads
             The name of a node of the cluster, or a template.
         zone : str, optional
             The zone of the new nodes; by default that of the other one.
@@ -338,10 +339,13 @@ class ClusterChanges(SchedulerParts):
         ------
         InputError
             There is no such node, the template is not valid, or the count is out of range.
+        TypeError
+            The template is nothing that `load` reads.
         """
+        named = node_like(like)
         with self._changing() as client:
-            node = get(client, Node, like) if isinstance(like, str) else like
-            return node_changes.add_nodes(client, count, node, zone, not isinstance(like, str))
+            node = get(client, Node, named) if isinstance(named, str) else named
+            return node_changes.add_nodes(client, count, node, zone, not isinstance(named, str))
 
     def remove_nodes(self, nodes: str | Sequence[str]) -> Change:
         """Remove nodes with the pods on them, as when machines are lost. Disruption budgets have no say.

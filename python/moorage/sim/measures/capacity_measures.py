@@ -115,6 +115,11 @@ def largest_pod(history: History, shape: Mapping[str, Any] | None = None) -> Tab
     Table
         Columns time, and ``largest_pod``: the greatest multiple of the shape, a real number, that is free on
         one node that is not cordoned and has fewer pods than it may. Other constraints have no part in it.
+
+    Raises
+    ------
+    InputError
+        The shape requests nothing, or has something else where a quantity belongs.
     """
     given = _shape({"cpu": 1, "memory": "4Gi"} if shape is None else shape)
     needs = {name: amount for name, amount in given.items() if amount}

@@ -54,6 +54,11 @@ def pending(history: History, every: str | float = "1h") -> Measurement:
         Of the pods that were bound in each window, which begins at ``time``: their number ``placed``, and
         percentiles of their waits ``pending_p50``, …, ``pending_max`` in seconds (the least wait that so
         many per cent of the pods do not exceed; NaN without pods). The numbers are those of all placed pods.
+
+    Raises
+    ------
+    InputError
+        `every` is no duration, or 0.
     """
     width = parse_duration(every)
     if not width:
@@ -126,6 +131,11 @@ def spread(history: History, key: str = ZONE, selector: str = "") -> Measurement
         ``spread_skew``: the greatest minus the least number of pods in one domain, over the domains that have
         nodes at that time (PodTopologySpread's skew, without its rules for eligible nodes). The numbers are
         its mean over time and ``spread_skew_max``.
+
+    Raises
+    ------
+    InputError
+        The selector cannot be read.
     """
     try:
         matcher = parse_selector(selector)

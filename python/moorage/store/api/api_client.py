@@ -391,7 +391,14 @@ class ApiClient:
 
         Raises
         ------
-        NotFoundError, ConflictError, ApiError
+        NotFoundError
+            There is no such pod.
+        ConflictError
+            It has a node already, or another UID.
+        InvalidObjectError
+            The node has no name.
+        ApiError
+            The server refuses, or cannot be reached.
         """
         if not node:
             raise InvalidObjectError("target.name: Required value")

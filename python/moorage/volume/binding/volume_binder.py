@@ -655,7 +655,9 @@ class VolumeBinder:
         Raises
         ------
         VolumeError
-            They cannot be completed, or not in time (`BindTimeoutError`); the pod has to be scheduled again.
+            They cannot be completed; the pod has to be scheduled again.
+        BindTimeoutError
+            They were not completed in time; it is a VolumeError, too.
         """
         with counting_failures("bind"):
             try:
@@ -684,6 +686,8 @@ class VolumeBinder:
         ------
         VolumeError
             The binding cannot be completed.
+        BindTimeoutError
+            It was not completed in time.
         """
         pod = running.pod
         bindings, provisions = _decision(pod, running.volumes)

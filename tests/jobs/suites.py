@@ -26,6 +26,8 @@ CHROMIUM = "apt-get install chromium chromium-driver"
 OF_THE_SERVER = [
     f"tests/live/test_{name}.py" for name in ("client", "scheduler", "metrics", "controllers", "rights")
 ]
+LONG = {DEFAULT: ["same_placements", "memory"], "1.37": ["gangs"]}
+"""Live tests that are slow, by the release that they need."""
 RACES = [
     "tests/cache/test_threads.py", "tests/core/test_parallel.py", "tests/store/informers/test_threads.py",
     "tests/scheduler/placing/test_background_binding.py", "tests/campaign/test_soak.py",
@@ -199,5 +201,6 @@ def live_releases() -> None:
 
 @job("not measured; Go first builds for 20 min", needs=[GO], nightly=True)
 def live_long() -> None:
-    """Live tests that take long: 10,000 pods beside kube-scheduler, memory over twenty minutes"""
-    run_live(DEFAULT, only="live and slow")
+    """Live tests that take long: 10,000 pods and gangs beside kube-scheduler, memory over 12,000 pods"""
+    for release, names in LONG.items():
+        run_live(release, *(f"tests/live/test_{name}.py" for name in names), only="live and slow")

@@ -140,18 +140,20 @@ def varied_objects(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
 
 def gang_objects(nodes: int, groups: int) -> Iterator[dict[str, Any]]:
     """Nodes of three zones, and groups of ten pods, whose pods come in turn. In every tenth group a pod fits
-    nowhere; every fifth has to be in one zone."""
+    nowhere. No two groups have equal priority."""
+    for at in range(groups):
+        yield _object("scheduling.k8s.io/v1", "PriorityClass", f"priority{at}") | {"value": at}
     for at in range(nodes):
         yield node(f"n{at:04}", **{ZONE: f"z{at % 3}"})
     for at in range(groups):
-        spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": 10}}}
-        if at % 5 == 2:
-            spec["schedulingConstraints"] = {"topology": [{"key": ZONE}]}
+        policy = {"schedulingPolicy": {"gang": {"minCount": 10}}}
+        spec: dict[str, Any] = policy | {"priorityClassName": f"priority{at}"}
         yield _object("scheduling.k8s.io/v1beta1", "PodGroup", f"g{at:03}") | {"spec": spec}
     for at in range(10 * groups):
         number, group = divmod(at, groups)
         cpu = "64" if group % 10 == 9 and not number else f"{(1 + at % 4) * 100}m"
-        yield pod(f"p{at:05}", cpu, schedulingGroup={"podGroupName": f"g{group:03}"})
+        own = {"podGroupName": f"g{group:03}"}
+        yield pod(f"p{at:05}", cpu, schedulingGroup=own, priorityClassName=f"priority{group}")
 
 
 def occupied_objects(nodes: int) -> Iterator[dict[str, Any]]:

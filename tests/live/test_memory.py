@@ -1,0 +1,65 @@
+"""Memory of a scheduler through which pods come and go: it follows the cluster, not its history."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.live.kit.cluster_workload import AT_ONCE, PATHS, create, node, pod, send
+from tests.live.kit.followed_pods import FollowedPods
+from tests.live.kit.live_process import Process
+
+from moorage.store.api import ApiClient
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+ALIVE, WARM, MORE = 300, 3_000, 9_000
+"""Pods that are there at once; so many come before the first measurement, and so many between both."""
+A_POD = 1024
+"""Bytes that a pod may leave behind."""
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has."""
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def job_pods() -> Iterator[dict[str, Any]]:
+    """Pods with labels of their own, as those of Jobs have. Some fit nowhere."""
+    for at in count():
+        value = pod(f"job{at:06}", "99" if at % 17 == 0 else "200m")
+        value["metadata"]["labels"] = {"job-name": f"job{at}", "app": f"app{at % 50}"}
+        yield value
+
+
+def churn(admin: ApiClient, followed: FollowedPods, values: Iterator[dict[str, Any]], pods: int) -> None:
+    """Let so many pods come, and older ones go."""
+    alive: deque[str] = deque(sorted(one.name for one in followed.pods()))
+    while pods > 0:
+        made = list(islice(values, 50))
+        pods -= len(made)
+        create(admin, made)
+        alive += [value["metadata"]["name"] for value in made]
+        while len(alive) > ALIVE:
+            send(admin, "DELETE", f"{PATHS['Pod']}/{alive.popleft()}", AT_ONCE)
+        followed.await_that(
+            lambda: all(one.spec.node_name or one.status.conditions for one in followed.pods())
+        )
+
+
+def test_pods_with_labels_of_their_own_leave_nothing_behind(
+    scheduler: Callable[..., Process], admin: ApiClient
+) -> None:
+    create(admin, [node(f"n{at:03}") for at in range(200)])
+    process, followed, values = scheduler(), FollowedPods(admin), job_pods()
+    churn(admin, followed, values, WARM)
+    before = resident(process.process.pid)
+    churn(admin, followed, values, MORE)
+    after = resident(process.process.pid)
+    assert after - before <= MORE * A_POD, (before, after)
+    assert process.end() == 0, process.log.read_text()

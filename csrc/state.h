@@ -112,7 +112,6 @@ typedef struct {
 typedef struct {
     int32_t *pods; /* [row] */
     mr_counter *const *counters;
-    const uint8_t *listed; /* [row] 1 if pods that are added or removed count; NULL: on all rows */
     int32_t n;
 } mr_matched;
 

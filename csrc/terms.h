@@ -35,7 +35,6 @@ static inline void mr_counter_add(mr_counter *counter, int32_t row, int32_t pods
 /* Updates row and counters for a matching pod that is added to a row (sign 1) or removed from it (sign -1). */
 static inline void mr_matched_add(const mr_matched *matched, int32_t row, int32_t sign)
 {
-    if (matched->listed && !matched->listed[row]) return;
     matched->pods[row] += sign;
     for (int32_t i = 0; i < matched->n; i++) mr_counter_add(matched->counters[i], row, sign, 0);
 }

@@ -22,7 +22,7 @@ from moorage.store import ObjectStore
 from moorage.store.api import ApiClient, Connection
 from moorage.store.api.rate_limit import RateLimit
 
-GROUPS = "scheduling.k8s.io/v1alpha2"
+GROUPS = "scheduling.k8s.io/v1beta1"
 SIZE = {"cpu": "4", "memory": "8Gi", "pods": "10"}
 
 

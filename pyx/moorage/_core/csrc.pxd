@@ -78,7 +78,6 @@ cdef extern from "state.h" nogil:
     ctypedef struct mr_matched:
         int32_t* pods
         mr_counter** counters
-        const uint8_t* listed
         int32_t n
 
     ctypedef struct mr_constraint:

@@ -125,7 +125,7 @@ def test_a_named_claim_is_released_with_the_group() -> None:
     assert held.metadata.finalizers == ()
 
 
-def owned(kind: str, name: str, api: str = "scheduling.k8s.io/v1alpha2") -> ResourceClaim:
+def owned(kind: str, name: str, api: str = "scheduling.k8s.io/v1beta1") -> ResourceClaim:
     made = claim("made", [request()])
     owner = OwnerReference(api, kind, name, "u", True)
     return replace(made, metadata=replace(made.metadata, owner_references=(owner,)))
@@ -213,7 +213,7 @@ def test_what_is_wrong_with_claims_of_a_group() -> None:
         spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": list(uses)}
         return decode_object(
             {
-                "apiVersion": "scheduling.k8s.io/v1alpha2",
+                "apiVersion": "scheduling.k8s.io/v1beta1",
                 "kind": "PodGroup",
                 "metadata": {"name": "g"},
                 "spec": spec,

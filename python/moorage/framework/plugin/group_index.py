@@ -128,8 +128,6 @@ class GroupTree:
         Whether the group, or one below it, is bound to a topology.
     minimum : int
         Number of pods, or of groups of a composite group, that it needs; at least 1.
-    priorities : frozenset of int
-        Those of the group and of all groups below it.
     """
 
     key: UnitKey
@@ -138,14 +136,9 @@ class GroupTree:
     leaves: tuple[UnitKey, ...] = field(init=False)
     is_bound: bool = field(init=False)
     minimum: int = field(init=False)
-    priorities: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
         is_bound = self.group is not None and bool(self.group.topology_keys)
-        own = () if self.group is None else (self.group.spec.priority or 0,)
-        object.__setattr__(
-            self, "priorities", frozenset(own).union(*[child.priorities for child in self.children])
-        )
         object.__setattr__(self, "minimum", 1 if self.group is None else max(1, self.group.min_count))
         object.__setattr__(self, "is_bound", is_bound or any(child.is_bound for child in self.children))
         below = chain.from_iterable(child.leaves for child in self.children)

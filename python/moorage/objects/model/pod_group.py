@@ -15,7 +15,6 @@ from .pod import PodResourceClaim, PodResourceClaimStatus
 GODEL = "scheduling.godel.kubewharf.io"
 """The API group of Gödel's PodGroup."""
 
-V1ALPHA2 = "scheduling.k8s.io/v1alpha2"
 COMPOSITE = "CompositePodGroup"
 
 UnitKey = tuple[str, str]
@@ -100,11 +99,6 @@ class DisruptionMode(Struct, frozen=True):
             raise InputError("must have exactly one of single, all")
 
 
-def _check_mode(mode: DisruptionMode | str | None) -> None:
-    if isinstance(mode, str):
-        one_of("Pod", "PodGroup", required=True)(mode)
-
-
 class WorkloadReference(Struct, frozen=True):
     """A reference to a template of a workload object."""
 
@@ -115,14 +109,14 @@ class WorkloadReference(Struct, frozen=True):
 class PodGroupSpec(Struct, frozen=True):
     """Spec of a pod group.
 
-    `min_member` and `schedule_timeout_seconds` are fields of Gödel's kind, all others of Kubernetes'. In
-    v1alpha2 the disruption mode is a string, ``Pod`` or ``PodGroup``. `resource_claims` counts with the gate
-    DRAWorkloadResourceClaims: a pod of the group that has an equal entry shares the claim with the group.
+    `min_member` and `schedule_timeout_seconds` are fields of Gödel's kind, all others of Kubernetes'.
+    `resource_claims` counts with the gate DRAWorkloadResourceClaims: a pod of the group that has an equal
+    entry shares the claim with the group.
     """
 
     scheduling_policy: PodGroupSchedulingPolicy | None = None
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
-    disruption_mode: Annotated[DisruptionMode | str | None, _check_mode] = None
+    disruption_mode: DisruptionMode | None = None
     priority: Int32 | None = None
     priority_class_name: str = ""
     workload_ref: WorkloadReference | None = None
@@ -157,7 +151,7 @@ class PodGroupStatus(Struct, frozen=True):
 
 
 class PodGroup(Object, frozen=True):
-    """A pod group of ``scheduling.k8s.io`` (v1alpha2, v1alpha3, v1beta1) or of Gödel (v1alpha1)."""
+    """A pod group of ``scheduling.k8s.io`` (v1alpha3, v1beta1) or of Gödel (v1alpha1)."""
 
     kind: str = "PodGroup"
     api_version: str = "scheduling.k8s.io/v1beta1"
@@ -200,11 +194,6 @@ class PodGroup(Object, frozen=True):
     def topology_keys(self) -> tuple[str, ...]:
         """Labels that must have one value on all nodes of the group's pods."""
         return _topology_keys(self.spec.scheduling_constraints)
-
-    @property
-    def is_v1alpha2(self) -> bool:
-        """Whether the group is of the version that v1.36 has. Others are decided upon as v1.37 does."""
-        return self.api_version == V1ALPHA2
 
 
 class CompositePodGroupSpec(Struct, frozen=True):
@@ -263,11 +252,6 @@ class CompositePodGroup(Object, frozen=True):
     def topology_keys(self) -> tuple[str, ...]:
         """Labels that must have one value on all nodes of the pods of all groups."""
         return _topology_keys(self.spec.scheduling_constraints)
-
-    @property
-    def is_v1alpha2(self) -> bool:
-        """False: v1.36 has no composite groups."""
-        return False
 
 
 AnyGroup = PodGroup | CompositePodGroup

@@ -52,6 +52,8 @@ _GROUPS = {
     kind: (one().api_version.rpartition("/")[0], *_ALIASES.get(kind, ())) for kind, one in _KINDS.items()
 }
 """API groups by kind."""
+_GONE = frozenset({("PodGroup", "scheduling.k8s.io/v1alpha2")})
+"""Kinds and versions of an alpha that ended with Kubernetes 1.36."""
 CLUSTER_SCOPED = frozenset(
     {
         *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
@@ -94,13 +96,14 @@ def is_known(kind: str, api_version: str) -> bool:
     kind : str
         The kind.
     api_version : str
-        ``group/version``, of which the version is not checked; "" matches every group.
+        ``group/version``, of which the version is not checked, but for an alpha of pod groups; "" matches
+        every group.
 
     Returns
     -------
     bool
     """
-    groups = _GROUPS.get(kind)
+    groups = None if (kind, api_version) in _GONE else _GROUPS.get(kind)
     return groups is not None and (not api_version or api_version.rpartition("/")[0] in groups)
 
 

@@ -342,6 +342,6 @@ def disrupted_whole(groups):
         if lowest is None or priority < lowest:
             lowest = priority
         mode = DISRUPTION_MODE.of(spec)
-        if mode is not None and (mode == "PodGroup" if type(mode) is str else ALL.of(mode) is not None):
+        if mode is not None and ALL.of(mode) is not None:
             whole.append(group)
     return whole, INFINITY if lowest is None else lowest

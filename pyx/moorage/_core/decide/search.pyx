@@ -746,7 +746,6 @@ cdef bint _verdict_after_changes(Search search, int32_t pod_class, list changes,
     cdef dict watched = search.state.ledger.watched
     search.state.ledger.watched = None  # the nominator is not notified of changes that are undone
     _count_unlisted(search, changes, 1)
-    search.state.domains.count_unlisted(True)
     mark = search.state.begin()
     try:
         for other, removed, added, _ in changes:
@@ -770,7 +769,6 @@ cdef bint _verdict_after_changes(Search search, int32_t pod_class, list changes,
             on_nominated(row, None)
         search.state.rollback(mark)
         search.state.ledger.watched = watched
-        search.state.domains.count_unlisted(False)
         _count_unlisted(search, changes, -1)
         search.state.view.refresh()
         if notified:

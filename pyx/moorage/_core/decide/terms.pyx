@@ -167,8 +167,7 @@ cdef class Terms:
             applies = term.kind == TermKind.ANTI_AFFINITY or (weight and not ignore)
             if applies and term.matches(self.shape.namespace, namespace_labels, self.labels):
                 is_anti = term.kind == TermKind.ANTI_AFFINITY
-                everywhere = bool(own or own_anti) and not is_anti  # then upstream's PreScore reads all nodes
-                counter = _of_pods_with_term(self, number, everywhere)
+                counter = _of_pods(self, _having_term(self, number), term.topology_key)
                 (existing if is_anti else preferred).append((counter, weight))
                 if is_anti:
                     self.predicates.append(_having_term(self, number))
@@ -467,21 +466,6 @@ cdef Counter _in_domains(Terms terms, Matched matched, str label):
     cdef Domains domains = terms.state.domains
     everywhere = domains.eligibility((), None, 0, None)
     return domains.counter(matched, domains.topology(label), everywhere, False)
-
-
-cdef Counter _of_pods_with_term(Terms terms, int32_t number, bint everywhere):
-    """The counter of pods that have a term themselves, over the domains of its label.
-
-    In a pod group cycle it counts only pods on nodes that upstream lists as having such pods, unless
-    `everywhere` is true (see `Domains.list_carriers`).
-    """
-    cdef Domains domains = terms.state.domains
-    term = terms.state.classes.terms[number]
-    if everywhere or domains.listed_any is None:
-        return _of_pods(terms, _having_term(terms, number), term.topology_key)
-    matched = domains.carrying(_having_term(terms, number), term.kind == TermKind.ANTI_AFFINITY)
-    topology = domains.topology(term.topology_key)
-    return domains.counter(matched, topology, domains.eligibility((), None, 0, None), False)
 
 
 cdef tuple _matched_by_selector(Terms terms, selector):

@@ -37,7 +37,7 @@ cdef class Matched:
     cdef object matches
     cdef bint all_pods
     cdef list counters
-    cdef Buffer pods, pointers, listed
+    cdef Buffer pods, pointers
 
 
 cdef class Domains:
@@ -55,7 +55,6 @@ cdef class Domains:
     cdef dict classes_of, matched_of  # by attribute, see `attributes`
     cdef list by_class
     cdef Py_ssize_t n_classes, nbytes
-    cdef Buffer listed_any, listed_anti
     cdef readonly int64_t cursor, epoch
     cdef public Py_ssize_t limit
 
@@ -70,6 +69,4 @@ cdef class Domains:
     cdef TopologyKey topology(self, str label)
     cdef Eligibility eligibility(self, tuple labels, Shape shape, int32_t pinned, object tolerations)
     cdef Matched matching(self, tuple matcher, bint all_pods)
-    cdef int count_unlisted(self, bint counts) noexcept
-    cdef Matched carrying(self, tuple matcher, bint is_anti)
     cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent)

@@ -16,7 +16,6 @@ from libc.string cimport memcpy, memset
 from moorage._core.base cimport HEADER, LOG_STATIC, ChangeLog
 from moorage._core.csrc cimport *
 
-cdef tuple EVERY_CLASS = (((),),)
 
 cdef enum:
     MEMORY_LIMIT = 256 << 20  # bytes; beyond it all counters are dropped, and created again when needed
@@ -272,56 +271,6 @@ cdef class Domains:
         """Return the number of classes that a set of attributes leads to."""
         return sum([len(self.classes_of.get(attribute, ())) for attribute in attributes])
 
-    # ---- pod group cycles ----------------------------------------------------------------------------------
-
-    def list_carriers(self):
-        """Begin a pod group cycle: `carrying` counts pods only on rows that now have pods with such terms.
-
-        In kube-scheduler v1.36, snapshot.go, AssumePod adds a pod to its node, but does not add the node to
-        the lists of nodes that have pods with affinity or with required anti-affinity. Within a pod group
-        cycle these lists remain as they were at its start.
-        """
-        self.listed_any = _rows_with(self, "affinity", _declares_affinity)
-        self.listed_anti = _rows_with(self, "anti-affinity", _has_anti_affinity)
-        self.epoch += 1
-
-    def unlist_carriers(self):
-        """End a pod group cycle: drop the counters of `carrying`."""
-        cdef Matched matched
-        cdef Counter counter
-        self.listed_any = self.listed_anti = None
-        for key, counter in list(self.counters.items()):
-            if counter.matched.listed is not None:
-                self._drop_counter(key, counter)
-        for matched in list(self.matched.values()):
-            if matched.listed is not None:
-                self._drop_matched(matched)
-        self.epoch += 1
-
-    cdef int count_unlisted(self, bint counts) noexcept:
-        """Set whether pods on other rows count from now on, as nominated pods do when they are added."""
-        cdef Matched matched
-        for matched in self.matched.values():
-            if matched.listed is not None:
-                matched.c.listed = NULL
-                if not counts:
-                    matched.c.listed = <const unsigned char*>matched.listed.data
-        return 0
-
-    cdef Matched carrying(self, tuple matcher, bint is_anti):
-        """Return the pods that have a term themselves, on the rows that `list_carriers` has listed."""
-        cdef Matched out = self.matched.get((*matcher[0], "listed"))
-        cdef int32_t row
-        if out is not None:
-            return out
-        out = self.matching(((*matcher[0], "listed"), *matcher[1:]), True)
-        out.listed = self.listed_anti if is_anti else self.listed_any
-        out.c.listed = <const unsigned char*>out.listed.data
-        for row in range(self.table.used):
-            if not out.listed.data[row]:
-                (<int32_t*>out.pods.data)[row] = 0
-        return out
-
     # ---- counters ------------------------------------------------------------------------------------------
 
     cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent):
@@ -567,17 +516,6 @@ cdef bint _counts(Domains domains, Eligibility eligibility, int32_t row) except 
 # ---- pod group cycles
 
 
-cdef Buffer _rows_with(Domains domains, str name, object has):
-    """Return, by row, whether the row has a pod whose class satisfies `has`."""
-    cdef Matched matched = domains.matching(((name,), partial(has, domains.classes), EVERY_CLASS), True)
-    cdef Buffer out = Buffer(Journal(), 1, domains.table.name.capacity)
-    cdef int32_t row
-    domains.point()
-    for row in range(domains.table.used):
-        out.data[row] = (<int32_t*>matched.pods.data)[row] > 0
-    return out
-
-
 # ---- memory
 
 
@@ -591,13 +529,3 @@ cdef Buffer _buffer(Domains domains, Py_ssize_t items, Py_ssize_t itemsize=sizeo
     memset(out.data, 0, out.capacity * out.itemsize)
     out.reserve(items)
     return out
-
-
-def _declares_affinity(PodClasses classes, int32_t pod_class):
-    """Whether pods of a class have podAffinity or podAntiAffinity."""
-    return classes.shape(pod_class).declares_affinity
-
-
-def _has_anti_affinity(PodClasses classes, int32_t pod_class):
-    """Whether pods of a class have required anti-affinity terms."""
-    return bool(classes.shape(pod_class).terms[1])

@@ -11,7 +11,7 @@ cdef class Shape:
     cdef readonly str namespace, preferred_error, terms_error
     cdef readonly tuple key, tolerations, ports, others, node_affinity, spread, terms, carried, features
     cdef readonly object node_names
-    cdef readonly bint has_node_affinity, is_pinned, has_preferred, names_conflict, declares_affinity
+    cdef readonly bint has_node_affinity, is_pinned, has_preferred, names_conflict
     cdef readonly int32_t priority
     cdef readonly int32_t ledger  # the resource ledger of the node table that its pods are charged to
     cdef readonly bint may_preempt  # preemptionPolicy is not Never

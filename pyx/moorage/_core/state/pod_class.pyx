@@ -103,7 +103,6 @@ cdef class Shape:
         if self.spread and not classes.gates.match_label_keys:
             self.spread = tuple([replace(constraint, match_label_keys=()) for constraint in self.spread])
         self.terms, self.terms_error = read_terms(pod)
-        self.declares_affinity = _declares_affinity(spec)
         self.priority = self.c.priority = spec.priority or 0
         self.may_preempt = spec.preemption_policy != "Never"
         self.ledger = 0 if classes.ledger_of is None else classes.ledger_of(pod)
@@ -118,7 +117,7 @@ cdef class Shape:
             self.tolerations, self.ports, images, self.c.image_containers,
             self.node_affinity, self.has_node_affinity, preferred, self.has_preferred, self.preferred_error,
             self.is_pinned, self.node_names, tuple([tuple([term.key for term in of]) for of in self.terms]),
-            self.terms_error, self.declares_affinity, required_errors(spec), _uncompiled(spec), self.ledger,
+            self.terms_error, required_errors(spec), _uncompiled(spec), self.ledger,
             self.features,
         )
         self.key = self.namespace, others, amounts, classes.rests.setdefault(rest, len(classes.rests))
@@ -369,7 +368,7 @@ cdef Shape _copy(Shape shape, tuple key, PodClasses classes):
     out.node_names, out.has_node_affinity, out.is_pinned = \
         shape.node_names, shape.has_node_affinity, shape.is_pinned
     out.has_preferred, out.names_conflict = shape.has_preferred, shape.names_conflict
-    out.declares_affinity, out.priority = shape.declares_affinity, shape.priority
+    out.priority = shape.priority
     out.ledger, out.may_preempt = shape.ledger, shape.may_preempt
     return out
 
@@ -388,16 +387,6 @@ cdef bint _has_parts(pod, tuple parts) except -1:
         OWNER_REFERENCES.of(meta) is parts[2] and (LABELS.of(meta) or None) is parts[0]
         and (ANNOTATIONS.of(meta) or None) is parts[1]
     )
-
-
-def _declares_affinity(spec):
-    """Whether a pod has podAffinity or podAntiAffinity, even without a term.
-
-    Upstream then counts its node among the nodes that have pods with affinity.
-    """
-    affinity = spec.affinity
-    sides = affinity and (affinity.pod_affinity, affinity.pod_anti_affinity)
-    return bool(sides) and any([side is not None for side in sides])
 
 
 def _uncompiled(spec):

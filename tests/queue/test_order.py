@@ -204,6 +204,16 @@ def test_who_does_not_back_off() -> None:
     assert places(queue) == {"active": ["a"]}
 
 
+@pytest.mark.parametrize(
+    ("size", "failures", "seconds"), [(1, 99, 10), (4, 4, 8), (4, 5, 16), (4, 6, 20), (9, 99, 30)]
+)
+def test_the_longest_backoff_of_a_group_grows_with_the_root_of_its_size(
+    size: int, failures: int, seconds: int
+) -> None:
+    queue, info = make_queue(), QueuedPodInfo(queued("a"), 7.0, unschedulable_count=failures, unit_size=size)
+    assert queue.backoff_until(info) == 7 + seconds
+
+
 @pytest.mark.parametrize(("gate", "until", "over"), [(True, 1.0, 2.0), (False, 1.25, 1.251)])
 def test_the_end_of_backoff(gate: bool, until: float, over: float) -> None:
     """Cut to whole seconds where pods may be popped before; in the second of its end a pod backs off."""

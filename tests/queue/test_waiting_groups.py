@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from moorage.framework import ActionType, ClusterEvent, QueueSortPlugin
@@ -79,6 +80,20 @@ def test_a_group_that_failed_backs_off_whatever_hints_say() -> None:
     for info in queue.pop_unit(timeout=0):
         reject(queue, info, "Filter")
     assert places(queue) == {"backoff": ["a", "b"]}
+
+
+@pytest.mark.parametrize("by_unit", [True, False])
+def test_the_backoff_of_a_group_knows_how_many_were_tried_together(by_unit: bool) -> None:
+    queue = made(*[member(name) for name in "abcd"])
+    for failures in range(1, 7):
+        infos = queue.pop_unit(timeout=0) if by_unit else queue.pop_batch(8)
+        assert len(infos) == 4
+        now = queue.now()
+        for info in infos:
+            reject(queue, info, "Filter")
+        ends = {queue.backoff_until(info) for info in infos}
+        assert ends == {now + min(2 ** (failures - 1), 20)}, "twice the longest backoff of a single pod"
+        queue.activate([info.pod for info in infos])
 
 
 def test_members_stay_together_when_trees_of_groups_change() -> None:

@@ -43,6 +43,7 @@ class Entry:
     rejectors: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     gate: str = ""
+    together: int = 0  # pods of its group that it was last popped with
 
     @property
     def uid(self) -> str:
@@ -137,7 +138,7 @@ class Twin:
         failures = entry.errors or entry.rejections
         if not failures:
             return 0
-        end = entry.at + min(1000 * 2 ** (failures - 1), 10_000)
+        end = entry.at + min(1000 * 2 ** (failures - 1), int(10_000 * max(1, entry.together) ** 0.5))
         return end // 1000 * 1000 if self.gate_is_on else end
 
     def backs_off(self, entry: Entry) -> bool:
@@ -240,6 +241,9 @@ class Twin:
             entry.attempts += 1
             self.flying.append(entry)
             self.flight.append(("pod", entry.uid))
+        if self.unit(first):
+            for entry in (first, *mates):
+                entry.together = 1 + len(mates)
         return sorted(
             [first, *mates],
             key=lambda one: (-(one.pod.spec.priority or 0), -one.attempts, one.at, one.pod.key),

@@ -356,7 +356,10 @@ class SchedulingQueue:
                 self._queue.gate_with_others(first.unit, self.pod_events.added.label)
             for place, infos in groupby(others, self._queue.take):
                 self._in_flight.take(list(infos), place, {})
-            return sorted([first, *others], key=group_order)
+            members = sorted([first, *others], key=group_order)
+            for info in members if first.unit is not None else ():
+                info.unit_size = len(members)
+            return members
 
     def pop_batch(self, limit: int) -> list[QueuedPodInfo]:
         """Remove the next pods, without waiting.

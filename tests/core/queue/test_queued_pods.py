@@ -51,7 +51,7 @@ def names(infos: Any) -> list[str]:
 
 
 def test_an_entry_and_its_copy() -> None:
-    one = QueuedPodInfo(pod("a"), 1.5, attempts=2, place=Place.BACKOFF, unit=("n", "g"), until=7)
+    one = QueuedPodInfo(pod("a"), 1.5, attempts=2, place=Place.BACKOFF, unit=("n", "g"), until=7, unit_size=3)
     assert (one.initial_attempt_timestamp, one.gating_plugin, one.rejectors) == (None, "", frozenset())
     one.pending_plugins = one.unschedulable_plugins = frozenset({"P"})
     one.unschedulable_plugins |= {"Q"}
@@ -59,7 +59,8 @@ def test_an_entry_and_its_copy() -> None:
     other = copy(one)
     fields = (
         "pod uid timestamp attempts unschedulable_count consecutive_errors_count initial_attempt_timestamp "
-        "unschedulable_plugins pending_plugins gating_plugin was_flushed place order until unit rejectors"
+        "unschedulable_plugins pending_plugins gating_plugin was_flushed place order until unit "
+        "unit_size rejectors"
     )
     assert [getattr(one, name) for name in fields.split()] == [
         getattr(other, name) for name in fields.split()

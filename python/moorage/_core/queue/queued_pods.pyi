@@ -15,6 +15,7 @@ class QueuedPodInfo:
     timestamp: float
     attempts: int
     unschedulable_count: int
+    unit_size: int
     consecutive_errors_count: int
     unschedulable_plugins: frozenset[str]
     pending_plugins: frozenset[str]

@@ -9,7 +9,7 @@ cdef class BackoffQueue:
     cdef object initial, maximum, window, rank  # times in microseconds
 
     cpdef object until(self, QueuedPodInfo info)
-    cdef object end_of(self, double timestamp, int64_t count)
+    cdef object end_of(self, double timestamp, int64_t count, int64_t size)
     cdef object rounded(self, object at)
     cpdef bint is_backing_off(self, QueuedPodInfo info, double now) except -1
     cpdef add(self, QueuedPodInfo info)

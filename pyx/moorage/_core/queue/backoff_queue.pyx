@@ -4,6 +4,7 @@ a lock.
 kube-scheduler v1.36, backend/queue/backoff_queue.go.
 """
 
+from libc.math cimport sqrt
 from libc.stdint cimport int64_t
 
 from moorage._core.queue.queued_pods cimport KeyedHeap, QueuedPodInfo
@@ -22,7 +23,8 @@ cdef class BackoffQueue:
     ----------
     initial, maximum : float
         The backoff after the first failure and the longest one, in seconds. It doubles with each failure. A
-        maximum of 0 turns backoff off.
+        maximum of 0 turns backoff off. The longest one of pods that are tried as a group grows with the
+        square root of their number (v1.37).
     in_windows : bool
         Round ends down to whole seconds, and order the pods of one second as the active queue does. This
         holds where pods may be popped before their backoff ends.
@@ -67,15 +69,17 @@ cdef class BackoffQueue:
             raise TypeError("a pod is None")
         if not info.until:
             count = info.consecutive_errors_count or info.unschedulable_count
-            info.until = self.end_of(info.timestamp, count)
+            info.until = self.end_of(info.timestamp, count, info.unit_size)
         return info.until
 
-    cdef object end_of(self, double timestamp, int64_t count):
-        """Return when the backoff after so many failures, the last one at a time in seconds, ends."""
+    cdef object end_of(self, double timestamp, int64_t count, int64_t size):
+        """Return when the backoff after so many failures, the last one at a time in seconds, ends; `size` is
+        the number of pods that are tried together."""
         if count == 0 or self.maximum == 0:
             return 0
         shift = count - 1
-        backoff = self.maximum if self.initial > self.maximum >> shift else self.initial << shift
+        maximum = <int64_t>(self.maximum * sqrt(<double>size)) if size > 1 else self.maximum
+        backoff = maximum if self.initial > maximum >> shift else self.initial << shift
         return self.rounded(microseconds(timestamp) + backoff)
 
     cdef object rounded(self, object at):

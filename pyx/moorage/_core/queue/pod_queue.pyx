@@ -145,7 +145,7 @@ cdef class PodQueue:
                     break
                 time, until = self.now(), 0
                 if info.unit is not None:
-                    until = self.backoff.end_of(time, info.unschedulable_count + 1)
+                    until = self.backoff.end_of(time, info.unschedulable_count + 1, info.unit_size)
                     if until == 0 or not self.passes(info, groups):
                         break
                 info.note_failure(plugins, time)

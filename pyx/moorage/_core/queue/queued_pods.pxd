@@ -9,7 +9,7 @@ cdef class QueuedPodInfo:
     cdef public str gating_plugin
     cdef public double timestamp, flushed_at
     cdef double first_ready  # NaN before
-    cdef public int64_t attempts, unschedulable_count, consecutive_errors_count, order, until
+    cdef public int64_t attempts, unschedulable_count, consecutive_errors_count, order, until, unit_size
     cdef public bint was_flushed
     # In a lane: the index in its list plus `Lane.gone`; -1 in its heap.
     cdef Py_ssize_t slot

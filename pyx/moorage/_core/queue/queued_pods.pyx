@@ -77,6 +77,9 @@ cdef class QueuedPodInfo:
         The end of its backoff in microseconds; 0 where it was not computed.
     unit : tuple of str, or None
         Namespace and name of the pod group that it is tried with.
+    unit_size : int
+        The number of pods of that group that were last popped with it, itself included; 0 before, and for a
+        pod without a group.
     """
 
     def __cinit__(self):
@@ -187,6 +190,7 @@ cdef int _assign(QueuedPodInfo to, QueuedPodInfo other) except -1:
     to.gating_plugin, to.was_flushed = other.gating_plugin, other.was_flushed
     to.timestamp, to.first_ready, to.flushed_at = other.timestamp, other.first_ready, other.flushed_at
     to.attempts, to.order, to.until = other.attempts, other.order, other.until
+    to.unit_size = other.unit_size
     to.unschedulable_count = other.unschedulable_count
     to.consecutive_errors_count = other.consecutive_errors_count
     to.slot, to.seat, to.cursor = other.slot, other.seat, other.cursor
@@ -640,6 +644,8 @@ cdef list _leave_together(dict groups, unit):
         in_order = in_order and (last is None or _precedes(last, info))
         last = info
     members = list(groups.pop(unit).values())
+    for info in members:
+        info.unit_size = <int64_t>len(members)
     if not in_order:
         members.sort(key=group_order)
     return members

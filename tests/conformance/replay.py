@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage._core.state.pod_spec import uses_volumes
 from moorage.framework import FilterPlugin, ScorePlugin
+from moorage.framework.runtime.scoring import SCORE_ERROR
 from moorage.objects import Node
+from moorage.plugins.dynamic_resources import STATE
 from moorage.releases import DEFAULT, gates_of, release_named
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
@@ -186,16 +188,20 @@ class Recorder:
         pre_enqueue = cycle.pre_enqueue()
         after = cycle.next_start()
         result = self.full(pod, places=False) | {"next": after}
+        if "error" in result:  # the program asked the plugin alone to score
+            result["error"] = result["error"].removeprefix(f"{SCORE_ERROR.format(STATE)}: ")
         e, order = result.get("error"), list(world.scheduler.context.view_order())
         if e and "filter plugin" in e:
             result |= given(filter=cycle.rejected_before_error(order))
         result |= given(preEnqueue=pre_enqueue)
         if "fitError" in result:
             result |= {"postFilter": cycle.post_filter()}
+        if "feasible" in result:  # even if Score fails with an error
+            result |= given(allocations=cycle.allocations(result["feasible"]))
         if "chosen" not in result:
             world.remove_pod(pod.key)
             return result
-        result |= given(allocations=cycle.allocations(result["feasible"])) | cycle.bind(result["chosen"])
+        result |= cycle.bind(result["chosen"])
         if "preBind" in result or "reserve" in result:
             world.remove_pod(pod.key)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import Rotation
 from moorage.volume import VolumeBinder, VolumeError
+from moorage.volume.binding.assume_cache import PVAssumeCache, PVCAssumeCache
 from moorage.volume.binding.claims import with_annotations
 from moorage.volume.constants import BIND_COMPLETED, YES
 
@@ -37,6 +39,11 @@ STEP_KEYS = {
     "updateNamespace": {"namespace", "labels"},
 }
 ANY_STEP = {op: {"snapshot"} for op in STEP_KEYS} | {"schedule": {"snapshot", "apply"}}
+
+
+WITHOUT_VOLUMES = ("1.34",)
+"""Releases whose decisions were recorded without volumes: the program told listers of claims and volumes, but
+not the caches of the volume binder. In v1.34.4 itself informers fill these caches, as in all releases."""
 
 
 class FromTheTop(Rotation):
@@ -72,6 +79,12 @@ class World:
         self.scheduler = Scheduler(controllers=False, feature_gates=gates, **settings)
         for engine in self.scheduler.engines.values():
             engine.runs_post_filter = preempts
+        if release in WITHOUT_VOLUMES:
+            shared, handle = self.scheduler.handle.made()[0], self.scheduler.handle
+            empty = PVAssumeCache(None), PVCAssumeCache(None)
+            shared[sources_of] = dataclasses.replace(
+                handle.shared(sources_of), pv_cache=empty[0], pvc_cache=empty[1]
+            )
         if from_the_top:
             self.scheduler.context.rotation = FromTheTop(list(self.scheduler.engines.values()))
         self.store = self.scheduler.client

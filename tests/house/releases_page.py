@@ -36,10 +36,11 @@ NOT_EXACT = """
 
 | release | |
 |---|---|
-| 1.34, 1.35 | Devices: the allocator is that of v1.36. Pods without a node that have claims get a warning. |
+| 1.34 | Devices: the allocator is that of v1.35. Pods without a node that have claims get a warning. |
+| 1.35 | Devices, with gates that are off: counters that a refused device took are given back as in v1.36.3, \
+and binding conditions have the texts of v1.36.3. |
 | 1.37 | Pod groups: their gates are refused by name. |
 | 1.37 | Pods with bindMountOptions (gate VolumeBindMountOptions, off) ask for no node that declares them. |
-| 1.37 | ReadWriteOncePod: upstream miscounts the pods of a claim if a node is replaced between attempts. |
 """
 DATA = ("version", "patch", "plugins", "refused_gates")
 

@@ -225,3 +225,26 @@ def test_an_allocation_is_in_flight_while_prebind_waits(version: str, is_pending
     assert seen
     assert seen[0] is is_pending
     assert not plugin.devices.claim_cache.is_pending("uid-c")
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("version", ["1.34", "1.35", "1.36"])
+def test_a_pod_with_a_new_claim_and_one_with_devices_cannot_be_scored_in_v1_35(
+    version: str, nodes: int
+) -> None:
+    """Among several nodes; a single one needs no score."""
+    names = [f"n{at}" for at in range(nodes)]
+    allocation = {"devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "x", "device": "y"}]}}
+    given = claim("given", [request("r")], allocation=allocation)
+    slices = [resource_slice(name, [device("d0")]) for name in names]
+    others = [device_class(), given, claim("new", [request("r")]), *slices]
+    asked = asking("p", "given", "new")
+    one = Scheduler(
+        mo.Cluster(nodes=[node(name) for name in names], pods=[asked], others=others),
+        kubernetes_version=version,
+    )
+    fails = version == "1.35" and nodes > 1
+    if fails:
+        assert "number of allocations 1 is smaller than number of claims" in str(one.examine(asked).error)
+    one.run()
+    assert bool(one.client.get(Pod, "p", "default").spec.node_name) != fails

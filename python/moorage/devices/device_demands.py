@@ -263,6 +263,8 @@ class DeviceDemands:
         if not asking:
             batch.claiming[at] = claims, asking, mappings
             return DeviceNeeds(None, tuple(selectors))
+        if len(asking) < len(claims) and self._state.features.release.claims_score_together:
+            return None
         demand = self.demand_of(asking, most_steps)
         if demand is None:
             return None

@@ -108,6 +108,12 @@ class Features:
         return not (self.binding_conditions or self.consumable_capacity)
 
     @property
+    def sorts_slices(self) -> bool:
+        """Whether pools and slices are tried by their names; else in the order of the list, where upstream
+        takes that of a Go map."""
+        return self.release.slices_are_sorted and not self.is_stable
+
+    @property
     def counters_are_everywhere(self) -> bool:
         """See `Release`; in the oldest allocator they always are."""
         return self.is_stable or self.release.counters_are_everywhere

@@ -591,7 +591,7 @@ class DynamicResources(
 
     # ---- Score ---------------------------------------------------------------------------------------------
 
-    def score(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> int:
+    def score(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> int | fwk.Status:
         """Score a node by the alternatives that it gives: the earlier in its list, the better.
 
         Parameters
@@ -602,19 +602,25 @@ class DynamicResources(
 
         Returns
         -------
-        int
+        int or Status
+            An Error in releases whose `claims_score_together` if some claims had devices before.
         """
         found = _read(state)
         on_node = None if found is None else found.nodes.get(node_info.name)
         if found is None or on_node is None:
             return 0
+        if self.required_handle().release.claims_score_together and len(on_node.results) < len(found.claims):
+            text = f"number of allocations {len(on_node.results)} is smaller than number of claims"
+            return fwk.Status(fwk.Code.ERROR, (text,))
         return found.score_of(on_node)
 
-    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike:
+    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike | fwk.Status:
         found = _read(state)
         if found is None or not found.nodes:
             return np.zeros(len(nodes), dtype=np.int64)
-        return np.array([self.score(state, pod, info) for info in nodes], dtype=np.int64)
+        scores = [self.score(state, pod, info) for info in nodes]
+        errors = (one for one in scores if isinstance(one, fwk.Status))
+        return next(errors, None) or np.array(scores, dtype=np.int64)
 
     def normalize_score(
         self, state: fwk.CycleState, pod: Pod, scores: npt.NDArray[np.int64]

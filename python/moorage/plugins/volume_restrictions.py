@@ -25,6 +25,7 @@ from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, Vo
 from moorage.objects import PersistentVolumeClaim, Pod, Volume
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 from moorage.volume.usage.in_use import VolumesInUse, disk_of
+from moorage.volume.usage.lost_uses import LostUses
 
 from .claim_evidence import missing_claims
 
@@ -136,9 +137,14 @@ class VolumeRestrictions(VolumePlugin, EvidencePlugin):
         """The number of claims that pods in the cache name."""
         if not keys:
             return 0
-        in_use = self.required_handle().derived(VolumesInUse.of)
+        handle = self.required_handle()
+        in_use = handle.derived(VolumesInUse.of)
         in_use.refresh()
-        return sum(key in in_use.claims for key in keys)
+        if not handle.release.replaced_nodes_lose_claims:
+            return sum(key in in_use.claims for key in keys)
+        lost = handle.shared(LostUses)
+        lost.refresh()
+        return sum(in_use.claims.get(key, 0) > lost.uses[key] for key in keys)
 
     def pre_filter_extensions(self) -> Self:
         return self

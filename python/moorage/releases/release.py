@@ -83,9 +83,18 @@ class Release:
     namespaces_by_value : bool
         A namespaceSelector of the pod's own affinity terms that no labels satisfy (NotIn, DoesNotExist alone)
         selects every namespace.
+    replaced_nodes_lose_claims : bool
+        Claims of pods on a node that is replaced between two attempts are not in use, so that
+        ReadWriteOncePod lets another pod have them, until the next time that nodes come or go.
     devices_are_exact : bool
-        Devices are allocated as in this release. If not, they are as in v1.36, whose allocator tries devices
-        and slices in another order.
+        Devices are allocated as in this release. If not, they are as in the next one, whose allocator takes
+        none of incomplete or invalid pools.
+    slices_are_sorted : bool
+        Pools and slices of devices are tried by their names where the gates DRAConsumableCapacity or
+        DRADeviceBindingConditions are on; else in the order of the list.
+    claims_score_together : bool
+        DynamicResources cannot score the nodes of a pod if some of its claims have devices and others not:
+        its attempt ends with an error if several nodes fit.
     configures_once : bool
         The allocation of a claim has each of the claim's configurations once, and not once for each request
         that it names; a configuration for all requests names none.
@@ -149,7 +158,10 @@ class Release:
     pod_events_name_target: bool
     counts_entities: bool
     namespaces_by_value: bool
+    replaced_nodes_lose_claims: bool
     devices_are_exact: bool
+    slices_are_sorted: bool
+    claims_score_together: bool
     configures_once: bool
     counters_by_driver: bool
     counters_are_everywhere: bool
@@ -233,7 +245,10 @@ RELEASES = {
             pod_events_name_target=False,
             counts_entities=False,
             namespaces_by_value=True,
+            replaced_nodes_lose_claims=False,
             devices_are_exact=False,
+            slices_are_sorted=False,
+            claims_score_together=False,
             configures_once=False,
             counters_by_driver=False,
             counters_are_everywhere=True,
@@ -275,7 +290,10 @@ RELEASES = {
             pod_events_name_target=False,
             counts_entities=False,
             namespaces_by_value=True,
-            devices_are_exact=False,
+            replaced_nodes_lose_claims=False,
+            devices_are_exact=True,
+            slices_are_sorted=False,
+            claims_score_together=True,
             configures_once=False,
             counters_by_driver=False,
             counters_are_everywhere=True,
@@ -317,7 +335,10 @@ RELEASES = {
             pod_events_name_target=False,
             counts_entities=False,
             namespaces_by_value=True,
+            replaced_nodes_lose_claims=False,
             devices_are_exact=True,
+            slices_are_sorted=True,
+            claims_score_together=False,
             configures_once=False,
             counters_by_driver=False,
             counters_are_everywhere=True,
@@ -359,7 +380,10 @@ RELEASES = {
             pod_events_name_target=True,
             counts_entities=True,
             namespaces_by_value=False,
+            replaced_nodes_lose_claims=True,
             devices_are_exact=True,
+            slices_are_sorted=True,
+            claims_score_together=False,
             configures_once=True,
             counters_by_driver=True,
             counters_are_everywhere=False,

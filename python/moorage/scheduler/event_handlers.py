@@ -60,6 +60,7 @@ from moorage.objects.workloads.ownership import FINISHED
 from moorage.queue import SchedulingQueue
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
 from moorage.store.informers.handler_functions import last_state
+from moorage.volume.usage.lost_uses import LostUses
 
 from .kind_handlers import EventHandler, GroupHandler, TreeHandler, namespace_handler, workload_handler
 
@@ -94,11 +95,14 @@ class NodeHandler:
     ----------
     cache : SchedulerCache
     queue : SchedulingQueue
+    lost : LostUses, optional
+        Is told of nodes that go and come, in releases that lose count of what their pods use.
     """
 
-    def __init__(self, cache: SchedulerCache, queue: SchedulingQueue) -> None:
+    def __init__(self, cache: SchedulerCache, queue: SchedulingQueue, lost: LostUses | None = None) -> None:
         self.cache = cache
         self.queue = queue
+        self.lost = lost
 
     def on_run(self, notices: Iterable[Notice[Node]]) -> int:
         """Add leading new nodes, if no pod can react to them (see `RunHandler`).
@@ -118,6 +122,7 @@ class NodeHandler:
         for first in range(0, len(nodes), NODES_AT_ONCE):
             if not self.cache.add_nodes(nodes[first : first + NODES_AT_ONCE]):
                 return first
+            self._have_come(nodes[first : first + NODES_AT_ONCE])
         return len(nodes)
 
     def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
@@ -130,7 +135,14 @@ class NodeHandler:
             Whether the object existed when the handler was registered.
         """
         self.cache.add_node(obj)
+        self._have_come((obj,))
         self.queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, obj)
+
+    def _have_come(self, nodes: Iterable[Node]) -> None:
+        """Note that nodes were added."""
+        if self.lost is not None:
+            for node in nodes:
+                self.lost.node_comes(node.name)
 
     def on_update(self, old: Node, new: Node) -> None:
         """Update a node; each kind of change is an event for the queue.
@@ -154,6 +166,8 @@ class NodeHandler:
         """
         node = last_state(obj)
         self.queue.move_all_to_active_or_backoff_queue(NODE_DELETE, node, None)
+        if self.lost is not None:
+            self.lost.node_goes(node.name)
         try:
             self.cache.remove_node(node)
         except CacheError as error:
@@ -510,7 +524,7 @@ class PodHandler:
 
 def watch(
     informers: InformerFactory,
-    cache: SchedulerCache,
+    handle: FrameworkHandle,
     queue: SchedulingQueue,
     pods: PodHandler,
     forget_failures: Callable[[AnyGroup], None],
@@ -521,7 +535,8 @@ def watch(
     Parameters
     ----------
     informers : InformerFactory
-    cache : SchedulerCache
+    handle : FrameworkHandle
+        Has the cache.
     queue : SchedulingQueue
     pods : PodHandler
     forget_failures : callable
@@ -530,11 +545,13 @@ def watch(
     groups : PodGroups or None
         None where groups are ignored.
     """
+    cache = handle.cache
     if groups is not None:  # before the queue learns of their events
         for kind in GROUPS:
             informers.informer(kind).add_event_handler(TreeHandler(queue, groups))
     informers.informer(Namespace).add_event_handler(namespace_handler(cache))
-    informers.informer(Node).add_event_handler(NodeHandler(cache, queue))
+    lost = handle.shared(LostUses) if handle.release.replaced_nodes_lose_claims else None
+    informers.informer(Node).add_event_handler(NodeHandler(cache, queue, lost))
     for kind in WORKLOADS:
         informers.informer(kind).add_event_handler(workload_handler(cache))
     for resource, actions in queue.hints.resources().items():

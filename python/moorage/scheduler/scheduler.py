@@ -205,7 +205,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             self.context = SchedulingContext(*shared, self.sync, self.pods.current, self.finish_binding)
             self.context.prepare()
             groups = self.groups if self.queue.groups_pods else None
-            watch(self.informers, cache, self.queue, self.pods, self._forget_failures, groups)
+            watch(self.informers, self.handle, self.queue, self.pods, self._forget_failures, groups)
             watch_taint_rules(self.informers, self.queue, gates)
             self.controllers = None
             if options.owns_store and options.controllers and isinstance(client, ObjectStore):

@@ -8,7 +8,7 @@ from moorage.cache.cluster_cache import end_each
 from moorage.errors import MoorageError
 from moorage.framework import FrameworkHandle
 from moorage.store import ObjectStore
-from moorage.volume.binding.assume_cache import AssumeCache
+from moorage.volume.usage.lost_uses import LostUses
 
 from .scheduler_parts import SchedulerParts
 
@@ -37,7 +37,7 @@ class Undoable(Protocol):
 class SharedPluginData:
     """The data shared by plugins, as a part of a transaction.
 
-    `undo` drops those made since `save`, and restores the assumed volumes of the others.
+    `undo` drops those made since `save`, and restores the assumed volumes and lost uses of the others.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class SharedPluginData:
     def save(self) -> object:
         """Return the shared data and their state."""
         shared, derived = self._scheduler.handle.made()
-        parts: list[Undoable] = [cache for data in shared.values() for cache in _assume_caches(data)]
+        parts = [part for data in shared.values() for part in _parts_of(data)]
         return (shared.copy(), derived.copy()), [(part, part.save()) for part in parts]
 
     def undo(self, saved: object) -> None:
@@ -68,22 +68,25 @@ class SharedPluginData:
         end_each(parts, "undo")
 
     def copy_from(self, other: SharedPluginData) -> None:
-        """Take the assumed volumes of another scheduler; all other shared data is derived from the informers.
+        """Take the assumed volumes and lost uses of another scheduler; all other shared data is derived from
+        the informers.
 
         Parameters
         ----------
         other : SharedPluginData
         """
         for make, data in other._scheduler.handle.made()[0].items():
-            caches = _assume_caches(data)
-            if caches:
+            parts = _parts_of(data)
+            if parts:
                 mine = self._scheduler.handle.shared(cast(Any, make))
-                for cache, its in zip(_assume_caches(mine), caches, strict=True):
-                    cache.copy_from(its)
+                for part, its in zip(_parts_of(mine), parts, strict=True):
+                    part.copy_from(its)
 
 
-def _assume_caches(data: object) -> list[AssumeCache[Any]]:
-    """Return the assume caches of shared data."""
+def _parts_of(data: object) -> list[Any]:
+    """Return what shared data has of its own: assume caches, or itself."""
+    if isinstance(data, LostUses):
+        return [data]
     caches = [getattr(data, name, None) for name in ("pv_cache", "pvc_cache", "claim_cache")]
     return [cache for cache in caches if cache is not None]
 

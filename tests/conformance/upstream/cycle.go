@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -127,7 +128,7 @@ func (w *world) schedule(step M, preempts bool) M {
 	}
 	raw, normalized, totals, message := w.scores(fw, state, pod, feasible, result)
 	if message != "" {
-		result["error"] = message
+		result["error"] = strings.TrimPrefix(message, `running Score plugins: plugin "DynamicResources" failed with: `)
 		delete(result, "skippedScore")
 		return result
 	}

@@ -18,7 +18,7 @@ from moorage.devices.features import Features
 from moorage.devices.selector_cache import SelectorCache
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
-from moorage.releases import RELEASES, default_gates
+from moorage.releases import RELEASES, default_gates, feature_gates
 
 Json = dict[str, Any]
 NODE = named_node("n")
@@ -260,3 +260,28 @@ def test_expressions_see_lists_without_a_gate() -> None:
     wanted = claim("c", [request("r", 1, f'"b" in device.attributes["{DRIVER}"].many')])
     assert "unsupported attribute value" in error(BEFORE, slices, wanted)
     assert names(search(SINCE, slices, wanted)) == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "expected"),
+    [
+        ("1.34", {}, ["d9"]),
+        ("1.35", {}, ["d9"]),
+        ("1.35", {"DRAConsumableCapacity": True}, ["d9"]),
+        ("1.36", {}, ["d0"]),
+        ("1.36", {"DRAConsumableCapacity": False, "DRADeviceBindingConditions": False}, ["d9"]),
+        ("1.37", {}, ["d0"]),
+    ],
+)
+def test_pools_and_slices_are_tried_by_name_or_as_they_are_listed(
+    version: str, gates: dict[str, bool], expected: list[str]
+) -> None:
+    features = Features.of(feature_gates(gates, RELEASES[version]))
+    one_pool = [resource_slice("n", [device("d9")], name="s9", count=2)]
+    one_pool.append(resource_slice("n", [device("d0")], name="s0", count=2))
+    two_pools = [
+        resource_slice("n", [device("d9")], pool="p9"),
+        resource_slice("n", [device("d0")], pool="p0"),
+    ]
+    for slices in (one_pool, two_pools):
+        assert names(search(features, slices, claim("c", [request("r")]))) == expected

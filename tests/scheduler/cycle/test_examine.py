@@ -10,10 +10,11 @@ from tests.core.make import node, pinned, pod, port
 from tests.scheduler.make import searched
 
 from moorage.errors import CacheError
-from moorage.framework import Code
+from moorage.framework import Code, CycleState, NodesView, PreFilterPlugin, Status
 from moorage.objects import Cluster, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint
 from moorage.objects.model.pod import Affinity, NodeAffinity, PreferredSchedulingTerm
-from moorage.scheduler import Scheduler
+from moorage.plugins.registry import default_profile
+from moorage.scheduler import Profile, Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
@@ -231,3 +232,18 @@ def test_whether_a_pod_can_be_scheduled() -> None:
     nowhere = Scheduler(Cluster()).can_schedule_pod(pod("p"))
     assert (bool(nowhere), nowhere.message) == (False, "no nodes available to schedule pods")
     assert (one.cache.state.log.head, one.context.rotation.start) == (head, start)
+
+
+class Broken(PreFilterPlugin):
+    name = "Broken"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        return Status(Code.ERROR, ("broken",))
+
+
+def test_an_error_of_prefilter_leaves_what_was_skipped_before() -> None:
+    one = scheduler(node("a"), profile=Profile([*default_profile().plugins, Broken()]))
+    seen = one.examine(pod("p"))
+    assert seen.error == 'running PreFilter plugin "Broken": broken'
+    assert "NodePorts" in seen.skipped_filter
+    assert seen.pre_filter is None

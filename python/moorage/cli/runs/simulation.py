@@ -353,7 +353,7 @@ def _device_warnings(scheduler: Scheduler) -> Iterator[str]:
     if asking and not release.devices_are_exact:
         have = "1 pod has" if asking == 1 else f"{asking} pods have"
         text = f"{release.patch} may choose other devices and nodes (docs/releases.md)"
-        yield f"{have} claims for devices, which are allocated as in v1.36: {text}."
+        yield f"{have} claims for devices, which are allocated as in v1.35: {text}."
 
 
 class Group(NamedTuple):

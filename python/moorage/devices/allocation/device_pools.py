@@ -26,7 +26,7 @@ NO_COUNTERS: Counters = {}
 _encode = msgspec.msgpack.Encoder().encode
 _matchers: dict[NodeSelector, NodeSelectorMatcher] = {}
 _MAX_MATCHERS = 1 << 12
-_NAME = attrgetter("slice.metadata.name")
+_NAME, _RANK = attrgetter("slice.metadata.name"), attrgetter("rank")
 
 
 def selects(selector: NodeSelector, node: Node) -> bool:
@@ -219,7 +219,11 @@ class PublishedSlice:
         Driver and name of the pool.
     generation : int
         The generation of the pool that the slice is of.
+    rank : int
+        Slices of lower rank are tried first.
     """
+
+    rank = 0
 
     def __init__(self, slice: ResourceSlice, kinds: SliceKinds) -> None:
         spec = slice.spec
@@ -375,7 +379,11 @@ class DeviceSlices:
     def __init__(self, slices: Iterable[ResourceSlice], features: Features) -> None:
         self._features = features
         kinds = SliceKinds()
-        self._published = _in_order([PublishedSlice(one, kinds) for one in slices])
+        self._published = [PublishedSlice(one, kinds) for one in slices]
+        if features.sorts_slices:
+            self._published.sort(key=_NAME)
+        for at, published in enumerate(self._published):
+            published.rank = at
         self._named: dict[str, list[int]] = {}
         self._selected: dict[NodeSelector, list[int]] = {}
         self._everywhere: list[int] = []
@@ -581,8 +589,10 @@ class DeviceSlices:
             first = next((one for key, one in unusable if key not in by_pool), None) if unusable else None
             if first is not None and first not in found:
                 found.append(first)
-        if len(found) > 1:
+        if len(found) > 1 and self._features.sorts_slices:
             found.sort(key=lambda pool: (pool.is_last, pool.driver, pool.name))
+        elif len(found) > 1 and not self._features.is_stable:
+            found.sort(key=lambda pool: pool.is_last)
         return found
 
     @lazy_attribute
@@ -674,4 +684,4 @@ def _needs_partitions(spec: ResourceSliceSpec) -> bool:
 
 def _in_order(slices: Iterable[PublishedSlice]) -> list[PublishedSlice]:
     """Slices in the order in which their devices are tried."""
-    return sorted(slices, key=_NAME)
+    return sorted(slices, key=_RANK)

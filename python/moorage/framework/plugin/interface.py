@@ -462,7 +462,7 @@ class ScorePlugin(Plugin, point="score"):
         """
         return int(np.asarray(self.score_all(state, pod, InfoNodes([node_info])))[0])
 
-    def score_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike:
+    def score_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike | Status:
         """Score all feasible nodes at once.
 
         Parameters
@@ -474,7 +474,8 @@ class ScorePlugin(Plugin, point="score"):
 
         Returns
         -------
-        (n,) array of int
+        (n,) array of int, or Status
+            A Status is an Error.
         """
         raise NotImplementedError
 

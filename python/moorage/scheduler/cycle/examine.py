@@ -53,7 +53,7 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
         skipped_filter=sorted(ran.skipped),
     )
     if ran.error:
-        return Examination(order=order, error=ran.error)
+        return replace(examination, pre_filter=None, error=ran.error)
     if ran.rejection is not None:
         diagnosis = Diagnosis(len(order), profile, state.shape, pre_filter=ran.rejection)
         return replace(examination, fit_error=diagnosis.message())

@@ -22,10 +22,17 @@ def test_a_queue_holds_its_lock_in_every_operation() -> None:
         pop()
         reject(one, popped.pop(), "Some")
 
+    def fail_and_return() -> None:
+        info = one.pop(0)
+        assert info is not None
+        one.give_back([info], [info.pod], [(frozenset(), frozenset())])
+        one.return_at_once([info])
+
     calls = {
         "add": lambda: one.add(p),
         "add_infos": lambda: one.add_infos([QueuedPodInfo(pod("q"), 0.0)]),
         **{name: getattr(one, name) for name in ("pending_pods", "inactive", "in_flight", "count_incoming")},
+        "return_at_once": fail_and_return,
         "pop": pop,
         "in_flight_events": one.in_flight_events,
         "put_back": lambda: one.put_back(popped.pop()),

@@ -96,6 +96,19 @@ def test_the_backoff_of_a_group_knows_how_many_were_tried_together(by_unit: bool
         queue.activate([info.pod for info in infos])
 
 
+def test_what_is_left_of_a_group_that_succeeded_does_not_back_off() -> None:
+    queue = made(member("a"), member("b"))
+    for info in queue.pop_unit(timeout=0):
+        reject(queue, info, "Filter")
+    assert places(queue) == {"backoff": ["a", "b"]}
+    queue.return_at_once([info])
+    assert places(queue) == {"active": ["b"], "backoff": ["a"]}
+    assert (info.attempts, info.unschedulable_count) == (1, 0)
+    queue.delete(info.pod)
+    queue.return_at_once([info])
+    assert places(queue) == {"backoff": ["a"]}
+
+
 def test_members_stay_together_when_trees_of_groups_change() -> None:
     queue = made(member("a"), member("b"), member("c", "h"))
     queue.regroup([("default", "g")])

@@ -411,6 +411,22 @@ class SchedulingQueue:
         if self._waiting:
             self._changed.notify_all()
 
+    def return_at_once(self, infos: Iterable[QueuedPodInfo]) -> None:
+        """Move pods that back off to the active queue, as others of their group have been placed, and forget
+        their failures (kube-scheduler v1.37, AddAttemptedPodGroupIfNeeded).
+
+        Parameters
+        ----------
+        infos : iterable of QueuedPodInfo
+            Those that have left the queue since are ignored.
+        """
+        with self._lock:
+            for info in infos:
+                if info.place in (Place.BACKOFF, Place.ERROR_BACKOFF):
+                    self._queue.to_active(info, SCHEDULE_ATTEMPT_FAILURE, True)
+                    info.unschedulable_count = info.consecutive_errors_count = 0
+                    self._wake()
+
     def put_back(self, *infos: QueuedPodInfo) -> None:
         """Return popped pods that were not tried to their former place, as if they had not been popped.
 

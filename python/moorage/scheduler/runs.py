@@ -608,6 +608,7 @@ class Run:
         patch_outcomes(scheduler.client, done.outcomes, done.is_error, since=self._condition_time())
         if done.succeeded:
             self._allow(scheduled)
+            self.queue.return_at_once([info for at, info in enumerate(infos) if done.rows[at] < 0])
         elif self.defers_failed_groups and not self._evicts:
             self._failed_groups.add(unit)
 

@@ -205,3 +205,10 @@ def test_a_workload_evicts_nobody() -> None:
     result = one.schedule_workload(asking)
     assert result.failures[0].message == "0/1 nodes are available: 1 Insufficient cpu."
     assert on_nodes(one) == {"v": "a"}
+
+
+def test_a_pod_that_is_left_of_a_group_that_succeeded_is_tried_again_at_once() -> None:
+    one = world(nodes(4), gang("g", 1), members("g", 3, cpu=2))
+    assert set(one.run().placements) == {"default/g-0", "default/g-1"}
+    (left,) = one.queue.inactive()
+    assert left.attempts - left.unschedulable_count == 1, "the failure at the attempt that placed the others"

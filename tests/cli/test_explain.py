@@ -731,3 +731,80 @@ def test_an_empty_target_is_refused(web: str, capsys: pytest.CaptureFixture[str]
     assert explain("deploy/web", "--why-not", "", "-f", web) == 2
     empty = "an argument is empty"
     assert capsys.readouterr().err == f"error: TARGET: {empty}\nerror: --node: {empty}\n"
+
+
+# ---- groups ------------------------------------------------------------------------------------------------
+
+GANG = str(ROOT / "tests/data/gang.yaml")
+GROUPS = ["-f", GANG, "--kubernetes-version", "1.37", "--feature-gates", "GenericWorkload=true"]
+GROUP_WORDS = """\
+group default/train: 2 of 4 pods fit at once; minCount is 4
+  default/train-2 fits nowhere beside these: 0/2 nodes are available: 2 Insufficient cpu.
+
+NODES  EXAMPLES  REJECTED BY, FOR default/train-2    MISSING OR BLOCKED BY
+2      a, b      NodeResourcesFit: Insufficient cpu  2 more cpu
+
+CHANGE FOR THE GROUP                           PODS WITH A NODE
+add 2 nodes like a (4 cpu, 8Gi memory)         4
+lower the cpu request of each pod from 3 to 2  4
+lower minCount from 4 to 2                     2
+"""
+
+
+@pytest.mark.parametrize(
+    "target", ["podgroup/train", "podgroups.scheduling.k8s.io/default/train", "train-3", "--all-pending"]
+)
+def test_a_group_is_explained_with_what_would_place_it(
+    target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert explain(target, *GROUPS) == 1
+    out = capsys.readouterr().out
+    assert GROUP_WORDS in out
+    assert out.count("CHANGE FOR THE GROUP") == 1
+    if target != "train-3":
+        assert out.startswith("4 pods in namespace default without a node (train-0, ")
+
+
+def test_the_document_and_the_page_of_a_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("train-0", *GROUPS, "-o", "json") == 1
+    group = json.loads(capsys.readouterr().out)["group"]
+    assert (group["group"], group["minCount"], group["fit"]) == ("default/train", 4, 2)
+    assert group["changes"][0] == {
+        "kind": "add-node",
+        "text": "add 2 nodes like a (4 cpu, 8Gi memory)",
+        "placed": 4,
+        "nodes": 2,
+        "like": "a",
+    }
+    assert group["changes"][2]["from"] == "4"
+    assert explain("podgroup/train", *GROUPS, "-o", "html") == 1
+    page = capsys.readouterr().out
+    assert "Of group default/train, 2 of 4 pods fit at once" in page
+    assert "What would place the group, each tried on the engine" in page
+
+
+def test_two_groups_of_equal_pods_are_explained_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.yaml"
+    text = Path(GANG).read_text()
+    other.write_text(text[text.index("apiVersion: scheduling") :].replace("train", "tune"))
+    assert explain("--all-pending", *GROUPS, "-f", str(other)) == 1
+    out = capsys.readouterr().out
+    assert "group default/train: 2 of 4" in out
+    assert "group default/tune: 2 of 4" in out
+
+
+def test_without_the_gate_the_pods_of_a_group_are_explained_one_by_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert explain("podgroup/train", "-f", GANG) == 1
+    out, err = capsys.readouterr()
+    assert "minCount" not in out
+    assert "2 pods in namespace default without a node (train-2, train-3)" in out
+    assert "PodGroup is ignored" in err
+
+
+def test_a_group_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("podgroup/none", *GROUPS) == 2
+    assert "podgroup/none" in capsys.readouterr().err

@@ -18,6 +18,8 @@ SCHEMAS = {path.name.split(".")[0]: path for path in Path(moorage.cli.__file__).
 EXAMPLES = ["-f", "examples"]
 GPU = ["-f", "examples/gpu/cluster.yaml", "-f", "examples/gpu/pods.yaml", "-f", "examples/gpu/misfits.yaml"]
 TRACE = ["tests/data/openb/nodes.csv", "tests/data/openb/pods.csv"]
+GANG = ["-f", "tests/data/gang.yaml", "--kubernetes-version", "1.37"]
+GROUPS = [*GANG, "--feature-gates", "GenericWorkload=true"]
 COMMANDS = [
     ["simulate", *EXAMPLES],
     ["simulate", *EXAMPLES, "--summary"],
@@ -25,6 +27,9 @@ COMMANDS = [
     ["capacity", *EXAMPLES, "--pod", "tests/data/web_pod.yaml"],
     ["capacity", *EXAMPLES, "--pod", "tests/data/web_pod.yaml=2", "--max-limit", "1"],
     ["capacity", *GPU, "--pod", "examples/gpu/quarter.yaml"],
+    ["capacity", *EXAMPLES, "--pod", "tests/data/web_pod.yaml", "--gang", "2"],
+    ["explain", "podgroup/train", *GROUPS],
+    ["explain", "train-0", *GROUPS],
     ["check", *EXAMPLES],
     ["nodes", *EXAMPLES],
     ["nodes", *GPU, "--by", "zone"],

@@ -74,8 +74,9 @@ def _blocks(item: Json) -> list[Block | None]:
     return [
         Facts(facts),
         Lines(_lines(seen)),
+        *_group_blocks(seen["group"]),
         *_changes(seen),
-        _groups(seen),
+        _groups(seen["groups"]),
         _ranking(seen),
         *_preemption(seen),
         *_claims(seen),
@@ -95,6 +96,28 @@ def _lines(seen: Json) -> list[str]:
     if seen["blocked"]:
         found.append(f"It fits no node even without its constraints: {seen['blocked']}")
     return found
+
+
+def _group_blocks(group: Json | None) -> list[Block | None]:
+    """Return what is found of the group of a pod."""
+    if group is None:
+        return []
+    others = group["pods"] - group["scheduled"]
+    where = f" in {group['domain']}" if group["domain"] else ""
+    lines = [
+        f"Of group {group['group']}, {amount(group['fit'])} of {amount(others)} pods fit at once{where}; "
+        f"{amount(group['scheduled'])} more have a node, and {amount(group['minCount'])} are needed.",
+    ]
+    lines += (
+        [f"It belongs to composite group {group['tree']}, and is explained alone."] if group["tree"] else []
+    )
+    if group["message"]:
+        lines.append(f"Next {group['next']}: {group['message']}" if group["next"] else group["message"])
+    rows: list[list[Cell]] = [[one["text"], one["placed"]] for one in group["changes"]]
+    headings = ("change", "pods of the group with a node then")
+    caption = "What would place the group, each tried on the engine"
+    rejected = _groups(group["nodes"], f"Nodes that reject {group['next']} beside the others")
+    return [Lines(lines), shortened(caption, headings, rows) if rows else None, rejected]
 
 
 def _changes(seen: Json) -> list[Block | None]:
@@ -124,9 +147,9 @@ def _changes(seen: Json) -> list[Block | None]:
     return found
 
 
-def _groups(seen: Json) -> Grid | None:
+def _groups(groups: Sequence[Json], caption: str = "Nodes that reject it") -> Grid | None:
     rows: list[list[Cell]] = []
-    for one in seen["groups"]:
+    for one in groups:
         verdicts = "; ".join(
             f"{status['plugin']}: {', '.join(status['reasons'])}" for status in one["verdicts"]
         )
@@ -135,7 +158,7 @@ def _groups(seen: Json) -> Grid | None:
         text = "; ".join(facts[:FACTS]) + (f"; and {more:,} more" if more > 0 else "")
         rows.append([one["nodes"], ", ".join(one["names"][:3]), verdicts, text])
     headings = ("nodes", "examples", "rejected by", "missing or blocked by")
-    return shortened("Nodes that reject it", headings, rows) if rows else None
+    return shortened(caption, headings, rows) if rows else None
 
 
 def _ranking(seen: Json) -> Grid | None:

@@ -3,6 +3,7 @@ order."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -48,6 +49,7 @@ from .difference import Difference, difference
 from .event_handlers import PodHandler, watch
 from .explain.explain_document import Explanation
 from .explain.explain_pod import explain, pod_named
+from .groups.explain_group import explain_group
 from .groups.place_group import schedule_workload
 from .kind_handlers import watch_taint_rules
 from .options import Options, SchedulerOptions, check_names
@@ -430,8 +432,9 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Parameters
         ----------
         pod : Pod or str, or a dict or object of a client that `load` reads as one
-            A pod, or its ``namespace/name``; or a workload, such as ``deploy/web`` or ``sts/NAMESPACE/db``:
-            its first pod without a node, or if all have one its first pod.
+            A pod, or its ``namespace/name``; or a workload or group, such as ``deploy/web``,
+            ``sts/NAMESPACE/db`` or ``podgroup/train``: its first pod without a node, or if all have one its
+            first pod.
 
         Returns
         -------
@@ -451,7 +454,10 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             pod = pod_named(self.client, pod)
         pod = pod_of(self.client, pod)
         check_readable((pod,))
-        return explain(self.context.engine_of(pod), pod, self.not_ours(pod))
+        found = explain(self.context.engine_of(pod), pod, self.not_ours(pod))
+        if not self.queue.groups_pods:
+            return found
+        return dataclasses.replace(found, group=explain_group(self.context, pod))
 
     def finish_binding(self, pods: Sequence[Pod]) -> dict[str, Failure]:
         """Let time pass until none of some pods is being bound, as far as the scheduler can let time pass.

@@ -83,9 +83,10 @@ def explain(
     """Explain where TARGET would go, or why it fits nowhere: what every filter says of every node, which
     pods, taints and claims are in the way, the scores, and the smallest changes that would place it.
 
-    TARGET is a pod (a name, NAMESPACE/NAME or pod/NAME) or a workload (deployment/web, sts/shop/db), as
-    check names it; its kind may be left out where no pod and no other workload has the name. Of a workload,
-    the pods that get no node are explained, those that fail alike at once.
+    TARGET is a pod (a name, NAMESPACE/NAME or pod/NAME), a workload (deployment/web, sts/shop/db), as check
+    names it, or a group (podgroup/train); its kind may be left out where no pod and no other workload has the
+    name. Of a workload, the pods that get no node are explained, those that fail alike at once; of a group,
+    how many of its pods fit at once, what stops the next one, and what would place the group.
 
     A pending pod is explained as simulate finds the cluster when it decides about it: volumes are bound, and
     the pods that come before it in the queue are on their nodes. A pod that is on a node is explained as if

@@ -20,6 +20,7 @@ from moorage.scheduler.explain.explanation import (
     ALONE,
     IN_TURN,
     NOW,
+    ExplainedGroup,
     NodeExplanation,
     NodeGroup,
     ScoredNode,
@@ -118,6 +119,8 @@ def _heading(target: Target, explanation: Explanation) -> str:
 def _print_explanation(explanation: Explanation, limit: int | None, nodes: Sequence[str]) -> None:
     print_lines(_head(explanation))
     print()
+    if explanation.group is not None:
+        _print_group(explanation.group, limit)
     if explanation.feasible:
         print_table(*_ranking(explanation, explanation.ranking(limit)))
     if explanation.groups:
@@ -141,6 +144,42 @@ def _print_explanation(explanation: Explanation, limit: int | None, nodes: Seque
         if node.comparison is not None:
             print_lines([node.comparison.text])
             print_table(*_compared(node.comparison))
+
+
+def _print_group(group: ExplainedGroup, limit: int | None) -> None:
+    """Print how many pods of a group fit at once, what stops the next one, and changes."""
+    print_lines(of_group(group))
+    print()
+    if group.nodes:
+        names = "NAMES" if limit is None else "EXAMPLES"
+        headings = ("NODES", names, f"REJECTED BY, FOR {group.next}", "MISSING OR BLOCKED BY")
+        print_table(headings, [_group(one, limit) for one in group.nodes])
+    if group.changes:
+        rows = [(one.text, str(one.placed)) for one in group.changes]
+        print_table(("CHANGE FOR THE GROUP", "PODS WITH A NODE"), rows)
+
+
+def of_group(group: ExplainedGroup) -> Iterable[str]:
+    """Yield lines about a group.
+
+    Parameters
+    ----------
+    group : ExplainedGroup
+
+    Yields
+    ------
+    str
+    """
+    yield group.headline()
+    if group.tree:
+        yield f"  it belongs to composite group {group.tree}, and is explained alone"
+    if group.next:
+        beside = f"{group.next} fits nowhere beside these" if group.fits else f"{group.next} fits nowhere"
+        yield f"  {beside}: {group.message}"
+    elif group.message:
+        yield f"  {group.message}"
+    if not group.changes and group.fits + group.scheduled < group.minimum:
+        yield "  no single change places the group"
 
 
 def _print_claims(explanation: Explanation) -> None:

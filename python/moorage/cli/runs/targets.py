@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from moorage.errors import InputError, nearest, same_or_nearest
-from moorage.objects import Pod
+from moorage.objects import Pod, PodGroup, group_of
 from moorage.objects.workloads.top_controller import Workload, controller_of
 from moorage.store import kind_named
 
@@ -38,6 +38,7 @@ CONTROLLERS = {
     "DaemonSet",
     "Deployment",
     "Job",
+    "PodGroup",
     "ReplicaSet",
     "ReplicationController",
     "StatefulSet",
@@ -152,6 +153,9 @@ def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace:
     keys = {pod.key for pod in pods}
     ours = [one for one in simulation.outcomes if one.pod.key in keys]
     targets = targets_without_node(simulation, ours)
+    if kind == PodGroup.__name__ and targets:  # one explanation says what stops all of its pods
+        together = tuple(key for one in targets for key in one.pods)
+        targets = [targets[0]._replace(pods=together)]
     if not targets:
         shown = ours[0].pod if ours else pods[0]
         workload = simulation.workloads.of(shown)
@@ -188,13 +192,15 @@ def _kind(name: str) -> str:
 
 def _is_of(simulation: Simulation, pod: Pod, kind: str, name: str) -> bool:
     """Whether a workload is the controller of a pod, or the one above it."""
+    if kind == PodGroup.__name__:
+        return group_of(pod) == (pod.namespace, name)
     workload, owner = simulation.workloads.of(pod), pod.metadata.controller()
     is_owner = owner is not None and (owner.kind, owner.name) == (kind, name)
     return is_owner or (workload.kind, workload.name) == (kind, name)
 
 
 def targets_without_node(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Target]:
-    """Group pods without a node by class, which decides what is explained.
+    """Group pods without a node by class and pod group, which decide what is explained.
 
     Parameters
     ----------
@@ -207,10 +213,11 @@ def targets_without_node(simulation: Simulation, outcomes: Iterable[Outcome]) ->
     """
     classes = simulation.scheduler.cache.state.classes
     unmade = {id(one) for group in groups_not_made(simulation) for one in group.outcomes}
-    groups: dict[tuple[tuple[str, ...], int], list[Outcome]] = {}
+    groups: dict[tuple[object, ...], list[Outcome]] = {}
     for one in outcomes:
         if one.status not in EXPLAINED_BY_STATUS and id(one) not in unmade:
-            groups.setdefault((_common(one.workload), classes.intern(one.pod)), []).append(one)
+            alike = _common(one.workload), classes.intern(one.pod), group_of(one.pod)
+            groups.setdefault(alike, []).append(one)
     listed = [(found[0].workload, tuple([one.pod.key for one in found])) for found in groups.values()]
     return [Target(keys[0], workload, keys) for workload, keys in listed]
 

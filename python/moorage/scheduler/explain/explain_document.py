@@ -71,6 +71,14 @@
     that were ``asked`` about and ``rejected``, ``reasons`` (reason to number of nodes), if it ``scores``,
     ``nodesAsEmpty`` (nodes are scored as if they had no pods), ``error`` ("" for an answer; else verdicts and
     ranking are without it). Changes are tried without extenders.
+``group``
+    Null where the pod is not placed together with others. The ``group`` and the composite one at the top of
+    its ``tree``, ``minCount``, numbers of its ``pods`` and of those that are ``scheduled``, how many of the
+    others ``fit`` at once, in which ``domain``; the ``next`` pod, which fits nowhere beside these, with its
+    ``message`` and ``nodes`` (as ``groups``); ``changes`` with which the group is placed: ``kind``, ``text``,
+    how many pods are ``placed`` then; ``nodes`` and ``like`` of ``add-node``, ``node`` of ``uncordon-node``
+    and ``add-label``, ``resource``, ``from`` and ``to`` of ``lower-request``, ``from`` and ``to`` of
+    ``min-count``.
 ``details``
     The requested nodes: ``node``, ``verdicts`` by filter (null: passes), ``needs``, ``blockers``, ``score``,
     and for a feasible node on which the pod is not placed ``comparison`` with the ``chosen`` one: ``text``,
@@ -96,7 +104,7 @@ from moorage.preemption.pick import Candidate
 
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
-from .explanation import ExplainedPod, NodeExplanation, NodeGroup
+from .explanation import ExplainedGroup, ExplainedPod, GroupChange, NodeExplanation, NodeGroup
 from .extender_answers import ExtenderAnswer
 from .node_comparison import NodeComparison
 from .raised_priority import RaisedPriority
@@ -171,8 +179,40 @@ def document(explanation: ExplainedPod, limit: int | None = 10, nodes: Iterable[
         "preemption": _preemption(explanation, limit),
         "claims": [_claim(claim) for claim in explanation.claims],
         "extenders": [_extender(answer) for answer in explanation.extenders],
+        "group": _explained_group(explanation.group, limit),
         "details": [_details(explanation.node(name)) for name in nodes],
     }
+
+
+def _explained_group(group: ExplainedGroup | None, limit: int | None) -> Json | None:
+    """Return the field ``group``."""
+    if group is None:
+        return None
+    return {
+        "group": group.group,
+        "tree": group.tree,
+        "minCount": group.minimum,
+        "pods": group.pods,
+        "scheduled": group.scheduled,
+        "fit": group.fits,
+        "domain": group.domain,
+        "next": group.next,
+        "message": group.message,
+        "nodes": [_group(one, limit) for one in group.nodes],
+        "changes": [_group_change(one) for one in group.changes],
+    }
+
+
+def _group_change(change: GroupChange) -> Json:
+    """Return one item of ``group.changes``."""
+    made: Json = {"kind": change.kind, "text": change.text, "placed": change.placed}
+    if change.kind == NODE:
+        return made | {"nodes": change.nodes, "like": change.node_name}
+    if change.resource:
+        made["resource"] = change.resource
+    if change.before:
+        return made | {"from": change.before, "to": change.after}
+    return made | ({"node": change.node_name} if change.node_name else {})
 
 
 def _pre_filter(explanation: ExplainedPod) -> Json | None:

@@ -19,6 +19,7 @@ from moorage.framework import CycleState, FilterPlugin, PreFilterRun, Status, St
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import NativePlugin, VolumePlugin
 from moorage.framework.runtime.kernels import rejection
+from moorage.objects import PodGroup, group_of
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.objects.model.workload import Job, ReplicaSet, ReplicationController, StatefulSet
 from moorage.objects.workloads.ownership import is_active
@@ -83,7 +84,10 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
 
 
 def _pods_of(client: ObjectClient, workload: Workload) -> list[Pod]:
-    """Return the active pods that a workload controls, itself or through another one."""
+    """Return the active pods that a workload controls, itself or through another one, or those of a group."""
+    if workload.kind == PodGroup.__name__:
+        of_group = client.list(Pod, workload.namespace)[0]
+        return [pod for pod in of_group if group_of(pod) == (workload.namespace, workload.name)]
     workloads = Workloads(obj for kind in OWNED for obj in client.list(kind, workload.namespace)[0])
     listed: list[Pod] = client.list(Pod, workload.namespace)[0]
     return [pod for pod in filter(is_active, listed) if workload in (workloads.of(pod), controller_of(pod))]

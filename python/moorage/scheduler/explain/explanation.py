@@ -51,6 +51,88 @@ class NodeGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupChange:
+    """One change with which a pod group is placed; it was tried.
+
+    Attributes
+    ----------
+    kind : str
+        ``add-node``, ``lower-request``, ``min-count``, ``uncordon-node``, ``add-label``; in each pod
+        ``add-toleration``, ``change-spread`` or ``drop``.
+    text : str
+        The change in words.
+    placed : int
+        Number of pods of the group that have a node then.
+    node_name : str
+        For ``add-node``: the node to copy. For ``uncordon-node`` and ``add-label``: the node.
+    nodes : int
+        For ``add-node``: how many copies.
+    resource, before, after : str
+        For ``lower-request``: the resource, and the largest request of a pod. For ``min-count``: its values.
+    """
+
+    kind: str
+    text: str
+    placed: int
+    node_name: str = ""
+    nodes: int = 0
+    resource: str = ""
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedGroup:
+    """What is found out about the group of a pod, whose pods are placed together or not at all.
+
+    Attributes
+    ----------
+    group : str
+        ``namespace/name``.
+    tree : str
+        The composite group at the top of the tree that it belongs to; "" for none. The group is tried alone.
+    minimum : int
+        Number of pods that need a node; 1 without a minimum.
+    pods : int
+        Number of pods that there are.
+    scheduled : int
+        Number of these that have a node.
+    fits : int
+        Number of the others that fit at once, without evictions.
+    domain : str
+        ``LABEL=VALUE`` of the domain in which the most fit, of a group that is bound to a topology.
+    next : str
+        The first pod that fits nowhere beside those; "" where all fit.
+    message : str
+        Why not: its FitError text. Or why the pods cannot form a group.
+    nodes : list of NodeGroup
+        The nodes of the domain, or all, by what rejects the next pod beside the others.
+    changes : list of GroupChange
+        Single changes with which the group is placed, where it is not.
+    """
+
+    group: str
+    tree: str
+    minimum: int
+    pods: int
+    scheduled: int
+    fits: int = 0
+    domain: str = ""
+    next: str = ""
+    message: str = ""
+    nodes: list[NodeGroup] = field(default_factory=list)
+    changes: list[GroupChange] = field(default_factory=list)
+
+    def headline(self) -> str:
+        """Return how many pods fit at once, and how many are needed, in one line."""
+        have = f", {self.scheduled} more have a node" if self.scheduled else ""
+        where = f" in {self.domain}" if self.domain else ""
+        number = f"{self.fits} of {self.pods - self.scheduled} pods fit at once{where}{have}"
+        missing = "" if self.pods >= self.minimum else f", but there are only {self.pods}"
+        return f"group {self.group}: {number}; minCount is {self.minimum}{missing}"
+
+
+@dataclass(frozen=True, slots=True)
 class ScoredNode:
     """A feasible node with its scores.
 
@@ -164,6 +246,8 @@ class ExplainedPod(Tabular):
     extenders : list of ExtenderAnswer
         What the extenders that are interested in the pod answer, in the order in which they are asked.
         Changes are tried without them.
+    group : ExplainedGroup or None
+        The group of a pod that is placed together with others; None where all its pods have a node.
     percentage, enough : int
         percentageOfNodesToScore (0 adapts to the nodes), and the number of feasible nodes after which a
         search ends.
@@ -187,6 +271,7 @@ class ExplainedPod(Tabular):
     situation: Situation = Situation()
     claims: list[ClaimExplanation] = field(default_factory=list)
     extenders: list[ExtenderAnswer] = field(default_factory=list)
+    group: ExplainedGroup | None = None
     percentage: int = 0
     enough: int = 0
 

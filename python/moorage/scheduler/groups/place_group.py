@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from moorage._core.decide.bulk_operations import check_new
 from moorage.errors import MoorageError
 from moorage.framework import Code, NominatingInfo, Status
-from moorage.objects import AnyGroup, Pod
+from moorage.objects import AnyGroup, Pod, PodGroup
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.scheduling_context import SchedulingContext
@@ -153,10 +153,42 @@ def place_group(
         if attempt.succeeded:
             context.cache.state.view.log_stale_counts(attempt.rows)
         else:
-            for pod in pods:
-                if pod.status.nominated_node_name:  # the attempt may have ended its nomination
-                    context.nominator.nominate_current(pod)
+            _nominate_again(context, pods)
     return _result(members, attempt, nominations, status)
+
+
+def try_group(
+    context: SchedulingContext, engine: Engine, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
+) -> Attempt:
+    """Place the pods of a pod group as `place_group` does, without evictions, and undo it.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+    engine : Engine
+        Of the profile of the pods.
+    group : PodGroup
+    pods, scheduled : sequence of Pod
+        Pending members, not in the cache, and those that have a node.
+
+    Returns
+    -------
+    Attempt
+    """
+    members = Members(context, engine, context.groups.tree_of(group), pods, scheduled)
+    with context.cache.lock, context.cache.transaction():
+        context.cache.state.view.refresh()
+        with in_cycle(members.engines), _one_cycle(members):
+            attempt = decide(members, commit=False)
+        _nominate_again(context, pods)
+    return attempt
+
+
+def _nominate_again(context: SchedulingContext, pods: Sequence[Pod]) -> None:
+    """Nominate pods whose nomination an attempt may have ended."""
+    for pod in pods:
+        if pod.status.nominated_node_name:
+            context.nominator.nominate_current(pod)
 
 
 @contextmanager

@@ -1,0 +1,349 @@
+"""Explains a pod group: how many of its pods fit at once, what stops the next one, and changes with which the
+group would be placed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+from msgspec.structs import replace
+
+from moorage._core.state.pod_spec import bound
+from moorage.framework.plugin.amounts import quantity_text
+from moorage.objects import Node, Pod, PodGroup, group_of
+from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy
+from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.scheduler.changes.node_changes import copy_of, slices_for
+from moorage.scheduler.explain.constraints import tolerate
+from moorage.scheduler.explain.explain_document import Explanation
+from moorage.scheduler.explain.explain_pod import explain
+from moorage.scheduler.explain.explanation import ExplainedGroup, GroupChange, NodeGroup
+from moorage.scheduler.explain.lowering import effective, lower
+from moorage.scheduler.explain.probe import Probe
+from moorage.scheduler.explain.single_change import (
+    DROP,
+    LABEL,
+    LOWER,
+    NODE,
+    SPREAD,
+    TOLERATE,
+    UNCORDON,
+    Change,
+)
+from moorage.scheduler.scheduling_context import SchedulingContext
+
+from .group_attempt import Attempt
+from .place_group import try_group, why_invalid
+
+MINIMUM = "min-count"
+INSUFFICIENT = "Insufficient "
+STEPS = {"memory": 1 << 20, "ephemeral-storage": 1 << 20}
+"""Requests are lowered to whole multiples of these: a number that people can read."""
+ORDER = {NODE: 0, LOWER: 1, MINIMUM: 2}
+"""Order of the changes; others come last."""
+
+
+def explain_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None:
+    """Explain the group of a pod in the cluster as it is, without evictions. Trials are undone.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+    pod : Pod
+
+    Returns
+    -------
+    ExplainedGroup or None
+        None where the pod has no group, the group does not exist, or all of its pods have a node.
+    """
+    unit = group_of(pod)
+    group = None if unit is None else context.groups.get(unit)
+    if unit is None or not isinstance(group, PodGroup):
+        return None
+    pods = context.groups.pending(unit)
+    if not pods:
+        return None
+    trial = _Trial(context, group, pods, context.groups.scheduled(unit)[0])
+    above = context.groups.ancestors(unit)
+    tree = "/".join(above[-1]).replace("CompositePodGroup/", "") if above else ""
+    if error := why_invalid(group, (*pods, *trial.scheduled)):
+        return _told(trial, tree, message=error)
+    with context.cache.lock:
+        return _explain(trial, tree)
+
+
+class _Trial:
+    """Places the pending pods of a group, and undoes it.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+    group : PodGroup
+    pods, scheduled : sequence of Pod
+        The pending members, and those that have a node.
+    """
+
+    def __init__(
+        self, context: SchedulingContext, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
+    ) -> None:
+        self.context, self.group, self.pods, self.scheduled = context, group, pods, scheduled
+        self.engine = context.engine_of(pods[0])
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the group is placed in one domain of a topology."""
+        return bool(self.group.topology_keys) and self.context.handle.places_groups
+
+    def attempt(self, minimum: int, pods: Sequence[Pod] | None = None) -> Attempt:
+        """Try the group with another minimum, and other pods if some are given."""
+        policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=minimum))
+        spec = replace(self.group.spec, scheduling_policy=policy, min_member=None)
+        group = replace(self.group, spec=spec)
+        return try_group(self.context, self.engine, group, pods or self.pods, self.scheduled)
+
+    def placed(self, attempt: Attempt) -> int:
+        """Return how many members have a node after an attempt."""
+        return len(self.scheduled) + int((attempt.rows >= 0).sum())
+
+    def most(self) -> Attempt:
+        """Return the attempt that places the most pods, whatever the minimum; of several domains, the one
+        that takes most."""
+        attempt = self.attempt(len(self.scheduled) + 1)
+        while self.is_bound and self.placed(attempt) < len(self.scheduled) + len(self.pods):
+            more = self.attempt(self.placed(attempt) + 1)
+            if not more.succeeded:
+                break
+            attempt = more
+        return attempt
+
+    def places(self, pods: Sequence[Pod] | None = None) -> int:
+        """Return how many members have a node if the group, with its own minimum, is placed; else 0."""
+        attempt = self.attempt(max(1, self.group.min_count), pods)
+        return self.placed(attempt) if attempt.succeeded and attempt.has_placed else 0
+
+
+def _told(trial: _Trial, tree: str, **found: object) -> ExplainedGroup:
+    """Return the explanation of a group with what was found."""
+    group, count = trial.group, len(trial.pods) + len(trial.scheduled)
+    numbers = max(1, group.min_count), count, len(trial.scheduled)
+    return ExplainedGroup(group.key, tree, *numbers, **found)  # type: ignore[arg-type]
+
+
+def _explain(trial: _Trial, tree: str) -> ExplainedGroup:
+    """Explain a group whose pods can form one."""
+    attempt = trial.most()
+    fits = int((attempt.rows >= 0).sum())
+    stopped = next((at for at, row in enumerate(attempt.rows.tolist()) if row < 0), -1)
+    known = partial(_told, trial, tree, fits=fits)
+    if stopped < 0:
+        missing = trial.group.min_count - fits - len(trial.scheduled)
+        return known(changes=[] if missing <= 0 else [_smaller(trial, fits)])
+    failure = attempt.failures.get(stopped)
+    message = "" if failure is None else failure.search_message
+    domain, names = _domain(trial, attempt)
+    with _assumed(trial, attempt):
+        seen = explain(trial.engine, trial.pods[stopped], "")
+    found: list[GroupChange] = []
+    if fits + len(trial.scheduled) < trial.group.min_count or not fits:
+        template = next((int(row) for row in attempt.rows.tolist() if row >= 0), -1) if domain else -1
+        found = sorted(_changes(trial, fits, seen, template), key=lambda one: ORDER.get(one.kind, len(ORDER)))
+    return known(
+        domain=domain,
+        next=seen.pod.key,
+        message=message,
+        nodes=_groups_of(seen, names),
+        changes=found,
+    )
+
+
+@contextmanager
+def _assumed(trial: _Trial, attempt: Attempt) -> Iterator[None]:
+    """Have the pods that an attempt has placed on their nodes inside the context."""
+    cache = trial.context.cache
+    with cache.transaction():
+        for pod, row in zip(trial.pods, attempt.rows.tolist(), strict=True):
+            if row >= 0:
+                cache.state.assume_pod(bound(pod, cache.state.table.row_name(row)))
+        yield
+
+
+def _domain(trial: _Trial, attempt: Attempt) -> tuple[str, frozenset[str] | None]:
+    """Return the domain in which an attempt has placed pods, as LABEL=VALUE, and its nodes; "" and None where
+    all nodes count."""
+    table = trial.context.cache.state.table
+    rows = [row for row in attempt.rows.tolist() if row >= 0]
+    if not trial.is_bound or not rows:
+        return "", None
+    (key,) = trial.group.topology_keys
+    value = table.objects[rows[0]].metadata.labels.get(key, "")
+    nodes = trial.context.view_rows().tolist()
+    names = [node.name for row in nodes if (node := table.objects[row]).metadata.labels.get(key) == value]
+    return f"{key}={value}", frozenset(names)
+
+
+def _groups_of(seen: Explanation, names: frozenset[str] | None) -> list[NodeGroup]:
+    """Return the rejected nodes of an explanation, of some nodes alone where these are given."""
+    if names is None:
+        return seen.groups
+    found, at = list[NodeGroup](), {name: at for at, name in enumerate(seen.order)}
+    for group in seen.groups:
+        nodes = [name for name in group.nodes if name in names]
+        if nodes:
+            evidence = seen.find_evidence([at[name] for name in nodes], group.verdicts)
+            found.append(NodeGroup(nodes, group.verdicts, evidence))
+    return found
+
+
+# ---- changes -----------------------------------------------------------------------------------------------
+
+
+def _changes(trial: _Trial, fits: int, seen: Explanation, template: int) -> Iterator[GroupChange]:
+    """Yield changes with which the group is placed, each of which was tried.
+
+    Parameters
+    ----------
+    fits : int
+        Number of pending pods that fit as it is.
+    seen : Explanation
+        Of the first pod that does not.
+    template : int
+        Row of a node in the domain of a group that is bound to a topology; else -1.
+    """
+    if fits + len(trial.scheduled):
+        yield _smaller(trial, fits)
+    reasons = {reason for group in seen.groups for one in group.verdicts for reason in one.reasons}
+    for reason in sorted(reasons):
+        if reason.startswith(INSUFFICIENT):
+            yield from _lower(trial, reason.removeprefix(INSUFFICIENT))
+    probe = Probe(trial.engine, seen.pod)
+    lacking = trial.group.min_count - fits - len(trial.scheduled)
+    yield from _more_nodes(trial, probe, _like(trial, probe, seen, template), lacking)
+    for change in seen.changes:
+        yield from _same_for_all(trial, probe, change)
+
+
+def _smaller(trial: _Trial, fits: int) -> GroupChange:
+    """Return the smaller minimum with which the pods that fit are enough: a cycle places them."""
+    after = fits + len(trial.scheduled)
+    text = f"lower minCount from {trial.group.min_count} to {after}"
+    return GroupChange(MINIMUM, text, after, before=str(trial.group.min_count), after=str(after))
+
+
+def _lower(trial: _Trial, resource: str) -> Iterator[GroupChange]:
+    """Yield the largest request of each pod with which the group is placed, if pods ask for more."""
+    gates = trial.context.cache.state.classes.gates
+    asked = {effective(pod, resource, gates) for pod in trial.pods}
+    most = max(asked)
+    step = STEPS.get(resource, 1)
+
+    def at_most(amount: int) -> list[Pod] | None:
+        changed = []
+        for pod in trial.pods:
+            if effective(pod, resource, gates) > amount:
+                lowered = lower(pod, resource, amount, gates)
+                if lowered is None:
+                    return None
+                pod = lowered[0]
+            changed.append(pod)
+        return changed
+
+    def count(steps: int) -> int:
+        pods = at_most(steps * step)
+        return 0 if pods is None else trial.places(pods)
+
+    found = _last(count, (most - 1) // step)
+    if found:
+        texts = quantity_text(resource, most), quantity_text(resource, found * step)
+        text = f"lower the {resource} request of each pod from {texts[0]} to {texts[1]}"
+        if len(asked) > 1:
+            text = f"lower the {resource} request of each pod to {texts[1]} at most (now up to {texts[0]})"
+        yield GroupChange(LOWER, text, count(found), resource=resource, before=texts[0], after=texts[1])
+
+
+def _last(count: Callable[[int], int], most: int) -> int:
+    """Return the largest number from 1 on that counts, of those that a search by halves tries; 0 for none."""
+    found, low, high = 0, 1, most
+    while low <= high:
+        middle = (low + high) // 2
+        if count(middle):
+            found, low = middle, middle + 1
+        else:
+            high = middle - 1
+    return found
+
+
+def _like(trial: _Trial, probe: Probe, seen: Explanation, template: int) -> list[Node]:
+    """Return the nodes whose copies could help: those that would take the next pod, and one of its domain."""
+    names = [change.node_name for change in seen.changes if change.kind == NODE]
+    if template >= 0:
+        names.append(trial.context.cache.state.table.row_name(template))
+    return probe.nodes_named(dict.fromkeys(names))
+
+
+def _more_nodes(trial: _Trial, probe: Probe, like: Iterable[Node], lacking: int) -> Iterator[GroupChange]:
+    """Yield how many copies of a node are enough, of the first node that helps: one, or as few as a search by
+    halves finds, at most one for each pod that is lacking."""
+    for node in like:
+
+        def count(nodes: int, node: Node = node) -> int:
+            return _with_copies(trial, probe, node, nodes)
+
+        number = 1 if count(1) else _first(count, max(lacking, 1))
+        if number:
+            size = ", ".join(f"{node.status.allocatable.get(name, 0)} {name}" for name in ("cpu", "memory"))
+            many = "a node" if number == 1 else f"{number} nodes"
+            text = f"add {many} like {node.name} ({size})"
+            yield GroupChange(NODE, text, count(number), node_name=node.name, nodes=number)
+            return
+
+
+def _first(count: Callable[[int], int], most: int) -> int:
+    """Return the smallest number from 2 to `most` that counts, of those that a search by halves tries; 0 for
+    none."""
+    if most < 2 or not count(most):
+        return 0
+    low, high = 2, most
+    while low < high:
+        middle = (low + high) // 2
+        if count(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return high
+
+
+def _with_copies(trial: _Trial, probe: Probe, node: Node, number: int) -> int:
+    """Return how many members have a node if the group is placed with some copies of a node; else 0."""
+    state = trial.context.cache.state
+    with ExitStack() as stack:
+        for at in range(number):
+            name = f"{node.name}-copy-{at + 1}"
+            while state.has_node(name):
+                name += "-copy"
+            copy = copy_of(node, name)
+            copy = replace(copy, metadata=replace(copy.metadata, uid=f"node/{name}"))
+            slices: tuple[ResourceSlice, ...] = ()
+            if probe.devices is not None:
+                slices = tuple(slices_for(probe.devices.published(), node.name, name))
+            stack.enter_context(probe.changed(copy, slices=slices))
+        return trial.places()
+
+
+def _same_for_all(trial: _Trial, probe: Probe, change: Change) -> Iterator[GroupChange]:
+    """Yield a change that places the next pod, if it places the group once each pod has it."""
+    pods: list[Pod] | None = None
+    if change.kind == TOLERATE and change.toleration is not None:
+        pods = [tolerate(pod, change.toleration) for pod in trial.pods]
+    elif change.kind in (DROP, SPREAD) and change.constraint is not None:
+        pods = [change.constraint.drop(pod) for pod in trial.pods]
+    if pods is not None:
+        placed, text = trial.places(pods), f"in each pod: {change.text}"
+    elif change.kind in (UNCORDON, LABEL) and change.node is not None:
+        text = change.text
+        with probe.changed(change.node):
+            placed = trial.places()
+    else:
+        return
+    if placed:
+        yield GroupChange(change.kind, text, placed, node_name=change.node_name)

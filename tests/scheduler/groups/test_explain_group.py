@@ -1,0 +1,219 @@
+"""Explanations of groups: what fits at once, what stops the next pod, and changes that place the group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import ZONE, node
+from tests.scheduler.groups.gang_kit import (
+    GATES,
+    TOPOLOGY,
+    TREES,
+    composite,
+    gang,
+    member,
+    members,
+    nodes,
+    store_of,
+    topology,
+    world,
+)
+
+from moorage.objects import Node, Pod, PodGroup, Taint
+from moorage.releases import DEFAULT_GATES
+from moorage.scheduler import Scheduler
+from moorage.scheduler.explain.explanation import ExplainedGroup, GroupChange
+from moorage.scheduler.explain.lowering import effective, lower
+
+
+def group_of_explained(one: Scheduler, pod: str = "default/g-0") -> ExplainedGroup:
+    found = one.explain(pod).group
+    assert found is not None
+    return found
+
+
+def change(found: ExplainedGroup, kind: str) -> GroupChange:
+    (one,) = [each for each in found.changes if each.kind == kind]
+    return one
+
+
+def test_how_many_fit_and_what_stops_the_next_one() -> None:
+    one = world(nodes(4, 4), gang("g", 4), members("g", 4, 3))
+    before = one.fork()
+    found = group_of_explained(one)
+    assert (found.minimum, found.pods, found.scheduled, found.fits) == (4, 4, 0, 2)
+    assert (found.next, found.message) == ("default/g-2", "0/2 nodes are available: 2 Insufficient cpu.")
+    (rejected,) = found.nodes
+    assert (rejected.nodes, [each.text for each in rejected.evidence]) == (["a", "b"], ["2 more cpu"])
+    assert [each.text for each in found.changes] == [
+        "add 2 nodes like a (4 cpu, 8Gi memory)",
+        "lower the cpu request of each pod from 3 to 2",
+        "lower minCount from 4 to 2",
+    ]
+    assert [each.placed for each in found.changes] == [4, 4, 2]
+    assert found.headline() == "group default/g: 2 of 4 pods fit at once; minCount is 4"
+    assert not before.diff(one)
+    assert one.run().placements == before.run().placements
+
+
+def test_of_a_group_that_fits_nothing_is_offered() -> None:
+    found = group_of_explained(world(nodes(4, 4), gang("g", 2), members("g", 2, 3)))
+    assert (found.fits, found.next, found.message, found.nodes, found.changes) == (2, "", "", [], [])
+
+
+def test_pods_beyond_the_minimum_need_no_change() -> None:
+    found = group_of_explained(world(nodes(4, 4), gang("g", 2), members("g", 3, 3)))
+    assert (found.fits, found.next, found.changes) == (2, "default/g-2", [])
+
+
+def test_members_with_a_node_count() -> None:
+    on = member("old", "g", 3)
+    on = replace(on, spec=replace(on.spec, node_name="a"))
+    found = group_of_explained(world(nodes(4, 4), gang("g", 3), on, members("g", 2, 3)))
+    assert (found.pods, found.scheduled, found.fits) == (3, 1, 1)
+    assert change(found, "min-count").after == "2"
+    assert change(found, "add-node").nodes == 1
+    assert found.headline().endswith("1 of 2 pods fit at once, 1 more have a node; minCount is 3")
+
+
+def test_too_few_pods_are_told() -> None:
+    found = group_of_explained(world(nodes(9), gang("g", 3), members("g", 2)))
+    assert (found.fits, found.next) == (2, "")
+    assert found.headline().endswith("minCount is 3, but there are only 2")
+    assert [each.text for each in found.changes] == ["lower minCount from 3 to 2"]
+
+
+def test_a_group_is_explained_in_the_domain_that_takes_most_of_it() -> None:
+    zones = [node(name, zone=zone, cpu=4) for name, zone in (("a", "x"), ("b", "y"), ("c", "y"), ("d", "x"))]
+    zones[3] = replace(zones[3], spec=replace(zones[3].spec, unschedulable=True))
+    one = world(zones, gang("g", 4, **topology(ZONE)), members("g", 4, 3), feature_gates=TOPOLOGY)
+    found = group_of_explained(one)
+    assert (found.fits, found.domain, found.next) == (2, f"{ZONE}=y", "default/g-2")
+    assert [each.nodes for each in found.nodes] == [["b", "c"]]
+    assert change(found, "add-node").nodes == 2
+    assert change(found, "add-node").node_name == "b"
+    assert change(found, "min-count").after == "2"
+
+
+def test_what_helps_the_next_pod_is_tried_in_each() -> None:
+    tainted = [node(name, cpu=4, taints=(Taint(key="t", effect="NoSchedule"),)) for name in "bcd"]
+    cordoned = replace(node("e", cpu=8), spec=replace(node("e").spec, unschedulable=True))
+    one = world(nodes(4), tainted, cordoned, gang("g", 3), members("g", 3, 3))
+    texts = [each.text for each in group_of_explained(one).changes]
+    assert "in each pod: tolerate t:NoSchedule" in texts
+    assert "uncordon node e" in texts
+
+
+def test_a_change_that_places_the_next_pod_but_not_the_group_is_not_offered() -> None:
+    tainted = node("b", cpu=4, taints=(Taint(key="t", effect="NoSchedule"),))
+    found = group_of_explained(world(nodes(4), tainted, gang("g", 3), members("g", 3, 3)))
+    assert not [each for each in found.changes if each.kind == "add-toleration"]
+
+
+def test_pods_that_cannot_form_a_group_are_told_why() -> None:
+    one = world(nodes(9), gang("g", 2, priority=5), members("g", 2))
+    found = group_of_explained(one)
+    assert found.message.startswith("all pods in a single pod group should have the same priority")
+    assert not found.changes
+
+
+def test_where_pods_ask_for_different_amounts_the_largest_is_lowered() -> None:
+    pods = [member("g-0", "g", 1), member("g-1", "g", 3), member("g-2", "g", 2)]
+    found = group_of_explained(world(nodes(5), gang("g", 3), pods))
+    assert change(found, "lower-request").text == (
+        "lower the cpu request of each pod to 2 at most (now up to 3)"
+    )
+
+
+def test_a_group_in_a_tree_names_its_top() -> None:
+    one = world(nodes(4), composite("top", 1), gang("g", 2, "top"), members("g", 2, 3), feature_gates=TREES)
+    assert group_of_explained(one).tree == "default/top"
+
+
+@pytest.mark.parametrize(
+    ("gates", "objects"),
+    [
+        (GATES, [members("g", 1)]),  # there is no group
+        (GATES, [gang("g", 1), member("g-0", "")]),
+        (DEFAULT_GATES, [gang("g", 1), members("g", 1)]),
+    ],
+)
+def test_other_pods_have_no_group(gates: Any, objects: list[Any]) -> None:
+    assert world(nodes(4), *objects, feature_gates=gates).explain("default/g-0").group is None
+
+
+def test_a_group_is_named_as_a_workload_is() -> None:
+    one = world(nodes(4), gang("g", 2), members("g", 2, 3), members("h", 1))
+    assert one.explain("podgroup/g").pod.name == "g-0"
+
+
+# ---- each offered change places the group ------------------------------------------------------------------
+
+
+def made(one: Scheduler, explained: ExplainedGroup, offered: GroupChange) -> None:
+    """Make a change in the cluster itself."""
+    store = store_of(one)
+    if offered.kind == "add-node":
+        one.add_nodes(offered.nodes, offered.node_name)
+    elif offered.kind == "min-count":
+        old = store.get(PodGroup, "g", "default")
+        store.update(
+            replace(
+                gang("g", int(offered.after)),
+                spec=replace(
+                    gang("g", int(offered.after)).spec, scheduling_constraints=old.spec.scheduling_constraints
+                ),
+            )
+        )
+    elif offered.kind == "lower-request":
+        gates = one.cache.state.classes.gates
+        for pod in store.list(Pod)[0]:
+            most = 1000 * int(offered.after)
+            lowered = lower(pod, offered.resource, most, gates)
+            if effective(pod, offered.resource, gates) > most and lowered is not None:
+                store.delete(Pod, pod.name, "default")
+                store.create(lowered[0])
+    elif offered.kind == "uncordon-node":
+        one.uncordon(offered.node_name)
+    else:
+        raise AssertionError(offered)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    cpus=st.lists(st.tuples(st.integers(1, 7), st.sampled_from("xy"), st.booleans()), min_size=1, max_size=4),
+    asked=st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    minimum=st.integers(1, 6),
+    tied=st.booleans(),
+)
+def test_each_change_places_as_many_pods_as_it_says(
+    cpus: list[tuple[int, str, bool]], asked: list[int], minimum: int, tied: bool
+) -> None:
+    def made_world() -> Scheduler:
+        spec = topology(ZONE) if tied else {}
+        there: list[Node] = []
+        for name, (cpu, zone, cordoned) in zip("abcd", cpus, strict=False):
+            each = node(name, zone=zone, cpu=cpu, pods=9)
+            there.append(replace(each, spec=replace(each.spec, unschedulable=cordoned)))
+        pods = [member(f"g-{at}", "g", cpu) for at, cpu in enumerate(asked)]
+        return world(there, gang("g", minimum, **spec), pods, feature_gates=TOPOLOGY)
+
+    one = made_world()
+    before = one.fork()
+    found = group_of_explained(one)
+    assert not before.diff(one)
+    placed = len(one.run().placements)
+    assert bool(placed) == (found.fits >= minimum), "what fits at once decides about the group"
+    if placed or len(asked) < minimum:
+        assert placed == (found.fits if placed and not tied else placed)
+        return
+    for offered in found.changes:
+        if offered.resource and not offered.after.isdecimal():
+            continue  # millicores
+        changed = made_world()
+        made(changed, found, offered)
+        assert len(changed.run().placements) == offered.placed, offered

@@ -57,13 +57,14 @@ _SERVING_OPTIONS = (
     click.option(
         "--authentication-kubeconfig",
         metavar="FILE",
-        help="The server that knows the tokens of requests for /metrics; default: that of --in-cluster, else "
-        "they are anonymous.",
+        help="The server that checks the tokens of requests for /metrics; default: the cluster of "
+        "--in-cluster. Without one, requests are anonymous.",
     ),
     click.option(
         "--authorization-kubeconfig",
         metavar="FILE",
-        help="The server that knows who may get /metrics; default: that of --in-cluster, else nobody may.",
+        help="The server that decides who may get /metrics; default: the cluster of --in-cluster. Without "
+        "one, all requests are denied.",
     ),
 )
 _EXTENDER_OPTIONS = (

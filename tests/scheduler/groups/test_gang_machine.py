@@ -1,24 +1,37 @@
-"""Groups, whatever is created, deleted, gated or tried: all or nothing, and no pod is lost."""
+"""Groups, whatever is created, deleted, gated or tried: all or nothing, and no pod is lost; what is derived
+is what would be recomputed, and what is undone leaves no trace in later decisions."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 from tests.core.make import node
 from tests.framework.make import make
 from tests.queue.make import Clock
 from tests.scheduler.groups.gang_kit import GATES, gang, member, on_nodes, ungated
 from tests.scheduler.make import profile_with
+from tests.scheduler.transactions.interrupts import check_usage
 
 import moorage as mo
+from moorage.errors import MoorageError
 from moorage.objects import Node, Pod, PodGroup, group_of
 from moorage.objects.model.pod import PodSchedulingGate
+from moorage.objects.model.pod_group import AllDisruptionMode, DisruptionMode
 from moorage.plugins.gang_scheduling import GangScheduling
-from moorage.scheduler import Scheduler
+from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.placing import single_cycle
 from moorage.store import ObjectStore
 
@@ -29,6 +42,8 @@ CPU = {"g": 2, "h": 3, "b": 1, "": 2}
 NAMES = st.sampled_from(list(CPU))
 PICK = st.integers(0, 20)
 MOST = 14
+FINISHED = ("Succeeded", "Failed")
+WHOLE = DisruptionMode(all=AllDisruptionMode())
 
 
 class GangMachine(RuleBasedStateMachine):
@@ -43,6 +58,7 @@ class GangMachine(RuleBasedStateMachine):
         profile = profile_with(*plugins, GangScheduling())
         self.scheduler = Scheduler(self.store, clock=self.clock, profile=profile, feature_gates=GATES)
         self.names = 0
+        self.result: ScheduleResult | None = None
         for name, cpu in zip("abc", cpus, strict=False):
             self.write_node(name, cpu)
         for name in there:
@@ -68,10 +84,12 @@ class GangMachine(RuleBasedStateMachine):
                 )
             )
 
-    @rule(name=st.sampled_from(list(GROUPS)))
-    def create_group(self, name: str) -> None:
+    @rule(name=st.sampled_from(list(GROUPS)), whole=st.booleans())
+    def create_group(self, name: str, whole: bool = False) -> None:
+        """A group, whose pods may only be evicted together."""
         if name not in {one.name for one in self.store.list(PodGroup)[0]}:
-            self.store.create(gang(name, GROUPS[name], priority=URGENT.get(name, 0)))
+            mode = {"disruption_mode": WHOLE} if whole else {}
+            self.store.create(gang(name, GROUPS[name], priority=URGENT.get(name, 0), **mode))
 
     @rule(name=st.sampled_from(list(GROUPS)))
     def delete_group(self, name: str) -> None:
@@ -140,7 +158,7 @@ class GangMachine(RuleBasedStateMachine):
     def run_all(self) -> None:
         before = on_nodes(self.scheduler)
         groups = {one.key: group_of(one) for one in self.store.list(Pod)[0]}
-        result = self.scheduler.run()
+        self.result = result = self.scheduler.run()
         evicted = Counter[Any](groups[key] for key in result.evicted)
         waiting = self.scheduler.bindings.waiting
         new = on_nodes(self.scheduler).keys() - before.keys()
@@ -168,6 +186,60 @@ class GangMachine(RuleBasedStateMachine):
         assert (on_nodes(self.scheduler), self.where()) == (before, waiting)
         assert dict(fork.run().placements) == placements
         assert (on_nodes(self.scheduler), self.where()) == (before, waiting)
+
+    @rule(
+        group=st.sampled_from(list(GROUPS)),
+        count=st.integers(1, 4),
+        minimum=st.integers(1, 4),
+        pick=PICK,
+        runs=st.booleans(),
+    )
+    def change_in_thought(self, group: str, count: int, minimum: int, pick: int, runs: bool) -> None:
+        """Groups come, grow, shrink and go in a transaction that is undone: a run decides as if it had not
+        been."""
+        self.scheduler.sync()
+        before, fork = (on_nodes(self.scheduler), self.where()), self.scheduler.fork()
+        with self.scheduler.transaction():
+            self.create_group(group, whole=runs)
+            self.create(group, count, 0, 4)
+            if runs:
+                self.scheduler.run()
+            self.delete(pick)
+            self.resize("g", minimum)
+            self.scheduler.run()
+            self.delete_group(group)
+            self.scheduler.sync()
+        assert (on_nodes(self.scheduler), self.where()) == before
+        self.decide_as(fork)
+
+    @rule(pick=PICK, size=st.integers(1, 3), group=NAMES)
+    def ask(self, pick: int, size: int, group: str) -> None:
+        """Questions leave no trace."""
+        self.scheduler.sync()
+        before, fork = (on_nodes(self.scheduler), self.where()), self.scheduler.fork()
+        there = self.store.list(Pod)[0]
+        if there:
+            self.scheduler.explain(there[pick % len(there)].key)
+        with suppress(MoorageError):  # pods are being bound
+            self.scheduler.capacity(member("asked", group, CPU[group]), gang=size)
+        alone = [one for one in there if not self.is_away(one) and group_of(one) is None]
+        if alone:
+            with suppress(MoorageError):  # the pod is in flight, or waits
+                self.scheduler.preempt_pods([alone[pick % len(alone)]]).undo()
+        assert (on_nodes(self.scheduler), self.where()) == before
+        self.decide_as(fork)
+
+    def decide_as(self, fork: Scheduler) -> None:
+        """The next run decides as that of a scheduler that was equal before."""
+        expected = fork.run()
+        self.run_all()
+        assert self.result is not None
+        assert dict(self.result.placements) == dict(expected.placements)
+        assert self.result.evicted == expected.evicted
+        failed = [
+            {key: one.message for key, one in each.unschedulable.items()} for each in (self.result, expected)
+        ]
+        assert failed[0] == failed[1]
 
     def where(self) -> list[list[str]]:
         """The names of the pods that wait, by place."""
@@ -217,6 +289,34 @@ class GangMachine(RuleBasedStateMachine):
         assert not lost
 
     @invariant()
+    def what_is_derived_of_groups_is_what_would_be_recomputed(self) -> None:
+        groups, cache = self.scheduler.groups, self.scheduler.cache.state
+        informers = self.scheduler.informers
+        known = {one.unit: one for one in informers.informer(PodGroup).indexer.values()}
+        heard = [one for one in informers.informer(Pod).indexer.values() if one.status.phase not in FINISHED]
+        whole = {unit: one for unit, one in known.items() if one.spec.disruption_mode is not None}
+        priorities = {unit: one.spec.priority or 0 for unit, one in known.items()}
+        assert groups.whole == {unit: priorities[unit] for unit in whole}
+        assert dict(groups.evicted_with) == {unit: unit for unit in whole}
+        assert groups.lowest_priority == min(priorities.values(), default=math.inf)
+        for name in GROUPS:
+            unit = "default", name
+            of_group = [one for one in heard if group_of(one) == unit]
+            on = {one.name for one in of_group if cache.has_pod(one)}
+            assert groups.size(unit) == len(of_group)
+            assert groups.priority_of(unit) == priorities.get(unit)
+            assert groups.root(unit) == (unit if unit in known else None)
+            if unit in known:
+                assert groups.is_complete(unit) == (len(of_group) >= max(1, known[unit].min_count))
+            assert {one.name for one in groups.scheduled(unit)[0]} == on
+            pending = {one.name for one in of_group} - on
+            assert {one.name for one in groups.pending(unit)} == pending
+
+    @invariant()
+    def rows_have_what_their_pods_request(self) -> None:
+        check_usage(self.scheduler)
+
+    @invariant()
     def units_are_those_of_the_queue(self) -> None:
         queue = self.scheduler.queue
         expected: dict[Any, set[str]] = {}
@@ -234,6 +334,12 @@ TestGangMachine.settings = settings(
     stateful_step_count=30,
     suppress_health_check=[HealthCheck.too_slow],
 )
+
+
+@pytest.mark.nightly  # of the machine above
+def test_the_machine_holds_for_many_steps() -> None:
+    many = settings(TestGangMachine.settings, max_examples=1000, stateful_step_count=100)
+    run_state_machine_as_test(GangMachine, settings=many)  # type: ignore[no-untyped-call]
 
 
 # ---- found by the machine ----------------------------------------------------------------------------------

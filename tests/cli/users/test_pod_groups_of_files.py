@@ -1,0 +1,99 @@
+"""Files with pod groups: with the gates on, every command and verb that decides places groups whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.house.source import ROOT
+
+import moorage as mo
+from moorage.cli import main
+from moorage.objects import PodGroup
+from moorage.releases import feature_gates, release_named
+from moorage.scheduler import Scheduler
+from moorage.sim.replay import replay
+from moorage.sim.timeline import Timeline
+
+GANG = str(ROOT / "tests/data/gang.yaml")
+GATES = ["--kubernetes-version", "1.37", "--feature-gates", "GenericWorkload=true"]
+ON = feature_gates({"GenericWorkload": True}, release_named("1.37"))
+PODS = [f"train-{at}" for at in range(4)]
+SCENARIO = """\
+apiVersion: replay.moorage.dev/v1
+kind: Scenario
+metadata: {name: test}
+spec:
+  cluster: [nodes.yaml]
+  templates:
+    group:
+      apiVersion: scheduling.k8s.io/v1beta1
+      kind: PodGroup
+      metadata: {name: train, namespace: default}
+      spec: {schedulingPolicy: {gang: {minCount: 3}}}
+    pod:
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: train, namespace: default}
+      spec:
+        schedulingGroup: {podGroupName: train}
+        containers: [{name: c, image: i, resources: {requests: {cpu: "2"}}}]
+  events:
+  - {time: 1, create: group, name: train}
+  - {time: 2, create: pod, name: train-0}
+  - {time: 3, create: pod, name: train-1}
+  - {time: 60, create: pod, name: train-2}
+"""
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert main([*words, "-o", "json"]) < 2
+    return json.loads(capsys.readouterr().out)
+
+
+def test_simulate_places_none_of_a_group_that_fits_in_part(capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "simulate", "-f", GANG, *GATES)
+    assert {one["pod"] for one in found["pods"] if one["node"]} == set()
+    found = document(capsys, "simulate", "-f", GANG, *GATES, "--add-nodes", "a=2")
+    assert {one["pod"] for one in found["pods"] if one["node"]} == set(PODS)
+
+
+def test_check_fails_until_the_whole_group_has_room(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["check", "-f", GANG, *GATES]
+    assert main([*words, "--add-nodes", "a=1"]) == 1
+    assert "FAIL: 4 pods have no node" in capsys.readouterr().out
+    assert main([*words, "--add-nodes", "a=2"]) == 0
+
+
+def test_a_configuration_without_gang_scheduling_places_what_fits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cycle of groups stays, but nobody counts."""
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles:\n- plugins: {multiPoint: {disabled: [{name: GangScheduling}]}}\n"
+    )
+    found = document(capsys, "simulate", "-f", GANG, *GATES, "--config", str(config))
+    assert len([one for one in found["pods"] if one["node"]]) == 2
+
+
+def test_a_replay_places_a_group_when_its_last_pod_comes(tmp_path: Path) -> None:
+    (tmp_path / "nodes.yaml").write_text("\n---\n".join(Path(GANG).read_text().split("\n---\n")[:2]))
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    read = Timeline.read(tmp_path / "s.yaml")
+    bound = replay(read, feature_gates=ON).pods().to_dict()["bound"]
+    assert bound == [60.0, 60.0, 60.0]
+    assert replay(read, kubernetes_version="1.37").pods().to_dict()["bound"] == [2.0, 3.0, 60.0]
+
+
+def test_schedule_workload_places_the_group_of_a_file_whole_or_not() -> None:
+    cluster = mo.load(GANG)
+    one = Scheduler(cluster, feature_gates=ON)
+    group = one.client.get(PodGroup, "train", "default")
+    result = one.schedule_workload(group)
+    assert (result.rows.tolist(), len(result.failures)) == ([-1] * 4, 4)
+    one.add_nodes(2, "a")
+    assert (one.schedule_workload(group).rows >= 0).all()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx2
 import pytest
 from tests.serve.test_live_scheduler import Clock
 from tests.store.api.test_api_client import answers, pod
@@ -18,6 +17,7 @@ from moorage.serve.health import LEASE_TOLERANCE, REFUSED_LIMIT, WATCH_LIMIT, li
 from moorage.store import ObjectStore, ServerError, UnauthorizedError
 from moorage.store.api import ApiClient, Connection
 from moorage.store.api.api_watch import ApiWatch
+from moorage.store.api.http_sessions import Session
 
 LIMIT = 30.0
 
@@ -86,7 +86,7 @@ def test_credentials_that_are_refused(client: ApiClient, server: WireServer, clo
 
 
 def test_a_leader_that_does_not_end(client: ApiClient, server: WireServer, clock: Clock) -> None:
-    http = httpx2.Client(base_url=server.url, trust_env=False, timeout=10)
+    http = Session(server.url)
     lease = LeaderLease(Connection(http), "one", clock=clock, now=clock)
     election = Election(lease, 10.0, 2.0, clock)
     clock.now += 1000.0

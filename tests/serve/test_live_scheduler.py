@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from threading import Event
 from typing import Any
 
-import httpx2
 import pytest
 from msgspec.structs import replace
 from tests.scheduler.groups.gang_kit import GATES
@@ -20,6 +19,7 @@ from moorage.serve import LeaderLease, LiveScheduler
 from moorage.serve.election import Election, LostLeaseError
 from moorage.store import ObjectStore
 from moorage.store.api import ApiClient, Connection
+from moorage.store.api.http_sessions import Session
 from moorage.store.api.rate_limit import RateLimit
 
 GROUPS = "scheduling.k8s.io/v1beta1"
@@ -327,7 +327,7 @@ def test_pods_of_a_failed_group_get_conditions(
 
 def of_its_own(server: WireServer) -> Connection:
     """The connection of a Lease."""
-    return Connection(httpx2.Client(base_url=server.url, trust_env=False, timeout=10), sleep=lambda _: None)
+    return Connection(Session(server.url), sleep=lambda _: None)
 
 
 def test_nothing_is_written_without_the_lease(

@@ -20,6 +20,7 @@ from tests.store.api.wire_server import WireServer
 from moorage.serve import DelegatedAuthorization, LiveScheduler, SecureServer
 from moorage.serve.secure_server import TimedReader
 from moorage.store.api import Connection
+from moorage.store.api.http_sessions import Session
 
 USERS = {"scraper-token": "scraper", "other-token": "other"}
 
@@ -41,7 +42,7 @@ def review(request: httpx2.Request) -> httpx2.Response:
 
 
 def connection(handler: Any) -> Connection:
-    http = httpx2.Client(base_url="http://reviews", transport=httpx2.MockTransport(handler))
+    http = Session("http://reviews", httpx2.MockTransport(handler))
     return Connection(http, sleep=lambda _: None)
 
 

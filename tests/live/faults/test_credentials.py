@@ -133,7 +133,7 @@ def test_a_client_certificate_is_read_again_before_it_runs_out(
     cluster: ControlPlane, scheduler: Scheduler, admin: ApiClient, pods: FollowedPods
 ) -> None:
     folder, issue = cluster.folder, cluster.authority.issue
-    issue("client", "system:kube-scheduler", seconds=15.0)
+    issue("client", "system:kube-scheduler", seconds=45.0)
     for end in ("crt", "key"):
         shutil.copy(folder / f"client.{end}", folder / f"first.{end}")
     user = f"client-certificate: {folder}/client.crt, client-key: {folder}/client.key"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import httpx2
 import pytest
 from tests.store.api.wire_server import WireServer
 
 from moorage.store import ObjectStore
 from moorage.store.api import ApiClient, Connection
+from moorage.store.api.http_sessions import Session
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def slept() -> list[float]:
 
 @pytest.fixture
 def client(server: WireServer, slept: list[float]) -> Iterator[ApiClient]:
-    http = httpx2.Client(base_url=server.url, trust_env=False, timeout=10)
+    http = Session(server.url)
     client = ApiClient(Connection(http, sleep=slept.append))
     yield client
     client.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx2
 import pytest
 from tests.store.api.test_api_client import answers, cuts, pod
 from tests.store.api.wire_server import Handler, WireServer
@@ -14,6 +13,7 @@ from moorage.objects import Node, ObjectMeta, Pod, parse_selector
 from moorage.store import BadRequestError, ForbiddenError, Informer, ObjectStore, ResourceExpiredError
 from moorage.store.api import ApiClient, Connection
 from moorage.store.api.api_watch import ApiWatch, Backoff
+from moorage.store.api.http_sessions import Session
 
 LIMIT = 30.0  # seconds until a test gives up; none of them takes that long
 
@@ -178,7 +178,7 @@ def test_the_threads_of_all_watches_have_a_second_to_end(
         return original(watch, LIMIT)
 
     monkeypatch.setattr(ApiWatch, "join", join)
-    http = httpx2.Client(base_url=server.url, trust_env=False, timeout=10)
+    http = Session(server.url)
     client = ApiClient(Connection(http, sleep=lambda _: None, clock=lambda: now[0]))
     for _ in range(3):
         client.watch(Pod, resource_version="1")
@@ -200,7 +200,7 @@ def test_backing_off_doubles_and_begins_anew_after_a_long_stream() -> None:
 
 
 def test_the_connection_counts_requests(server: WireServer) -> None:
-    connection = Connection(httpx2.Client(base_url=server.url, trust_env=False))
+    connection = Connection(Session(server.url))
     with ApiClient(connection, lambda: 5.0) as client:
         client.list(Pod)
         assert (connection.requests, client.now()) == (1, 5.0)

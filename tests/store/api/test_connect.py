@@ -16,7 +16,8 @@ from tests.store.api.wire_server import Handler, WireServer
 from moorage.objects import Pod
 from moorage.store.api import ApiClient, Connection, connect
 from moorage.store.api.api_watch import MAX_TIMEOUT
-from moorage.store.api.connection import READ_TIMEOUT, STREAM_TIMEOUT
+from moorage.store.api.connection import STREAM_TIMEOUT
+from moorage.store.api.http_sessions import READ_TIMEOUT, Session
 from moorage.store.api.kubeconfig import USER_AGENT
 
 KUBECONFIG = """apiVersion: v1
@@ -97,8 +98,8 @@ def test_timeouts(tmp_path: Path) -> None:
         return httpx2.Response(200, content=b"{}\n")
 
     with client_of(tmp_path, "http://127.0.0.1:1") as client, client.connection._sessions.use() as session:
-        timeout = session.client.timeout
-    http = httpx2.Client(base_url="http://x", transport=httpx2.MockTransport(answer), timeout=timeout)
+        timeout = session.timeout
+    http = Session("http://x", httpx2.MockTransport(answer), timeout=timeout)
     connection = Connection(http)
     connection.request("GET", "/request")
     with connection.stream("/stream", {}) as stream:

@@ -12,7 +12,7 @@ import httpx2
 
 from moorage.store.errors import ApiError, UnreachableError
 
-from .http_sessions import HttpSessions, Session
+from .http_sessions import JSON, HttpSessions, Session
 from .rate_limit import RateLimit
 from .server_errors import error_of, status_of
 
@@ -25,13 +25,10 @@ RETRIES = 10
 """How often a request is repeated that the server has put off (client-go v0.36, rest/request.go)."""
 RECONNECTS = 3
 """How often a read is repeated after its connection has broken."""
-READ_TIMEOUT = 30.0
-"""Seconds without a byte of an answer after which a request has failed."""
 STREAM_TIMEOUT = 35.0
 """The same for a watch, which the server is asked to end before (see `MAX_TIMEOUT`)."""
 _PUT_OFF = frozenset({429, 503})
 _UNAUTHORIZED = 401
-_JSON = "application/json"
 
 
 class Stream:
@@ -74,7 +71,7 @@ class Connection:
 
     Parameters
     ----------
-    http : HttpSessions or httpx2.Client
+    http : HttpSessions or Session
         With the server's address and the user's credentials.
     sleep : callable, optional
         Takes seconds, and lets them pass.
@@ -98,11 +95,11 @@ class Connection:
 
     def __init__(
         self,
-        http: HttpSessions | httpx2.Client,
+        http: HttpSessions | Session,
         sleep: Sleep = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._sessions = http if isinstance(http, HttpSessions) else HttpSessions(lambda: Session(http))
+        self._sessions = http if isinstance(http, HttpSessions) else HttpSessions(lambda: http)
         self.sleep = sleep
         self.clock = clock
         self.limit: RateLimit | None = None
@@ -143,7 +140,7 @@ class Connection:
         path: str,
         params: Params | None = None,
         body: bytes | None = None,
-        content_type: str = _JSON,
+        content_type: str = JSON,
     ) -> bytes:
         """Send a request, and return the body of the answer.
 
@@ -167,7 +164,6 @@ class Connection:
         ApiError
             The answer was no success, or there was none (UnreachableError).
         """
-        headers = {"Accept": _JSON} | ({"Content-Type": content_type} if body is not None else {})
         broken = put_off = 0
         is_renewed = False
         while True:
@@ -175,10 +171,10 @@ class Connection:
             with self._session() as session:
                 response: httpx2.Response | None = None
                 try:
-                    response = session.client.request(
-                        method, path, params=params, content=body, headers=headers
-                    )
+                    response = session.send(method, path, params, body, content_type)
+                    response.read()
                 except Exception as error:
+                    response = None
                     broken += 1
                     if method != "GET" or broken > RECONNECTS or not self.repeats:
                         raise _unreachable(f"{method} {path}", error) from None
@@ -218,8 +214,7 @@ class Connection:
             See `request`. Nothing is repeated.
         """
         self._send_off("GET")
-        timeout = httpx2.Timeout(READ_TIMEOUT, read=STREAM_TIMEOUT)
-        with self._session() as session, self._opened(session, path, params, timeout) as response:
+        with self._session() as session, self._opened(session, path, params) as response:
             self._judge(response.status_code)
             if not response.is_success:
                 if response.status_code == _UNAUTHORIZED:
@@ -232,16 +227,10 @@ class Connection:
             yield Stream(response)
 
     @contextmanager
-    def _opened(
-        self, session: Session, path: str, params: Params, timeout: httpx2.Timeout
-    ) -> Iterator[httpx2.Response]:
+    def _opened(self, session: Session, path: str, params: Params) -> Iterator[httpx2.Response]:
         """Keep an answer open during the block."""
-        http = session.client
         try:
-            request = http.build_request(
-                "GET", path, params=params, headers={"Accept": _JSON}, timeout=timeout
-            )
-            response = http.send(request, stream=True)
+            response = session.send("GET", path, params, silence=STREAM_TIMEOUT)
         except Exception as error:
             raise _unreachable(f"GET {path}", error) from None
         try:

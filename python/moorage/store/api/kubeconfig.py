@@ -13,9 +13,9 @@ from moorage import __version__
 from moorage.errors import InputError
 
 from .api_client import ApiClient
-from .connection import READ_TIMEOUT, Connection
+from .connection import Connection
 from .credentials import headers_of, run_command, tls_context
-from .http_sessions import HttpSessions, Session
+from .http_sessions import READ_TIMEOUT, HttpSessions, Session
 from .kubeconfig_file import Cluster, ServerConfig, User, read_kubeconfig
 
 CONNECTIONS = 64
@@ -85,7 +85,7 @@ def _in_cluster() -> ServerConfig:
 
 
 def _session(config: ServerConfig, timeout: float) -> Session:
-    """Return a client of HTTP/1.1: several threads share it, for which HTTP/2 is not reliable."""
+    """Return a session of HTTP/1.1: several threads share it, for which HTTP/2 is not reliable."""
     cluster, user = config.cluster, config.user
     told = run_command(user.exec, cluster) if user.exec is not None else None
     proxy = httpx2.Proxy(cluster.proxy_url) if cluster.proxy_url else None
@@ -101,15 +101,14 @@ def _session(config: ServerConfig, timeout: float) -> Session:
         socket_options=options,
     )
     name = cluster.tls_server_name
-    client = httpx2.Client(
-        base_url=cluster.server,
-        transport=_Named(transport, name) if name else transport,
-        timeout=timeout,
-        trust_env=False,
-        headers=[("User-Agent", USER_AGENT), ("Accept-Encoding", "identity"), *headers_of(user, told)],
-    )
     expiry = None if told is None else told.expiration_timestamp
-    return Session(client, float("inf") if expiry is None else expiry.timestamp())
+    return Session(
+        cluster.server,
+        _Named(transport, name) if name else transport,
+        headers=[("User-Agent", USER_AGENT), *headers_of(user, told)],
+        timeout=timeout,
+        expires=float("inf") if expiry is None else expiry.timestamp(),
+    )
 
 
 class _Named(httpx2.BaseTransport):

@@ -142,9 +142,9 @@ def machine() -> None:
     python(*PARALLEL, "-m", "slow", "tests/scheduler")
 
 
-@job("3 min", nightly=True)
+@job("10 min", nightly=True)
 def leaks() -> None:
-    """Each operation 100,000 times in flat memory"""
+    """Each operation 100,000 times, and a million pods that come and go, in flat memory"""
     python(*PARALLEL, "-m", "slow", "tests/leaks")
 
 

@@ -61,7 +61,7 @@ def test_what_is_kept_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(kept[1:]) < 1.1 * kept[0]
 
 
-@pytest.mark.nightly  # the same with a million pods, and what the system sees of it
+@pytest.mark.slow  # the same with a million pods, and what the system sees of it
 def test_resident_memory_stays() -> None:
     for at, _ in enumerate(job_pods(1000), 1):
         if at * AT_ONCE == 10_000:

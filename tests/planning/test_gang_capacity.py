@@ -128,6 +128,13 @@ def test_a_run_places_as_many_groups_as_gangs_fit(cpus: list[int], size: int, cp
     assert found.rounds == as_groups(one, found.rounds + 1, size, cpu, **spec)
 
 
+def test_pods_of_the_group_that_have_a_node_do_not_tie_new_gangs_to_their_domain() -> None:
+    old = member("old", "g", 1)
+    old = replace(old, spec=replace(old.spec, node_name="a"))
+    one = world(zones(3, 3), gang("g", 1, **topology(ZONE)), old, feature_gates=TOPOLOGY)
+    assert one.capacity(member("m", "g", 1), gang=2).templates[0].nodes == {"a": 2, "b": 2}
+
+
 def test_without_its_gate_the_topology_of_a_group_does_not_count() -> None:
     one = world(zones(3, 3), gang("g", 2, **topology(ZONE)), feature_gates=GATES)
     assert one.capacity(member("m", "g", 1), gang=2).rounds == 3

@@ -101,7 +101,7 @@ def test_a_group_is_explained_in_the_domain_that_takes_most_of_it() -> None:
 
 def test_the_domain_that_takes_most_counts_not_that_with_the_best_score() -> None:
     """A node that one pod fills scores more than two nodes that stay nearly empty."""
-    there = [node("a", zone="x", cpu=3), *(node(name, zone="y", cpu=50, pods=1) for name in "bc")]
+    there = [node("a", zone="x", cpu=3), *(node(name, zone="y", cpu=500, pods=1) for name in "bc")]
     one = world(there, gang("g", 3, **topology(ZONE)), members("g", 3, 3), feature_gates=TOPOLOGY)
     found = group_of_explained(one)
     assert (found.fits, found.domain) == (2, f"{ZONE}=y")

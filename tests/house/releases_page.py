@@ -40,8 +40,8 @@ NOT_EXACT = """
 | 1.35 | Devices, with gates that are off: counters that a refused device took are given back as in v1.36.3, \
 and binding conditions have the texts of v1.36.3. |
 | 1.37 | Pod groups: their gates are refused by name. |
-| 1.37 | A node that is replaced: when a count of claims in use falls below 0 after it, upstream also makes its \
-list of nodes anew, in another order; and some of these counts differ. |
+| 1.37 | Replaced nodes: when a count of claims in use falls below 0, upstream also lists the nodes anew, in \
+another order; and some of these counts differ. |
 | 1.37 | Pods with bindMountOptions (gate VolumeBindMountOptions, off) ask for no node that declares them. |
 """
 DATA = ("version", "patch", "plugins", "refused_gates")

@@ -38,19 +38,48 @@ def test_the_start_survives_refusals(
     monkeypatch.setattr("moorage.serve.live_scheduler.RETRY", 0.0)
     works: list[LiveScheduler] = []
     monkeypatch.setattr(LiveScheduler, "work", lambda live, stop: works.append(live))
-    server.faults += [answers(403, "Forbidden", "not yet"), answers(410, "Expired", "too old")]
+    version = answers(410, "Expired", "no version"), answers(403, "Forbidden", "its version is a secret")
+    server.faults += [*version, answers(403, "Forbidden", "not yet"), answers(410, "Expired", "too old")]
     logger = logging.getLogger("moorage")
     before = list(logger.handlers), logger.level
     code, _, err = run(capsys, *command)
     assert (code, len(works)) == (0, 1)
     assert (logger.handlers, logger.level) == before  # threads that still end write to no closed stream
     lines = err.splitlines()
+    assert lines.pop(0).endswith("error=no version")
+    assert re.fullmatch(rf"{STAMP} INFO release: version=1.36 reason='.*'", lines.pop(0))
     assert re.fullmatch(rf"{STAMP} INFO starting: version=\S+ profiles=default-scheduler", lines.pop(0))
     assert re.fullmatch(rf"{STAMP} INFO cluster listed: leader_election=false", lines.pop())
     assert [line.rpartition("error=")[2] for line in lines] == ["not yet", "too old"]
     assert re.fullmatch(
         rf"{STAMP} WARNING start has failed, and is repeated: seconds=0\.0 error=.*", lines[0]
     )
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("v1.37.2", [], "1.37"),
+        ("v1.35.1+k3s1", [], "1.35"),
+        ("v1.37.2", ["--kubernetes-version", "1.35"], "1.35"),
+        ("v1.37.2", ["--kubeconfig", "{}/config", "--feature-gates", "GenericWorkload=true"], "1.37"),
+    ],
+)
+def test_a_live_scheduler_decides_as_the_release_of_its_server(
+    server: WireServer,
+    command: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    case: tuple[str, list[str], str],
+) -> None:
+    """Also where its gates are only known in that release."""
+    server.version, arguments, release = case
+    works: list[LiveScheduler] = []
+    monkeypatch.setattr(LiveScheduler, "work", lambda live, stop: works.append(live))
+    code, _, err = run(capsys, *command, *[one.format(Path(command[-1]).parent) for one in arguments])
+    assert (code, len(works)) == (0, 1), err
+    assert works[0].scheduler.handle.release.version == release
+    assert f" INFO release: version={release} " in err
 
 
 @pytest.mark.parametrize("seconds", ["inf", "1e300", "nan", "0"])
@@ -106,7 +135,10 @@ def test_an_extender_starts_after_refusals_and_follows_the_cluster_without_reque
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(ExtenderService, "follow", note)
-    server.faults += [answers(403, "Forbidden", "not yet")]
+    server.faults += [
+        answers(403, "Forbidden", "its version is a secret"),
+        answers(403, "Forbidden", "not yet"),
+    ]
     code, _, err = run(capsys, "serve", "extender", "--kubeconfig", tmp_path / "config", "--port", 0)
     told = [line.rpartition("error=")[2] for line in err.splitlines() if " WARNING " in line]
     assert (code, told, len(followed)) == (0, ["not yet", "away"], 2)

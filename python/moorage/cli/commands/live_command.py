@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,9 @@ from moorage.cli.options.inputs import (
 )
 from moorage.cli.options.logs import end_at_once, logging_to_stderr, verbosity_option
 from moorage.cli.options.serving import extender_options, serving_options
+
+if TYPE_CHECKING:
+    from moorage.store.api import ApiClient
 
 
 @click.command()
@@ -54,36 +57,38 @@ def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
     import signal
     from threading import Event
 
-    from moorage.cli.options.serving import SECOND, live_scheduler, live_settings, serving, with_connection
+    from moorage.cli.options.serving import SECOND, live_scheduler, serving, settings_and_server
     from moorage.serve.election import LostLeaseError
 
     stop = Event()
-    settings = live_settings(options)
-    config = settings["config"]
-    server = with_connection(options, config.client_connection)
-    half = config.leader_election.renew_deadline / SECOND / 2  # time for another attempt, as with client-go
-    with (
-        logging_to_stderr(verbose),
-        connected(server) as client,
-        connected(server) as events,
-        connected(server, half) as lease,
-    ):
+    clients: list[ApiClient] = []
 
-        def end(*_: object) -> None:
-            stop.set()
-            client.arrivals.wake()
+    def end(*_: object) -> None:
+        stop.set()
+        for one in clients:
+            one.arrivals.wake()
 
-        before = {one: signal.signal(one, end) for one in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            live = live_scheduler((client, events, lease), settings, leader_elect, stop)
-            live.on_lost = end_at_once
-            with serving(options, live):
-                live.work(stop)
-        except LostLeaseError:
-            end_at_once()
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+    before = {one: signal.signal(one, end) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with logging_to_stderr(verbose):
+            settings, server = settings_and_server(options, stop)
+            # Half of it leaves time for another try, as with client-go.
+            half = settings["config"].leader_election.renew_deadline / SECOND / 2
+            with (
+                connected(server) as client,
+                connected(server) as events,
+                connected(server, half) as lease,
+            ):
+                clients.append(client)
+                live = live_scheduler((client, events, lease), settings, leader_elect, stop)
+                live.on_lost = end_at_once
+                with serving(options, live):
+                    live.work(stop)
+    except LostLeaseError:
+        end_at_once()
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
     return 0
 
 

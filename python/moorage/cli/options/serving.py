@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from moorage import __version__
-from moorage.cli.options.deciding_release import print_release
+from moorage.cli.options.deciding_release import deciding_release, print_release
 from moorage.cli.options.inputs import connected, load_input, names_server, scheduler_settings
 from moorage.cli.options.plugin_file import configuration_with, read_plugin_file
 from moorage.errors import InputError, located
@@ -161,6 +161,8 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
     from moorage.serve.health import liveness_checks
 
     _check_extender(options)
+    if names_server(options):
+        options = {**options, "version": release_of_server(options, stop)}
     settings = scheduler_settings(options)
     if settings["config"] is not None and settings["config"].extenders:
         raise InputError("an extender calls no extenders", source=options["config"], path="extenders")
@@ -287,6 +289,81 @@ def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
             server = SecureServer(address, *files, authorization, metrics.text, checks, live.health)
         stack.callback(server.close)
         yield
+
+
+def release_of_server(options: Mapping[str, Any], stop: Event) -> str:
+    """Return the release that decides: that of ``--kubernetes-version``, else that of the API server.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `connection_options`, and ``version``.
+    stop : threading.Event
+        Ends the attempts to reach the server.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ApiError
+        The server has not answered, and the event is set.
+    """
+    from moorage.objects import Cluster
+    from moorage.store.api.cluster_objects import asked_version
+
+    cluster = Cluster()
+    if options["version"] is None:
+        with connected(options) as client:
+            cluster.server_version = _until_listed(client, stop, lambda: asked_version(client))
+    release = deciding_release(cluster, options["version"])
+    for warning in cluster.warnings:
+        logger.warning("%s", warning)
+    logger.info("release: version=%s reason=%r", release.version, release.reason)
+    return release.version
+
+
+def settings_and_server(options: Mapping[str, Any], stop: Event) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """Return the keyword arguments of a `Scheduler`, and the options that name its API server.
+
+    The release of the server tells what a configuration may have, and the configuration may name the server:
+    it is read as the default release does, and again if the server is of another one.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        See `live_settings` and `with_connection`.
+    stop : threading.Event
+        Ends the attempts to reach the server.
+
+    Returns
+    -------
+    settings : dict of str to object
+        See `live_settings`.
+    server : mapping of str to object
+        See `with_connection`.
+
+    Raises
+    ------
+    InputError
+        See `live_settings` and `with_connection`.
+    ApiError
+        The server has not answered, and the event is set.
+    """
+    server, settings = options, dict[str, Any]()
+    try:
+        settings = live_settings(options)
+    except (InputError, click.UsageError):  # perhaps of a gate or a field that the release of the server has
+        if options["version"] is not None or not names_server(options):
+            raise
+    else:
+        server = with_connection(options, settings["config"].client_connection)
+    release = release_of_server(server, stop)
+    if not settings or release != settings["feature_gates"].release.version:
+        settings = live_settings({**options, "version": release})
+        server = with_connection(options, settings["config"].client_connection)
+    return settings, server
 
 
 def live_settings(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from moorage.objects.read.object_defaults import decoded_revision
 from moorage.objects.read.snapshots import read_server_version
 from moorage.objects.read.write import object_to_dict
 from moorage.objects.resource_names import resource
-from moorage.store.errors import ApiError, ForbiddenError
+from moorage.store.errors import ApiError, ForbiddenError, NotFoundError
 from moorage.store.kinds import structs
 
 from .api_client import ApiClient
@@ -49,8 +49,30 @@ def server_version(client: ApiClient) -> str:
         For example "v1.36.2".
     """
     try:
-        return read_server_version(b'{"info":' + client.connection.request("GET", "/version") + b"}")
+        return asked_version(client)
     except ApiError:
+        return ""
+
+
+def asked_version(client: ApiClient) -> str:
+    """Return the version of a cluster's API server; "" where it refuses to tell it.
+
+    Parameters
+    ----------
+    client : ApiClient
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ApiError
+        The server did not answer.
+    """
+    try:
+        return read_server_version(b'{"info":' + client.connection.request("GET", "/version") + b"}")
+    except (ForbiddenError, NotFoundError):
         return ""
 
 

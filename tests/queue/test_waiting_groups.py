@@ -42,6 +42,14 @@ def popped(queue: Any) -> list[str]:
     return names(queue.pop_unit(timeout=0))
 
 
+def failed(queue: Any, rejectors: Any = ("Filter",)) -> list[Any]:
+    """Pop a group and have it fail."""
+    infos: list[Any] = queue.pop_unit(timeout=0)
+    for info in infos:
+        reject(queue, info, *rejectors)
+    return infos
+
+
 def test_members_are_popped_together() -> None:
     queue = made(member("a"), pod("x"), member("b"), member("c", "h"), member("d", priority=-1))
     assert popped(queue) == ["a", "b", "d"]
@@ -126,12 +134,84 @@ def test_members_that_are_put_back_are_popped_again_at_the_same_attempt() -> Non
 
 def test_put_back_where_each_waited() -> None:
     """One that backs off returns to the backoff, one that is ready to the active queue."""
-    queue = made(member("a"))
-    fail(queue, "Filter")
-    queue.add(member("b"))
+    queue = made(member("a"), member("b"))
+    infos = failed(queue)
+    queue.return_at_once(infos[1:])
     assert places(queue) == {"active": ["b"], "backoff": ["a"]}
     queue.put_back(*queue.pop_unit(timeout=0))
     assert places(queue) == {"active": ["b"], "backoff": ["a"]}
+
+
+def test_a_new_member_waits_until_the_backoff_of_its_group_is_over() -> None:
+    queue = made(member("a"), member("b"))
+    infos = failed(queue)
+    queue.add(member("c"))
+    queue.add(pod("x"))
+    assert [info.pod.name for info in queue.pop_batch(9)] == ["x"], "the group waits, though c came before x"
+    assert places(queue) == {"backoff": ["a", "b", "c"], "in_flight": ["x"]}
+    joined = queue.get(member("c").metadata.uid)
+    assert queue.backoff_until(joined) == queue.backoff_until(infos[0]) == 1
+    assert joined.attempts == 0
+    queue.run_periodic(2)
+    assert names(queue.pop_batch(9)) == ["a", "b", "c"]
+
+
+def test_a_group_after_an_error_is_not_popped_before_its_backoff_ends() -> None:
+    """Also not for a new member, nor where the active queue is empty."""
+    queue = made(member("a"))
+    failed(queue, ())
+    queue.add(member("b"))
+    assert popped(queue) == []
+    assert places(queue) == {"error_backoff": ["a", "b"]}
+    queue.delete(member("a"))
+    queue.add(member("c"))
+    assert popped(queue) == [], "the backoff is the group's, also without the pod that had failed"
+    queue.run_periodic(2)
+    assert popped(queue) == ["b", "c"]
+
+
+def test_a_new_member_of_an_empty_active_queue_is_popped_early_with_its_group() -> None:
+    queue = made(member("a"))
+    failed(queue)
+    queue.add(member("b"))
+    assert popped(queue) == ["a", "b"]
+
+
+@pytest.mark.parametrize("by_unit", [True, False])
+def test_a_member_that_joined_late_backs_off_as_long_as_its_group(by_unit: bool) -> None:
+    clock = Clock()
+    queue = make_queue(clock=clock, groups_pods=True)
+    queue.add(member("a"))
+    for _ in range(3):
+        failed(queue)
+        clock.advance(30)
+        queue.run_periodic(clock())
+    queue.add(member("b"))
+    infos = queue.pop_unit(timeout=0) if by_unit else queue.pop_batch(9)
+    assert names(infos) == ["a", "b"]
+    for info in infos:
+        reject(queue, info, "Filter")
+    assert [queue.backoff_until(info) - clock() for info in infos] == [8, 8]
+
+
+def test_a_group_whose_attempt_succeeded_forgets_its_failures() -> None:
+    clock = Clock()
+    queue = make_queue(clock=clock, groups_pods=True)
+    queue.add(member("a"))
+    for _ in range(3):
+        queue.return_at_once(failed(queue))
+        assert queue.backoff_until(queue.get(member("a").metadata.uid)) is None
+    assert [queue.backoff_until(info) for info in failed(queue)] == [1]
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_member_is_activated_with_its_group(name: str) -> None:
+    queue = made(member("a"))
+    failed(queue, ())
+    queue.add(member("b"))
+    queue.activate([member(name)])
+    assert {place: sorted(there) for place, there in places(queue).items()} == {"active": ["a", "b"]}
+    assert popped(queue) == ["a", "b"]
 
 
 def test_deleted_members_of_a_group_are_not_popped() -> None:

@@ -44,6 +44,7 @@ class Entry:
     pending: frozenset[str] = frozenset()
     gate: str = ""
     together: int = 0  # pods of its group that it was last popped with
+    end: int = 0  # of its backoff, in milliseconds
 
     @property
     def uid(self) -> str:
@@ -135,9 +136,10 @@ class Twin:
     # ---- backoff
 
     def until(self, entry: Entry) -> int:
+        return entry.end
+
+    def end_after_failure(self, entry: Entry) -> int:
         failures = entry.errors or entry.rejections
-        if not failures:
-            return 0
         end = entry.at + min(1000 * 2 ** (failures - 1), int(10_000 * max(1, entry.together) ** 0.5))
         return end // 1000 * 1000 if self.gate_is_on else end
 
@@ -207,8 +209,10 @@ class Twin:
         if entry is None:
             if self.is_flying(pod.metadata.uid):
                 self.flight.append(("event", (FORCE_ACTIVATE, None, pod)))
-        elif entry.place != "active":
-            self.to_active(entry, FORCE_ACTIVATE.label, entry.place in ("backoff", "error_backoff"))
+            return
+        for one in sorted(self.mates(entry), key=lambda one: one.number) or [entry]:
+            if one.place != "active":
+                self.to_active(one, FORCE_ACTIVATE.label, one.place in ("backoff", "error_backoff"))
 
     def pop(self) -> Entry | None:
         first = self.at("active") or (self.at("backoff") if self.gate_is_on else [])
@@ -227,13 +231,23 @@ class Twin:
         """The next pod, and all of its group. A group with a gated pod is gated as a whole."""
         while (first := self.pop()) is not None:
             mates = self.mates(first)
-            if not any(one.gate for one in mates):
+            if any(one.gate for one in mates):
+                self.put_back(first)
+                for one in self.mates(first):
+                    if not one.gate:
+                        one.gate = WITH_GROUP
+                        self.enter(one, "gated", POD_EVENTS.added.label)
+                continue
+            backing = [one for one in mates if one.place in ("backoff", "error_backoff")]
+            if first.place != "active" or first.attempts > 1 or not backing:
+                break
+            if any(one.place == "active" and one.attempts for one in mates):
                 break
             self.put_back(first)
+            other = min(backing, key=lambda one: one.number)
             for one in self.mates(first):
-                if not one.gate:
-                    one.gate = WITH_GROUP
-                    self.enter(one, "gated", POD_EVENTS.added.label)
+                if one.place == "active":
+                    one.place, one.end = other.place, other.end
         if first is None:
             return []
         for entry in mates:
@@ -242,8 +256,12 @@ class Twin:
             self.flying.append(entry)
             self.flight.append(("pod", entry.uid))
         if self.unit(first):
-            for entry in (first, *mates):
-                entry.together = 1 + len(mates)
+            unit = (first, *mates)
+            for entry in unit:
+                entry.together = len(unit)
+                entry.rejections = max(one.rejections for one in unit)
+                entry.errors = max(one.errors for one in unit)
+                entry.end = max(one.end for one in unit)
         return sorted(
             [first, *mates],
             key=lambda one: (-(one.pod.spec.priority or 0), -one.attempts, one.at, one.pod.key),
@@ -276,6 +294,7 @@ class Twin:
         else:
             entry.errors += 1
         entry.at = self.now
+        entry.end = self.end_after_failure(entry)
         seen = [self.strategy(entry, *what) for what in self.seen(entry.uid)]
         strategy = max(seen, default=SKIP) if rejectors | pending and not unit else BACKOFF
         self.requeue(entry, strategy, SCHEDULE_ATTEMPT_FAILURE)

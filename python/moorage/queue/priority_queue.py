@@ -42,6 +42,8 @@ from .active_queue import Less, SortedHeap, by_priority
 logger = logging.getLogger("moorage.queue")
 
 ACTIVE = Place.ACTIVE
+BACKOFFS = (Place.BACKOFF, Place.ERROR_BACKOFF)
+"""Places of pods that back off."""
 WITH_GROUP = "PodGroup"
 """Stands for the plugin that gates a pod where it gates another pod of the group."""
 NEW = frozenset(
@@ -603,6 +605,40 @@ class PriorityQueue(PodQueue):
                 self.leave(info)
                 info.gating_plugin = WITH_GROUP
                 self._enter(info, Place.UNSCHEDULABLE, label)
+
+    def backs_off(self, first: QueuedPodInfo, others: Sequence[QueuedPodInfo]) -> bool:
+        """Whether a new pod has joined a group that backs off: none of its pods that was tried is ready.
+
+        Parameters
+        ----------
+        first : QueuedPodInfo
+            A pod that was popped from the active queue.
+        others : sequence of QueuedPodInfo
+            The waiting pods of its group.
+
+        Returns
+        -------
+        bool
+        """
+        if first.attempts > 1 or not any(info.place in BACKOFFS for info in others):
+            return False
+        return not any(info.place is ACTIVE and info.attempts for info in others)
+
+    def back_off_with_others(self, unit: UnitKey | None) -> None:
+        """Have the new pods of a group that backs off wait with the others, up to the same end
+        (kube-scheduler v1.37, addToPodGroupIfExists). They do not count as incoming once more.
+
+        Parameters
+        ----------
+        unit : UnitKey or None
+        """
+        infos = self.units.waiting(unit)
+        other = next(info for info in infos if info.place in BACKOFFS)
+        for info in infos:
+            if info.place is ACTIVE:
+                self.leave(info)
+                info.until = other.until
+                self.put(info, cast(Place, other.place))
 
     def _ungate_others(self, unit: UnitKey, label: str) -> None:
         """Have the pods of a group leave with one of them that is gated no more, if none of them is."""

@@ -17,7 +17,7 @@ from typing import Any, cast
 from fastrlock.rlock import FastRLock
 
 from moorage._core.base.watch_events import Notice
-from moorage._core.queue.queued_pods import Place, QueuedPodInfo, entries_of, group_order
+from moorage._core.queue.queued_pods import Place, QueuedPodInfo, entries_of, group_order, share_record
 from moorage._core.queue.unschedulable_pods import UnschedulablePods, rejection_of
 from moorage.errors import MoorageError
 from moorage.framework import ClusterEvent, Framework, NominatingInfo, PodNominator
@@ -35,7 +35,7 @@ from moorage.objects.workloads.ownership import FINISHED
 from .hints import Hints, Observed
 from .microseconds import MICROSECONDS, QUEUES, microseconds
 from .possible_moves import Listeners, PossibleMove, possible_moves
-from .priority_queue import PendingPods, PriorityQueue, QueueSettings, Strategy
+from .priority_queue import BACKOFFS, PendingPods, PriorityQueue, QueueSettings, Strategy
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
 
 DEFAULTS = QueueSettings()
@@ -284,7 +284,7 @@ class SchedulingQueue:
                 self._queue.leave(info)
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Move pods to the active queue, regardless of hints and backoff.
+        """Move pods, with the others of their groups, to the active queue, regardless of hints and backoff.
 
         Parameters
         ----------
@@ -293,17 +293,19 @@ class SchedulingQueue:
             Unknown pods are ignored.
         """
         with self._lock:
-            moved = False
+            moved, units = False, set[UnitKey]()
             for pod in pods:
                 uid = pod.metadata.uid
                 self._interrupt((pod,))
                 info = self._queue.infos.get(uid)
-                if info is None:
-                    if uid in self._in_flight:
-                        self._in_flight.observe(FORCE_ACTIVATE, None, pod)
-                elif info.place is not Place.ACTIVE:
-                    backs_off = info.place is not Place.UNSCHEDULABLE
-                    moved |= self._queue.to_active(info, FORCE_ACTIVATE.label, backs_off)
+                if info is None and uid in self._in_flight:
+                    self._in_flight.observe(FORCE_ACTIVATE, None, pod)
+                if info is None or info.unit in units:
+                    continue
+                units.update(() if info.unit is None else (info.unit,))
+                for one in self._queue.units.waiting(info.unit) or [info]:
+                    if one.place is not Place.ACTIVE:
+                        moved |= self._queue.to_active(one, FORCE_ACTIVATE.label, one.place in BACKOFFS)
             if moved:
                 self._wake()
 
@@ -331,7 +333,7 @@ class SchedulingQueue:
 
     def pop_unit(self, timeout: float | None = None) -> list[QueuedPodInfo]:
         """Remove the next pod, and with it the other pods of its group. A group with a pod that is gated is
-        gated as a whole, and not removed.
+        gated as a whole, and not removed; a group that backs off does so with the pods that have joined it.
 
         Parameters
         ----------
@@ -350,15 +352,19 @@ class SchedulingQueue:
                         return []
                     continue
                 others = self._queue.units.waiting(first.unit)
-                if not any(info.gating_plugin for info in others):
+                if any(info.gating_plugin for info in others):
+                    self.put_back(first)
+                    self._queue.gate_with_others(first.unit, self.pod_events.added.label)
+                elif self._in_flight.place(first) is Place.ACTIVE and self._queue.backs_off(first, others):
+                    self.put_back(first)
+                    self._queue.back_off_with_others(first.unit)
+                else:
                     break
-                self.put_back(first)
-                self._queue.gate_with_others(first.unit, self.pod_events.added.label)
             for place, infos in groupby(others, self._queue.take):
                 self._in_flight.take(list(infos), place, {})
             members = sorted([first, *others], key=group_order)
-            for info in members if first.unit is not None else ():
-                info.unit_size = len(members)
+            if first.unit is not None:
+                share_record(members)
             return members
 
     def pop_batch(self, limit: int) -> list[QueuedPodInfo]:
@@ -422,9 +428,9 @@ class SchedulingQueue:
         """
         with self._lock:
             for info in infos:
-                if info.place in (Place.BACKOFF, Place.ERROR_BACKOFF):
+                if info.place in BACKOFFS:
                     self._queue.to_active(info, SCHEDULE_ATTEMPT_FAILURE, True)
-                    info.unschedulable_count = info.consecutive_errors_count = 0
+                    info.unschedulable_count = info.consecutive_errors_count = info.until = 0
                     self._wake()
 
     def put_back(self, *infos: QueuedPodInfo) -> None:

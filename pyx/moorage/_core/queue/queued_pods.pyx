@@ -57,7 +57,8 @@ cdef class QueuedPodInfo:
     attempts : int
         The number of times it was popped.
     unschedulable_count, consecutive_errors_count : int
-        The number of rejections, and of errors since the last rejection. Backoff grows with them.
+        The number of rejections, and of errors since the last rejection. Backoff grows with them. Of a pod
+        with a group they are the group's.
     initial_attempt_timestamp : float or None
         When the pod first entered the active queue, in seconds.
     unschedulable_plugins, pending_plugins : frozenset of str
@@ -644,11 +645,34 @@ cdef list _leave_together(dict groups, unit):
         in_order = in_order and (last is None or _precedes(last, info))
         last = info
     members = list(groups.pop(unit).values())
-    for info in members:
-        info.unit_size = <int64_t>len(members)
+    share_record(members)
     if not in_order:
         members.sort(key=group_order)
     return members
+
+
+cpdef int share_record(list members) except -1:
+    """Give the pods of a group that leave the queue together its failures, the end of its backoff, and their
+    number (kube-scheduler v1.37, framework/types.go QueuedPodGroupInfo).
+
+    A pod that has joined the group after a failure so backs off as long as the others.
+
+    Parameters
+    ----------
+    members : list of QueuedPodInfo
+    """
+    cdef QueuedPodInfo info
+    cdef int64_t rejections = 0, errors = 0, until = 0
+    if members is None or None in members:
+        raise TypeError("the pods of a group are wanted")
+    for info in members:
+        rejections = max(rejections, info.unschedulable_count)
+        errors = max(errors, info.consecutive_errors_count)
+        until = max(until, info.until)
+    for info in members:
+        info.until, info.unit_size = until, <int64_t>len(members)
+        info.unschedulable_count, info.consecutive_errors_count = rejections, errors
+    return 0
 
 
 cdef bint _precedes(QueuedPodInfo one, QueuedPodInfo other) except -1:

@@ -170,11 +170,21 @@ def test_a_group_after_an_error_is_not_popped_before_its_backoff_ends() -> None:
     assert popped(queue) == ["b", "c"]
 
 
-def test_a_new_member_of_an_empty_active_queue_is_popped_early_with_its_group() -> None:
+@pytest.mark.parametrize("priority", [0, 1])
+def test_a_new_member_of_an_empty_active_queue_is_popped_early_with_its_group(priority: int) -> None:
+    """Also where it is the first of those that back off."""
     queue = made(member("a"))
     failed(queue)
-    queue.add(member("b"))
-    assert popped(queue) == ["a", "b"]
+    queue.add(member("b", priority=priority))
+    assert sorted(popped(queue)) == ["a", "b"]
+
+
+def test_a_new_member_does_not_wait_where_one_that_was_tried_is_ready() -> None:
+    queue = made(member("a"), member("b"))
+    queue.return_at_once(failed(queue, ())[1:])
+    assert places(queue) == {"active": ["b"], "error_backoff": ["a"]}
+    queue.add(member("c", priority=1))
+    assert popped(queue) == ["c", "a", "b"]
 
 
 @pytest.mark.parametrize("by_unit", [True, False])

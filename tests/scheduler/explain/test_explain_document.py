@@ -13,7 +13,7 @@ SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
 FIELDS = (
     "apiVersion kind pod boundTo skipped situation fits message nodes sampling preFilter skippedFilters "
     "skippedScores groups weights ranking changes changePairs conflicts blocked preemption claims "
-    "extenders details"
+    "extenders group details"
 )
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.errors import CompileError, OptionError
 
 sys.path.insert(0, str(Path(__file__).parent))  # where pip builds, it is not on the path
@@ -76,6 +77,17 @@ def module(path: Path, folder: str | Path = "pyx") -> Extension:
         libraries=["moorage_kernels"] if calls_kernels else [],
         runtime_library_dirs=["$ORIGIN/.."] if calls_kernels else [],
     )
+
+
+class BuildPython(build_py):
+    """Copies the modules; those whose source is gone leave, so that no wheel and no variant has them."""
+
+    def run(self) -> None:
+        super().run()
+        copied = {Path(one).resolve() for one in self.get_outputs()}
+        for one in Path(self.build_lib, "moorage").resolve().rglob("*.py"):
+            if one not in copied and not self.editable_mode:
+                one.unlink()
 
 
 def modules() -> list[Extension]:
@@ -212,6 +224,6 @@ FOLDERS = {"build_base": str(FOLDER), "build_lib": str(FOLDER / "lib"), "build_t
 
 setup(
     ext_modules=[library(), *modules()],
-    cmdclass={"build_ext": BuildCore},
+    cmdclass={"build_ext": BuildCore, "build_py": BuildPython},
     options={"build": FOLDERS if VARIANT else {}},
 )

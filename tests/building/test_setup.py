@@ -114,6 +114,18 @@ def test_a_library_whose_source_is_gone_is_removed(tree: Path) -> None:
 
 
 @pytest.mark.nightly
+def test_a_module_whose_source_is_gone_leaves_the_build(tree: Path) -> None:
+    project = tree / "pyproject.toml"
+    project.write_text(project.read_text().replace("packages = []", 'packages = ["moorage"]'))
+    (tree / "moorage").mkdir()
+    for name in ("__init__", "kept", "gone"):
+        (tree / f"moorage/{name}.py").write_text("")
+    built(tree, "build_py")
+    (tree / "moorage/gone.py").unlink()
+    built(tree, "build_py")
+    assert sorted(one.name for one in tree.glob("build/lib*/moorage/*.py")) == ["__init__.py", "kept.py"]
+
+
 def test_a_variant_has_a_folder_of_its_own_and_is_up_to_date_there(tree: Path) -> None:
     ordinary = built(tree, "build")
     assert built(tree, "build", MOORAGE_VARIANT="asan") == ordinary

@@ -72,7 +72,9 @@ func newAttempts(ctx context.Context, scenario M) *attempts {
 	})
 	a.client.PrependReactor("patch", "podgroups", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		act := action.(clienttesting.PatchActionImpl)
-		made := merged(a.podGroup(act.GetNamespace(), act.GetName()), act.GetPatch(), &podGroup{})
+		old := a.podGroup(act.GetNamespace(), act.GetName()).DeepCopy()
+		old.Status.Conditions = nil // as in the recorded vectors, a condition has the fields of its last patch alone
+		made := merged(old, act.GetPatch(), &podGroup{})
 		a.put(made)
 		return true, made, nil
 	})
@@ -189,6 +191,9 @@ func (a *attempts) schedule(step M) M {
 
 // ---- pod groups
 
+// mostAttempts is how often a group is tried in one step, as in the recorded vectors.
+const mostAttempts = 4
+
 func (a *attempts) group(step M) M {
 	group := decode(step["object"]).(*podGroup)
 	if a.podGroup(group.Namespace, group.Name) == nil {
@@ -212,7 +217,7 @@ func (a *attempts) group(step M) M {
 	}
 	sort.Strings(gated)
 	tried := []any{}
-	for {
+	for len(tried) < mostAttempts {
 		waiting := map[string]*v1.Pod{}
 		for _, k := range members {
 			if pod := a.known[k]; pod != nil && pod.Spec.NodeName == "" {
@@ -225,7 +230,7 @@ func (a *attempts) group(step M) M {
 		}
 		one := a.attempt(group, members)
 		tried = append(tried, one)
-		if one["evicted"] == nil {
+		if !goesOn(one) {
 			break
 		}
 	}
@@ -238,6 +243,17 @@ func (a *attempts) group(step M) M {
 	put(result, "gated", strs(gated))
 	put(result, "attempts", tried)
 	return result
+}
+
+// goesOn tells whether something has changed that the next attempt sees: pods were evicted, or others nominated.
+func goesOn(attempt M) bool {
+	failed, _ := attempt["failed"].(M)
+	for _, one := range failed {
+		if one.(M)["nominated"] != nil {
+			return true
+		}
+	}
+	return attempt["evicted"] != nil
 }
 
 func (a *attempts) attempt(group *podGroup, members []string) M {

@@ -201,6 +201,14 @@ def test_a_preemption_that_goes_on_is_waited_for() -> None:
     assert message(full(nodes(4), [going], asking(1), waiting)) == "ongoing preemption on nominated nodes"
 
 
+@pytest.mark.parametrize(("node", "leaves"), [("", "w"), ("a", "v")], ids=["plain", "nominated"])
+def test_victims_make_room_for_the_nominations_of_the_group_too(node: str, leaves: str) -> None:
+    """A pod that is nominated to the node found for it counts twice for the pods after it."""
+    there = [victim("v", cpu=2, priority=1), victim("w", cpu=1)]
+    pods = [nominated(one, node) for one in its(2, cpu=1)]
+    assert evicted(full(nodes(4), there, asking(2), pods).run()) == [leaves]
+
+
 def test_victims_that_take_their_time_are_waited_for() -> None:
     slow = victim("v", cpu=4, termination_grace_period_seconds=30)
     slow = replace(slow, metadata=replace(slow.metadata, finalizers=("keep",)))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import pod
+from tests.core.make import node, pod
 from tests.scheduler.groups.group_world import basic, gang, made_up, members, over, place, twin
 from tests.scheduler.make import scheduler_with
 
@@ -20,6 +20,17 @@ from moorage.objects import Pod
 from moorage.objects.model.pod import ContainerPort
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
+
+
+def nominated(scheduler: Scheduler, pods: list[Pod], *nodes: str) -> list[Pod]:
+    """The pods, with the first of them nominated to nodes."""
+    changed = [
+        replace(one, status=replace(one.status, nominated_node_name=node))
+        for one, node in zip(pods, nodes, strict=False)
+    ]
+    for one in changed:
+        scheduler.handle.nominator.put(one, one.status.nominated_node_name)
+    return [*changed, *pods[len(nodes) :]]
 
 
 def test_a_gang_that_fits_is_assumed() -> None:
@@ -82,14 +93,18 @@ def test_a_group_ends_when_too_few_are_left() -> None:
 
 def test_a_failed_gang_takes_no_nomination_away() -> None:
     scheduler = over("2", "1")
-    first = members(3)[0]
-    nominated = replace(first, status=replace(first.status, nominated_node_name="n0"))
-    scheduler.handle.nominator.put(nominated, "n0")
-    result = place(scheduler, gang(4), [nominated, *members(4)[1:]])
-    assert not result.succeeded
-    assert scheduler.handle.nominator.nominated_pods_for_node("n0") == [nominated]
-    assert place(scheduler, gang(3), [nominated, *members(3)[1:]]).succeeded
+    pods = nominated(scheduler, members(4), "n0")
+    assert not place(scheduler, gang(4), pods).succeeded
+    assert scheduler.handle.nominator.nominated_pods_for_node("n0") == pods[:1]
+    assert place(scheduler, gang(3), pods[:3]).succeeded
     assert not scheduler.handle.nominator
+
+
+def test_a_failed_gang_nominates_its_pods_again_the_last_one_first() -> None:
+    scheduler = over("3")
+    pods = nominated(scheduler, members(4), "n0", "n0")
+    assert not place(scheduler, gang(4), pods).succeeded
+    assert scheduler.handle.nominator.nominated_pods_for_node("n0") == [pods[1], pods[0]]
 
 
 def test_what_failed_in_a_group_is_told_anew_outside() -> None:
@@ -218,6 +233,21 @@ def test_an_error_fails_the_whole_group() -> None:
     assert "boom" in result.failures[1].error
     assert result.failures[2].error.startswith("failed to schedule other pod from a pod group: ")
     assert not scheduler.cache.state.assumed_pods()
+
+
+def test_a_pod_that_reserve_rejects_is_nominated_again_for_those_after_it() -> None:
+    """There is room for one pod: the nominated one, though it is rejected."""
+    plugin = Journaling()
+    scheduler = scheduler_with(plugin, nodes=[node("a", cpu=1)], pods=members(2))
+    pods = nominated(scheduler, members(2), "a")
+
+    def reject(state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status(Code.UNSCHEDULABLE, ("not this one",)) if pod.name == "m0" else None
+
+    plugin.reserve = reject  # type: ignore[method-assign]
+    result = place(scheduler, gang(1), pods)
+    assert result.failures[0].message == "0/1 nodes are available: 1 not this one."
+    assert result.failures[1].message == "0/1 nodes are available: 1 Insufficient cpu."
 
 
 # ---- Scheduler.schedule_workload ---------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import MoorageError
 from moorage.framework import Assignments, Code, CycleState, NominatingInfo, Placement, Status, StatusError
 from moorage.framework.runtime.placements import make_placements, score_placements
-from moorage.objects import AnyGroup
+from moorage.objects import AnyGroup, Pod
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started, assumed_on
@@ -237,6 +237,26 @@ class Attempt:
         for one in reversed(self.reserved.values()):
             one.engine.framework.run_reserve_plugins_unreserve(one.state, one.assumed, one.node)
 
+    def nominate_again(self) -> None:
+        """Nominate the placed pods to the nodes of their statuses, the last pod first, after the attempt has
+        been undone: what is tried next counts these nominations again (unreserveAndForget). Groups that
+        failed have done so before."""
+        for child in reversed(self.children):
+            if child.succeeded:
+                child.nominate_again()
+        for at in () if self.members.is_composite else np.flatnonzero(self.rows >= 0)[::-1].tolist():
+            self.renew_nomination(self.members.pods[at])
+
+    def renew_nomination(self, pod: Pod) -> None:
+        """Nominate a pod again that is assumed no more.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        if pod.status.nominated_node_name:
+            self.context.nominator.nominate_current(pod)
+
     def start(self) -> dict[int, Started]:
         """Begin the binding cycles of a group that succeeded: run Reserve again, this time to stay, and
         Permit.
@@ -366,6 +386,7 @@ class MemberPlacing(Placing, kw_only=True):
             return
         framework.run_reserve_plugins_unreserve(state, started.assumed, node)
         self.context.cache.forget_pod(started.assumed)
+        self.attempt.renew_nomination(started.pod)
         self.result.rows[at] = -1
         clears = NominatingInfo()
         if status.is_rejected:
@@ -471,7 +492,9 @@ def _try_in(members: Members, placement: Placement, commit: bool) -> Attempt:
         start = context.rotation.start
         if attempt.succeeded and commit:
             transaction.commit()
-    if transaction.committed and not members.is_composite:
+    if not transaction.committed:
+        attempt.nominate_again()
+    elif not members.is_composite:
         attempt.enter()
     context.rotation.start = start
     return attempt

@@ -152,8 +152,6 @@ def place_group(
                 nominations, status = run_post_filter(members, attempt)
         if attempt.succeeded:
             context.cache.state.view.log_stale_counts(attempt.rows)
-        else:
-            _nominate_again(context, pods)
     return _result(members, attempt, nominations, status)
 
 
@@ -180,15 +178,7 @@ def try_group(
         context.cache.state.view.refresh()
         with in_cycle(members.engines), _one_cycle(members):
             attempt = decide(members, commit=False)
-        _nominate_again(context, pods)
     return attempt
-
-
-def _nominate_again(context: SchedulingContext, pods: Sequence[Pod]) -> None:
-    """Nominate pods whose nomination an attempt may have ended."""
-    for pod in pods:
-        if pod.status.nominated_node_name:
-            context.nominator.nominate_current(pod)
 
 
 @contextmanager

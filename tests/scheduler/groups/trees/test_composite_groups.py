@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node
+from tests.preemption.world import nominated
 from tests.scheduler.groups.gang_kit import (
     TREES,
     composite,
@@ -29,6 +30,7 @@ from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
 from moorage.objects.model.pod_group import AllDisruptionMode, DisruptionMode, SingleDisruptionMode
 from moorage.scheduler import Scheduler
+from moorage.scheduler.groups.place_group import place_group
 from moorage.store import store as store_module
 
 
@@ -191,6 +193,15 @@ def test_nothing_changes_when_a_tree_fails() -> None:
     assert "1 Insufficient cpu" in failed["g1-2"]
     store_of(scheduler).create(node("more", cpu=1, pods=100))
     assert len(scheduler.run().placements) == 6
+
+
+def test_a_tree_that_fails_nominates_the_pods_of_its_groups_again() -> None:
+    pods = [nominated(one, "a") for at in range(2) for one in members(f"g{at}", 3)]
+    last = members("g2", 3)
+    scheduler = world(nodes(8), tree(3, 3, 3, root=3), pods, last)
+    context, (top,) = scheduler.context, store_of(scheduler).list(CompositePodGroup)[0]
+    assert not place_group(context, context.rotation.engines[0], top, [*pods, *last]).succeeded
+    assert scheduler.handle.nominator.nominated_pods_for_node("a") == pods[::-1]
 
 
 def test_a_group_below_its_minimum_is_not_tried() -> None:

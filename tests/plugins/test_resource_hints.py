@@ -184,9 +184,10 @@ def test_what_queues_pods_with_claims(version: str) -> None:
 def test_pods_and_groups_of_a_gang() -> None:
     one = Scheduler(feature_gates=TREES)
     waits = pod(schedulingGroup={"podGroupName": "g"})
-    pods, groups, composites = (event.hint for event in registered(one, "GangScheduling"))
+    pods, groups, changed, composites = (event.hint for event in registered(one, "GangScheduling"))
     assert pods is not None
     assert groups is not None
+    assert changed is not None
     assert composites is not None
     assert pods(waits, None, pod("q", schedulingGroup={"podGroupName": "g"})).name == "QUEUE"
     assert pods(waits, None, pod("q")).name == "QUEUE_SKIP"
@@ -194,6 +195,11 @@ def test_pods_and_groups_of_a_gang() -> None:
     assert groups(waits, None, gang("g", 1)).name == "QUEUE"
     assert groups(waits, None, gang("h", 1)).name == "QUEUE_SKIP"
     assert composites(waits, None, composite("c", 1)).name == "QUEUE_SKIP"
+    assert [changed(waits, gang("g", 3), gang("g", count)).name for count in (2, 3)] == [
+        "QUEUE",
+        "QUEUE_SKIP",
+    ]
+    assert changed(waits, gang("h", 3), gang("h", 2)).name == "QUEUE_SKIP"
     one.client.create_many([gang("g", 1, "c"), gang("h", 1, "c")])
     one.sync()
     assert groups(waits, None, gang("h", 1, "c")).name == "QUEUE_SKIP"  # the tree has no top yet

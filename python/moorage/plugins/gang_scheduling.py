@@ -9,7 +9,7 @@ from moorage import framework as fwk
 from moorage.framework.plugin.events import COMPOSITE_POD_GROUP, POD, POD_GROUP, ActionType, on, queue_if
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import UnitPlugin, gates_by_group
-from moorage.objects import AnyGroup, Pod, UnitKey, group_of
+from moorage.objects import AnyGroup, Pod, PodGroup, UnitKey, group_of
 from moorage.objects.model.pod_group import COMPOSITE
 
 WAITS = "waiting for minCount pods from a gang to be scheduled"
@@ -18,7 +18,7 @@ TIMEOUT = 5 * 60.0
 
 
 class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.EnqueueExtensions):
-    """PreEnqueue and Permit of kube-scheduler v1.36, gangscheduling/.
+    """PreEnqueue and Permit of kube-scheduler v1.37, gangscheduling/.
 
     Pods of a group that are scheduled together do not run Permit one by one:
     `scheduler/groups/place_group.py` counts them once. Permit is for a pod that is scheduled alone.
@@ -138,6 +138,7 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         return [
             on(POD, ActionType.ADD, self.after_pod_added, of_unit=True),
             on(POD_GROUP, ActionType.ADD, self.after_group_added, of_unit=True),
+            on(POD_GROUP, ActionType.UPDATE, self.after_group_updated, of_unit=True),
             on(COMPOSITE_POD_GROUP, ActionType.ADD, self.after_group_added, of_unit=True),
         ]
 
@@ -183,3 +184,21 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         QueueingHint
         """
         return queue_if(self._is_of(pod, new.unit))
+
+    def after_group_updated(self, pod: Pod, old: PodGroup, new: PodGroup) -> fwk.QueueingHint:
+        """Queue if the pod's group, or one of the same tree of groups, needs fewer pods than before.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : PodGroup
+            The object before the event.
+        new : PodGroup
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
+        return queue_if(0 < new.min_count < old.min_count and self._is_of(pod, new.unit))

@@ -11,7 +11,7 @@ from moorage.objects import AnyGroup
 
 
 class PodGroupPodsCount(fwk.PlacementScorePlugin):
-    """PlacementScore of kube-scheduler v1.36, podgrouppodscount/.
+    """PlacementScore of kube-scheduler v1.37, podgrouppodscount/.
 
     Pods that have a node already are counted, too. The score is 100 * pods / maximum.
     """

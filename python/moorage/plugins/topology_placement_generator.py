@@ -15,7 +15,7 @@ NO_DOMAIN = "cannot determine domain for already scheduled pods: {}"
 
 
 class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
-    """PlacementGenerate of kube-scheduler v1.36, topologyaware/: one placement for each value of a label.
+    """PlacementGenerate of kube-scheduler v1.37, topologyaware/: one placement for each value of a label.
 
     Placements are in the order of their first nodes; upstream, in that of a Go map. If pods of the group have
     a node already, their placement is the only one. The placements of a group that belongs to a composite

@@ -80,6 +80,27 @@ def test_members_with_a_node_count() -> None:
     assert found.headline().endswith("1 of 2 pods fit at once, 1 more have a node; minCount is 3")
 
 
+def test_no_smaller_minimum_is_offered_where_no_pod_fits() -> None:
+    on = member("old", "g", 3)
+    on = replace(on, spec=replace(on.spec, node_name="a"))
+    found = group_of_explained(world(nodes(4), gang("g", 2), on, members("g", 1, 3)))
+    assert (found.scheduled, found.fits) == (1, 0)
+    assert {one.kind for one in found.changes} == {"add-node", "lower-request"}
+
+
+def test_an_explanation_ends_where_no_plugin_counts_the_pods_of_a_group() -> None:
+    off = {"multiPoint": {"disabled": [{"name": "GangScheduling"}]}}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": off}],
+    }
+    there = [node("a", zone="x", cpu=4)]
+    its = gang("g", 3, **topology(ZONE)), members("g", 3, 3)
+    found = group_of_explained(world(there, *its, feature_gates=TOPOLOGY, config=config))
+    assert (found.fits, found.next) == (1, "default/g-1")
+
+
 def test_too_few_pods_are_told() -> None:
     found = group_of_explained(world(nodes(9), gang("g", 3), members("g", 2)))
     assert (found.fits, found.next) == (2, "")

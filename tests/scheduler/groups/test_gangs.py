@@ -249,6 +249,16 @@ def test_hints_bring_waiting_members_back_without_being_asked() -> None:
     assert not one.queue.pending_pods().gated
 
 
+def test_members_that_wait_come_back_if_fewer_are_needed() -> None:
+    one = world(nodes(9), gang("g", 4), members("g", 2), gang("h", 4), members("h", 2))
+    for name, count in (("g", 5), ("g", 3), ("h", 2)):
+        store_of(one).update(gang(name, count))
+        one.sync()
+        waiting = {info.pod.name for info in one.queue.pending_pods().gated}
+        assert waiting == ({"g-0", "g-1"} if name == "h" else {"g-0", "g-1", "h-0", "h-1"})
+    assert {info.pod.name for info in one.queue.pending_pods().active} == {"h-0", "h-1"}
+
+
 def test_a_gated_member_gates_its_group() -> None:
     gated = member("g-2", "g", scheduling_gates=(PodSchedulingGate("wait"),))
     one = world(nodes(9), gang("g", 2), [*members("g", 2), gated], gang("h", 1), members("h", 1))

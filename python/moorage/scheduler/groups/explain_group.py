@@ -112,7 +112,7 @@ class _Trial:
         attempt = self.attempt(len(self.scheduled) + 1)
         while self.is_bound and self.placed(attempt) < len(self.scheduled) + len(self.pods):
             more = self.attempt(self.placed(attempt) + 1)
-            if not more.succeeded:
+            if not more.succeeded or self.placed(more) <= self.placed(attempt):
                 break
             attempt = more
         return attempt
@@ -138,7 +138,7 @@ def _explain(trial: _Trial, tree: str) -> ExplainedGroup:
     known = partial(_told, trial, tree, fits=fits)
     if stopped < 0:
         missing = trial.group.min_count - fits - len(trial.scheduled)
-        return known(changes=[] if missing <= 0 else [_smaller(trial, fits)])
+        return known(changes=[_smaller(trial, fits)] if fits and missing > 0 else [])
     failure = attempt.failures.get(stopped)
     message = "" if failure is None else failure.search_message
     domain, names = _domain(trial, attempt)
@@ -210,7 +210,7 @@ def _changes(trial: _Trial, fits: int, seen: Explanation, template: int) -> Iter
     template : int
         Row of a node in the domain of a group that is bound to a topology; else -1.
     """
-    if fits + len(trial.scheduled):
+    if fits:
         yield _smaller(trial, fits)
     reasons = {reason for group in seen.groups for one in group.verdicts for reason in one.reasons}
     for reason in sorted(reasons):

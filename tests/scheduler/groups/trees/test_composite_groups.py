@@ -398,7 +398,7 @@ def test_the_index_of_trees() -> None:
 def test_the_state_of_a_group_with_a_new_condition_is_made_when_it_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    scheduler = world(composite("c", 1), gang("g", 1, "c"), member("p", "g"))
+    scheduler = world(composite("c", 1), gang("g", 1, "c"))  # no pod waits that hints would be asked about
     scheduler.sync()
     made, plain, groups = list[Any](), store_module._with_condition, scheduler.groups
     monkeypatch.setattr(store_module, "_with_condition", lambda *of: made.append(of) or plain(*of))

@@ -176,6 +176,20 @@ def fit(**args: Any) -> list[Json]:
             'ignoredResources[0]: Invalid value: "a/": name part must be non-empty',
         ),
         (
+            {"ignoredResourceGroups": ["a.com", "b.com/x"]},
+            "ignoredResourceGroups[1]: Invalid value: \"b.com/x\": resource group name can't contain '/'",
+        ),
+        (
+            {"scoringStrategy": {"type": "Nothing"}},
+            'scoringStrategy.type: Unsupported value: "Nothing": supported values: "LeastAllocated", '
+            '"MostAllocated", "RequestedToCapacityRatio"',
+        ),
+        (
+            {"scoringStrategy": {"type": "RequestedToCapacityRatio"}},
+            "scoringStrategy.requestedToCapacityRatio: Required value: must be specified when type is "
+            "RequestedToCapacityRatio",
+        ),
+        (
             {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "x", "weight": -1}]}},
             "scoringStrategy.resources[0].weight: Invalid value: -1: resource weight of x not in valid range "
             "(0, 100]",

@@ -58,6 +58,14 @@ def election(**fields: Any) -> Json:
         ),
         (election(leaseDuration="-1s", resourceLock="x", leaderElect=False), ""),
         (election(leaseDuration="0s"), ""),
+        (
+            election(leaseDuration="5s", renewDeadline="7s"),
+            'leaderElection.leaseDuration: Invalid value: "7s": must be greater than `RenewDeadline`',
+        ),
+        (
+            election(resourceLock="endpoints"),
+            'leaderElection.resourceLock: Invalid value: "endpoints": resourceLock value must be "leases"',
+        ),
         ({"profiles": [{"schedulerName": ""}]}, "profiles[0].schedulerName: Required value"),
         ({"profiles": []}, ""),
         (
@@ -70,6 +78,11 @@ def election(**fields: Any) -> Json:
             "extenders[0].weight: Invalid value: -2: must have a positive weight applied to it",
         ),
         ({"extenders": [{"filterVerb": "f", "bindVerb": "b"}]}, ""),
+        (
+            {"extenders": [{"bindVerb": "b"}, {"filterVerb": "f"}, {"bindVerb": "c"}]},
+            'extenders: Invalid value: "found 2 extenders implementing bind": only one extender can '
+            "implement bind",
+        ),
         (
             {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "EBSLimits"}]}}}]},
             "",
@@ -153,6 +166,17 @@ def profiles_sorting(*sorters: list[str] | None, args: list[Any] | None = None) 
         (profiles_sorting(["A"], ["A"]), ""),
         (profiles_sorting(["A"], ["A"], args=[{"x": 1}, {"x": 1}]), ""),
         (
+            profiles_sorting(["A", "B"], ["A", "B"]),
+            "profiles[0].plugins.queueSort.Enabled: Invalid value: 2: only one queue sort plugin can be "
+            "enabled",
+        ),
+        (
+            profiles_sorting(*[["InterPodAffinity"]] * 2, args=[{}, {"hardPodAffinityWeight": 7}]),
+            'profiles[1].pluginConfig.args: Invalid value: {"kind":"InterPodAffinityArgs",'
+            '"apiVersion":"kubescheduler.config.k8s.io/v1","hardPodAffinityWeight":7,'
+            '"ignorePreferredTermsOfExistingPods":false}: queueSort must be the same for all profiles',
+        ),
+        (
             profiles_sorting(["A"], ["A"], args=[{"x": 1}, {"x": 2, "y": "<"}]),
             'profiles[1].pluginConfig.args: Invalid value: {"x":2,"y":"\\u003c"}: queueSort must be the '
             "same for all "
@@ -195,6 +219,14 @@ ARGS = "profiles[0].pluginConfig[0].args"
         ),
         ("DefaultPreemption", {"minCandidateNodesPercentage": 0}, ""),
         (
+            "DefaultPreemption",
+            {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0},
+            f"[{ARGS}.minCandidateNodesPercentage: Invalid value: 0: cannot be zero at the same time as "
+            "minCandidateNodesAbsolute, "
+            f"{ARGS}.minCandidateNodesAbsolute: Invalid value: 0: cannot be zero at the same time as "
+            "minCandidateNodesPercentage]",
+        ),
+        (
             "InterPodAffinity",
             {"hardPodAffinityWeight": -1},
             f"{ARGS}.hardPodAffinityWeight: Invalid value: -1: not in valid range [0, 100]",
@@ -228,6 +260,29 @@ ARGS = "profiles[0].pluginConfig[0].args"
             '"DoNotSchedule", "ScheduleAnyway", '
             f"{ARGS}.defaultConstraints[3].topologyKey: Required value: can not be empty, "
             f"{ARGS}.defaultConstraints[3].whenUnsatisfiable: Required value: can not be empty]",
+        ),
+        (
+            "PodTopologySpread",
+            {
+                "defaultConstraints": [
+                    {
+                        "maxSkew": 1,
+                        "topologyKey": "a",
+                        "whenUnsatisfiable": "DoNotSchedule",
+                        "labelSelector": {},
+                    },
+                ],
+                "defaultingType": "System",
+            },
+            f'[{ARGS}.defaultingType: Invalid value: "System": when .defaultConstraints are not empty, '
+            f"{ARGS}.defaultConstraints[0].labelSelector: Forbidden: constraint must not define a selector, "
+            "as they deduced for each pod]",
+        ),
+        (
+            "VolumeBinding",
+            {"bindTimeoutSeconds": -1},
+            f"{ARGS}.bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a "
+            "negative value",
         ),
         (
             "VolumeBinding",
@@ -280,6 +335,13 @@ REQUIRED = f"{ARGS}.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution
     [
         ({}, []),
         ({"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}, []),
+        (
+            {"matchExpressions": [{"key": "-", "operator": "Near"}]},
+            [
+                'matchExpressions[0].operator: Unsupported value: "Near": supported values: "In", "NotIn", '
+                '"Exists", "DoesNotExist", "Gt", "Lt"'
+            ],
+        ),
         (
             {
                 "matchExpressions": [

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from moorage import Scheduler
 from moorage.objects import Cluster, Pod, Toleration, load
+from moorage.objects.admission.runtime_classes import merge_tolerations
 
 NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "64", "pods": "110"}}}
 
@@ -394,6 +396,41 @@ def test_a_runtime_class(cluster: Any) -> None:
 )
 def test_refusals_of_runtime_classes(spec: Any, message: str, cluster: Any) -> None:
     assert messages(cluster(GVISOR, pod("p", **spec))) == [f'pods "p" is forbidden: {message}']
+
+
+def test_a_runtime_class_without_overhead_or_scheduling_changes_nothing(cluster: Any) -> None:
+    plain = {name: GVISOR[name] for name in ("apiVersion", "kind", "metadata")}
+    spec = only(cluster(plain, pod("p", runtimeClassName="gvisor", nodeSelector={"disk": "ssd"}))).spec
+    assert (spec.overhead, spec.node_selector, len(spec.tolerations)) == ({}, {"disk": "ssd"}, 2)
+
+
+EVERYTHING, OF_KEY = {"operator": "Exists"}, {"key": "k", "operator": "Exists"}
+OF_VALUE = {"key": "k", "operator": "Equal", "value": "v"}
+BRIEF, LONG = ({**OF_KEY, "effect": "NoExecute", "tolerationSeconds": seconds} for seconds in (5, 9))
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "kept"),
+    [
+        ([OF_KEY, EVERYTHING], [EVERYTHING]),
+        ([EVERYTHING, OF_KEY], [EVERYTHING]),
+        ([OF_KEY, {**OF_KEY, "key": "l"}], [OF_KEY, {**OF_KEY, "key": "l"}]),
+        ([OF_KEY, OF_KEY], [OF_KEY]),
+        ([OF_VALUE, OF_KEY], [OF_KEY]),
+        ([OF_KEY, OF_VALUE], [OF_KEY]),
+        ([OF_VALUE, {**OF_VALUE, "value": "w"}], [OF_VALUE, {**OF_VALUE, "value": "w"}]),
+        ([{**OF_VALUE, "effect": "NoSchedule"}, OF_VALUE], [OF_VALUE]),
+        ([{**OF_KEY, "effect": "NoSchedule"}, LONG], [{**OF_KEY, "effect": "NoSchedule"}, LONG]),
+        ([BRIEF, LONG], [LONG]),
+        ([LONG, BRIEF], [LONG]),
+        ([{**OF_KEY, "effect": "NoExecute"}, LONG], [{**OF_KEY, "effect": "NoExecute"}]),
+    ],
+)
+def test_tolerations_that_another_includes_are_left_out(
+    tolerations: list[dict[str, Any]], kept: list[dict[str, Any]]
+) -> None:
+    merged = merge_tolerations(convert(tolerations, tuple[Toleration, ...]))
+    assert merged == convert(kept, tuple[Toleration, ...])
 
 
 def test_overhead_counts_for_a_quota(cluster: Any) -> None:

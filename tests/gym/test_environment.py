@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moorage as mo
+from moorage import framework as fwk
 from moorage._core.state.pod_spec import bound
 from moorage.gym import SchedulingEnv, SchedulingVectorEnv, Transition
 from moorage.gym.episode import Episode
@@ -348,6 +349,60 @@ def test_reserve_plugins_choose_devices() -> None:
         choose(env, "a")
         choose(env, "a")
         assert fits(env) == left
+
+
+class Picky(fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlugin):
+    """Answers by the names of pods, and passes no node b."""
+
+    name = "Picky"
+
+    def pre_filter(self, state: Any, pod: Pod, nodes: Any) -> fwk.Status | None:
+        code = {"never": fwk.Code.UNSCHEDULABLE, "broken": fwk.Code.ERROR}.get(pod.name)
+        return None if code is None else fwk.Status(code, ("not this one",))
+
+    def filter(self, state: Any, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
+        assert node_info.node is not None
+        return fwk.Status(fwk.Code.UNSCHEDULABLE, ("not here",)) if node_info.node.name == "b" else None
+
+    def reserve(self, state: Any, pod: Pod, node_name: str) -> fwk.Status | None:
+        return fwk.Status(fwk.Code.UNSCHEDULABLE, ("taken",)) if pod.name == "refused" else None
+
+    def unreserve(self, state: Any, pod: Pod, node_name: str) -> None:
+        pass
+
+
+def picky(*pods: str) -> SchedulingEnv:
+    """An environment of three nodes with a plugin outside the core, and pods that come one by one."""
+    config = configuration()
+    config["profiles"][0]["plugins"]["multiPoint"] = {"enabled": [{"name": "Picky"}]}
+    config["profiles"][0]["pluginConfig"] = []
+    over = timeline("a", "b", "c")
+    for at, name in enumerate(pods):
+        over.create(float(at), pod("p", cpu="3"), name)
+    return make(over, config=config, registry=fwk.Registry({"Picky": Picky}))
+
+
+def test_plugins_outside_the_core_filter_and_reject() -> None:
+    env = picky("first", "never", "second")
+    env.reset()
+    assert fits(env) == ["", "a", "c"]
+    choose(env, "a")
+    assert fits(env) == [""]
+    choose(env, "")
+    assert fits(env) == ["", "c"]  # the core's filters count too: there is no room on a
+    assert choose(env, "c")[2]
+
+
+def test_a_plugin_outside_the_core_that_fails_ends_the_episode() -> None:
+    env = picky("first", "broken")
+    env.reset()
+    with pytest.raises(mo.MoorageError, match="not this one"):
+        choose(env, "a")
+    env = picky("first", "refused", "second")
+    env.reset()
+    choose(env, "a")
+    with pytest.raises(mo.MoorageError, match=r"^Pod default/refused on node c: .*taken$"):
+        choose(env, "c")
 
 
 # ---- several environments ----------------------------------------------------------------------------------

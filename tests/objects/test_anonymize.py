@@ -9,7 +9,17 @@ import pytest
 import yaml
 from tests.house.source import ROOT
 
-from moorage.objects import Cluster, Object, Pod, decode_object, dump, load, write
+from moorage.objects import (
+    Cluster,
+    CSINode,
+    Object,
+    Pod,
+    PodDisruptionBudget,
+    decode_object,
+    dump,
+    load,
+    write,
+)
 from moorage.objects.anonymize import anonymize
 from moorage.scheduler import Scheduler
 
@@ -240,3 +250,29 @@ def test_quotas_name_storage_classes() -> None:
     assert '"requests.cpu"' in text
     assert ".storageclass.storage.k8s.io/requests.storage" in text
     assert "vault" not in text
+
+
+def test_drivers_and_the_labels_that_they_define_stay() -> None:
+    driver = {"name": "disk.acme.example", "nodeID": "rack-0", "topologyKeys": ["acme.example/rack"]}
+    objects = [
+        value("CSINode", "rack-0", "storage.k8s.io/v1", "", spec={"drivers": [driver]}),
+        value("CSIDriver", "other.acme.example", "storage.k8s.io/v1", "", spec={}),
+        value("Node", "rack-0", namespace="", meta={"labels": {"acme.example/rack": "rack-0"}}),
+    ]
+    node, found, labelled = anonymize([decode_object(one) for one in objects])
+    assert isinstance(node, CSINode)
+    (kept,) = node.spec.drivers
+    assert (kept.name, kept.topology_keys) == ("disk.acme.example", ("acme.example/rack",))
+    assert found.name == "other.acme.example"
+    assert labelled.metadata.labels == {"acme.example/rack": labelled.name}
+    assert node.name == labelled.name != "rack-0"
+
+
+def test_pods_that_a_budget_lets_go_keep_their_times() -> None:
+    time = "2026-01-01T00:00:00Z"
+    pod = value("Pod", "web-0", spec=spec())
+    budget = value("PodDisruptionBudget", "keep", "policy/v1", status={"disruptedPods": {"web-0": time}})
+    one, renamed = anonymize([decode_object(each) for each in (pod, budget)])
+    assert isinstance(renamed, PodDisruptionBudget)
+    assert renamed.status.disrupted_pods == {one.name: time}
+    assert one.name != "web-0"

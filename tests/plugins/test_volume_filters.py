@@ -17,6 +17,7 @@ from moorage.framework.runtime.bridge import Bridge
 from moorage.objects import Cluster, Node, Object, ObjectMeta, OwnerReference, PersistentVolume, Pod, Volume
 from moorage.objects.model.pod import DiskVolumeSource
 from moorage.objects.model.storage import CSIDriver, CSIDriverSpec, PersistentVolumeSpec
+from moorage.plugins.claim_evidence import ClaimEvidence
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_zone import BETA_TO_GA, TOPOLOGY_LABELS
 from moorage.scheduler import Profile, Scheduler
@@ -213,6 +214,49 @@ def test_claims_whose_volumes_are_chosen_later_are_passed_over() -> None:
     objects = [claim("c", of_class="k"), storage_class("k", mode="WaitForFirstConsumer")]
     one = scheduler([node("a", "z1")], [], objects, "VolumeZone")
     assert "VolumeZone" in one.examine(of_claim()).skipped_filter
+
+
+def test_zones_without_their_pre_filter() -> None:
+    nodes = [node("here", "z1"), node("there", "z2"), node("nowhere")]
+    one = scheduler(nodes, [], zonal(zone="z1"), "VolumeZone")
+    plugin, state, view = at_work(one), CycleState(), working(one).all_nodes()
+    answers = plugin.filter_all(state, of_claim(), view)
+    names = [info.node.name for info in view if info.node is not None]
+    found = dict(zip(names, [answers.statuses[at] for at in answers.numbers], strict=True))
+    expected = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (ELSEWHERE,))
+    assert found == {"here": None, "there": expected, "nowhere": None}
+
+
+@pytest.mark.parametrize(
+    ("objects", "told"),
+    [
+        ([claim("c")], ("not bound, class (none)", None, None)),
+        ([claim("c", of_class="k")], ("not bound, class k", "k", None)),
+        ([claim("c", "v", of_class="k")], ("bound to missing volume v", "k", "v")),
+        ([claim("c", of_class="k"), storage_class("k", mode=None)], ("not bound, class k", "k", None)),
+    ],
+)
+def test_evidence_of_claims_for_which_zones_reject_the_pod(
+    objects: list[Any], told: tuple[str, str | None, str | None]
+) -> None:
+    one = scheduler([node("a", "z1"), node("b")], [], objects, "VolumeZone")
+    one.client.create(of_claim())
+    (group,) = one.explain("default/p").groups
+    (fact,) = group.evidence
+    assert isinstance(fact, ClaimEvidence)
+    assert (fact.problem, fact.storage_class, fact.volume) == told
+    assert (fact.name, fact.nodes) == ("default/c", 2)
+
+
+def test_evidence_of_volumes_in_other_zones() -> None:
+    nodes = [node("here", "z1"), node("there", "z2"), node("far", "z3")]
+    late = [claim("late", of_class="k"), storage_class("k", mode="WaitForFirstConsumer")]
+    one = scheduler(nodes, [], [*zonal(zone="z1__z0"), *late], "VolumeZone")
+    one.client.create(with_volumes("p", uses(claim="late"), uses(claim="c")))
+    explained = one.explain("default/p")
+    facts = [(fact.text, fact.nodes) for group in explained.groups for fact in group.evidence]
+    assert explained.feasible == ["here"]
+    assert facts == [(f"claim default/c (bound to volume v, for {ZONE} in [z0, z1])", 2)]
 
 
 # ---- NodeVolumeLimits --------------------------------------------------------------------------------------

@@ -142,15 +142,6 @@ def _renamed(value: Any, name: str, rename: Rename) -> Any:
     return replace(value, **{key: _renamed(one, key, rename) for key, one in old.items() if one})
 
 
-def _renamed_json(value: Any, rename: Rename) -> Any:
-    """Return a JSON value with its texts renamed, but for the names of fields."""
-    if isinstance(value, dict):
-        return {key: _renamed_json(one, rename) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_renamed_json(one, rename) for one in value]
-    return rename(value) if isinstance(value, str) else value
-
-
 def _renamed_map(value: dict[str, Any], name: str, rename: Rename) -> Any:
     if name in _MAPS:
         return value

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -419,6 +421,44 @@ def test_parquet_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     history = mo.replay(timeline_of(node("a")))
     with pytest.raises(mo.MoorageError, match="pyarrow is missing: pip install pyarrow"):
         history.write(tmp_path, "parquet")
+
+
+def test_parquet_is_written_in_pieces_of_one_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: dict[str, list[Any]] = {}
+
+    class Writer:
+        def __init__(self, path: Path, schema: list[str]) -> None:
+            self.told = written.setdefault(path.name, [schema])
+
+        def write_table(self, table: Any) -> None:
+            self.told.append(len(table))
+
+        def close(self) -> None:
+            self.told.append("closed")
+
+    def table(part: Any) -> Any:
+        return type("Part", (), {"schema": [*part.to_dict()], "__len__": lambda self: len(part)})()
+
+    parquet = SimpleNamespace(ParquetWriter=Writer)
+    modules = {"pyarrow": SimpleNamespace(table=table, parquet=parquet), "pyarrow.parquet": parquet}
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("moorage.sim.replay.history_files.find_spec", lambda name: name)
+    monkeypatch.setattr("moorage.sim.replay.history_files.ROWS", 7)
+    timeline = timeline_of(node("a"))
+    timeline.add_pods(pod("x"), np.arange(20), np.full(20, 3))
+    files = mo.replay(timeline).write(tmp_path, "auto")
+    assert [path.name for path in files] == list(written)
+    assert all(name.endswith(".parquet") for name in written)
+    columns = ["pod", "node", "created", "bound", "ended", "pending", "attempts", "cause"]
+    assert written["pods.parquet"] == [columns, 7, 7, 6, "closed"]
+
+
+def test_a_history_in_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    history = mo.replay(timeline_of(node("a")))
+    with pytest.raises(mo.InputError, match=r"decisions.csv: cannot be written: Not a directory"):
+        history.write(tmp_path / "file" / "out", "csv")
 
 
 def test_usage_by_node_and_label() -> None:

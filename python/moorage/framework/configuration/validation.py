@@ -120,7 +120,7 @@ def _plugin_config(profile: types.KubeSchedulerProfile, path: str, gates: Gates)
             yield duplicate(where, item.name)
         names.add(item.name)
         yield from _removed(item.name, where)
-        if isinstance(item.args, types.Typed) and not isinstance(item.args, plugin_args.NodeResourcesFitArgs):
+        if isinstance(item.args, types.Typed):
             yield from validate_args(item.args, f"{where}.args", gates)
 
 

@@ -415,7 +415,7 @@ BRIEF, LONG = ({**OF_KEY, "effect": "NoExecute", "tolerationSeconds": seconds} f
         ([OF_KEY, EVERYTHING], [EVERYTHING]),
         ([EVERYTHING, OF_KEY], [EVERYTHING]),
         ([OF_KEY, {**OF_KEY, "key": "l"}], [OF_KEY, {**OF_KEY, "key": "l"}]),
-        ([OF_KEY, OF_KEY], [OF_KEY]),
+        ([OF_KEY, {**OF_KEY, "key": "l"}, OF_KEY], [OF_KEY, {**OF_KEY, "key": "l"}]),
         ([OF_VALUE, OF_KEY], [OF_KEY]),
         ([OF_KEY, OF_VALUE], [OF_KEY]),
         ([OF_VALUE, {**OF_VALUE, "value": "w"}], [OF_VALUE, {**OF_VALUE, "value": "w"}]),

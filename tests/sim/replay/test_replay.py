@@ -428,7 +428,8 @@ def test_parquet_is_written_in_pieces_of_one_schema(tmp_path: Path, monkeypatch:
 
     class Writer:
         def __init__(self, path: Path, schema: list[str]) -> None:
-            self.told = written.setdefault(path.name, [schema])
+            assert path.name not in written
+            self.told = written[path.name] = [schema]
 
         def write_table(self, table: Any) -> None:
             self.told.append(len(table))

@@ -480,6 +480,10 @@ def test_both_releases_decide_after_the_same_change(
             "both releases are 1.36 (--kubernetes-version); --kubernetes-version names the later one",
         ),
         (
+            ["--upgrade-from", "1.37"],
+            "Kubernetes 1.36 decides (the input does not tell its release), which is before 1.37; ",
+        ),
+        (
             ["--upgrade-from", "1.35", "--feature-gates", "DRAListTypeAttributes=true"],
             "--feature-gates: kubernetes 1.35: unrecognized feature gate: DRAListTypeAttributes",
         ),

@@ -16,7 +16,7 @@ from moorage.scheduler.groups.ignored_groups import ignored_groups
 GROUPS = [gang("g", 2, "top", **topology("zone")), gang("h", 2), composite("top", 1, **topology("zone"))]
 ONE_BY_ONE = (
     "are ignored, so their pods are scheduled one by one: "
-    "that takes Kubernetes 1.37 with the gate GenericWorkload=true"
+    "groups take Kubernetes 1.37 with the gate GenericWorkload=true"
 )
 NODE = """\
 apiVersion: v1

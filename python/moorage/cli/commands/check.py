@@ -21,8 +21,10 @@ from moorage.cli.options.inputs import (
 from moorage.cli.options.number_ranges import Number, WholeNumber
 from moorage.cli.options.release_choice import ReleaseChoice
 from moorage.errors import InputError
+from moorage.releases import RELEASES
 
 if TYPE_CHECKING:
+    from moorage.objects.model.cluster import DecidingRelease
     from moorage.planning.survival import Survival
     from moorage.scheduler import Scheduler
 
@@ -128,10 +130,7 @@ def check(
         else:
             stage()
             assert after.release is not None
-            versions = options["upgrade_from"], after.release.version
-            if versions[0] == versions[1]:
-                both = f"{versions[0]} ({after.release.reason})"
-                raise click.UsageError(f"both releases are {both}; --kubernetes-version names the later one")
+            versions = _two_releases(options, after.release)
             compared = compare_releases(versions, after, options, changes, stages=stage)
             waiting = waiting_pods(before) & compared.without_node()
             done, causes = compared.after.simulation, compared.losses()
@@ -156,3 +155,16 @@ def _survival(scheduler: Scheduler, options: Mapping[str, Any]) -> Survival | No
     except InputError as error:
         option = "--at-once" if error.path == "at_once" else "--survive"
         raise InputError(error.message, source=option) from None
+
+
+def _two_releases(options: Mapping[str, Any], decides: DecidingRelease) -> tuple[str, str]:
+    """Return the release of ``--upgrade-from`` and the one that decides. Only one that is named may be the
+    earlier one."""
+    order, before, after = list(RELEASES), options["upgrade_from"], decides.version
+    hint = "--kubernetes-version names the later one"
+    if before == after:
+        raise click.UsageError(f"both releases are {after} ({decides.reason}); {hint}")
+    if options["version"] is None and order.index(after) < order.index(before):
+        found = f"Kubernetes {after} decides ({decides.reason}), which is before {before}"
+        raise click.UsageError(f"{found}; {hint}")
+    return before, after

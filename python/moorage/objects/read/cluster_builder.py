@@ -328,6 +328,11 @@ def _pool_warnings(completed: Completed) -> list[str]:
     ]
 
 
+_NO_CSI_NODE = (
+    "no CSINode, so limits of attached volumes do not count, and nodes seem to lack what 1.37 asks for"
+)
+
+
 def _driver_warnings(cluster: Cluster) -> list[str]:
     """A warning about volumes of CSI drivers of which the input has no CSIDriver, or no CSINode at all."""
     named = [
@@ -341,7 +346,7 @@ def _driver_warnings(cluster: Cluster) -> list[str]:
     without = (
         f"no CSIDriver {examples(lacking, _EXAMPLES)}, so storage capacity does not count" if lacking else ""
     )
-    nodes = "" if has_nodes else "no CSINode, so limits of attached volumes do not count"
+    nodes = "" if has_nodes else _NO_CSI_NODE
     what = ", and ".join(filter(None, (without, nodes)))
     return [f"The input has {what}; kubectl get -o yaml csidrivers,csinodes gives them."]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from moorage.framework import FrameworkHandle
 from moorage.objects import CompositePodGroup, Object, PodGroup
 
-GROUPS = "pods are scheduled one by one: that takes Kubernetes 1.37 with the gate GenericWorkload=true"
+GROUPS = "pods are scheduled one by one: groups take Kubernetes 1.37 with the gate GenericWorkload=true"
 TREES = "so groups that belong to one are scheduled one by one: the gate CompositePodGroup is off"
 TOPOLOGIES = "a topology that is ignored: the gate TopologyAwareWorkloadScheduling is off"
 

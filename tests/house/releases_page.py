@@ -39,8 +39,7 @@ NOT_EXACT = """
 | 1.34 | Devices: the allocator is that of v1.35. Pods without a node that have claims get a warning. |
 | 1.35 | Devices, with gates that are off: counters that a refused device took are given back as in v1.36.3, \
 and binding conditions have the texts of v1.36.3. |
-| 1.37 | Pod groups: failures are counted by pod, and a PodGroup's condition has no observedGeneration; \
-[groups](groups.md#what-is-not-exact) has the whole list. |
+| 1.37 | Pod groups: [groups](groups.md#what-is-not-exact) has the list. |
 | 1.37 | Replaced nodes: when a count of claims in use falls below 0, upstream also lists the nodes anew, in \
 another order; and some of these counts differ. |
 | 1.37 | Pods with bindMountOptions (gate VolumeBindMountOptions, off) ask for no node that declares them. |

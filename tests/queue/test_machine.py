@@ -184,8 +184,7 @@ class QueueMachine(RuleBasedStateMachine):
     def activate(self, listed: list[str]) -> None:
         pods = [self.known.get(name, pod(name)) for name in listed]
         self.queue.activate(pods)
-        for one in pods:
-            self.twin.activate(one)
+        self.twin.activate(pods)
 
     @rule(count=st.integers(1, 3))
     def pop_some(self, count: int) -> None:

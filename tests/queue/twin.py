@@ -204,15 +204,18 @@ class Twin:
     def delete(self, uid: str) -> None:
         self.entries = [one for one in self.entries if one.uid != uid]
 
-    def activate(self, pod: Pod) -> None:
-        entry = self.find(pod.metadata.uid)
-        if entry is None:
-            if self.is_flying(pod.metadata.uid):
+    def activate(self, pods: list[Pod]) -> None:
+        units = set()
+        for pod in pods:
+            entry = self.find(pod.metadata.uid)
+            if entry is None and self.is_flying(pod.metadata.uid):
                 self.flight.append(("event", (FORCE_ACTIVATE, None, pod)))
-            return
-        for one in sorted(self.mates(entry), key=lambda one: one.number) or [entry]:
-            if one.place != "active":
-                self.to_active(one, FORCE_ACTIVATE.label, one.place in ("backoff", "error_backoff"))
+            if entry is None or self.unit(entry) in units:
+                continue
+            units |= {self.unit(entry)} - {None}
+            for one in self.mates(entry) or [entry]:
+                if one.place != "active":
+                    self.to_active(one, FORCE_ACTIVATE.label, one.place in ("backoff", "error_backoff"))
 
     def pop(self) -> Entry | None:
         first = self.at("active") or (self.at("backoff") if self.gate_is_on else [])
@@ -244,10 +247,9 @@ class Twin:
             if any(one.place == "active" and one.attempts for one in mates):
                 break
             self.put_back(first)
-            other = min(backing, key=lambda one: one.number)
             for one in self.mates(first):
                 if one.place == "active":
-                    one.place, one.end = other.place, other.end
+                    one.place, one.end = backing[0].place, backing[0].end
         if first is None:
             return []
         for entry in mates:
@@ -270,7 +272,8 @@ class Twin:
     def mates(self, entry: Entry) -> list[Entry]:
         """The entries of the group of an entry, in the order in which they came to it."""
         unit = self.unit(entry)
-        return [one for one in self.entries if unit and self.unit(one) == unit]
+        found = [one for one in self.entries if unit and self.unit(one) == unit]
+        return sorted(found, key=lambda one: one.number)
 
     def unit(self, entry: Entry) -> Any:
         return group_of(entry.pod) if self.groups else None

@@ -119,8 +119,7 @@ def follow_attempts(scheduler: Followed) -> None:
     def follow_activate(pods: Iterable[Pod]) -> None:
         listed = list(pods)
         activate(listed)
-        for one in listed:
-            twin.queue.activate(one)
+        twin.queue.activate(listed)
 
     def follow_pop(timeout: float | None = 0) -> QueuedPodInfo | None:
         info, entry = pop(0), twin.queue.pop()

@@ -9,7 +9,8 @@ from moorage.releases.feature_gates import GATES, Effect, Gate
 HEAD = """# Feature gates
 
 What `--feature-gates`, `Scheduler(feature_gates=…)` and the files of `moorage perf` may set: the gates of
-kube-scheduler v1.36. This page is made of `python/moorage/releases/` by
+kube-scheduler v1.36. Those of other releases, such as the gates of pod groups in 1.37, are in
+[releases](releases.md#feature-gates-that-differ). This page is made of `python/moorage/releases/` by
 `python -m tests.house.gates_page`.
 
 - **Built**: decisions follow the gate. Locked gates keep their default, as upstream.

@@ -23,14 +23,7 @@ from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects import Pod, PodDisruptionBudget
 
 from .eligibility import NO_VICTIM, NO_VICTIMS
-from .eviction_units import (
-    EvictionUnits,
-    Unit,
-    groups_of,
-    priority_of,
-    units_by_importance,
-    violations,
-)
+from .eviction_units import EvictionUnits, Unit, groups_of, priority_of, units_by_importance, violations
 from .pick import Candidate
 
 Outcome = tuple[list[Candidate], dict[str, fwk.Status]]

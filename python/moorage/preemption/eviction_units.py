@@ -221,7 +221,7 @@ class EvictionUnits:
     Attributes
     ----------
     evicted_with : mapping of UnitKey to UnitKey
-        See `Whole`.
+        See `PodGroups`.
     priorities : dict of UnitKey to (int or None)
         Answers of `PodGroups.priority_of` that are known already.
     """

@@ -92,9 +92,9 @@ def _leaving(handle: FrameworkHandle, failed: FailedGroup, units: LowerUnits) ->
     for unit in pods.values():
         for pod in unit:
             state.discard_pod(pod)
-    first = [at for at in protected if at in pods]
-    last = [at for at in concerned if at not in set(first)]
-    return units.most_important_first([at for at in (*first, *last) if not failed.readmit(pods[at])])
+    first = dict.fromkeys(at for at in protected if at in pods)
+    order = (*first, *(at for at in concerned if at not in first))
+    return units.most_important_first([at for at in order if not failed.readmit(pods[at])])
 
 
 def _protected(handle: FrameworkHandle, units: LowerUnits) -> list[int]:

@@ -137,7 +137,7 @@ def default_gates(release: Release) -> FeatureGates:
 DEFAULT_GATES = default_gates(RELEASES[DEFAULT])
 """Default in the default release by gate."""
 
-OF_LATER = {"GangScheduling": "GenericWorkload", "WorkloadAwarePreemption": "GenericWorkload"}
+PART_OF = {"GangScheduling": "GenericWorkload", "WorkloadAwarePreemption": "GenericWorkload"}
 """Gates that became part of others."""
 
 ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
@@ -232,14 +232,25 @@ def _check(gate: Gate, value: bool, release: Release) -> None:
 
 def _built_in(name: str) -> str:
     """Say which releases a refused gate is built for, and what it is called there; "" for none."""
-    name = OF_LATER.get(name, name)
-    built = [version for version, one in RELEASES.items() if _is_built(name, one)]
+    name = PART_OF.get(name, name)
+    built = releases_with(name)
     return f"; Kubernetes {', '.join(built)} has it ({name})" if built else ""
 
 
-def _is_built(name: str, release: Release) -> bool:
-    gate = gates_of(release).get(name)
-    return gate is not None and gate.effect is Effect.BUILT
+def releases_with(name: str) -> list[str]:
+    """Return the releases that a gate is built for, the oldest first.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    list of str
+        For example "1.37".
+    """
+    gates = {version: gates_of(release).get(name) for version, release in RELEASES.items()}
+    return [version for version, gate in gates.items() if gate is not None and gate.effect is Effect.BUILT]
 
 
 def groups_pods(gates: Mapping[str, bool]) -> bool:

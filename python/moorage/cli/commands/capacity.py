@@ -81,9 +81,8 @@ def capacity(  # noqa: PLR0913
     Each pod and workload in a file of --pod is a template; its other objects are applied to the cluster. The
     next replica may fit nowhere, or be refused by admission: by a ResourceQuota, say.
 
-    With several --pod, rounds of all of them are placed until one is not complete, and with --gang whole
-    gangs of one. Pending pods of the
-    cluster are ignored unless there is --after-run, or a change.
+    With several --pod, rounds of all of them are placed until one is not complete; with --gang, gangs of one
+    template are. Pending pods of the cluster are ignored unless there is --after-run, or a change.
 
     Exit codes: 0 it ran, however many fit; 2 bad input.
     """

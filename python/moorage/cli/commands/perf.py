@@ -52,9 +52,9 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
     """Run scheduler_perf workloads in virtual time, and say how fast the engine is.
 
     The row of a workload is printed as it ends. PODS/S, NS/POD and RATIO are of the whole: queue, decision,
-    store, informers and binding; PLACING NS and QUEUE NS are parts of it. If a workload fails, its
-    row says so, and the others still run. If a workload's own cluster has no room for its pods or claims, it
-    is stuck and has not failed: upstream's benchmark times out as well.
+    store, informers and binding; PLACING NS and QUEUE NS are parts of it. If a workload fails, its row says
+    so, and the others still run. If a workload's own cluster has no room for its pods or claims, it is stuck
+    and has not failed: upstream's benchmark times out as well.
 
     Exit codes: 0 the workloads ran, whether or not one failed; 2 bad input.
     """

@@ -40,22 +40,6 @@ def is_composite(key: UnitKey) -> bool:
     return key[1].startswith(OF_COMPOSITE)
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """The groups whose pods are only evicted together.
-
-    Attributes
-    ----------
-    priority : dict of UnitKey to int
-        By group, unless it belongs to such a group itself.
-    evicted_with : dict of UnitKey to UnitKey
-        By pod group whose pods are only evicted with others, the group in `priority` that has them.
-    """
-
-    priority: Mapping[UnitKey, int] = field(default_factory=dict)
-    evicted_with: Mapping[UnitKey, UnitKey] = field(default_factory=dict)
-
-
 def _are_alike(group: AnyGroup | None, other: AnyGroup | None) -> bool:
     """Whether two states of a group, None for none, differ at most in status and resource version."""
     if group is other or group is None or other is None:
@@ -215,10 +199,11 @@ class PodGroups:
         self._heads = -1, -1
         self._version = 0
         self._has_trees = handle.has_trees
-        self._whole = Whole()
+        self._whole: Mapping[UnitKey, int] = {}
+        self._evicted_with: Mapping[UnitKey, UnitKey] = {}
         self._lowest = math.inf
         self._priorities: dict[UnitKey, int | None] = {}  # of pod groups that have not changed since
-        self._read = -1  # the version of `_whole` and `_lowest`
+        self._read = -1  # the version of these two and `_lowest`
         self._complete: dict[UnitKey, bool] = {}  # as of the change `_completed` of pods and of `_version`
         self._completed = -1
         self._trees: dict[UnitKey, GroupTree] = {}  # as of `_version`; so are `_roots` and `_leaves`
@@ -452,15 +437,16 @@ class PodGroups:
 
     @property
     def whole(self) -> Mapping[UnitKey, int]:
-        """Priority by group, of the groups whose pods are only evicted together."""
+        """Priority by group, of the groups whose pods are only evicted together; a group that belongs to such
+        a group is none of them."""
         self._refresh()
-        return self._whole.priority
+        return self._whole
 
     @property
     def evicted_with(self) -> Mapping[UnitKey, UnitKey]:
         """By pod group whose pods are only evicted with others, the group in `whole` that has them."""
         self._refresh()
-        return self._whole.evicted_with
+        return self._evicted_with
 
     @property
     def lowest_priority(self) -> float:
@@ -510,7 +496,7 @@ class PodGroups:
                 above = [one for one in (group.unit, *self.ancestors(group.unit)) if one in priority]
                 evicted_with.update({group.unit: above[-1]} if above else {})
             priority = {unit: self.priority_of(leaf) or 0 for leaf, unit in evicted_with.items()}
-        self._whole = Whole(priority, evicted_with)
+        self._whole, self._evicted_with = priority, evicted_with
 
     # ---- pods ----------------------------------------------------------------------------------------------
 

@@ -17,14 +17,13 @@ from moorage.devices.allocation.claim_requests import MAX_RESULTS
 from moorage.framework import FilterPlugin
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, PersistentVolumeClaim, PodSpec, Taint
-from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.plugins.claim_evidence import STORAGE, claims_of, largest_volume
 from moorage.plugins.node_affinity import required_terms
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler.changes.drain import with_cordon
-from moorage.scheduler.changes.node_changes import HOSTNAME, ZONE, copy_of, slices_for
+from moorage.scheduler.changes.node_changes import HOSTNAME, ZONE
 from moorage.volume.binding.assume_cache import PVCAssumeCache
 from moorage.volume.binding.claims import claim_class, parse_bytes, requested_storage
 
@@ -375,7 +374,7 @@ def _nodes(probe: Probe) -> Iterator[Change]:
             if shape in seen:
                 continue
             seen.add(shape)
-        copy = _copy(probe, node)
+        copy = probe.copy_of(node)
         taints = tuple((taint.key, taint.value, taint.effect) for taint in copy.spec.taints)
         devices = None if probe.devices is None else probe.devices.kinds_of(node)
         alike = (taints, devices, *(labels.get(key) for key in keys))
@@ -387,9 +386,7 @@ def _nodes(probe: Probe) -> Iterator[Change]:
         if alike in done or in_zone in tried:
             continue
         tried.add(in_zone)
-        slices: tuple[ResourceSlice, ...] = ()
-        if probe.devices is not None:
-            slices = tuple(slices_for(probe.devices.published(), node.name, copy.name))
+        slices = probe.slices_of_copy(node, copy)
         feasible = probe.count_feasible_with(copy, slices)
         if feasible:
             done.add(alike)
@@ -421,12 +418,3 @@ def _amounts(probe: Probe, node: Node) -> tuple[int, ...]:
     """Return the allocatable amounts of a node of what the pod requests."""
     row = probe.table.find_row(node.name)
     return tuple(int(probe.table.allocatable[resource][row]) for resource in probe.requests)
-
-
-def _copy(probe: Probe, node: Node) -> Node:
-    """Return a new node like a node, with a name that no node has."""
-    name = f"{node.name}-copy"
-    while probe.engine.cache.state.has_node(name):
-        name += "-copy"
-    copy = copy_of(node, name)
-    return replace(copy, metadata=replace(copy.metadata, uid=f"node/{name}"))

@@ -21,6 +21,7 @@ from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.plugins.taint_toleration import REJECTING_EFFECTS
 from moorage.scheduler.changes.arriving_daemons import ArrivingDaemons
+from moorage.scheduler.changes.node_changes import copy_of, slices_for
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.node_search import NO_ROWS
@@ -190,6 +191,39 @@ class Probe:
                 if self.count_feasible(pod):
                     state.add_pod(replace(pod, spec=replace(pod.spec, node_name=node.name)))
             yield
+
+    def copy_of(self, node: Node, ending: str = "-copy") -> Node:
+        """Return a new node like a node, with a name that no node has.
+
+        Parameters
+        ----------
+        node : Node
+        ending : str, optional
+            Of the name.
+
+        Returns
+        -------
+        Node
+        """
+        name = node.name + ending
+        while self.engine.cache.state.has_node(name):
+            name += "-copy"
+        copy = copy_of(node, name)
+        return replace(copy, metadata=replace(copy.metadata, uid=f"node/{name}"))
+
+    def slices_of_copy(self, node: Node, copy: Node) -> tuple[ResourceSlice, ...]:
+        """Return the devices that a copy of a node has.
+
+        Parameters
+        ----------
+        node, copy : Node
+
+        Returns
+        -------
+        tuple of ResourceSlice
+        """
+        published = () if self.devices is None else self.devices.published()
+        return tuple(slices_for(published, node.name, copy.name))
 
     def count_feasible_with(self, node: Node, slices: Iterable[ResourceSlice] = ()) -> int:
         """Return the number of feasible nodes of the pod with a changed or an additional node, see `changed`.

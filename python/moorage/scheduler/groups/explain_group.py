@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from moorage._core.state.pod_spec import bound
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, Pod, PodGroup, group_of
-from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy
-from moorage.objects.model.resource_slices import ResourceSlice
-from moorage.scheduler.changes.node_changes import copy_of, slices_for
+from moorage.objects.model.pod_group import COMPOSITE, GangSchedulingPolicy, PodGroupSchedulingPolicy
 from moorage.scheduler.explain.constraints import tolerate
+from moorage.scheduler.explain.device_changes import largest
 from moorage.scheduler.explain.explain_document import Explanation
 from moorage.scheduler.explain.explain_pod import explain
 from moorage.scheduler.explain.explanation import ExplainedGroup, GroupChange, NodeGroup
@@ -66,7 +65,7 @@ def explain_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None
         return None
     trial = _Trial(context, group, pods, context.groups.scheduled(unit)[0])
     above = context.groups.ancestors(unit)
-    tree = "/".join(above[-1]).replace("CompositePodGroup/", "") if above else ""
+    tree = "/".join(above[-1]).replace(f"{COMPOSITE}/", "") if above else ""
     if error := why_invalid(group, (*pods, *trial.scheduled)):
         return _told(trial, tree, message=error)
     with context.cache.lock:
@@ -252,25 +251,13 @@ def _lower(trial: _Trial, resource: str) -> Iterator[GroupChange]:
         pods = at_most(steps * step)
         return 0 if pods is None else trial.places(pods)
 
-    found = _last(count, (most - 1) // step)
+    found = largest((most - 1) // step, lambda steps: bool(count(steps)))
     if found:
         texts = quantity_text(resource, most), quantity_text(resource, found * step)
         text = f"lower the {resource} request of each pod from {texts[0]} to {texts[1]}"
         if len(asked) > 1:
             text = f"lower the {resource} request of each pod to {texts[1]} at most (now up to {texts[0]})"
         yield GroupChange(LOWER, text, count(found), resource=resource, before=texts[0], after=texts[1])
-
-
-def _last(count: Callable[[int], int], most: int) -> int:
-    """Return the largest number from 1 on that counts, of those that a search by halves tries; 0 for none."""
-    found, low, high = 0, 1, most
-    while low <= high:
-        middle = (low + high) // 2
-        if count(middle):
-            found, low = middle, middle + 1
-        else:
-            high = middle - 1
-    return found
 
 
 def _like(trial: _Trial, probe: Probe, seen: Explanation, template: int) -> list[Node]:
@@ -282,14 +269,14 @@ def _like(trial: _Trial, probe: Probe, seen: Explanation, template: int) -> list
 
 
 def _more_nodes(trial: _Trial, probe: Probe, like: Iterable[Node], lacking: int) -> Iterator[GroupChange]:
-    """Yield how many copies of a node are enough, of the first node that helps: one, or as few as a search by
-    halves finds, at most one for each pod that is lacking."""
+    """Yield how many copies of a node are enough, of the first node that helps: one, or as few as a bisection
+    finds, at most one for each pod that is lacking."""
     for node in like:
 
         def count(nodes: int, node: Node = node) -> int:
             return _with_copies(trial, probe, node, nodes)
 
-        number = 1 if count(1) else _first(count, max(lacking, 1))
+        number = 1 if count(1) else _fewest(count, max(lacking, 1))
         if number:
             size = ", ".join(f"{node.status.allocatable.get(name, 0)} {name}" for name in ("cpu", "memory"))
             many = "a node" if number == 1 else f"{number} nodes"
@@ -298,35 +285,19 @@ def _more_nodes(trial: _Trial, probe: Probe, like: Iterable[Node], lacking: int)
             return
 
 
-def _first(count: Callable[[int], int], most: int) -> int:
-    """Return the smallest number from 2 to `most` that counts, of those that a search by halves tries; 0 for
-    none."""
+def _fewest(count: Callable[[int], int], most: int) -> int:
+    """Return the smallest number from 2 to `most` that counts, as far as a bisection finds it; 0 for none."""
     if most < 2 or not count(most):
         return 0
-    low, high = 2, most
-    while low < high:
-        middle = (low + high) // 2
-        if count(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return high
+    return most - largest(most - 2, lambda spared: bool(count(most - spared)))
 
 
 def _with_copies(trial: _Trial, probe: Probe, node: Node, number: int) -> int:
     """Return how many members have a node if the group is placed with some copies of a node; else 0."""
-    state = trial.context.cache.state
     with ExitStack() as stack:
-        for at in range(number):
-            name = f"{node.name}-copy-{at + 1}"
-            while state.has_node(name):
-                name += "-copy"
-            copy = copy_of(node, name)
-            copy = replace(copy, metadata=replace(copy.metadata, uid=f"node/{name}"))
-            slices: tuple[ResourceSlice, ...] = ()
-            if probe.devices is not None:
-                slices = tuple(slices_for(probe.devices.published(), node.name, name))
-            stack.enter_context(probe.changed(copy, slices=slices))
+        for at in range(1, number + 1):
+            copy = probe.copy_of(node, f"-copy-{at}")
+            stack.enter_context(probe.changed(copy, slices=probe.slices_of_copy(node, copy)))
         return trial.places()
 
 

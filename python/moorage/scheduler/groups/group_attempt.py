@@ -20,7 +20,7 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import MoorageError
 from moorage.framework import Assignments, Code, CycleState, NominatingInfo, Placement, Status, StatusError
 from moorage.framework.runtime.placements import make_placements, score_placements
-from moorage.objects import AnyGroup, Pod
+from moorage.objects import Pod, PodGroup
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started, assumed_on
@@ -67,7 +67,7 @@ class GroupResult(ScheduleResult):
 
     def __init__(self, state: ClusterState, n: int, batch: PodBatch) -> None:
         self.started: dict[int, Started] = {}
-        self.outcomes: list[tuple[AnyGroup, str]] = []
+        self.outcomes: list[tuple[PodGroup, str]] = []
 
 
 class Attempt:

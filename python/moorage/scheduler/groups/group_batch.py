@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.framework.plugin.group_index import GroupTree
-from moorage.objects import AnyGroup, Pod
+from moorage.objects import AnyGroup, Pod, PodGroup
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
@@ -79,7 +79,7 @@ class GroupBatch:
         self._further_routes = self._read_routes()
         self._limit = len(groups)  # groups to try at once: few after one that does not fit
 
-    def groups_of(self, first: int, end: int) -> list[AnyGroup]:
+    def groups_of(self, first: int, end: int) -> list[PodGroup]:
         """Return some of the groups, or the pod groups below them.
 
         Parameters
@@ -92,7 +92,7 @@ class GroupBatch:
         list of PodGroup
         """
         trees = [tree for tree in self._trees[first:end] if tree is not None]
-        return [one.group for tree in trees for one in tree if one.group is not None and not one.children]
+        return [one.group for tree in trees for one in tree if isinstance(one.group, PodGroup)]
 
     def begin(self, group: int) -> int:
         """Return the index of the first pod of a group.

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
 from moorage.objects.model.meta import Condition, with_condition
-from moorage.objects.model.pod_group import AnyGroup, CompositePodGroup, PodGroup
+from moorage.objects.model.pod_group import PodGroup
 from moorage.store import ApiError, NotFoundError, ObjectClient, ObjectStore
 from moorage.store.pod_status_patch import condition_value
 
@@ -19,16 +19,12 @@ logger = logging.getLogger("moorage.scheduler")
 
 POD_GROUP_SCHEDULED = "PodGroupInitiallyScheduled"
 SCHEDULED, PENDING = "Scheduled", "Pending"
-COMPOSITE_SCHEDULED = "CompositePodGroupInitiallyScheduled"
-IS_SCHEDULED = {
-    kind: Condition(type=name, status="True", reason=SCHEDULED)
-    for kind, name in ((PodGroup, POD_GROUP_SCHEDULED), (CompositePodGroup, COMPOSITE_SCHEDULED))
-}
+IS_SCHEDULED = Condition(type=POD_GROUP_SCHEDULED, status="True", reason=SCHEDULED)
 
 
 def patch_groups(
     client: ObjectClient,
-    groups: Sequence[AnyGroup],
+    groups: Sequence[PodGroup],
     message: str = "",
     is_error: bool = False,
     *,
@@ -36,14 +32,13 @@ def patch_groups(
 ) -> None:
     """Write the result of one attempt of each of several groups, if that changes the status of the group.
 
-    A Kubernetes group has the condition PodGroupScheduled, a composite one the condition
-    CompositePodGroupInitiallyScheduled, a Gödel group a phase. Once it says that the group is scheduled, it
-    stays.
+    A Kubernetes group has the condition PodGroupInitiallyScheduled, a Gödel group a phase. Once it says that
+    the group is scheduled, it stays. Composite groups have none, as upstream.
 
     Parameters
     ----------
     client : ObjectClient
-    groups : sequence of PodGroup or CompositePodGroup
+    groups : sequence of PodGroup
         No two of one name.
     message : str, optional
         Why the attempts failed; "" where they succeeded.
@@ -52,26 +47,21 @@ def patch_groups(
     since : str, optional
         The transition time, which an API server wants; a condition whose status stays keeps its own.
     """
-    by_kind: dict[type[AnyGroup], list[AnyGroup]] = {}
+    condition = replace(IS_SCHEDULED, last_transition_time=since) if since else IS_SCHEDULED
+    if message:
+        reason = "SchedulerError" if is_error else "Unschedulable"
+        condition = replace(condition, status="False", reason=reason, message=message)
+    if isinstance(client, ObjectStore):
+        others = [group for group in groups if not group.is_godel]
+        client.set_condition(others, condition, stays="True" if message else "")
+        groups = [group for group in groups if group.is_godel]
     for group in groups:
-        by_kind.setdefault(type(group), []).append(group)
-    for kind, alike in by_kind.items():
-        condition = replace(IS_SCHEDULED[kind], last_transition_time=since) if since else IS_SCHEDULED[kind]
-        if message:
-            reason = "SchedulerError" if is_error else "Unschedulable"
-            condition = replace(condition, status="False", reason=reason, message=message)
-        if isinstance(client, ObjectStore):
-            godel = [group for group in alike if isinstance(group, PodGroup) and group.is_godel]
-            others = [group for group in alike if group not in godel] if godel else alike
-            client.set_condition(others, condition, stays="True" if message else "")
-            alike = list(godel)
-        for group in alike:
-            _patch(client, group, condition)
+        _patch(client, group, condition)
 
 
 def patch_outcomes(
     client: ObjectClient,
-    outcomes: Iterable[tuple[AnyGroup, str]],
+    outcomes: Iterable[tuple[PodGroup, str]],
     is_error: bool = False,
     *,
     since: str | None = None,
@@ -81,7 +71,7 @@ def patch_outcomes(
     Parameters
     ----------
     client : ObjectClient
-    outcomes : iterable of (PodGroup or CompositePodGroup, str)
+    outcomes : iterable of (PodGroup, str)
         Each group, and why it failed; "" where it succeeded.
     is_error, since
         As in `patch_groups`.
@@ -90,16 +80,14 @@ def patch_outcomes(
         patch_groups(client, [group for group, _ in alike], message, is_error, since=since)
 
 
-def _patch(client: ObjectClient, group: AnyGroup, condition: Condition) -> None:
+def _patch(client: ObjectClient, group: PodGroup, condition: Condition) -> None:
     """Write the result of an attempt of one group."""
-    kind = type(group)
     try:
-        current = cast(AnyGroup, client.get(kind, group.name, group.namespace))
-        is_godel = isinstance(current, PodGroup) and current.is_godel
-        change = _phase(cast(PodGroup, current), condition) if is_godel else _conditions(current, condition)
+        current = client.get(PodGroup, group.name, group.namespace)
+        change = _phase(current, condition) if current.is_godel else _conditions(current, condition)
         if change:
             name = group.name, group.namespace
-            client.patch(kind, *name, {"status": change}, type="strategic", subresource="status")
+            client.patch(PodGroup, *name, {"status": change}, type="strategic", subresource="status")
     except NotFoundError:
         return
     except ApiError as error:
@@ -113,7 +101,7 @@ def _phase(group: PodGroup, condition: Condition) -> dict[str, Any]:
     return {} if done or phase == group.status.phase else {"phase": phase}
 
 
-def _conditions(group: AnyGroup, condition: Condition) -> dict[str, Any]:
+def _conditions(group: PodGroup, condition: Condition) -> dict[str, Any]:
     """Return the change of the conditions of a Kubernetes group; empty for none."""
     latest = next((one for one in group.status.conditions if one.type == condition.type), None)
     conditions = with_condition(group.status.conditions, condition)

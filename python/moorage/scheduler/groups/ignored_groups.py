@@ -6,8 +6,12 @@ from collections.abc import Iterable
 
 from moorage.framework import FrameworkHandle
 from moorage.objects import CompositePodGroup, Object, PodGroup
+from moorage.releases.feature_gates import releases_with
 
-GROUPS = "pods are scheduled one by one: groups take Kubernetes 1.37 with the gate GenericWorkload=true"
+GROUPS = (
+    f"pods are scheduled one by one: groups take Kubernetes {' or '.join(releases_with('GenericWorkload'))} "
+    "with the gate GenericWorkload=true"
+)
 TREES = "so groups that belong to one are scheduled one by one: the gate CompositePodGroup is off"
 TOPOLOGIES = "a topology that is ignored: the gate TopologyAwareWorkloadScheduling is off"
 

@@ -106,7 +106,7 @@ def rejected(
     result.failures.update(dict.fromkeys(range(len(pods)), Failure(error=error, nominating=CLEAR)))
     result.message, result.is_error = error, True
     tree = () if group is None else context.groups.tree_of(group)
-    result.outcomes = [(one.group, error) for one in tree if one.group is not None and not one.children]
+    result.outcomes = [(one.group, error) for one in tree if isinstance(one.group, PodGroup)]
     return result
 
 
@@ -250,7 +250,7 @@ def _result(
     found = list(outcomes_of(members, attempt, range(len(members.pods))))
     for one in found:
         status = _after(one.status, post_filter, found)
-        if not one.members.is_composite:
+        if isinstance(one.members.group, PodGroup):
             _add(result, one, status, nominations)
             result.outcomes.append((one.members.group, "" if status is None else status.message()))
             result.is_error |= status is not None and status.code == Code.ERROR

@@ -18,6 +18,7 @@ from moorage.objects.read.decode import decode
 from moorage.objects.read.files import source_name
 from moorage.objects.read.yaml_reader import read_yaml
 from moorage.releases import DEFAULT, release_named
+from moorage.releases.feature_gates import releases_with
 
 from .object_templates import fold_case, read_template, read_text
 from .ops import OPS, UNBUILT_OPS, CountedOp, Op, UnbuiltOp
@@ -232,10 +233,10 @@ def _operations(documents: Sequence[dict[str, Any]], params: _Params) -> tuple[O
 def _gates(gates: dict[str, bool]) -> tuple[str, dict[str, bool]]:
     """The release that a workload is run as, and its feature gates; OpportunisticBatching is off by default.
 
-    A workload with pod groups is run as v1.37. Gates that need one which is off are off, as where upstream's
-    tests set gates.
+    A workload with pod groups is run as the first release that has them. Gates that need one which is off are
+    off, as where upstream's tests set gates.
     """
-    version = "1.37" if gates.get("GenericWorkload") else DEFAULT
+    version = releases_with("GenericWorkload")[0] if gates.get("GenericWorkload") else DEFAULT
     others = {name: value for name, value in gates.items() if name not in QUEUE_GATES}
     given = {"OpportunisticBatching": False} | others
     return version, dependents_off(given, release_named(version)) | given

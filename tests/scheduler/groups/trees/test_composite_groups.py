@@ -477,3 +477,13 @@ def test_a_tree_is_tried_group_by_group() -> None:
         store_of(one).create(each)
     one.run()
     assert on_nodes(one) == {"g0-0": "a", "g0-1": "b", "g1-0": "c", "g1-1": "d"}
+
+
+def test_a_composite_group_without_groups_has_no_condition() -> None:
+    one = world(nodes(9), composite("c", 1), composite("empty", 1, "c"), gang("g", 1, "c"), members("g", 1))
+    assert placed(one.run()) == ["g-0"]
+    assert conditions(one) == {"g": ("True", "")}
+    other = [member("h-0", "h"), member("h-1", "h", scheduler_name="other")]
+    one = world(nodes(9), composite("c", 1), composite("empty", 1, "c"), gang("h", 1, "c"), other)
+    one.run()
+    assert "empty" not in conditions(one)

@@ -1,54 +1,85 @@
-"""docs/gates.md, made of the table of feature gates."""
+"""docs/gates.md, made of the tables of feature gates of all releases."""
 
 from __future__ import annotations
 
-from itertools import groupby
+from collections.abc import Iterator, Mapping
 
-from moorage.releases.feature_gates import GATES, Effect, Gate
+from moorage.releases import RELEASES, gates_of
+from moorage.releases.feature_gates import Effect, Gate, Stage
+from moorage.releases.gate_effects import OF_OTHERS, OF_THE_SCHEDULER
 
 HEAD = """# Feature gates
 
-What `--feature-gates`, `Scheduler(feature_gates=…)` and the files of `moorage perf` may set: the gates of
-kube-scheduler v1.36. Those of other releases, such as the gates of pod groups in 1.37, are in
-[releases](releases.md#feature-gates-that-differ). This page is made of `python/moorage/releases/` by
-`python -m tests.house.gates_page`.
+Set gates as for kube-scheduler: `--feature-gates NAME=true`, `Scheduler(feature_gates={"NAME": True})`, or in a file of
+`moorage perf`. The defaults are those of the [release](releases.md) that decides.
 
-- **Built**: decisions follow the gate. Locked gates keep their default, as upstream.
-- **No effect**: the gate is accepted; no decision depends on it.
-- **Not built**: only the default is accepted, any other value is refused by name.
+- A gate that is marked as refused can only have its default. Any other value is an error that names the gate.
+- A locked gate keeps its default, as in kube-scheduler.
+- A gate that `kube-scheduler --help` of the release does not list is an `unrecognized feature gate`.
+- A gate that needs others can only be on if these are. In the files of `moorage perf`, a gate that is not set is off if a gate
+  that it needs is off.
+- `AllAlpha` and `AllBeta` set all gates of their stage, except those that you set yourself.
 
-`AllAlpha` and `AllBeta` set all gates of their stage that are not set themselves. Anything else is an
-`unrecognized feature gate`; so are GA and deprecated gates that the scheduler does not read, which
-`kube-scheduler --help` does not list. Where a gate is on, those that it needs must be on; in the files of
-`moorage perf` it is off otherwise, unless it is set.
+In the tables, α is alpha, β is beta, and no letter stands for GA. **L** is locked, **R** is refused.
+
+## Gates that change decisions
+
+"""
+NO_EFFECT = """
+## Gates without effect
+
+All other gates of a release are accepted, and no decision depends on them:
+
+"""
+FOOT = """
+`python/moorage/releases/gate_effects.py` has their names. `python -m tests.house.gates_page` writes this page.
 """
 
 
 def page() -> str:
     """The text of the page."""
-    parts = [HEAD]
-    for effect, title in ((Effect.BUILT, "Built"), (Effect.NOT_BUILT, "Not built")):
-        parts.append(f"\n## {title}\n\n| gate | stage | default | |\n|---|---|---|---|\n")
-        parts += [_row(gate) for gate in _with(effect)]
-    parts.append("\n## No effect\n\n| gates (on by default where marked +) | why |\n|---|---|\n")
-    for reason, gates in groupby(sorted(_with(Effect.NONE), key=_reason), key=_reason):
-        names = ", ".join(f"{gate.name}{'+' if gate.default else ''}" for gate in gates)
-        parts.append(f"| {names} | {reason} |\n")
-    return "".join(parts)
+    built = [name for name in _scheduler_gates() if _is_built(name)]
+    refused = [name for name in _scheduler_gates() if not _is_built(name)]
+    parts = [HEAD, *_table(built)]
+    parts += ["\n## Gates that are refused in every release\n\n", *_table(refused), NO_EFFECT]
+    for name, (effect, reason) in OF_THE_SCHEDULER.items():
+        if effect is Effect.NONE:
+            parts.append(f"- {name}: {reason}\n")
+    parts += [f"- {_names(names.split())}: {reason}\n" for reason, names in OF_OTHERS.items()]
+    return "".join((*parts, FOOT))
 
 
-def _with(effect: Effect) -> list[Gate]:
-    return [gate for gate in GATES.values() if gate.effect is effect]
+def _names(gates: list[str]) -> str:
+    return gates[0] if len(gates) == 1 else f"{len(gates)} others"
 
 
-def _reason(gate: Gate) -> str:
-    return gate.reason
+def _scheduler_gates() -> list[str]:
+    return sorted(name for name, (effect, _) in OF_THE_SCHEDULER.items() if effect is not Effect.NONE)
 
 
-def _row(gate: Gate) -> str:
-    stage = f"{gate.stage.value}, locked" if gate.is_locked else gate.stage.value
-    needs = f" Needs {', '.join(gate.needs)}." if gate.needs else ""
-    return f"| {gate.name} | {stage} | {'on' if gate.default else 'off'} | {gate.reason}{needs} |\n"
+def _by_release(name: str) -> Mapping[str, Gate | None]:
+    return {version: gates_of(release).get(name) for version, release in RELEASES.items()}
+
+
+def _is_built(name: str) -> bool:
+    return any(gate and gate.effect is Effect.BUILT for gate in _by_release(name).values())
+
+
+def _table(names: list[str]) -> Iterator[str]:
+    yield f"| gate | {' | '.join(RELEASES)} | if on |\n|---|{'---|' * len(RELEASES)}---|\n"
+    for name in names:
+        gates = _by_release(name)
+        needs = sorted({need for gate in gates.values() if gate for need in gate.needs})
+        rule = OF_THE_SCHEDULER[name][1] + (f" Needs {', '.join(needs)}." if needs else "")
+        yield f"| {name} | {' | '.join(map(_cell, gates.values()))} | {rule} |\n"
+
+
+def _cell(gate: Gate | None) -> str:
+    if gate is None:
+        return "–"
+    stage = {Stage.ALPHA: "α ", Stage.BETA: "β ", Stage.GA: ""}[gate.stage]
+    marks = " L" * gate.is_locked + " R" * (gate.effect is Effect.NOT_BUILT and not gate.is_locked)
+    return f"{stage}{'on' if gate.default else 'off'}{marks}"
 
 
 if __name__ == "__main__":

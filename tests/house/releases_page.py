@@ -4,92 +4,102 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from moorage.releases import DEFAULT, RELEASES, Release, gates_of
+from moorage.releases import DEFAULT, RELEASES, Release
 from moorage.releases.behaviours import described
 
 HEAD = """# Kubernetes releases
 
-`--kubernetes-version {versions}` and `Scheduler(kubernetes_version=…)` decide as the
-kube-scheduler of that release: {patches}. Each release is a record in
-`python/moorage/releases/release.py`; `python -m tests.house.releases_page` makes this page of the records.
+moorage decides as the kube-scheduler of one release: {patches}. Choose it with
+`--kubernetes-version {versions}`, or in Python with `Scheduler(kubernetes_version="{default}")`.
 
 ## Which release decides
 
-Commands that load a cluster take the first of these that is there, and say so in `-o json` (`release`,
-with the reason) and on stderr (`release: …`); the last is on stderr only with `--upgrade-from`:
+If you do not choose a release, a command that loads a cluster takes the first of these that it finds:
 
-1. `--kubernetes-version`
-2. the tag of the image of a kube-scheduler in the namespace kube-system, else of a kube-apiserver, else of a
-   kube-controller-manager, also where one image has them all (`hardened-kubernetes` of RKE2); of several,
-   the newest
-3. the version of the API server: that of `--kubeconfig`, `cluster_version.json` of a support bundle, or the
-   output of `kubectl version -o json` among the files (`serverVersion`)
-4. the newest kubelet (`status.nodeInfo.kubeletVersion`)
-5. {default}
+1. The image tag of kube-scheduler in the namespace kube-system; without one, that of kube-apiserver; without one, that of
+   kube-controller-manager. One image for all of them counts too (`hardened-kubernetes` of RKE2). Of several tags, the newest
+   counts.
+2. The version of the API server: from the server that `--kubeconfig` or `--context` names, from `cluster_version.json` of a
+   support bundle, or from the output of `kubectl version -o json` (`serverVersion`) among the files.
+3. The newest kubelet (`status.nodeInfo.kubeletVersion`).
+4. {default}.
 
-A release that is not there is decided by the nearest one, with a warning. What has no nodes of a cluster
-(configurations, traces, files of scheduler_perf), `moorage replay` and `Scheduler` in Python decide as
-{default} unless they are told otherwise. `moorage scheduler` decides as its API server.
+The command reports the release and the reason on stderr (`release: …`) and in `-o json` (`release`). If the release is not
+supported, the nearest one decides, and a warning names both. In case 4, stderr has the line only with `--upgrade-from`.
+
+Where there is no cluster to read (configurations, traces, files of scheduler_perf), and for `moorage replay` and `Scheduler`
+in Python, {default} decides unless you choose another one. `moorage scheduler` decides as the release of its API server.
+
+## What changed from release to release
+
+Each difference in decisions has a name, which is a field of `moorage.releases.Release`. `moorage compare` uses these names
+when it tells [what an upgrade changes](guide/before_you_upgrade.md).
 """
 NOT_EXACT = """
 ## What is not exact
 
-| release | |
-|---|---|
-| 1.34 | Devices: the allocator is that of v1.35. Pods without a node that have claims get a warning. |
-| 1.35 | Devices, with gates that are off: counters that a refused device took are given back as in v1.36.3, \
-and binding conditions have the texts of v1.36.3. |
-| 1.37 | Pod groups: [groups](groups.md#what-is-not-exact) has the list. |
-| 1.37 | Replaced nodes: when a count of claims in use falls below 0, upstream also lists the nodes anew, in \
-another order; and some of these counts differ. |
-| 1.37 | Pods with bindMountOptions (gate VolumeBindMountOptions, off) ask for no node that declares them. |
+- **1.34**: Devices are allocated as in v1.35. Pods with claims that get no node have a warning.
+- **1.35**: With some gates off, counters that a refused device took are given back as in v1.36.3, and binding conditions
+  have the texts of v1.36.3.
+- **1.37**: Pod groups have [a list of their own](groups.md#what-is-not-exact). When nodes are replaced, the count of claims in
+  use can differ from upstream's; when such a count falls below 0, upstream also lists the nodes anew, in another order. Pods
+  with bindMountOptions ask for no node that declares them (gate VolumeBindMountOptions, off by default).
+
+## Feature gates
+
+[Feature gates](gates.md) has the default of every gate in every release.
+
+This page is made from `python/moorage/releases/release.py`, by `python -m tests.house.releases_page`.
 """
-DATA = ("version", "patch", "plugins", "refused_gates")
+DATA = ("version", "patch", "plugins", "refused_gates", "scheme")
+"""Fields that are not shown: names, data, and the place in upstream's code that errors about kinds name."""
 
 
 def page() -> str:
     """The text of the page."""
-    patches = ", ".join(release.patch for release in RELEASES.values())
+    patches = [release.patch for release in RELEASES.values()]
+    texts = {name: text for name, text in described().items() if name not in DATA}
     parts = [
-        HEAD.format(versions="|".join(RELEASES), patches=patches, default=DEFAULT),
-        "\n## Behaviours\n\n",
-        _head(""),
+        HEAD.format(
+            versions="|".join(RELEASES),
+            patches=f"{', '.join(patches[:-1])} or {patches[-1]}",
+            default=DEFAULT,
+        )
     ]
-    parts += [_row(name, text) for name, text in described().items() if name not in DATA]
-    parts += [NOT_EXACT, "\n## Feature gates that differ\n\n", _head("gate")]
-    names = sorted({name for release in RELEASES.values() for name in gates_of(release)})
-    for name in names:
-        cells = [_gate(release, name) for release in RELEASES.values()]
-        if len(set(cells)) > 1 and any("no effect" not in cell and cell != "-" for cell in cells):
-            parts.append(f"| {name} | {' | '.join(cells)} |\n")
-    parts.append("\nGates that are not listed are alike in all releases, or no decision depends on them.\n")
-    return "".join(parts)
+    periods = {name: _period(name) for name in texts}
+    for period in sorted({one for one in periods.values() if one}):
+        parts.append(f"\n### {_title(period)}\n\n")
+        parts += [f"- `{name}`: {text}\n" for name, text in texts.items() if periods[name] == period]
+    parts.append(f"\n### Settings with several values\n\n| setting | {' | '.join(RELEASES)} |\n")
+    parts.append(f"|---|{'---|' * len(RELEASES)}\n")
+    several = [name for name in texts if not periods[name]]
+    parts += [f"| `{name}` | {' | '.join(map(_value, _values(name)))} |\n" for name in several]
+    parts.append("\n")
+    parts += [f"- `{name}`: {texts[name]}\n" for name in several]
+    return "".join((*parts, NOT_EXACT))
 
 
-def _head(name: str) -> str:
-    return f"| {name} | {' | '.join(RELEASES)} |\n|---|{'---|' * len(RELEASES)}\n"
+def _values(name: str) -> list[object]:
+    return [getattr(release, name) for release in RELEASES.values()]
 
 
-def _row(name: str, text: str) -> str:
-    values = [getattr(release, name) for release in RELEASES.values()]
-    return f"| `{name}`: {text} | {' | '.join(map(_value, values))} |\n"
+def _period(name: str) -> tuple[str, ...]:
+    """The releases in which a behaviour is on; none for one that is more than on or off."""
+    values = _values(name)
+    if not all(isinstance(value, bool) for value in values):
+        return ()
+    return tuple(version for version, value in zip(RELEASES, values, strict=True) if value)
+
+
+def _title(period: tuple[str, ...]) -> str:
+    first, last = min(RELEASES), max(RELEASES)
+    if len(period) == 1 and period[0] not in (first, last):
+        return f"Only in {period[0]}"
+    return f"Since {period[0]}" if period[-1] == last else f"Until {period[-1]}"
 
 
 def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return ", ".join(value) or "-"
-    return str(value) or "-"
-
-
-def _gate(release: Release, name: str) -> str:
-    gate = gates_of(release).get(name)
-    if gate is None:
-        return "-"
-    locked = ", locked" if gate.is_locked else ""
-    built = "" if gate.effect.value == "built" else f", {gate.effect.value}"
-    return f"{'on' if gate.default else 'off'} {gate.stage.value}{locked}{built}"
+    return (", ".join(value) if isinstance(value, tuple) else str(value)) or "–"
 
 
 assert {one.name for one in fields(Release)} == described().keys()

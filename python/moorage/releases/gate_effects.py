@@ -24,74 +24,71 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
             Effect.NOT_BUILT,
             {
                 "DRAAdminAccess": "Requests with adminAccess are always allowed.",
-                "DRADerivedAttributes": "Attributes of devices that others are derived from.",
-                "DRADeviceCompatibilityGroups": "Devices are only allocated with others of their group.",
-                "DRAOptionalNodeOperations": "Drivers that need no preparation on the node.",
-                "DRAPartitionableDevicesType": "Devices of pools that are partitioned by type.",
+                "DRADerivedAttributes": "Attributes of devices are derived from others.",
+                "DRADeviceCompatibilityGroups": "A pod only gets devices of one group.",
+                "DRAOptionalNodeOperations": "Drivers may skip the preparation of devices on the node.",
+                "DRAPartitionableDevicesType": "Pools say which types of partitions their devices have.",
                 "DynamicResourceAllocation": "DynamicResources is always in the default profile.",
-                "InPlacePodVerticalScalingMemoryBackedVolumes": "Nodes have to declare the feature for pods "
-                "that resize memory-backed volumes.",
-                "InPlacePodVerticalScalingSchedulerPreemption": "Pods are evicted for deferred resizes.",
+                "InPlacePodVerticalScalingMemoryBackedVolumes": "Pods that resize memory-backed volumes "
+                "need a node that declares the feature.",
+                "InPlacePodVerticalScalingSchedulerPreemption": "The scheduler evicts pods for deferred resizes.",
                 "InterPodAffinityHostnameFastPath": "A shorter way to the same decisions.",
                 "PodGroupPreemptionPolicy": "Pod groups have a preemption policy.",
                 "SchedulerPreQueueingHints": "Events are filtered before the queueing hints.",
-                "VolumeBindMountOptions": "Nodes have to declare the feature for pods that use it.",
+                "VolumeBindMountOptions": "Pods that use it need a node that declares the feature.",
             },
         ),
         (
             Effect.NONE,
             {
-                "SchedulerAsyncAPICalls": "Writes end within the cycle that they belong to; no decision "
-                "waits for them upstream either.",
-                "SchedulerAsyncPreemption": "Victims are deleted within the preemptor's cycle, so no later "
-                "cycle finds one that is still to be.",
+                "SchedulerAsyncAPICalls": "Here, the writes of a cycle end with the cycle. In "
+                "kube-scheduler too, no decision waits for them.",
+                "SchedulerAsyncPreemption": "Here, victims are deleted within the preemptor's cycle.",
             },
         ),
         (
             Effect.BUILT,
             {
                 "CompositePodGroup": "Pod groups of pod groups.",
-                "DRAConsumableCapacity": "Devices can be allocated several times, and requests can ask for "
-                "capacity.",
-                "DRADeviceBindingConditions": "Devices with binding conditions can be allocated; pods wait "
-                "for them.",
+                "DRAConsumableCapacity": "Several claims can share a device, and requests can ask for a part of "
+                "its capacity.",
+                "DRADeviceBindingConditions": "Devices with binding conditions can be allocated. Pods wait "
+                "for the conditions before they are bound.",
                 "DRADeviceTaintRules": "DeviceTaintRules taint devices.",
-                "DRADeviceTaints": "Taints of devices count.",
+                "DRADeviceTaints": "Requests get only devices whose taints they tolerate.",
                 "DRAExtendedResource": "Device classes provide extended resources.",
-                "DRAFractionalCapacityRange": "Ranges of capacity are compared in thousandths.",
-                "DRAListTypeAttributes": "Selectors see attributes that are lists. Without it they fail for "
-                "a device with such an attribute; constraints never match lists.",
-                "DRANodeAllocatableResources": "What devices take of a node's own resources counts.",
-                "DRAPartitionableDevices": "Devices share counters, and may choose their nodes each.",
-                "DRAPrioritizedList": "Requests can have alternatives.",
-                "DRAResourceClaimDeviceStatus": "As DRADeviceBindingConditions.",
-                "DRASchedulerFilterTimeout": "The search for devices on a node has a limit.",
+                "DRAFractionalCapacityRange": "Ranges of capacity are compared exactly to a thousandth.",
+                "DRAListTypeAttributes": "Selectors can read attributes that are lists. If off, they fail "
+                "for a device that has one.",
+                "DRANodeAllocatableResources": "Devices that use cpu or memory of their node count as requests.",
+                "DRAPartitionableDevices": "Devices can share counters, and can each have nodes of their own.",
+                "DRAPrioritizedList": "A request can list alternatives (firstAvailable).",
+                "DRAResourceClaimDeviceStatus": "DRADeviceBindingConditions needs it; nothing else reads it.",
+                "DRASchedulerFilterTimeout": "The search for devices on a node ends after a limit (filterTimeout).",
                 "DRAWorkloadResourceClaims": "Pods share claims with their PodGroup.",
                 "GangScheduling": "Part of GenericWorkload in 1.37.",
-                "GenericWorkload": "Pods of a PodGroup are tried together: at least minCount of them are "
-                "placed, or none, and others are evicted for the group as a whole.",
+                "GenericWorkload": "Pods of a PodGroup are placed together or not at all, and preempt as "
+                "a group.",
                 "InPlacePodLevelResourcesVerticalScaling": "Pod-level resources in a pod's status count "
-                "beside those of its spec.",
-                "InPlacePodVerticalScaling": "Resources of containers in a pod's status count beside those "
-                "of its spec.",
-                "MatchLabelKeysInPodTopologySpread": "matchLabelKeys of spread constraints count. Files are "
-                "read as kube-apiserver does it with the gate on, which adds them to the selectors.",
-                "MaxUnavailableStatefulSet": "maxUnavailable of StatefulSets counts for the simulated "
-                "controllers.",
-                "NodeDeclaredFeatures": "Nodes have to declare the features that a pod needs.",
+                "too, not only those in its spec.",
+                "InPlacePodVerticalScaling": "Resources of containers in a pod's status count too, not only "
+                "those in its spec.",
+                "MatchLabelKeysInPodTopologySpread": "matchLabelKeys of spread constraints count.",
+                "MaxUnavailableStatefulSet": "The simulated StatefulSet controller respects maxUnavailable.",
+                "NodeDeclaredFeatures": "A pod needs a node that declares the features it uses.",
                 "NodeInclusionPolicyInPodTopologySpread": "nodeAffinityPolicy and nodeTaintsPolicy of spread "
                 "constraints count.",
-                "NominatedNodeNameForExpectation": "A pod whose binding takes time is nominated to its node "
-                "meanwhile.",
-                "OpportunisticBatching": "Equal pods that follow one another share a scored list of nodes.",
-                "PodLevelResources": "A pod's spec.resources counts.",
-                "SchedulerPopFromBackoffQ": "Pods that back off are taken where no other pod is ready.",
-                "SchedulerQueueingHints": "Events wake the pods that they may help.",
-                "SidecarContainers": "Init containers that restart always add up.",
+                "NominatedNodeNameForExpectation": "While a slow binding goes on, the pod is nominated to its "
+                "node.",
+                "OpportunisticBatching": "Equal pods in a row reuse the scored list of nodes of the first.",
+                "PodLevelResources": "`spec.resources` of a pod counts.",
+                "SchedulerPopFromBackoffQ": "If no other pod is ready, pods that back off are tried.",
+                "SchedulerQueueingHints": "An event wakes only the pods that it may help.",
+                "SidecarContainers": "Init containers with restartPolicy Always add to the requests.",
                 "StorageCapacityScoring": "VolumeBinding scores nodes by how full their storage would be.",
-                "TaintTolerationComparisonOperators": "Tolerations compare numbers (Lt, Gt).",
-                "TopologyAwareWorkloadScheduling": "Pod groups are placed within one domain of a topology.",
-                "VolumeAttributesClass": "Volumes must have the class of their claim.",
+                "TaintTolerationComparisonOperators": "Tolerations can compare numbers (Lt, Gt).",
+                "TopologyAwareWorkloadScheduling": "Pod groups can ask for one domain of a topology.",
+                "VolumeAttributesClass": "A volume suits a claim only if both have one VolumeAttributesClass.",
                 "VolumeLimitScaling": "Volumes of a CSIDriver with preventPodSchedulingIfMissing need nodes "
                 "whose CSINode lists the driver.",
                 "WorkloadAwarePreemption": "Part of GenericWorkload in 1.37.",
@@ -125,10 +122,10 @@ OF_OTHERS: dict[str, str] = {
         UnknownVersionInteroperabilityProxy UserNamespacesPodSecurityStandards
         WatchCacheInitializationPostStartHook WatchList WatchListCompression WebhookRoundTripLoadBalancing
     """,
-    "Only kube-apiserver reads it, which merges matchLabelKeys into a new pod's selectors. Where that was"
-    " not done, the scheduler does it.": "MatchLabelKeysInPodTopologySpreadSelectorMerge",
-    "Only kube-apiserver reads it, which copies topology labels of the node to a pod as it is bound. Here"
-    " a binding does not.": "PodTopologyLabelsAdmission",
+    "Only kube-apiserver reads it, and merges matchLabelKeys into the selectors of new pods. The scheduler does"
+    " so for pods where that is missing.": "MatchLabelKeysInPodTopologySpreadSelectorMerge",
+    "Only kube-apiserver reads it, and copies topology labels of the node to the pod when it binds. A binding"
+    " here does not.": "PodTopologyLabelsAdmission",
     "Only kubelet reads it.": """
         AtomicWriteVolumeUserFields CPUCFSQuotaPeriod CPUManagerPolicyAlphaOptions
         CPUManagerPolicyBetaOptions CRIListStreaming CSIServiceAccountTokenSecrets CSIVolumeHealth

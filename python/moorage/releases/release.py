@@ -25,112 +25,115 @@ class Release:
     patch : str
         The patch release that is followed, for example "v1.36.3".
     tie_break : str
-        Choice among nodes of equal score: by the seed, or as the heap of batching has it.
+        How one of several nodes of equal score is chosen: at random by the seed, or in the order of
+        the heap that batching uses.
     plugins : tuple of str
         Classes of the in-tree plugins, in the default MultiPoint order.
     extension_points : tuple of str
-        Extension points of a configuration that not all releases have.
+        Extension points of a configuration that not every release has.
     refused_gates : frozenset of str
         Gates that can only keep their default here.
     scheme : str
-        Where upstream's errors say that kinds of configurations are registered.
+        The place in upstream's code that its errors about unknown kinds of configurations name.
     balance_by_change : bool
-        NodeResourcesBalancedAllocation scores how the pod changes the balance of a node, not the balance with
-        the pod.
+        NodeResourcesBalancedAllocation scores how much the pod changes the balance of a node. Without
+        it, the score is the balance with the pod.
     image_volumes : str
-        ImageLocality and image volumes: "" (not scored), "size" (their size counts), or "count" (they count
-        as containers do).
+        How ImageLocality scores image volumes: not at all (""), by their size ("size"), or like the
+        images of containers ("count").
     resizes_by_sums : bool
-        A resize in progress counts by the maximum of the sums of desired, allocated and actuated requests,
-        not by the sum of the maxima container by container.
+        A pod that is being resized counts with the maximum of three sums: desired, allocated and
+        actuated requests. Without it, the maximum is taken for each container, and then summed.
     claims_without_help_are_told : bool
-        PostFilter of DynamicResources tells every pod that fits nowhere "no new claims to deallocate" or
-        "still not schedulable".
+        PostFilter of DynamicResources adds "no new claims to deallocate" or "still not schedulable"
+        to the message of every pod that fits nowhere.
     taints_wake_for_new_nodes : bool
-        A change of a node's taints wakes pods that plugins rejected which registered new nodes alone.
+        A change of taints wakes pods that were rejected by plugins which only registered for new
+        nodes.
     empty_nominations_are_kept : bool
-        A nomination that was withdrawn is kept as one to no node.
+        A nomination that was withdrawn stays in the list, as one without a node.
     gated_pods_are_nominated : bool
-        Pods that PreEnqueue gates count on the node that their status nominates.
+        A pod that PreEnqueue holds back counts on the node that its status nominates.
     any_anti_affinity_term_wakes : bool
-        A pod that goes, or changes its labels, wakes those whose anti-affinity it matched in one of the
-        terms, not only in all.
+        A pod that is deleted or changes its labels wakes the pods whose anti-affinity it matched in
+        any term. Without it, it must have matched all terms.
     affinity_wakes_both_ways : bool
-        A change of its own labels, the deletion of a pod whose anti-affinity it matches, and pods that are
-        only nominated wake a pod that InterPodAffinity rejected.
+        A pod that InterPodAffinity rejected also wakes when its own labels change, when a pod with
+        anti-affinity against it is deleted, and for pods that are only nominated.
     all_drivers_are_needed : bool
-        With VolumeLimitScaling, volumes of each CSIDriver need nodes that have it, not only those of drivers
+        With VolumeLimitScaling, a node needs every CSI driver of the volumes. Without it, only those
         with preventPodSchedulingIfMissing.
     bindings_end_nominations : bool
-        The binding of a pod whose status nominates a node wakes pods of at most its priority.
+        When a pod with a nominated node is bound, pods of its priority or less wake.
     assumed_pods_end_with_termination : bool
-        A pod that is not bound yet gives its place back when its deletion begins, not when it is gone.
+        An assumed pod frees its place when its deletion begins. Without it, when it is gone.
     gated_pods_time_out : bool
-        Pods that PreEnqueue gates are asked again after five minutes, and then wait as long again. Before,
-        they stay, and their timeout is an event each time that the queue is looked at.
+        Pods that PreEnqueue holds back are tried again every five minutes. Without it they stay, and
+        their timeout is an event each time that the queue looks at them.
     budgets_stop_at_violation : bool
-        A pod counts against no PodDisruptionBudget after the first that its eviction violates, in the order
-        of the list; before, against all of its budgets.
+        After the first PodDisruptionBudget that an eviction violates, the pod counts against no
+        further one, in the order of the list. Without it, it counts against all of them.
     preemptors_are_told : bool
-        The message of a pod that evicts others says from which node and how many: "found a potential
-        placement for pod on node n1, preempting 1 victims".
+        The message of a pod that preempts others names the node and the number of victims: "found a
+        potential placement for pod on node n1, preempting 1 victims".
     pod_events_name_target : bool
-        Events of pods without a node are those of an UnscheduledPod, updates of the waiting pod itself those
-        of a TargetPod, and a higher request has an event of its own; before, all are those of an
-        UnschedulablePod. Plugins can register them.
+        Plugins can register for events of the kinds UnscheduledPod and TargetPod (the waiting pod
+        itself), and for raised requests. Without it, all of these are events of an UnschedulablePod.
     counts_entities : bool
         The metric `scheduler_queued_entities` counts queued pods and pod groups.
     namespaces_by_value : bool
-        A namespaceSelector of the pod's own affinity terms that no labels satisfy (NotIn, DoesNotExist alone)
-        selects every namespace.
+        A namespaceSelector in a pod's own affinity that asks for no label (only NotIn or
+        DoesNotExist) selects every namespace.
     replaced_nodes_lose_claims : bool
-        Claims of pods on a node that is replaced between two attempts are not in use, so that
-        ReadWriteOncePod lets another pod have them, until the next time that nodes come or go.
+        When a node is replaced between two attempts, the claims of its pods no longer count as used,
+        so another pod can get a ReadWriteOncePod volume. This lasts until a node is added or removed.
     devices_are_exact : bool
-        Devices are allocated as in this release. If not, they are as in the next one, whose allocator takes
-        none of incomplete or invalid pools.
+        Devices are allocated as in this release. Without it, as in the next one, whose allocator
+        skips incomplete and invalid pools.
     slices_are_sorted : bool
-        Pools and slices of devices are tried by their names where the gates DRAConsumableCapacity or
-        DRADeviceBindingConditions are on; else in the order of the list.
+        With the gates DRAConsumableCapacity or DRADeviceBindingConditions, pools and slices of
+        devices are tried in the order of their names. Without it, in the order of the list.
     claims_score_together : bool
-        DynamicResources cannot score the nodes of a pod if some of its claims have devices and others not:
-        its attempt ends with an error if several nodes fit.
+        If some claims of a pod have devices and others do not, DynamicResources fails to score nodes:
+        where several nodes fit, the attempt ends with an error.
     configures_once : bool
-        The allocation of a claim has each of the claim's configurations once, and not once for each request
-        that it names; a configuration for all requests names none.
+        An allocation has each configuration of its claim once. Without it, once for each request that
+        the configuration names.
     counters_by_driver : bool
-        Shared counters belong to a pool of a driver, and not to all pools of one name.
+        Shared counters belong to one pool of one driver. Without it, to all pools of that name.
     counters_are_everywhere : bool
-        Slices with shared counters count for every node, so that their pools do, if these are incomplete or
-        invalid, for nodes without devices of them.
+        Slices with shared counters concern every node. If their pool is incomplete or invalid, this
+        matters on nodes without its devices too.
     distinct_from_all : bool
-        distinctAttribute compares a device with all devices before it, not with the last of each request.
+        distinctAttribute compares a device with all devices chosen before. Without it, only with the
+        last one of each request.
     all_includes_full_devices : bool
-        A request for all devices fails where one of them has too little capacity left; else that one does not
-        count.
+        A request for all devices fails if one of them has too little capacity left. Without it, that
+        device is passed over.
     checks_amounts : bool
-        A capacity request that cannot be rounded exactly, or is negative, is an error. What is taken is
-        written with the suffix of the step.
+        A capacity request that is negative, or cannot be rounded exactly, is an error. The consumed
+        capacity is written with the suffix of the step.
     shares_without_amounts_count : bool
-        A device with shares that take none of its capacity does not take its shared counters again.
+        Another share of a device does not take its shared counters again, even if no share takes any
+        capacity.
     errors_name_devices : bool
-        Errors of selectors name the device and may hint at optional chaining; that of a claim with too many
-        devices names the request.
+        Errors of selectors name the device, and may suggest optional chaining. The error about too
+        many devices in a claim names the request.
     attributes_are_dynamic : bool
-        Expressions see attributes of devices that are lists, whatever the gate DRAListTypeAttributes, and the
-        types of attributes are found when expressions run.
+        Expressions see attributes that are lists even without the gate DRAListTypeAttributes. Types
+        of attributes are checked when an expression runs.
     last_node_is_rescored : bool
-        OpportunisticBatching scores the node chosen last again where the next equal pod fits too, and keeps
-        the list; pods with a nominated node do not use it.
+        Opportunistic batching keeps its list when the next equal pod fits on the last node again, and
+        scores that node anew. Pods with a nominated node do not use the list.
     claim_deletion_wakes : bool
-        The deletion of a claim that has devices wakes pods that DynamicResources rejected.
+        The deletion of an allocated claim wakes pods that DynamicResources rejected.
     in_flight_until_bound : bool
-        An allocation is in flight until PreBind has succeeded, and not only until it is written; it is not if
-        the claim has got one meanwhile.
+        An allocation is in flight until PreBind has succeeded. Without it, until it is written. A
+        claim that got devices in the meantime is not in flight.
     taint_rules_have_a_gate : bool
-        DeviceTaintRules need the gate DRADeviceTaintRules, and not DRADeviceTaints alone.
+        DeviceTaintRules need the gate DRADeviceTaintRules. Without it, DRADeviceTaints is enough.
     taint_rules_taint_all : bool
-        A DeviceTaintRule without a selector taints all devices, and not none.
+        A DeviceTaintRule without a selector taints all devices. Without it, none.
     """
 
     version: str

@@ -10,21 +10,23 @@ from moorage.releases.gate_effects import OF_OTHERS, OF_THE_SCHEDULER
 
 HEAD = """# Feature gates
 
-Set gates as for kube-scheduler: `--feature-gates NAME=true`, `Scheduler(feature_gates={"NAME": True})`, or in a file of
-`moorage perf`. The defaults are those of the [release](releases.md) that decides.
+Set gates as for kube-scheduler: `--feature-gates NAME=true`, `Scheduler(feature_gates={"NAME": True})`,
+or in a file of `moorage perf`. The defaults are those of the [release](releases.md) that decides.
 
-- A gate that is marked as refused can only have its default. Any other value is an error that names the gate.
+- A gate that is marked as refused can only have its default. Any other value is an error that names the
+  gate.
 - A locked gate keeps its default, as in kube-scheduler.
 - A gate that `kube-scheduler --help` of the release does not list is an `unrecognized feature gate`.
-- A gate that needs others can only be on if these are. In the files of `moorage perf`, a gate that is not set is off if a gate
-  that it needs is off.
+- A gate that needs others can only be on if these are. In the files of `moorage perf`, a gate that is not
+  set is off if a gate that it needs is off.
 - `AllAlpha` and `AllBeta` set all gates of their stage, except those that you set yourself.
 
-In the tables, α is alpha, β is beta, and no letter stands for GA. **L** is locked, **R** is refused.
+In the tables, ALPHA is alpha, BETA is beta, and no letter stands for GA. **L** is locked, **R** is refused.
 
 ## Gates that change decisions
 
 """
+ALPHA, BETA = "\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER BETA}"
 NO_EFFECT = """
 ## Gates without effect
 
@@ -40,7 +42,7 @@ def page() -> str:
     """The text of the page."""
     built = [name for name in _scheduler_gates() if _is_built(name)]
     refused = [name for name in _scheduler_gates() if not _is_built(name)]
-    parts = [HEAD, *_table(built)]
+    parts = [HEAD.replace("ALPHA", ALPHA).replace("BETA", BETA), *_table(built)]
     parts += ["\n## Gates that are refused in every release\n\n", *_table(refused), NO_EFFECT]
     for name, (effect, reason) in OF_THE_SCHEDULER.items():
         if effect is Effect.NONE:
@@ -76,8 +78,8 @@ def _table(names: list[str]) -> Iterator[str]:
 
 def _cell(gate: Gate | None) -> str:
     if gate is None:
-        return "–"
-    stage = {Stage.ALPHA: "α ", Stage.BETA: "β ", Stage.GA: ""}[gate.stage]
+        return "-"
+    stage = {Stage.ALPHA: f"{ALPHA} ", Stage.BETA: f"{BETA} ", Stage.GA: ""}[gate.stage]
     marks = " L" * gate.is_locked + " R" * (gate.effect is Effect.NOT_BUILT and not gate.is_locked)
     return f"{stage}{'on' if gate.default else 'off'}{marks}"
 

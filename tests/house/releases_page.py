@@ -9,41 +9,45 @@ from moorage.releases.behaviours import described
 
 HEAD = """# Kubernetes releases
 
-moorage decides as the kube-scheduler of one release: {patches}. Choose it with
-`--kubernetes-version {versions}`, or in Python with `Scheduler(kubernetes_version="{default}")`.
+moorage decides as the kube-scheduler of one release: {patches}. Choose it with `--kubernetes-version
+{versions}`, or in Python with `Scheduler(kubernetes_version="{default}")`.
 
 ## Which release decides
 
 If you do not choose a release, a command that loads a cluster takes the first of these that it finds:
 
-1. The image tag of kube-scheduler in the namespace kube-system; without one, that of kube-apiserver; without one, that of
-   kube-controller-manager. One image for all of them counts too (`hardened-kubernetes` of RKE2). Of several tags, the newest
-   counts.
-2. The version of the API server: from the server that `--kubeconfig` or `--context` names, from `cluster_version.json` of a
-   support bundle, or from the output of `kubectl version -o json` (`serverVersion`) among the files.
+1. The image tag of kube-scheduler in the namespace kube-system; without one, that of kube-apiserver;
+   without one, that of kube-controller-manager. One image for all of them counts too
+   (`hardened-kubernetes` of RKE2). Of several tags, the newest counts.
+2. The version of the API server: from the server that `--kubeconfig` or `--context` names, from
+   `cluster_version.json` of a support bundle, or from the output of `kubectl version -o json`
+   (`serverVersion`) among the files.
 3. The newest kubelet (`status.nodeInfo.kubeletVersion`).
 4. {default}.
 
-The command reports the release and the reason on stderr (`release: …`) and in `-o json` (`release`). If the release is not
-supported, the nearest one decides, and a warning names both. In case 4, stderr has the line only with `--upgrade-from`.
+The command reports the release and the reason on stderr (`release: …`) and in `-o json` (`release`). If
+the release is not supported, the nearest one decides, and a warning names both. In case 4, stderr has the
+line only with `--upgrade-from`.
 
-Where there is no cluster to read (configurations, traces, files of scheduler_perf), and for `moorage replay` and `Scheduler`
-in Python, {default} decides unless you choose another one. `moorage scheduler` decides as the release of its API server.
+Where there is no cluster to read (configurations, traces, files of scheduler_perf), and for `moorage
+replay` and `Scheduler` in Python, {default} decides unless you choose another one. `moorage scheduler`
+decides as the release of its API server.
 
 ## What changed from release to release
 
-Each difference in decisions has a name, which is a field of `moorage.releases.Release`. `moorage compare` uses these names
-when it tells [what an upgrade changes](guide/before_you_upgrade.md).
+Each difference in decisions has a name, which is a field of `moorage.releases.Release`. `moorage compare`
+uses these names when it tells [what an upgrade changes](guide/before_you_upgrade.md).
 """
 NOT_EXACT = """
 ## What is not exact
 
 - **1.34**: Devices are allocated as in v1.35. Pods with claims that get no node have a warning.
-- **1.35**: With some gates off, counters that a refused device took are given back as in v1.36.3, and binding conditions
-  have the texts of v1.36.3.
-- **1.37**: Pod groups have [a list of their own](groups.md#what-is-not-exact). When nodes are replaced, the count of claims in
-  use can differ from upstream's; when such a count falls below 0, upstream also lists the nodes anew, in another order. Pods
-  with bindMountOptions ask for no node that declares them (gate VolumeBindMountOptions, off by default).
+- **1.35**: With some gates off, counters that a refused device took are given back as in v1.36.3, and
+  binding conditions have the texts of v1.36.3.
+- **1.37**: Pod groups have [a list of their own](groups.md#what-is-not-exact). When nodes are replaced,
+  the count of claims in use can differ from upstream's; when such a count falls below 0, upstream also
+  lists the nodes anew, in another order. Pods with bindMountOptions ask for no node that declares them
+  (gate VolumeBindMountOptions, off by default).
 
 ## Feature gates
 
@@ -99,7 +103,7 @@ def _title(period: tuple[str, ...]) -> str:
 
 
 def _value(value: object) -> str:
-    return (", ".join(value) if isinstance(value, tuple) else str(value)) or "–"
+    return (", ".join(value) if isinstance(value, tuple) else str(value)) or "-"
 
 
 assert {one.name for one in fields(Release)} == described().keys()

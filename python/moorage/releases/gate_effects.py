@@ -31,7 +31,7 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "DynamicResourceAllocation": "DynamicResources is always in the default profile.",
                 "InPlacePodVerticalScalingMemoryBackedVolumes": "Pods that resize memory-backed volumes "
                 "need a node that declares the feature.",
-                "InPlacePodVerticalScalingSchedulerPreemption": "The scheduler evicts pods for deferred resizes.",
+                "InPlacePodVerticalScalingSchedulerPreemption": "Pods are evicted for deferred resizes.",
                 "InterPodAffinityHostnameFastPath": "A shorter way to the same decisions.",
                 "PodGroupPreemptionPolicy": "Pod groups have a preemption policy.",
                 "SchedulerPreQueueingHints": "Events are filtered before the queueing hints.",
@@ -50,8 +50,8 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
             Effect.BUILT,
             {
                 "CompositePodGroup": "Pod groups of pod groups.",
-                "DRAConsumableCapacity": "Several claims can share a device, and requests can ask for a part of "
-                "its capacity.",
+                "DRAConsumableCapacity": "Several claims can share a device, and requests can ask "
+                "for a part of its capacity.",
                 "DRADeviceBindingConditions": "Devices with binding conditions can be allocated. Pods wait "
                 "for the conditions before they are bound.",
                 "DRADeviceTaintRules": "DeviceTaintRules taint devices.",
@@ -60,11 +60,11 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "DRAFractionalCapacityRange": "Ranges of capacity are compared exactly to a thousandth.",
                 "DRAListTypeAttributes": "Selectors can read attributes that are lists. If off, they fail "
                 "for a device that has one.",
-                "DRANodeAllocatableResources": "Devices that use cpu or memory of their node count as requests.",
-                "DRAPartitionableDevices": "Devices can share counters, and can each have nodes of their own.",
+                "DRANodeAllocatableResources": "Devices can use cpu and memory of their node.",
+                "DRAPartitionableDevices": "Devices can share counters, and can have their own nodes.",
                 "DRAPrioritizedList": "A request can list alternatives (firstAvailable).",
                 "DRAResourceClaimDeviceStatus": "DRADeviceBindingConditions needs it; nothing else reads it.",
-                "DRASchedulerFilterTimeout": "The search for devices on a node ends after a limit (filterTimeout).",
+                "DRASchedulerFilterTimeout": "The search for devices on a node has a limit (filterTimeout).",
                 "DRAWorkloadResourceClaims": "Pods share claims with their PodGroup.",
                 "GangScheduling": "Part of GenericWorkload in 1.37.",
                 "GenericWorkload": "Pods of a PodGroup are placed together or not at all, and preempt as "
@@ -78,8 +78,8 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "NodeDeclaredFeatures": "A pod needs a node that declares the features it uses.",
                 "NodeInclusionPolicyInPodTopologySpread": "nodeAffinityPolicy and nodeTaintsPolicy of spread "
                 "constraints count.",
-                "NominatedNodeNameForExpectation": "While a slow binding goes on, the pod is nominated to its "
-                "node.",
+                "NominatedNodeNameForExpectation": "While a slow binding goes on, the pod is nominated "
+                "to its node.",
                 "OpportunisticBatching": "Equal pods in a row reuse the scored list of nodes of the first.",
                 "PodLevelResources": "`spec.resources` of a pod counts.",
                 "SchedulerPopFromBackoffQ": "If no other pod is ready, pods that back off are tried.",
@@ -88,7 +88,7 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "StorageCapacityScoring": "VolumeBinding scores nodes by how full their storage would be.",
                 "TaintTolerationComparisonOperators": "Tolerations can compare numbers (Lt, Gt).",
                 "TopologyAwareWorkloadScheduling": "Pod groups can ask for one domain of a topology.",
-                "VolumeAttributesClass": "A volume suits a claim only if both have one VolumeAttributesClass.",
+                "VolumeAttributesClass": "A volume needs the VolumeAttributesClass of its claim.",
                 "VolumeLimitScaling": "Volumes of a CSIDriver with preventPodSchedulingIfMissing need nodes "
                 "whose CSINode lists the driver.",
                 "WorkloadAwarePreemption": "Part of GenericWorkload in 1.37.",
@@ -122,8 +122,8 @@ OF_OTHERS: dict[str, str] = {
         UnknownVersionInteroperabilityProxy UserNamespacesPodSecurityStandards
         WatchCacheInitializationPostStartHook WatchList WatchListCompression WebhookRoundTripLoadBalancing
     """,
-    "Only kube-apiserver reads it, and merges matchLabelKeys into the selectors of new pods. The scheduler does"
-    " so for pods where that is missing.": "MatchLabelKeysInPodTopologySpreadSelectorMerge",
+    "Only kube-apiserver reads it, and merges matchLabelKeys into the selectors of new pods. The scheduler"
+    " does so for pods where that is missing.": "MatchLabelKeysInPodTopologySpreadSelectorMerge",
     "Only kube-apiserver reads it, and copies topology labels of the node to the pod when it binds. A binding"
     " here does not.": "PodTopologyLabelsAdmission",
     "Only kubelet reads it.": """

@@ -34,7 +34,8 @@ All other gates of a release are accepted, and no decision depends on them:
 
 """
 FOOT = """
-`python/moorage/releases/gate_effects.py` has their names. `python -m tests.house.gates_page` writes this page.
+`python/moorage/releases/gate_effects.py` has their names. This page is made by
+`python -m tests.house.gates_page`.
 """
 
 

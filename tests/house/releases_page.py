@@ -9,8 +9,9 @@ from moorage.releases.behaviours import described
 
 HEAD = """# Kubernetes releases
 
-moorage decides as the kube-scheduler of one release: {patches}. Choose it with `--kubernetes-version
-{versions}`, or in Python with `Scheduler(kubernetes_version="{default}")`.
+moorage decides as the kube-scheduler of one release: {patches}. Choose it with
+`--kubernetes-version {versions}`, or in Python with
+`Scheduler(kubernetes_version="{default}")`.
 
 ## Which release decides
 
@@ -29,9 +30,9 @@ The command reports the release and the reason on stderr (`release: …`) and in
 the release is not supported, the nearest one decides, and a warning names both. In case 4, stderr has the
 line only with `--upgrade-from`.
 
-Where there is no cluster to read (configurations, traces, files of scheduler_perf), and for `moorage
-replay` and `Scheduler` in Python, {default} decides unless you choose another one. `moorage scheduler`
-decides as the release of its API server.
+Where there is no cluster to read (configurations, traces, files of scheduler_perf), and for
+`moorage replay` and `Scheduler` in Python, {default} decides unless you choose another one.
+`moorage scheduler` decides as the release of its API server.
 
 ## What changed from release to release
 

@@ -397,8 +397,8 @@ def test_a_name_of_several_workloads_is_ambiguous(web: str, capsys: pytest.Captu
     listed["items"].append(listed["items"][1] | {"kind": "StatefulSet"})
     Path(web).write_text(json.dumps(listed))
     assert explain("web", "-f", web) == 2
-    among = "deployment/web in namespace default, statefulset/web in namespace default"
-    assert capsys.readouterr().err == f"error: TARGET: web: there is no such pod; give one of {among}\n"
+    among = "deployment/web in namespace default or statefulset/web in namespace default"
+    assert capsys.readouterr().err == f"error: TARGET: web: several workloads have this name: give {among}\n"
 
 
 def test_replicas_of_a_stateful_set_that_fail_alike_are_one_block(
@@ -752,7 +752,8 @@ lower minCount from 4 to 2                     2
 
 
 @pytest.mark.parametrize(
-    "target", ["podgroup/train", "podgroups.scheduling.k8s.io/default/train", "train-3", "--all-pending"]
+    "target",
+    ["podgroup/train", "podgroups.scheduling.k8s.io/default/train", "train", "train-3", "--all-pending"],
 )
 def test_a_group_is_explained_with_what_would_place_it(
     target: str, capsys: pytest.CaptureFixture[str]
@@ -761,8 +762,11 @@ def test_a_group_is_explained_with_what_would_place_it(
     out = capsys.readouterr().out
     assert GROUP_WORDS in out
     assert out.count("CHANGE FOR THE GROUP") == 1
-    if target != "train-3":
+    if target == "--all-pending":
         assert out.startswith("4 pods in namespace default without a node (train-0, ")
+    elif target != "train-3":
+        head = "podgroup/train in namespace default: 4 pods without a node; one of them is\n"
+        assert out.startswith(head)
 
 
 def test_the_document_and_the_page_of_a_group(capsys: pytest.CaptureFixture[str]) -> None:
@@ -801,8 +805,53 @@ def test_without_the_gate_the_pods_of_a_group_are_explained_one_by_one(
     assert explain("podgroup/train", "-f", GANG) == 1
     out, err = capsys.readouterr()
     assert "minCount" not in out
-    assert "2 pods in namespace default without a node (train-2, train-3)" in out
+    assert "podgroup/train in namespace default: 2 pods without a node; one of them is" in out
     assert "PodGroup is ignored" in err
+
+
+def test_a_job_is_meant_before_a_group_of_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train, namespace: default}\n"
+        "spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n"
+    )
+    assert explain("train", *GROUPS, "-f", str(job)) == 0
+    assert capsys.readouterr().out.startswith("job/train in namespace default: 1 pod\n")
+
+
+WITHOUT_GROUP = """\
+warning: 4 pods wait for PodGroup default/train, which is not in the input: add it with -f.
+"""
+
+
+@pytest.mark.parametrize("form", ["table", "html"])
+def test_a_pod_of_a_group_that_is_not_in_the_input_is_explained_so(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = [text for text in Path(GANG).read_text().split("\n---\n") if "kind: PodGroup" not in text]
+    (tmp_path / "pods.yaml").write_text("\n---\n".join(listed))
+    assert explain("train-0", "-f", str(tmp_path / "pods.yaml"), *GROUPS[2:], "-o", form) == 1
+    out, err = capsys.readouterr()
+    assert err == WITHOUT_GROUP
+    assert "its pods wait until it is created" in out
+    if form == "table":
+        assert "group default/train: there is no such PodGroup\n" in out
+
+
+def test_the_error_about_a_wrong_name_names_groups(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert explain("tain", *GROUPS) == 2
+    assert "nearest: train" in capsys.readouterr().err
+    (tmp_path / "idle.yaml").write_text(
+        "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\n"
+        "metadata: {name: idle, namespace: default}\nspec: {schedulingPolicy: {gang: {minCount: 4}}}\n"
+    )
+    assert explain("idle", *GROUPS, "-f", str(tmp_path / "idle.yaml")) == 2
+    text = "error: TARGET: idle: there is no such pod, but PodGroup default/idle: it has no pod\n"
+    assert capsys.readouterr().err == text
 
 
 def test_a_group_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,7 +106,9 @@ def _group_blocks(group: Json | None) -> list[Block | None]:
     where = f" in {group['domain']}" if group["domain"] else ""
     lines = [
         f"Of group {group['group']}, {amount(group['fit'])} of {amount(others)} pods fit at once{where}; "
-        f"{amount(group['scheduled'])} more have a node, and {amount(group['minCount'])} are needed.",
+        f"{amount(group['scheduled'])} more have a node, and {amount(group['minCount'])} are needed."
+        if group["minCount"]
+        else f"There is no PodGroup {group['group']}.",
     ]
     lines += (
         [f"It belongs to composite group {group['tree']}, and is explained alone."] if group["tree"] else []

@@ -67,6 +67,18 @@ def test_check_fails_until_the_whole_group_has_room(capsys: pytest.CaptureFixtur
     assert main([*words, "--add-nodes", "a=2"]) == 0
 
 
+def test_a_group_that_waits_for_pods_fails_the_gate_though_gated_pods_are_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = Path(GANG).read_text().split("\n---\n")
+    (tmp_path / "few.yaml").write_text("\n---\n".join(listed[:-1]))
+    words = ["check", "-f", str(tmp_path / "few.yaml"), *GATES, "--allow", "gated", "-o", "json"]
+    assert main(words) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert {one["status"] for one in found["findings"]} == {"waiting"}
+    assert sum(one["pods"] for one in found["findings"] if one["counts"]) == 3
+
+
 def test_a_configuration_without_gang_scheduling_places_what_fits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -166,13 +166,21 @@ def test_a_group_in_a_tree_names_its_top() -> None:
 @pytest.mark.parametrize(
     ("gates", "objects"),
     [
-        (GATES, [members("g", 1)]),  # there is no group
         (GATES, [gang("g", 1), member("g-0", "")]),
         (DEFAULT_GATES, [gang("g", 1), members("g", 1)]),
     ],
 )
 def test_other_pods_have_no_group(gates: Any, objects: list[Any]) -> None:
     assert world(nodes(4), *objects, feature_gates=gates).explain("default/g-0").group is None
+
+
+def test_a_group_that_does_not_exist_is_said_to_be_missing() -> None:
+    one = world(nodes(4), members("g", 2), member("bound", "g", node_name="a"))
+    found = group_of_explained(one)
+    assert (found.minimum, found.pods, found.changes) == (0, 2, [])
+    assert found.headline() == "group default/g: there is no such PodGroup"
+    assert found.message.startswith("its pods wait until it is created")
+    assert one.explain("default/bound").group is None
 
 
 def test_a_group_is_named_as_a_workload_is() -> None:

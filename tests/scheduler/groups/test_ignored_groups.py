@@ -7,16 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scheduler.groups.gang_kit import GATES, TOPOLOGY, TREES, composite, gang, topology, world
+from tests.scheduler.groups.gang_kit import (
+    GATES,
+    TOPOLOGY,
+    TREES,
+    composite,
+    gang,
+    member,
+    members,
+    topology,
+    world,
+)
 
 from moorage.cli import main
+from moorage.objects import PodGroup
 from moorage.releases import DEFAULT_GATES
-from moorage.scheduler.groups.ignored_groups import ignored_groups
+from moorage.scheduler.groups.ignored_groups import ignored_groups, pods_without_group
 
 GROUPS = [gang("g", 2, "top", **topology("zone")), gang("h", 2), composite("top", 1, **topology("zone"))]
 ONE_BY_ONE = (
     "are ignored, so their pods are scheduled one by one: "
-    "groups take Kubernetes 1.37 with the gate GenericWorkload=true"
+    "pod groups need Kubernetes 1.37 and the gate GenericWorkload=true"
 )
 NODE = """\
 apiVersion: v1
@@ -92,6 +103,23 @@ def test_one_group_is_told_in_the_singular_and_no_group_not_at_all() -> None:
     (text,) = ignored_groups(handle, GROUPS[1:2])
     assert text.startswith("PodGroup is ignored, so its pods ")
     assert ignored_groups(handle, GROUPS[2:]) == {}
+
+
+@pytest.mark.parametrize(
+    ("gates", "known", "expected"),
+    [
+        (GATES, [], ["1 pod waits for PodGroup default/g,", "2 pods wait for PodGroup default/h,"]),
+        (GATES, GROUPS[:1], ["2 pods wait for PodGroup default/h,"]),
+        (DEFAULT_GATES, [], ["3 pods of pod groups are scheduled one by one:"]),
+        (DEFAULT_GATES, GROUPS[:1], []),
+    ],
+)
+def test_a_sentence_names_each_group_that_pending_pods_wait_for(
+    gates: Any, known: list[PodGroup], expected: list[str]
+) -> None:
+    pods = [*members("g", 1), *members("h", 2), member("i-0", "i", node_name="a")]
+    texts = pods_without_group(world(feature_gates=gates).handle, known, pods)
+    assert [text[: len(start)] for text, start in zip(texts, expected, strict=True)] == expected
 
 
 COMMANDS = {

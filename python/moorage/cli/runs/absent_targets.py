@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from moorage.errors import InputError, same_or_nearest
-from moorage.objects import Node, Object
+from moorage.objects import Node, Object, PodGroup
 from moorage.objects.model.workload import CronJob, Job
 from moorage.objects.workloads.jobs.job_state import is_over
 from moorage.scheduler import Scheduler
@@ -66,7 +66,7 @@ def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
     for waiting in scheduler.suspended():
         if waiting.name == name and place in ("", waiting.namespace):
             return f", but {waiting.text}: {SUSPENDED}"
-    for one in _workloads(scheduler):
+    for one in (*_workloads(scheduler), *scheduler.client.list(PodGroup)[0]):
         if one.name == name and place in ("", one.namespace):
             return f", but {one.kind} {one.key}: {_without_pods(one)}"
     return ""

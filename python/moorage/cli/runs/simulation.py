@@ -18,11 +18,12 @@ from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
 from moorage.objects.workloads.jobs.job_state import verdict_of
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
+from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.changes.change import Change
 from moorage.scheduler.changes.drain import LASTING
 from moorage.scheduler.cycle.results import Failure
-from moorage.scheduler.groups.ignored_groups import ignored_groups
+from moorage.scheduler.groups.ignored_groups import ignored_groups, pods_without_group
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduler_parts import TERMINATING as TERMINATING
 from moorage.sim.optimistic import Optimistic
@@ -34,8 +35,8 @@ WAITING, KEPT, REFUSED = "waiting", "kept", "refused"
 SKIPPED_KIND = "skipped-kind"
 GATED, OTHER_SCHEDULER = "gated", "other-scheduler"
 SKIPPED = {"gated": GATED, "other scheduler": OTHER_SCHEDULER, TERMINATING: TERMINATING}
-"""The status of a pod that the run has not tried, by the scheduler's word for it; others are gated by a
-plugin of the user's."""
+"""The status of a pod that the run has not tried, by the scheduler's word for it. A plugin gates the others;
+those that GangScheduling gates wait for their group."""
 
 
 POD = "Pod "
@@ -58,8 +59,8 @@ class Outcome(NamedTuple):
         As it was before the run.
     workload : Workload
     status : str
-        ``placed``, ``unschedulable``, ``waiting`` (on Permit or other pods), ``gated``, ``other-scheduler``,
-        ``terminating``, ``kept`` (by a drain), ``refused`` (by the API server),
+        ``placed``, ``unschedulable``, ``waiting`` (on Permit, other pods, or a group), ``gated``,
+        ``other-scheduler``, ``terminating``, ``kept`` (by a drain), ``refused`` (by the API server),
         ``skipped-kind`` (of a workload that is not simulated); ``evicted``, or ``replaced`` where the
         controller of an evicted pod sees to it: it has made another, tells why it has not, or wants no more.
     node : str
@@ -224,7 +225,9 @@ class Simulation:
         skipped = result.skipped.get(key, "")
         if not skipped and not self.exists(pod):
             return None
-        return Outcome(pod, workload, SKIPPED.get(skipped, GATED), "", skip_reason(pod, skipped))
+        waits = skipped.startswith(f"{GangScheduling.name}: ")
+        status = WAITING if waits else SKIPPED.get(skipped, GATED)
+        return Outcome(pod, workload, status, "", skip_reason(pod, skipped))
 
     def exists(self, pod: Pod) -> bool:
         """Whether a pod is there after the run.
@@ -339,11 +342,12 @@ def input_warnings(cluster: Cluster, scheduler: Scheduler) -> list[str]:
 
 
 def _group_warnings(scheduler: Scheduler) -> Iterator[str]:
-    """Yield a sentence about each part of pod groups that is ignored."""
-    client = scheduler.client
-    groups: list[Object] = [*client.list(PodGroup)[0], *client.list(CompositePodGroup)[0]]
-    for text, number in ignored_groups(scheduler.handle, groups).items():
+    """Yield a sentence about each part of pod groups that is ignored, and each group that does not exist."""
+    handle, client = scheduler.handle, scheduler.client
+    groups: list[PodGroup] = client.list(PodGroup)[0]
+    for text, number in ignored_groups(handle, [*groups, *client.list(CompositePodGroup)[0]]).items():
         yield f"{number} {text}."
+    yield from pods_without_group(handle, groups, client.list(Pod)[0])
 
 
 def _device_warnings(scheduler: Scheduler) -> Iterator[str]:

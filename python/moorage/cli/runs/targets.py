@@ -153,13 +153,19 @@ def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace:
     keys = {pod.key for pod in pods}
     ours = [one for one in simulation.outcomes if one.pod.key in keys]
     targets = targets_without_node(simulation, ours)
-    if kind == PodGroup.__name__ and targets:  # one explanation says what stops all of its pods
+    is_group = kind == PodGroup.__name__
+    if (
+        is_group and targets and simulation.scheduler.handle.groups_pods
+    ):  # one explanation is about all of them
         together = tuple(key for one in targets for key in one.pods)
         targets = [targets[0]._replace(pods=together)]
     if not targets:
         shown = ours[0].pod if ours else pods[0]
         workload = simulation.workloads.of(shown)
         targets = [Target(shown.key, workload, tuple(pod.key for pod in pods))]
+    if is_group:
+        workload = Workload(pods[0].namespace, kind, name)
+        targets = [one._replace(workload=workload) for one in targets]
     return targets
 
 
@@ -306,9 +312,11 @@ def pod_named(
 def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> Workload:
     """Return the workload with pods of a name; InputError if there is none or more than one."""
     pods = (*simulation.before.values(), *simulation.new)
-    workloads = {simulation.workloads.of(pod) for pod in pods}
+    groups = {Workload(key[0], PodGroup.__name__, key[1]) for key in map(group_of, pods) if key is not None}
+    workloads = {simulation.workloads.of(pod) for pod in pods} | groups
     listed = {one for one in workloads if place in ("", one.namespace)}
-    found = sorted(one for one in listed if one.name == name) or _owners(pods, name, place)
+    named = sorted(one for one in listed if one.name == name)
+    found = [one for one in named if one not in groups] or _owners(pods, name, place) or named
     where = f" in namespace {place}" if place else ""
     if not found:
         other = absent_pod(simulation.scheduler, name, place)
@@ -319,8 +327,8 @@ def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> 
         near = near or nearest(text, [f"{one.kind.lower()}/{one.name}" for one in workloads])
         raise InputError(f"there is no such pod{where}{near}", source=SOURCE, obj=text)
     if len(found) > 1:
-        among = ", ".join(f"{one.text} in namespace {one.namespace}" for one in found)
-        raise InputError(f"there is no such pod{where}; give one of {among}", source=SOURCE, obj=text)
+        among = " or ".join(f"{one.text} in namespace {one.namespace}" for one in found)
+        raise InputError(f"several workloads have this name{where}: give {among}", source=SOURCE, obj=text)
     return found[0]
 
 

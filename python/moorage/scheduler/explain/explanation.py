@@ -92,7 +92,7 @@ class ExplainedGroup:
     tree : str
         The composite group at the top of the tree that it belongs to; "" for none. The group is tried alone.
     minimum : int
-        Number of pods that need a node; 1 without a minimum.
+        Number of pods that need a node; 1 without a minimum, 0 where the group does not exist.
     pods : int
         Number of pods that there are.
     scheduled : int
@@ -104,7 +104,7 @@ class ExplainedGroup:
     next : str
         The first pod that fits nowhere beside those; "" where all fit.
     message : str
-        Why not: its FitError text. Or why the pods cannot form a group.
+        Why not: its FitError text. Or why the pods cannot form a group, or what to do if there is no group.
     nodes : list of NodeGroup
         The nodes of the domain, or all, by what rejects the next pod beside the others.
     changes : list of GroupChange
@@ -125,6 +125,8 @@ class ExplainedGroup:
 
     def headline(self) -> str:
         """Return how many pods fit at once, and how many are needed, in one line."""
+        if not self.minimum:
+            return f"group {self.group}: there is no such PodGroup"
         have = f", {self.scheduled} more have a node" if self.scheduled else ""
         where = f" in {self.domain}" if self.domain else ""
         number = f"{self.fits} of {self.pods - self.scheduled} pods fit at once{where}{have}"

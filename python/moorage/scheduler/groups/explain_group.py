@@ -36,6 +36,7 @@ from .group_attempt import Attempt
 from .place_group import try_group, why_invalid
 
 MINIMUM = "min-count"
+MISSING = "its pods wait until it is created: add the PodGroup, or remove spec.schedulingGroup from the pods"
 INSUFFICIENT = "Insufficient "
 STEPS = {"memory": 1 << 20, "ephemeral-storage": 1 << 20}
 """Requests are lowered to whole multiples of these: a number that people can read."""
@@ -54,14 +55,15 @@ def explain_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None
     Returns
     -------
     ExplainedGroup or None
-        None where the pod has no group, the group does not exist, or all of its pods have a node.
+        None where the pod has no group, or all pods of its group have a node.
     """
     unit = group_of(pod)
-    group = None if unit is None else context.groups.get(unit)
-    if unit is None or not isinstance(group, PodGroup):
+    if unit is None:
         return None
-    pods = context.groups.pending(unit)
-    if not pods:
+    group, pods = context.groups.get(unit), context.groups.pending(unit)
+    if group is None and not pod.spec.node_name:
+        return ExplainedGroup("/".join(unit), "", 0, max(len(pods), 1), 0, message=MISSING)
+    if not pods or not isinstance(group, PodGroup):
         return None
     trial = _Trial(context, group, pods, context.groups.scheduled(unit)[0])
     above = context.groups.ancestors(unit)

@@ -1,16 +1,18 @@
-"""What the scheduler ignores of pod groups, because feature gates are off."""
+"""What the scheduler ignores of pod groups, because feature gates are off; and groups that do not exist."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
+from moorage._core.base.fields import unfinished_group_of
 from moorage.framework import FrameworkHandle
-from moorage.objects import CompositePodGroup, Object, PodGroup
+from moorage.objects import CompositePodGroup, Object, Pod, PodGroup
 from moorage.releases.feature_gates import releases_with
 
 GROUPS = (
-    f"pods are scheduled one by one: groups take Kubernetes {' or '.join(releases_with('GenericWorkload'))} "
-    "with the gate GenericWorkload=true"
+    f"scheduled one by one: pod groups need Kubernetes {' or '.join(releases_with('GenericWorkload'))} "
+    "and the gate GenericWorkload=true"
 )
 TREES = "so groups that belong to one are scheduled one by one: the gate CompositePodGroup is off"
 TOPOLOGIES = "a topology that is ignored: the gate TopologyAwareWorkloadScheduling is off"
@@ -40,13 +42,47 @@ def ignored_groups(handle: FrameworkHandle, objects: Iterable[Object]) -> dict[s
     if not handle.groups_pods:
         if groups:
             whose = "its" if groups == 1 else "their"
-            found[f"PodGroup{_are(groups)} ignored, so {whose} {GROUPS}"] = groups
+            found[f"PodGroup{_are(groups)} ignored, so {whose} pods are {GROUPS}"] = groups
         return found
     if trees and not handle.has_trees:
         found[f"CompositePodGroup{_are(trees)} ignored, {TREES}"] = trees
     if bound and not handle.places_groups:
         found[f"PodGroup{' has' if bound == 1 else 's have'} {TOPOLOGIES}"] = bound
     return found
+
+
+def pods_without_group(handle: FrameworkHandle, groups: Iterable[PodGroup], pods: Iterable[Pod]) -> list[str]:
+    """Return a sentence about each group that pending pods name and that does not exist.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+        Has the gates of the scheduler.
+    groups : iterable of PodGroup
+        All groups.
+    pods : iterable of Pod
+        All pods.
+
+    Returns
+    -------
+    list of str
+    """
+    known = {group.key for group in groups}
+    named = Counter(key for pod in pods if not pod.spec.node_name for key in unfinished_group_of(pod))
+    missing = {key: number for key, number in sorted(named.items()) if key not in known}
+    if handle.groups_pods:
+        return [_waiting(name, number) for name, number in missing.items()]
+    if known or not missing:  # `ignored_groups` says it
+        return []
+    number = sum(missing.values())
+    return [
+        f"1 pod of a pod group is {GROUPS}." if number == 1 else f"{number} pods of pod groups are {GROUPS}."
+    ]
+
+
+def _waiting(group: str, number: int) -> str:
+    pods = "1 pod waits" if number == 1 else f"{number} pods wait"
+    return f"{pods} for PodGroup {group}, which is not in the input: add it with -f."
 
 
 def _are(number: int) -> str:

@@ -161,6 +161,30 @@ def test_the_lease_of_a_configuration_may_be_written(overlay: str) -> None:
         assert named is None if rule["verbs"] == ["create"] else config.leader_election.resource_name in named
 
 
+def test_no_right_is_renamed_with_a_configuration() -> None:
+    """kustomize appends a hash to the name of a generated ConfigMap, also where a Role has a resource of that
+    name."""
+    for overlay in (DEPLOY / "overlays").iterdir():
+        generators = find(overlay / "kustomization.yaml", "Kustomization")["configMapGenerator"]
+        for file in (DEPLOY / "base/rbac.yaml", DEPLOY / "overlays/extender/rbac.yaml"):
+            rules = [rule for one in documents(file) for rule in one.get("rules", [])]
+            named = {name for rule in rules for name in rule.get("resourceNames", [])}
+            assert not named & {one["name"] for one in generators}
+
+
+def test_configurations_are_mounted_by_their_name() -> None:
+    for overlay, file in (
+        ("beside", "base/deployment.yaml"),
+        ("in-place", "base/deployment.yaml"),
+        ("extender", "overlays/extender/deployment.yaml"),
+    ):
+        (made,) = find(DEPLOY / f"overlays/{overlay}/kustomization.yaml", "Kustomization")[
+            "configMapGenerator"
+        ]
+        volumes = find(DEPLOY / file, "Deployment")["spec"]["template"]["spec"]["volumes"]
+        assert [one["configMap"]["name"] for one in volumes if "configMap" in one] == [made["name"]]
+
+
 @pytest.mark.parametrize(
     ("file", "command", "mounted"),
     [

@@ -24,7 +24,8 @@ from tests.live.servers.build import DEFAULT, MODULES, version
 THOROUGH = {"MOORAGE_PROFILE": "nightly"}
 CHROMIUM = "apt-get install chromium chromium-driver"
 OF_THE_SERVER = [
-    f"tests/live/test_{name}.py" for name in ("client", "scheduler", "metrics", "controllers", "rights")
+    f"tests/live/test_{name}.py"
+    for name in ("client", "scheduler", "metrics", "controllers", "rights", "page")
 ]
 LONG = {DEFAULT: ["same_placements", "memory"], "1.37": ["gangs"]}
 """Live tests that are slow, by the release that they need."""

@@ -25,7 +25,7 @@ MODULES = {
     "1.37": HERE / "kubernetes/v1.37.mod",
 }
 """By release: the requirements, with the go.sum beside them."""
-COMMANDS = ("kube-apiserver", "kube-scheduler", "kube-controller-manager")
+COMMANDS = ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl")
 ETCD = HERE / "etcd/go.mod"
 
 

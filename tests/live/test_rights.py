@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.deploy.test_manifests import DEPLOY, Rights, documents, find, rights
+from tests.deploy.test_manifests import DEPLOY, LOST_ANSWER, Rights, documents, find, rights
 from tests.live.kit.cluster_workload import (
     PATHS,
     claim,
@@ -47,6 +47,7 @@ COLLECTIONS = {
     "RoleBinding": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings",
 }
 SOMETIMES: Rights = {
+    *LOST_ANSWER,
     ("resource.k8s.io", "resourceclaims", "delete"),  # after a binding cycle that failed
     ("resource.k8s.io", "resourceclaims/binding", "patch"),  # asked for by the server beside the status
     *(("resource.k8s.io", "devicetaintrules", verb) for verb in ("list", "watch")),  # if they are served

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -212,6 +213,38 @@ def test_a_binding_whose_answer_is_a_status(client: ApiClient, store: ObjectStor
         client.bind(stored, "")
 
 
+@pytest.mark.parametrize("code", [0, 500], ids=["no answer", "an error of the server"])
+@pytest.mark.parametrize("node", ["n", "other", ""])
+def test_a_binding_without_an_answer_is_looked_for(
+    client: ApiClient, store: ObjectStore, server: WireServer, slept: list[float], code: int, node: str
+) -> None:
+    stored = store.create(pod("a"))
+
+    def fault(handler: Handler) -> bool:
+        if node:
+            store.bind(stored, node)
+        return answers(code, "InternalError", "a fault")(handler) if code else cuts(handler)
+
+    server.faults.append(fault)
+    with nullcontext() if node == "n" else pytest.raises(ServerError if code else UnreachableError):
+        client.bind(stored, "n")
+    assert slept == [1.0]  # the server may be about to bind it
+
+
+def test_a_lost_answer_is_the_failure_if_the_pod_cannot_be_read(
+    client: ApiClient, store: ObjectStore, server: WireServer
+) -> None:
+    stored = store.create(pod("a"))
+    server.faults += [cuts, answers(403, "Forbidden", "may not read")]
+    with pytest.raises(UnreachableError):
+        client.bind(stored, "n")
+    other = replace(stored, metadata=replace(stored.metadata, uid="x"))
+    store.bind(stored, "n")
+    server.faults.append(cuts)
+    with pytest.raises(UnreachableError):
+        client.bind(other, "n")
+
+
 def test_patches_of_each_type(client: ApiClient, store: ObjectStore) -> None:
     store.create(pod("a"))
     client.patch(Pod, "a", "default", {"metadata": {"labels": {"x": "1"}}})
@@ -282,6 +315,7 @@ def test_only_reads_are_repeated_after_a_connection_has_broken(
     server.faults.append(cuts)
     with pytest.raises(UnreachableError):
         client.bind(stored, "n")
+    assert [method for method, path, _ in server.requests if path.endswith("/binding")] == ["POST"]
     assert not store.get(Pod, "a", "default").spec.node_name
 
 

@@ -18,6 +18,7 @@ from moorage.objects.read.one_object import read_one
 from moorage.objects.read.python_values import Source
 from moorage.objects.read.write import object_to_dict
 from moorage.store.errors import (
+    ApiError,
     BadRequestError,
     InvalidObjectError,
     NotFoundError,
@@ -51,6 +52,8 @@ LIST_TIMEOUT = "300"
 """Seconds that a list may take as a stream."""
 CLOSE_TIMEOUT = 1.0
 """Seconds that the threads of all watches have to end."""
+BINDING_TIME = 1.0
+"""Seconds in which a server has carried out a binding whose connection broke."""
 PATCHES: dict[PatchType, str] = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -383,6 +386,9 @@ class ApiClient:
     def bind(self, pod: Pod, node: str) -> None:
         """Bind a pod to a node; see `ObjectClient.bind`. The answer, a Status, is not read.
 
+        If the answer is lost, or the server has failed, the pod is read: a caller that took it for unbound
+        would give its room to another pod.
+
         Parameters
         ----------
         pod : Pod
@@ -408,7 +414,20 @@ class ApiClient:
         target = {"kind": "Node", "name": node}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
         path = self._endpoint(Pod).path(pod.namespace, pod.name, "binding")
-        self.connection.request("POST", path, None, _encoded(binding))
+        try:
+            self.connection.request("POST", path, None, _encoded(binding))
+        except (ServerError, UnreachableError):
+            self.connection.sleep(BINDING_TIME)
+            if not self._is_on(pod, node):
+                raise
+
+    def _is_on(self, pod: Pod, node: str) -> bool:
+        """Whether a server that can be reached has a pod on a node."""
+        try:
+            found = self.get(Pod, pod.name, pod.namespace)
+        except ApiError:
+            return False
+        return found.spec.node_name == node and pod.metadata.uid in ("", found.metadata.uid)
 
     # ---- the end ----
 

@@ -409,3 +409,41 @@ def test_groups_get_their_nodes_all_or_not_at_all(tmp_path: Path, capsys: pytest
     assert main(["simulate", "-f", str(file), "-o", "json"]) == 0
     rows = {row["pod"]: row for row in json.loads(capsys.readouterr().out)["pods"]}
     assert sum(row["status"] == "placed" for row in rows.values()) == 2
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_restarts_of_all_workloads_have_rows(
+    bound: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    }
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "a"},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    }
+    items = [node, workload]
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    if bound:
+        assert main(["simulate", "-f", str(path), "--annotate", "-o", "json"]) == 0
+        items += json.loads(capsys.readouterr().out)["pods"]
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert main(["simulate", "-f", str(path), "--restart-all", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (row,) = found["workloads"]
+    assert (row["workload"], row["pods"], row["alreadyBound"], row["placed"]) == ("deployment/web", 2, 0, 2)
+    assert [one["status"] for one in found["pods"]] == ["placed", "placed"]
+    assert (found["summary"]["running"], found["summary"]["placed"]) == (0, 2)

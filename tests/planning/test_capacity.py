@@ -347,11 +347,11 @@ def test_gated_and_foreign_templates_are_counted_and_told() -> None:
     ("template", "settings", "message"),
     [
         ([], {}, "at least one template"),
-        ([(pod("web"), 0)], {}, "default/web: share 0: a positive whole number"),
-        ([(pod("web"), True)], {}, "share True"),
+        ([(pod("web"), 0)], {}, "default/web: share must be a positive whole number, not 0"),
+        ([(pod("web"), True)], {}, "not True"),
         (["web"], {}, "web: no such file"),
         ([node("a")], {}, "a Pod is wanted, not Node"),
-        (pod("web"), {"max": -1}, "max -1"),
+        (pod("web"), {"max": -1}, "max must be a whole number from 0 to 2147483647, not -1"),
     ],
 )
 def test_bad_input(template: Any, settings: dict[str, Any], message: str) -> None:

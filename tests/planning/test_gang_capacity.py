@@ -70,13 +70,13 @@ def test_gangs_are_what_the_engine_places_as_a_whole(made: tuple[Scheduler, Pod]
 
 @pytest.mark.parametrize("size", [0, -1, True, 1.5, "2", 2**31])
 def test_a_size_that_is_no_positive_number_is_refused(size: Any) -> None:
-    with pytest.raises(InputError, match=r"gang .*: a whole number from 1 to 2147483647"):
+    with pytest.raises(InputError, match=r"gang must be a whole number from 1 to 2147483647, not"):
         scheduler(node("a")).capacity(WEB, gang=size)
 
 
 @pytest.mark.parametrize("templates", [[WEB, pod("db")], [(WEB, 2)]])
 def test_a_gang_is_of_one_template(templates: Any) -> None:
-    with pytest.raises(InputError, match="the pods of a gang are of one template"):
+    with pytest.raises(InputError, match="gang: give one template, without a share"):
         scheduler(node("a")).capacity(templates, gang=2)
 
 
@@ -103,7 +103,7 @@ def test_gangs_of_a_group_that_is_bound_to_a_topology_are_each_in_one_zone() -> 
     one = world(zones(3, 3, 1), gang("g", 7, **topology(ZONE)), feature_gates=TOPOLOGY)
     before = one.fork()
     found = one.capacity(member("m", "g", 1), gang=2)
-    assert (found.rounds, found.count, found.rest) == (2, 4, 0)
+    assert (found.rounds, found.count, found.rest) == (2, 4, 1)
     assert found.templates[0].nodes == {"a": 2, "b": 2}
     assert found.message == (
         "pod group is unschedulable, 0/3 placements are available, first placement status: "
@@ -112,6 +112,21 @@ def test_gangs_of_a_group_that_is_bound_to_a_topology_are_each_in_one_zone() -> 
     assert found.binding == ()
     assert not before.diff(one)
     assert one.capacity(member("m", "g", 1), gang=2, max=1).rounds == 1
+
+
+@pytest.mark.parametrize(("cpus", "rest"), [((3, 2, 1), 3), ((1, 2), 2), ((4, 3), 0)])
+def test_the_rest_of_a_bound_group_is_what_fits_in_one_domain(cpus: tuple[int, ...], rest: int) -> None:
+    one = world(zones(*cpus), gang("g", 4, **topology(ZONE)), feature_gates=TOPOLOGY)
+    found = one.capacity(member("m", "g", 1), gang=4, **({"max": 1} if not rest else {}))
+    assert (found.rounds, found.rest) == (0 if rest else 1, rest)
+
+
+def test_a_quota_that_ends_within_a_gang_of_a_bound_group_leaves_a_rest() -> None:
+    meta = replace(pod("quota").metadata, name="q")
+    quota = ResourceQuota(metadata=meta, spec=ResourceQuotaSpec(hard={"pods": "5"}))
+    one = world(zones(9), gang("g", 4, **topology(ZONE)), quota, feature_gates=TOPOLOGY)
+    found = one.capacity(member("m", "g", 1), gang=4)
+    assert (found.rounds, found.rest, found.failure) == (1, 1, None)
 
 
 @settings(deadline=None)

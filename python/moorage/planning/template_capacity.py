@@ -24,6 +24,7 @@ from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.explain.claim_explanations import PodClaims
 from moorage.scheduler.explain.device_evidence import lacking_requests
+from moorage.scheduler.groups.explain_group import GroupTrial
 from moorage.scheduler.groups.place_group import schedule_workload
 from moorage.scheduler.placing.schedule_pods import MOST, replica
 from moorage.tables import Table, Tabular
@@ -125,8 +126,8 @@ class Capacity(Tabular):
     gang : int
         Pods of a gang, where whole gangs were counted: `rounds` is their number. 0 where pods were.
     rest : int
-        Pods of the gang after the last whole one that fit; they do not count. 0 where the group is bound to
-        a topology.
+        Pods of the gang after the last whole one that fit; they do not count. Of a group that is bound to a
+        topology, the most that fit in one domain.
     label : str
         Label key of `binding`.
     binding : tuple of Binding
@@ -273,7 +274,7 @@ def capacity(
     """
     given = _with_shares(template) if gang is None else _with_gang(_with_shares(template), gang)
     if most is not None and not 0 <= most <= MOST:
-        raise InputError(f"max {most}: 0 to {MOST}")
+        raise InputError(f"max must be a whole number from 0 to {MOST}, not {most}")
     check_readable(pod for pod, _ in given)
     scheduler.sync()
     skipped = [reason_not_scheduled(scheduler, replace(pod, status=PodStatus())) for pod, _ in given]
@@ -296,9 +297,7 @@ def capacity(
         binding = (
             () if failure is None or is_of_group else _binding(scheduler, _next(scheduler, failed), label)
         )
-        rest = 0 if gang is None else failed.placed - rounds * gang
-        if rest:
-            _take_back(failed, rounds * failed.share)
+        rest = 0 if gang is None or stop is None else _take_back_rest(scheduler, failed, rounds)
         names = scheduler.table.names
     counted = tuple(
         [
@@ -315,19 +314,19 @@ def _with_shares(template: Shares) -> list[tuple[Pod, int]]:
     listed = [template] if isinstance(template, Pod) else list(template)
     shares = [(each, 1) if isinstance(each, Pod) else each for each in listed]
     if not shares:
-        raise InputError("capacity: at least one template")
+        raise InputError("capacity: give at least one template")
     for pair in shares:
         if isinstance(pair[1], bool) or not isinstance(pair[1], int) or pair[1] < 1:
-            raise InputError(f"share {pair[1]!r}: a positive whole number", obj=pair[0].key)
+            raise InputError(f"share must be a positive whole number, not {pair[1]!r}", obj=pair[0].key)
     return shares
 
 
 def _with_gang(given: list[tuple[Pod, int]], gang: int) -> list[tuple[Pod, int]]:
     """Return the template with the pods of a gang as its share."""
     if isinstance(gang, bool) or not isinstance(gang, int) or not 1 <= gang <= MOST:
-        raise InputError(f"gang {gang!r}: a whole number from 1 to {MOST}")
+        raise InputError(f"gang must be a whole number from 1 to {MOST}, not {gang!r}")
     if len(given) > 1 or given[0][1] != 1:
-        raise InputError("gang: the pods of a gang are of one template, without a share of its own")
+        raise InputError("gang: give one template, without a share")
     return [(given[0][0], gang)]
 
 
@@ -440,6 +439,21 @@ def _place_gangs(
             return one, rounds, stop
         rounds += 1
     return one, rounds, None
+
+
+def _take_back_rest(scheduler: Scheduler, one: _Replicas, rounds: int) -> int:
+    """Return how many pods of the gang fit that is not placed whole, and keep none of them."""
+    placed, group = rounds * one.share, _bound_group(scheduler, one)
+    if group is None:
+        rest = one.placed - placed
+        if rest:
+            _take_back(one, placed)
+        return rest
+    pods = _replicas(one, one.admitted - placed)
+    if _makes_claims(one.template):
+        pods = store_with_claims(scheduler, pods)
+    most = GroupTrial(scheduler.context, group, pods, ()).most() if pods else None
+    return 0 if most is None else int((most.rows >= 0).sum())
 
 
 def _bound_group(scheduler: Scheduler, one: _Replicas) -> PodGroup | None:

@@ -109,3 +109,28 @@ def test_schedule_workload_places_the_group_of_a_file_whole_or_not() -> None:
     assert (result.rows.tolist(), len(result.failures)) == ([-1] * 4, 4)
     one.add_nodes(2, "a")
     assert (one.schedule_workload(group).rows >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("leave_out", "size", "warning"),
+    [
+        ("", "4", ""),
+        ("", "2", "--gang 2 counts gangs of 2, but minCount of PodGroup default/train is 4."),
+        (
+            "kind: PodGroup",
+            "4",
+            "default/train-9 names PodGroup default/train, which is not in the input, so that its topology "
+            "does not count: add it with -f.",
+        ),
+    ],
+)
+def test_capacity_warns_of_a_group_that_is_not_what_is_counted(
+    leave_out: str, size: str, warning: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = Path(GANG).read_text().split("\n---\n")
+    (tmp_path / "pod.yaml").write_text(listed[-1].replace("train-3", "train-9"))
+    kept = [text for text in listed if "kind: Pod\n" not in text and not (leave_out and leave_out in text)]
+    (tmp_path / "cluster.yaml").write_text("\n---\n".join(kept))
+    words = ["capacity", "-f", str(tmp_path / "cluster.yaml"), "--pod", str(tmp_path / "pod.yaml")]
+    assert main([*words, "--gang", size, *GATES]) == 0
+    assert capsys.readouterr().err == (f"warning: {warning}\n" if warning else "")

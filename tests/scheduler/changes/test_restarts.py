@@ -5,13 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.controllers.workloads.make import daemons, job, machine, pods, replicas, scheduler
+from tests.core.make import pod
 
 from moorage.errors import InputError
 from moorage.objects import load
+from moorage.objects.model.cluster import Suspended
+from moorage.objects.model.meta import OwnerReference
 from moorage.objects.model.workload import Deployment
 from moorage.scheduler import Scheduler
 from moorage.scheduler.changes.restarts import restarted
+from moorage.scheduler.changes.suspended_workloads import still_suspended
+from moorage.store import ObjectStore
 
 
 def test_a_restart_replaces_the_pods_if_there_is_room_for_the_surge() -> None:
@@ -108,6 +114,16 @@ spec:
   suspend: true
   headGroupSpec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: x}}}]}}}
 """
+
+
+def test_pods_of_a_kind_of_another_group_do_not_say_that_a_suspended_workload_runs() -> None:
+    store = ObjectStore()
+    owner = OwnerReference("batch/v1", "Job", "train", "u", controller=True)
+    made = pod("train-0")
+    store.create(replace(made, metadata=replace(made.metadata, owner_references=(owner,))))
+    kinds = "Job.batch", "Job.batch.volcano.sh"
+    ours, other = (Suspended(kind, "default", "train", "", ()) for kind in kinds)
+    assert still_suspended(store, [ours, other]) == [other]
 
 
 def test_suspended_workloads_of_other_projects_run_when_they_are_let(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Count whole gangs of N replicas, which are of no use without one another.",
 )
-@click.option("--exclude-nodes", default="", metavar="NODE,…", help="Leave these nodes and their pods out.")
+@click.option("--exclude-nodes", metavar="NODE,…", help="Leave these nodes and their pods out.")
 @click.option("--by", metavar="LABEL", help="Count reasons by this label of nodes; default: by zone.")
 @after_run_option
 @click.option("--verbose", is_flag=True, help="Show the number of replicas on each node.")
@@ -69,7 +69,7 @@ def capacity(  # noqa: PLR0913
     templates: tuple[str, ...],
     max_limit: int,
     gang: int | None,
-    exclude_nodes: str,
+    exclude_nodes: str | None,
     by: str | None,
     verbose: bool,
     output: str,
@@ -89,7 +89,7 @@ def capacity(  # noqa: PLR0913
     from moorage.cli.output.capacity_output import write_capacity
     from moorage.cli.output.cluster_capacity import write_compatible
     from moorage.cli.output.printing import told
-    from moorage.cli.runs.pod_templates import read_templates
+    from moorage.cli.runs.pod_templates import group_warnings, read_templates
     from moorage.cli.runs.simulation import input_warnings
     from moorage.scheduler import Scheduler
 
@@ -99,12 +99,14 @@ def capacity(  # noqa: PLR0913
         raise click.UsageError("cluster-capacity has no gangs")
     namespace = options["namespace"] or "default"
     with Stages("reading", "counting") as stage:
-        cluster = _without(load_input(options), exclude_nodes)
+        cluster = load_input(options)
+        if exclude_nodes is not None:
+            cluster = _without(cluster, exclude_nodes)
         read = read_templates(templates, cluster, options["validate"], namespace)
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         if gang is not None and (len(read.pods) > 1 or read.pods[0].share != 1):
-            raise InputError("the pods of a gang are of one template, without =N", source="--gang")
+            raise InputError("give one --pod, with one template and without =N", source="--gang")
         stage()
         scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
         scheduler.apply(read.others)
@@ -116,6 +118,7 @@ def capacity(  # noqa: PLR0913
         label = {} if by is None else {"by": by}
         found = scheduler.capacity(read.pods, max=max_limit or None, gang=gang, **label)
     warnings = [*input_warnings(cluster, scheduler), *without_effect, *read.warnings]
+    warnings += group_warnings(scheduler, read.pods, gang)
     print_release(cluster)
     print_warnings(warnings)
     if compatible:
@@ -129,6 +132,8 @@ def _without(cluster: Cluster, names: str) -> Cluster:
     from dataclasses import replace
 
     left_out = {name for part in names.split(",") if (name := part.strip())}
+    if not left_out:
+        raise InputError("give at least one node", source="--exclude-nodes")
     if unknown := sorted(left_out - {node.name for node in cluster.nodes}):
         raise InputError("there is no such node", source="--exclude-nodes", obj=unknown[0])
     nodes = [node for node in cluster.nodes if node.name not in left_out]

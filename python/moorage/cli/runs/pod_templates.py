@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from moorage.cli.options.inputs import file_named, is_input
 from moorage.errors import InputError, examples, nearest, same_or_nearest
-from moorage.objects import Cluster, Object, Pod
+from moorage.objects import Cluster, Object, Pod, group_of
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
 from moorage.objects.model.workload import (
@@ -32,6 +32,7 @@ from moorage.objects.workloads.deployment_rollout import find_new_replica_set
 from moorage.objects.workloads.expand_workloads import expand_workloads
 from moorage.objects.workloads.jobs.cron_runs import next_run
 from moorage.objects.workloads.ownership import refers_to
+from moorage.scheduler import Scheduler
 from moorage.store import parse_reference
 
 OPTION = "--pod"
@@ -48,7 +49,7 @@ class Template(NamedTuple):
     Attributes
     ----------
     pod : Pod
-        With defaults; not admitted.
+        With defaults and the name of its workload; not admitted.
     share : int
         Replicas in a round.
     """
@@ -111,10 +112,40 @@ def read_templates(
             try:
                 if isinstance(top, CronJob):
                     top = _job_of(top, [*cluster.others, *found.others])
-                found.pods.append(Template(_pod_of(top, cluster), share))
+                pod = _pod_of(top, cluster)
+                named = replace(pod, metadata=replace(pod.metadata, name=top.name))
+                found.pods.append(Template(named, share))
             except InputError as error:
                 raise error.located(source=name, obj=f"{top.kind} {top.key}") from None
     return found
+
+
+def group_warnings(scheduler: Scheduler, templates: Iterable[Template], gang: int | None) -> Iterator[str]:
+    """Yield a sentence about each template whose pod group is missing, or asks for another number of pods.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        Has the groups.
+    templates : iterable of Template
+    gang : int or None
+        Pods of a gang that is counted.
+
+    Yields
+    ------
+    str
+    """
+    for template in templates if scheduler.handle.groups_pods else ():
+        unit = group_of(template.pod)
+        if unit is None:
+            continue
+        group, name = scheduler.context.groups.get(unit), "/".join(unit)
+        if group is None:
+            which = f"{template.pod.key} names PodGroup {name}, which is not in the input"
+            yield f"{which}, so that its topology does not count: add it with -f."
+        elif gang is not None and group.min_count != gang:
+            least = f"minCount of PodGroup {name} is {group.min_count}"
+            yield f"--gang {gang} counts gangs of {gang}, but {least}."
 
 
 def _named(text: str, cluster: Cluster, namespace: str) -> Object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -150,13 +150,13 @@ class Simulation:
     @cached_property
     def outcomes(self) -> list[Outcome]:
         """The outcomes of the pods without a node before the run, of evicted ones, and of new ones."""
-        moved, remade = self.evicted, self._remade
+        moved, remade, changed = self.evicted, self._remade, self.preparation.placed
         gone = [one.pod for key, one in moved.items() if key not in self.before]
         pods = [
             remade.get(key, pod)
             for key, pod in self.before.items()
             if not pod.spec.node_name
-            or any(key in keys for keys in (self.result.evicted, moved, self.kept, remade))
+            or any(key in keys for keys in (self.result.evicted, moved, self.kept, remade, changed))
         ]
         known = {pod.key for pod in self.cluster.pods}
         made = [pod for key, pod in self.before.items() if key not in known]
@@ -222,6 +222,8 @@ class Simulation:
             is_seen_to = replacements[workload] >= 0 or self._has_controller(pod)
             status = REPLACED if is_seen_to else EVICTED
             return Outcome(pod, workload, status, "", why, None, victims, self._budgets(key))
+        if key in self.preparation.placed and self.exists(pod):
+            return Outcome(pod, workload, PLACED, pod.spec.node_name)
         skipped = result.skipped.get(key, "")
         if not skipped and not self.exists(pod):
             return None
@@ -250,7 +252,10 @@ class Simulation:
     @cached_property
     def summary(self) -> Summary:
         """The run in numbers."""
-        return summarize(self.cluster.finished, self.scheduler, self.result, self.before.values())
+        placed = self.preparation.placed
+        before = (pod for key, pod in self.before.items() if key not in placed)
+        found = summarize(self.cluster.finished, self.scheduler, self.result, before)
+        return replace(found, placed=sum(one.status == PLACED for one in self.outcomes)) if placed else found
 
     def _budgets(self, key: str) -> tuple[str, ...]:
         """The budgets that the eviction of a pod violates."""
@@ -272,7 +277,8 @@ class Simulation:
         has_pod = self.scheduler.cache.state.has_pod
         stored: list[Pod] = self.scheduler.client.list(Pod)[0]
         going = {pod.key for pod in stored if pod.metadata.deletion_timestamp is not None}
-        pods = (pod for pod in self.before.values() if pod.spec.node_name and pod.key not in going)
+        others = going | self.preparation.placed
+        pods = (pod for pod in self.before.values() if pod.spec.node_name and pod.key not in others)
         return Counter(self.workloads.of(pod) for pod in pods if has_pod(pod))
 
     def warnings(self) -> Iterator[str]:
@@ -433,6 +439,8 @@ class Preparation:
     ----------
     pods : dict of str to Pod
         The pods before the run by ``namespace/name``, in reading order, new ones last.
+    placed : set of str
+        By ``namespace/name``, the pods that the changes have placed: those that restart all workloads do.
     evicted : dict of str to Evicted
     kept : dict of str to str
         As for a `Simulation`; a run may evict more of the pods that were kept.
@@ -452,6 +460,7 @@ class Preparation:
         self.kept: dict[str, str] = {}
         self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
         scheduler, told = Scheduler(cluster, **settings), list[str]()
+        bound = {pod.metadata.uid for pod in scheduler.client.list(Pod)[0] if pod.spec.node_name}
         for change in changes:
             before = _in_reading_order(cluster, scheduler)
             made = change.make(scheduler)
@@ -459,6 +468,8 @@ class Preparation:
             told += left_as_is(change, made, scheduler)
         scheduler.sync()
         self.pods = _in_reading_order(cluster, scheduler)
+        new = ((key, pod) for key, pod in self.pods.items() if pod.metadata.uid not in bound)
+        self.placed = {key for key, pod in new if pod.spec.node_name}
         self.workloads = workloads_of(scheduler)
         self.warnings = input_warnings(cluster, scheduler) + told
         self._spare = [scheduler]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from moorage.objects import Object, Pod
 from moorage.objects.model.cluster import Suspended
+from moorage.objects.model.other_workloads import full_kind
 from moorage.objects.model.workload import Job
 from moorage.objects.workloads.ownership import is_active
 from moorage.store import NotFoundError, ObjectClient
@@ -29,14 +30,14 @@ def still_suspended(client: ObjectClient, workloads: Iterable[Suspended]) -> lis
     running: list[Object] = [pod for pod in client.list(Pod)[0] if is_active(pod)]
     running += [job for job in client.list(Job)[0] if not job.spec.suspend]
     owners = {
-        (one.namespace, owner.kind, owner.name)
+        (one.namespace, full_kind(owner.kind, owner.api_version), owner.name)
         for one in running
         if (owner := one.metadata.controller()) is not None
     }
     return [
         one
         for one in listed
-        if (one.namespace, one.full_kind.partition(".")[0], one.name) not in owners
+        if (one.namespace, one.full_kind, one.name) not in owners
         and not any(_is_there(client, obj) for obj in one.objects)
     ]
 

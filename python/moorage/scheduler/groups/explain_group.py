@@ -65,7 +65,7 @@ def explain_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None
         return ExplainedGroup("/".join(unit), "", 0, max(len(pods), 1), 0, message=MISSING)
     if not pods or not isinstance(group, PodGroup):
         return None
-    trial = _Trial(context, group, pods, context.groups.scheduled(unit)[0])
+    trial = GroupTrial(context, group, pods, context.groups.scheduled(unit)[0])
     above = context.groups.ancestors(unit)
     tree = "/".join(above[-1]).replace(f"{COMPOSITE}/", "") if above else ""
     if error := why_invalid(group, (*pods, *trial.scheduled)):
@@ -74,7 +74,7 @@ def explain_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None
         return _explain(trial, tree)
 
 
-class _Trial:
+class GroupTrial:
     """Places the pending pods of a group, and undoes it.
 
     Parameters
@@ -82,7 +82,7 @@ class _Trial:
     context : SchedulingContext
     group : PodGroup
     pods, scheduled : sequence of Pod
-        The pending members, and those that have a node.
+        The pending members, not in the cache, and those that have a node.
     """
 
     def __init__(
@@ -124,14 +124,14 @@ class _Trial:
         return self.placed(attempt) if attempt.succeeded and attempt.has_placed else 0
 
 
-def _told(trial: _Trial, tree: str, **found: object) -> ExplainedGroup:
+def _told(trial: GroupTrial, tree: str, **found: object) -> ExplainedGroup:
     """Return the explanation of a group with what was found."""
     group, count = trial.group, len(trial.pods) + len(trial.scheduled)
     numbers = max(1, group.min_count), count, len(trial.scheduled)
     return ExplainedGroup(group.key, tree, *numbers, **found)  # type: ignore[arg-type]
 
 
-def _explain(trial: _Trial, tree: str) -> ExplainedGroup:
+def _explain(trial: GroupTrial, tree: str) -> ExplainedGroup:
     """Explain a group whose pods can form one."""
     attempt = trial.most()
     fits = int((attempt.rows >= 0).sum())
@@ -159,7 +159,7 @@ def _explain(trial: _Trial, tree: str) -> ExplainedGroup:
 
 
 @contextmanager
-def _assumed(trial: _Trial, attempt: Attempt) -> Iterator[None]:
+def _assumed(trial: GroupTrial, attempt: Attempt) -> Iterator[None]:
     """Have the pods that an attempt has placed on their nodes inside the context."""
     cache = trial.context.cache
     with cache.transaction():
@@ -169,7 +169,7 @@ def _assumed(trial: _Trial, attempt: Attempt) -> Iterator[None]:
         yield
 
 
-def _domain(trial: _Trial, attempt: Attempt) -> tuple[str, frozenset[str] | None]:
+def _domain(trial: GroupTrial, attempt: Attempt) -> tuple[str, frozenset[str] | None]:
     """Return the domain in which an attempt has placed pods, as LABEL=VALUE, and its nodes; "" and None where
     all nodes count."""
     table = trial.context.cache.state.table
@@ -199,7 +199,7 @@ def _groups_of(seen: Explanation, names: frozenset[str] | None) -> list[NodeGrou
 # ---- changes -----------------------------------------------------------------------------------------------
 
 
-def _changes(trial: _Trial, fits: int, seen: Explanation, template: int) -> Iterator[GroupChange]:
+def _changes(trial: GroupTrial, fits: int, seen: Explanation, template: int) -> Iterator[GroupChange]:
     """Yield changes with which the group is placed, each of which was tried.
 
     Parameters
@@ -224,14 +224,14 @@ def _changes(trial: _Trial, fits: int, seen: Explanation, template: int) -> Iter
         yield from _same_for_all(trial, probe, change)
 
 
-def _smaller(trial: _Trial, fits: int) -> GroupChange:
+def _smaller(trial: GroupTrial, fits: int) -> GroupChange:
     """Return the smaller minimum with which the pods that fit are enough: a cycle places them."""
     after = fits + len(trial.scheduled)
     text = f"lower minCount from {trial.group.min_count} to {after}"
     return GroupChange(MINIMUM, text, after, before=str(trial.group.min_count), after=str(after))
 
 
-def _lower(trial: _Trial, resource: str) -> Iterator[GroupChange]:
+def _lower(trial: GroupTrial, resource: str) -> Iterator[GroupChange]:
     """Yield the largest request of each pod with which the group is placed, if pods ask for more."""
     gates = trial.context.cache.state.classes.gates
     asked = {effective(pod, resource, gates) for pod in trial.pods}
@@ -262,7 +262,7 @@ def _lower(trial: _Trial, resource: str) -> Iterator[GroupChange]:
         yield GroupChange(LOWER, text, count(found), resource=resource, before=texts[0], after=texts[1])
 
 
-def _like(trial: _Trial, probe: Probe, seen: Explanation, template: int) -> list[Node]:
+def _like(trial: GroupTrial, probe: Probe, seen: Explanation, template: int) -> list[Node]:
     """Return the nodes whose copies could help: those that would take the next pod, and one of its domain."""
     names = [change.node_name for change in seen.changes if change.kind == NODE]
     if template >= 0:
@@ -270,7 +270,7 @@ def _like(trial: _Trial, probe: Probe, seen: Explanation, template: int) -> list
     return probe.nodes_named(dict.fromkeys(names))
 
 
-def _more_nodes(trial: _Trial, probe: Probe, like: Iterable[Node], lacking: int) -> Iterator[GroupChange]:
+def _more_nodes(trial: GroupTrial, probe: Probe, like: Iterable[Node], lacking: int) -> Iterator[GroupChange]:
     """Yield how many copies of a node are enough, of the first node that helps: one, or as few as a bisection
     finds, at most one for each pod that is lacking."""
     for node in like:
@@ -294,7 +294,7 @@ def _fewest(count: Callable[[int], int], most: int) -> int:
     return most - largest(most - 2, lambda spared: bool(count(most - spared)))
 
 
-def _with_copies(trial: _Trial, probe: Probe, node: Node, number: int) -> int:
+def _with_copies(trial: GroupTrial, probe: Probe, node: Node, number: int) -> int:
     """Return how many members have a node if the group is placed with some copies of a node; else 0."""
     with ExitStack() as stack:
         for at in range(1, number + 1):
@@ -303,7 +303,7 @@ def _with_copies(trial: _Trial, probe: Probe, node: Node, number: int) -> int:
         return trial.places()
 
 
-def _same_for_all(trial: _Trial, probe: Probe, change: Change) -> Iterator[GroupChange]:
+def _same_for_all(trial: GroupTrial, probe: Probe, change: Change) -> Iterator[GroupChange]:
     """Yield a change that places the next pod, if it places the group once each pod has it."""
     pods: list[Pod] | None = None
     if change.kind == TOLERATE and change.toleration is not None:

@@ -36,8 +36,9 @@ Where there is no cluster to read (configurations, traces, files of scheduler_pe
 
 ## What changed from release to release
 
-Each difference in decisions has a name, which is a field of `moorage.releases.Release`. `moorage compare`
-uses these names when it tells [what an upgrade changes](guide/before_you_upgrade.md).
+Each difference has a name. `moorage compare` uses these names to tell
+[what an upgrade changes](guide/before_you_upgrade.md). A behaviour is on in the releases of its heading, and
+off in the others.
 """
 NOT_EXACT = """
 ## What is not exact

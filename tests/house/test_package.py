@@ -67,6 +67,18 @@ def test_extras() -> None:
     assert metadata()["project"]["optional-dependencies"].keys() == EXTRAS
 
 
+@pytest.mark.parametrize(
+    "command", [["scheduler"], ["serve", "extender", "--in-cluster"], ["dump", "--context", "x", "d.json"]]
+)
+def test_a_missing_extra_of_a_command_is_one_line_that_names_it(command: list[str]) -> None:
+    hidden = FINDER.format(hide=True).replace('"moorage._core.decide.placer"', '"httpx2"')
+    result = run(f"{hidden}\nfrom moorage.cli import main\nsys.exit(main({command!r}))")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
+        "error: httpx2 is missing, which talks to API servers: pip install 'moorage[kube]'\n"
+    )
+
+
 def test_constraints_pin_what_make_installs() -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if not line.startswith("#"))

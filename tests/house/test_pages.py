@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from moorage.plugins.registry import in_tree_registry
+from moorage.sim.policies import policies
 from tests.house.source import ROOT, files, name
 
 PAGES = ["ARCHITECTURE.md", "README.md", *(name(path) for path in files(".md", under="docs"))]
@@ -66,6 +70,42 @@ def test_every_page_is_in_the_index() -> None:
     assert sorted(["docs/index.md", *(f"docs/{page}.md" for page in listed)]) == [
         page for page in sorted(PAGES) if page.startswith("docs/")
     ]
+
+
+# ---- Pages for users -------------------------------------------------------------------------------------
+
+NAMES = {"KubeSchedulerConfiguration", "PersistentVolumeController"}
+"""What Kubernetes calls its own, and a class of moorage is called too."""
+
+
+@cache
+def inner_classes() -> frozenset[str]:
+    """The classes that no front door exports and no configuration names."""
+    sys.path.insert(0, str(ROOT / "docs"))
+    doors = import_module("front_doors")
+    sys.path.remove(str(ROOT / "docs"))
+    public = {name for door in doors.FRONT_DOORS for name in doors.public_names(import_module(door))}
+    plugins = {*in_tree_registry(), *policies()}
+    found: set[str] = set()
+    for path in (*files(".py", under="python/moorage"), *files(".pyx", under="pyx")):
+        found.update(re.findall(r"^(?:cdef )?class (\w+)", path.read_text(), re.MULTILINE))
+    return frozenset(found - public - plugins - NAMES)
+
+
+def users_pages() -> list[str]:
+    """The pages before the maintainers', but for the table of Go's names, which says where each name is."""
+    index = (ROOT / "docs/index.md").read_text().partition(":caption: For maintainers")[0]
+    listed = re.findall(r"^[\w/]+$", index, re.MULTILINE)
+    return ["README.md", *(f"docs/{page}.md" for page in listed if page not in ("interfaces", "live"))]
+
+
+@pytest.mark.parametrize("page", users_pages())
+def test_a_page_for_users_names_only_what_they_can_import(page: str) -> None:
+    text = prose(page)
+    assert set(re.findall(r"\b[A-Z]\w*[a-z]\w*[A-Z]\w*\b", text)) & inner_classes() == set()
+    spans = {word for span in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\b[A-Z]\w+", span)}
+    assert spans & inner_classes() == set()
+    assert re.findall(r"`(?:\S*_core|csrc|pyx)/[^`]*`", text) == []
 
 
 @pytest.mark.parametrize(

@@ -238,15 +238,14 @@ def connected(options: Mapping[str, Any], timeout: float | None = None) -> ApiCl
     Raises
     ------
     UsageError
-        The extra ``kube`` is not installed, or options contradict each other.
+        Options contradict each other.
+    MoorageError
+        The extra ``kube`` is not installed.
     """
     if options["in_cluster"] and (options["kubeconfig"] or options["context"]):
         raise click.UsageError("give either --in-cluster or --kubeconfig and --context")
-    try:
-        from moorage.store.api import connect
-    except ImportError as error:
-        message = f"{error.name} is missing, with which clusters are read: pip install 'moorage[kube]'"
-        raise click.UsageError(message) from None
+    from moorage.store.api import connect
+
     limit = {} if timeout is None else {"timeout": timeout}
     return connect(options["kubeconfig"], options["context"], in_cluster=options["in_cluster"], **limit)
 

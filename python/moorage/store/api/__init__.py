@@ -2,8 +2,10 @@
 
 from importlib.util import find_spec
 
+from moorage.errors import MoorageError
+
 if find_spec("httpx2") is None:
-    raise ImportError("httpx2 is missing: pip install 'moorage[kube]'", name="httpx2")
+    raise MoorageError("httpx2 is missing, which talks to API servers: pip install 'moorage[kube]'")
 
 from .api_client import ApiClient as ApiClient
 from .connection import Connection as Connection

@@ -11,13 +11,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GENERATED = {".git", ".venv", "build", "dist", "__pycache__"}
+HIDDEN = {".ci", ".github"}  # hidden folders of the repository; others belong to tools
 
 
 @cache
 def _files(under: str) -> tuple[Path, ...]:
     found = []
     for folder, folders, here in os.walk(ROOT / under):
-        folders[:] = [one for one in folders if one not in GENERATED and (one[0] != "." or one == ".ci")]
+        folders[:] = [one for one in folders if one not in GENERATED and (one[0] != "." or one in HIDDEN)]
         found += [Path(folder) / one for one in here]
     return tuple(sorted(found))
 

@@ -52,7 +52,17 @@ def test_it_passes_where_every_pod_has_a_node(file: Any, capsys: pytest.CaptureF
     assert check(*file(*ROOM, pod("p1"), pod("p2"))) == 0
     assert capsys.readouterr().out == "PASS: 2 pods have found a node\n\n"
     assert check(*file(*ROOM)) == 0
-    assert capsys.readouterr().out == "PASS: every pod that should run has a node\n\n"
+    assert capsys.readouterr() == ("PASS: every pod that should run has a node\n\n", "")
+
+
+def test_without_pods_it_says_that_nothing_was_checked(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(*file(*ROOM[:2])) == 0
+    out, err = capsys.readouterr()
+    warning = "The input has no pod that should run, so nothing was checked"
+    assert out == "PASS: no pod was checked\n\n"
+    assert err.startswith(f"warning: {warning}; ")
+    assert check(*file(*ROOM[:2]), "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["warnings"][0].startswith(warning)
 
 
 def test_it_fails_with_pods_and_reasons(file: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -343,32 +343,36 @@ def test_forms_of_two_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [
         (
             ["kubernetes 1.33", "kubernetes 1.37"],
-            "'kubernetes 1.33': not a release: kubernetes and",
+            "'kubernetes 1.33': not a release: give kubernetes and",
         ),
-        (["kubernetes", "kubernetes 1.37"], "'kubernetes': not a release: kubernetes and"),
+        (["kubernetes", "kubernetes 1.37"], "'kubernetes': not a release: give kubernetes and"),
         (
             ["kubernetes 1.36", "kubernetes 1.37 x"],
-            "'kubernetes 1.37 x': not a release: kubernetes and",
+            "--feature-gates: kubernetes 1.37 x: x: neither true nor false: ''",
         ),
-        (["kubernetes 1.37"], "two releases are compared, as 'kubernetes 1.36' 'kubernetes 1.37', and not 1"),
-        (["as-is", "kubernetes 1.37"], "'as-is': not a release: a release is compared with one"),
+        (
+            ["kubernetes 1.36", "kubernetes 1.37 x y"],
+            "'kubernetes 1.37 x y': not a release: give kubernetes and",
+        ),
+        (["kubernetes 1.37"], "give two releases, as 'kubernetes 1.36' 'kubernetes 1.37', and not 1"),
+        (["as-is", "kubernetes 1.37"], "'as-is': not a release: give two, as 'kubernetes"),
         (
             ["kuberntes 1.35", "kubernetes 1.37"],
-            "'kuberntes 1.35': not a release: a release is compared with one other release, as "
+            "'kuberntes 1.35': not a release: give two, as "
             "'kubernetes 1.36' 'kubernetes 1.37'; nearest: kubernetes 1.37",
         ),
         (
             ["kuberntes 1.35", "kuberntes 1.37"],
             "kuberntes 1.35: no such file, and neither as-is, nor changes",
         ),
-        (["kubernetes 1.37", "kubernetes v1.37.2"], "'kubernetes v1.37.2': both are release 1.37; two are"),
+        (["kubernetes 1.37", "kubernetes v1.37.2"], "'kubernetes v1.37.2': both are release 1.37: give two"),
         (
             ["kubernetes 1.35", "kubernetes 1.36", "kubernetes 1.37"],
-            "two releases are compared, as 'kubernetes 1.36' 'kubernetes 1.37', and not 3",
+            "give two releases, as 'kubernetes 1.36' 'kubernetes 1.37', and not 3",
         ),
         (
             [*releases("1.36", "1.37"), "--kubernetes-version", "1.36"],
-            "--kubernetes-version is not for a comparison of releases",
+            "--kubernetes-version is not for a comparison of releases: leave it out",
         ),
         (
             [*releases("1.35", "1.37"), "--feature-gates", "DRAFractionalCapacityRange=true"],
@@ -497,3 +501,34 @@ def test_bad_input_about_an_upgrade(
     assert out == ""
     assert err.startswith(f"error: {message}")
     assert err.count("\n") == 1
+
+
+GROUP = {
+    "apiVersion": "scheduling.k8s.io/v1beta1",
+    "kind": "PodGroup",
+    "metadata": {"name": "g", "namespace": "default"},
+    "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+}
+
+
+@pytest.mark.parametrize(
+    "before", ["kubernetes 1.36", "Kubernetes 1.37", "kubernetes 1.37 GenericWorkload=false"]
+)
+def test_a_side_has_gates_of_its_own(before: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    member = pod("a", containers=[container("c", "1")], schedulingGroup={"podGroupName": "g"})
+    file = written(tmp_path / "c.json", [host("a"), GROUP, member])
+    after = "kubernetes 1.37 GenericWorkload=true"
+    assert main(["compare", before, after, "-f", file, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in found["alternatives"]] == [before.replace("K", "k"), after]
+    (one,) = found["differences"]
+    assert (one["places"], one["because"]) == (["a", "waiting"], [["GenericWorkload"]])
+
+
+def test_sides_that_decide_alike_have_their_own_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path / "c.json", [host("a")])
+    sides = ["kubernetes 1.37", "kubernetes 1.37 GenericWorkload=false"]
+    assert main(["compare", *sides, "-f", file, "-o", "json"]) == 0
+    assert [one["name"] for one in json.loads(capsys.readouterr().out)["alternatives"]] == sides

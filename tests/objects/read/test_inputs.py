@@ -14,8 +14,10 @@ import pytest
 import yaml
 from tests.objects.refusal import refusal
 
+from moorage.errors import InputError
 from moorage.objects import Cluster, load
 from moorage.objects.read import archives, unpacking
+from moorage.objects.read.one_object import read_one
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "4"}}}
 
@@ -82,12 +84,20 @@ def test_directories_in_directories(tmp_path: Path) -> None:
 
 def test_without_recursion_they_are_not_read(tmp_path: Path) -> None:
     write(tmp_path)
-    hint = "; those of inner directories are read with -R"
-    assert refusal(tmp_path / "dump") == f"dump: there are no objects in its files{hint}"
+    hint = "; -R also reads the directories in it"
+    assert refusal(tmp_path / "dump") == f"dump: its files have no objects{hint}"
     (tmp_path / "outer" / ".git").mkdir(parents=True)
     assert refusal(tmp_path / "outer") == "outer: no .json, .yaml or .yml file in this directory"
     (tmp_path / "outer" / "inner").mkdir()
     assert refusal(tmp_path / "outer") == f"outer: no .json, .yaml or .yml file in this directory{hint}"
+
+
+def test_archives_in_a_directory_are_named(tmp_path: Path) -> None:
+    (tmp_path / "d" / "inner").mkdir(parents=True)
+    pack(tmp_path / "d" / "b.tar.gz", {"a.json": json.dumps(NODE).encode()})
+    (tmp_path / "d" / "c.zip").write_bytes(b"")
+    hint = "give each archive with its own -f, as -f d/b.tar.gz"
+    assert refusal(tmp_path / "d") == f"d: no .json, .yaml or .yml file in this directory; {hint}"
 
 
 def test_documents_of_moorage_are_passed_over(tmp_path: Path) -> None:
@@ -120,9 +130,9 @@ def test_a_chart_of_helm_is_told(tmp_path: Path) -> None:
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: web\n")
     (chart / "templates" / "web.yaml").write_text("kind: Pod\nmetadata:\n  {{- toYaml . }}\n")
     hint = "helm template FOLDER | moorage … -f - reads what a Helm chart makes"
-    assert refusal(chart) == f"chart: there are no objects in its files; {hint}"
-    assert refusal(chart, recursive=True) == f"chart: there are no objects in its files; {hint}"
-    assert refusal(chart / "templates") == f"templates: there are no objects in its files; {hint}"
+    assert refusal(chart) == f"chart: its files have no objects; {hint}"
+    assert refusal(chart, recursive=True) == f"chart: its files have no objects; {hint}"
+    assert refusal(chart / "templates") == f"templates: its files have no objects; {hint}"
     (chart / "templates" / "web.yaml").write_text(json.dumps(NODE))
     (warning,) = load(chart, recursive=True).warnings
     assert warning.endswith(f"Chart.yaml; {hint}.")
@@ -275,7 +285,7 @@ def test_errors_name_archive_and_member(tmp_path: Path) -> None:
     packed = pack(tmp_path / "b.zip", {"notes.txt": b"nothing"})
     assert refusal(packed) == "b.zip: no .json, .yaml or .yml file in this archive"
     packed = pack(tmp_path / "c.zip", {"a.yaml": b"no: object"})
-    assert refusal(packed) == "c.zip: there are no objects in its files"
+    assert refusal(packed) == "c.zip: its files have no objects"
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.zip"])
@@ -584,3 +594,19 @@ def test_volumes_without_their_driver_or_csinodes_are_told_once(
     assert load(tmp_path / "f.yaml").warnings == ([f"The input has {what}; {hint}."] if what else [])
     (tmp_path / "f.yaml").write_text(text)
     assert load(tmp_path / "f.yaml").warnings == []
+
+
+def test_a_version_that_is_gone_is_left_out_with_the_one_to_write(tmp_path: Path) -> None:
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": "g"}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    (tmp_path / "a.json").write_text("\n".join(map(json.dumps, (NODE, group, secret))))
+    text = (
+        "PodGroup of scheduling.k8s.io/v1alpha2, which ended with Kubernetes 1.36: "
+        "write it as scheduling.k8s.io/v1beta1"
+    )
+    assert load(tmp_path / "a.json").warnings == [
+        f"Left out: 1 {text}.",
+        "Left out, because scheduling does not read these kinds: Secret (1).",
+    ]
+    with pytest.raises(InputError, match=text):
+        read_one(group)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from moorage.planning.survival import Survival
     from moorage.scheduler import Scheduler
 
+NO_POD = (
+    "The input has no pod that should run, so nothing was checked; kubectl get pods -A -o json lists them."
+)
 ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
 
 
@@ -107,7 +110,7 @@ def check(
     """
     from moorage.cli.output.check_output import write_verdict
     from moorage.cli.runs.gate import judge, waiting_pods
-    from moorage.cli.runs.release_comparison import compare_releases
+    from moorage.cli.runs.release_comparison import Side, compare_releases
     from moorage.cli.runs.removed_pods import removed_pods
     from moorage.cli.runs.simulation import Preparation
 
@@ -130,18 +133,20 @@ def check(
         else:
             stage()
             assert after.release is not None
-            versions = _two_releases(options, after.release)
-            compared = compare_releases(versions, after, options, changes, stages=stage)
+            first, last = map(Side, _two_releases(options, after.release))
+            compared = compare_releases((first, last), after, options, changes, stages=stage)
             waiting = waiting_pods(before) & compared.without_node()
             done, causes = compared.after.simulation, compared.losses()
         stage()
         verdict = judge(done, waiting, allowed, new_only, causes)
         warnings = list(done.warnings())
+        if not verdict.is_about_pods:
+            warnings.append(NO_POD)
         stage()
         survival = _survival(done.scheduler, options)
     print_release(after, is_asked=options["upgrade_from"] is not None)
     print_warnings(warnings)
-    write_verdict(output, done, verdict, removed_pods(done, before.pods), survival)
+    write_verdict(output, done, verdict, removed_pods(done, before.pods), survival, warnings)
     return 0 if verdict.passed and (survival is None or survival) else 1
 
 

@@ -31,8 +31,9 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
 
     A, B and so on are each a KubeSchedulerConfiguration, a cluster (instead of that of -f), changes of the
     cluster, such as "drain n1; scale deploy/web=4", or as-is. Changes have the names of the options of
-    simulate. "kubernetes 1.36" "kubernetes 1.37" are two releases: the output has the behaviours and feature
-    gates that make the difference, too.
+    simulate. "kubernetes 1.36" "kubernetes 1.37" are two releases: the output also names the behaviours and
+    feature gates that make the difference. A release may have feature gates of its own, as "kubernetes 1.37
+    GenericWorkload=true".
 
     Exit codes: 0 all alternatives ran, whether or not they differ; 2 bad input.
     """
@@ -42,13 +43,13 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
     from moorage.cli.runs.comparison import run_alternative
     from moorage.cli.runs.release_comparison import compare_releases, releases_named
 
-    versions = releases_named(alternatives)
-    if versions is not None:
+    sides = releases_named(alternatives)
+    if sides is not None:
         if click.get_current_context().get_parameter_source("version") is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--kubernetes-version is not for a comparison of releases")
+            raise click.UsageError("--kubernetes-version is not for a comparison of releases: leave it out")
         with Stages("comparing releases") as stage:
-            cluster = load_input({**options, "version": versions[1]})
-            compared = compare_releases(versions, cluster, options, (), from_scratch, stage)
+            cluster = load_input({**options, "version": sides[1].version})
+            compared = compare_releases(sides, cluster, options, (), from_scratch, stage)
         done = [compared.before, compared.after]
     else:
         if len(alternatives) < 2:

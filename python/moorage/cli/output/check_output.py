@@ -27,7 +27,8 @@ def write_verdict(
     simulation: Simulation,
     verdict: Verdict,
     removed: Sequence[Removed],
-    survival: Survival | None = None,
+    survival: Survival | None,
+    warnings: Sequence[str],
 ) -> None:
     """Print the answer of the gate.
 
@@ -39,15 +40,17 @@ def write_verdict(
     simulation : Simulation
     verdict : Verdict
     removed : sequence of Removed
-    survival : Survival, optional
+    survival : Survival or None
         Has a table of its own; a CSV file has this one alone.
+    warnings : sequence of str
+        All that the command prints.
     """
     with ignore_broken_pipe():
         if form == "name":
             failed = (finding.group.outcomes for finding in verdict.findings if finding.counts)
             print(*(f"pod/{one.pod.name}\n" for outcomes in failed for one in outcomes), sep="", end="")
         elif form in ("json", "yaml"):
-            about = told(simulation.cluster, simulation.warnings())
+            about = told(simulation.cluster, warnings)
             document = _document(verdict, survival) | {"removed": list(map(_removed, removed))} | about
             write_value(form, document | survival_document(survival))
         elif form in ("junit", "github"):
@@ -87,6 +90,8 @@ def _head(verdict: Verdict, survival: Survival | None) -> Iterator[str]:
 
 
 def _placed_text(verdict: Verdict) -> str:
+    if not verdict.is_about_pods:
+        return "no pod was checked"
     if verdict.placed:
         return "1 pod has found a node" if verdict.placed == 1 else f"{verdict.placed} pods have found a node"
     which = "counts" if verdict.findings else "should run"

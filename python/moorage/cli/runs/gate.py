@@ -50,10 +50,13 @@ class Verdict(NamedTuple):
         Those that count first.
     placed : int
         Number of pods that had no node before the run and have one now.
+    is_about_pods : bool
+        Whether there is any pod that should run.
     """
 
     findings: list[Finding]
     placed: int
+    is_about_pods: bool = True
 
     @property
     def failed(self) -> int:
@@ -120,7 +123,8 @@ def judge(
         for because in [tuple(dict.fromkeys(causes[key] for key in keys if key in causes))]
     ]
     placed = sum(one.status == PLACED for one in simulation.outcomes)
-    return Verdict(sorted(findings, key=lambda finding: not finding.counts), placed)
+    is_about_pods = bool(simulation.before or simulation.outcomes)
+    return Verdict(sorted(findings, key=lambda finding: not finding.counts), placed, is_about_pods)
 
 
 def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[Group, bool]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import RequestedChange
@@ -28,6 +28,25 @@ MOVED, LOST, GAINED, OTHERWISE = "gets another node", "no longer fits", "now fit
 """What becomes of a pod that is not in the same place in both releases."""
 ORDER = (LOST, GAINED, MOVED, OTHERWISE)
 """The order in which differences are shown."""
+
+
+class Side(NamedTuple):
+    """One of the two releases that are compared.
+
+    Attributes
+    ----------
+    version : str
+    gates : str
+        Feature gates of this side alone, as ``A=true,B=false``.
+    """
+
+    version: str
+    gates: str = ""
+
+    @property
+    def name(self) -> str:
+        """The alternative: ``kubernetes 1.37 GenericWorkload=true``."""
+        return f"{KUBERNETES} {self.version} {self.gates}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -105,8 +124,8 @@ class ReleaseComparison:
         return pods - self.before.nodes.keys()
 
 
-def releases_named(alternatives: Sequence[str]) -> tuple[str, str] | None:
-    """Return the two releases that ``kubernetes 1.35`` and ``kubernetes 1.37`` name.
+def releases_named(alternatives: Sequence[str]) -> tuple[Side, Side] | None:
+    """Return the two releases that ``kubernetes 1.35`` and ``kubernetes 1.37 GenericWorkload=true`` name.
 
     Parameters
     ----------
@@ -115,43 +134,42 @@ def releases_named(alternatives: Sequence[str]) -> tuple[str, str] | None:
 
     Returns
     -------
-    (str, str) or None
+    (Side, Side) or None
         None where no argument names a release.
 
     Raises
     ------
     InputError
-        A release is not known, or the arguments are not two releases.
+        A release is not known, or the arguments are not two releases or one with two sets of gates.
     """
-    named = {text: _release(text) for text in alternatives if text.split()[:1] == [KUBERNETES]}
+    named = {text: _side(text) for text in alternatives if text.lower().split()[:1] == [KUBERNETES]}
     if not named:
         return None
     for other in alternatives:
         if other not in named:
             near = nearest(other, named)
-            hint = f"a release is compared with one other release, as {_EXAMPLE}"
-            raise InputError(f"not a release: {hint}{near}", source=repr(other))
+            raise InputError(f"not a release: give two, as {_EXAMPLE}{near}", source=repr(other))
     if len(alternatives) != 2:
-        raise InputError(f"two releases are compared, as {_EXAMPLE}, and not {len(alternatives)}")
+        raise InputError(f"give two releases, as {_EXAMPLE}, and not {len(alternatives)}")
     first, last = (named[text] for text in alternatives)
     if first == last:
-        raise InputError(
-            f"both are release {first}; two are compared, as {_EXAMPLE}", source=repr(alternatives[1])
-        )
+        hint = f"give two, as {_EXAMPLE}, or one with other feature gates"
+        raise InputError(f"both are release {first.version}: {hint}", source=repr(alternatives[1]))
     return first, last
 
 
-def _release(text: str) -> str:
-    """Return the release of ``kubernetes 1.36``."""
+def _side(text: str) -> Side:
+    """Return the release of ``kubernetes 1.36``, or of ``kubernetes 1.37 A=true,B=false``."""
     words = text.split()
     with suppress(ValueError):
-        if len(words) == 2:
-            return release_named(words[1]).version
-    raise InputError(f"not a release: kubernetes and one of {', '.join(RELEASES)}", source=repr(text))
+        if len(words) in (2, 3):
+            return Side(release_named(words[1]).version, *words[2:])
+    known = f"kubernetes and one of {', '.join(RELEASES)}"
+    raise InputError(f"not a release: give {known}, and feature gates as A=true,B=false", source=repr(text))
 
 
 def compare_releases(
-    versions: tuple[str, str],
+    sides: tuple[Side, Side],
     cluster: Cluster,
     options: Mapping[str, Any],
     changes: Sequence[RequestedChange] = (),
@@ -162,7 +180,7 @@ def compare_releases(
 
     Parameters
     ----------
-    versions : (str, str)
+    sides : (Side, Side)
     cluster : Cluster
     options : mapping of str to object
         The values of `scheduler_options`.
@@ -182,9 +200,9 @@ def compare_releases(
     InputError
         The configuration is not valid, or a release does not have a feature gate.
     """
-    before, after = (_gates(options, version) for version in versions)
+    before, after = (_gates(options, side) for side in sides)
     tie_break = _common_tie_break(options, before, after)
-    settings = _settings_of({**options, "version": versions[1], "tie_break": tie_break})
+    settings = _settings_of({**options, "version": sides[1].version, "tie_break": tie_break})
     if from_scratch:
         cluster = without_bindings(cluster)
     behaviours = differing(before, after)
@@ -198,25 +216,22 @@ def compare_releases(
         runs.append(switches)
         is_after = len(switches) == len(names)
         gates = after if is_after else switched(before, after, switches)
-        done = Alternative(_name(versions[is_after]), Preparation(cluster, settings(gates), changes).run())
+        done = Alternative(sides[is_after].name, Preparation(cluster, settings(gates), changes).run())
         if is_after or not switches:
             ends[is_after] = done
         return done.places
 
     causes = find_causes(run, names)
-    first, last = ends.get(False, ends[True]), ends[True]
+    last = ends[True]
+    first = ends.get(False) or Alternative(sides[0].name, last.simulation)
     found = [_difference(key, first, last, cause) for key, cause in causes.items()]
     found.sort(key=lambda one: ORDER.index(one.change))
     return ReleaseComparison(first, last, from_scratch, tie_break, behaviours, found)
 
 
-def _name(version: str) -> str:
-    return f"{KUBERNETES} {version}"
-
-
-def _gates(options: Mapping[str, Any], version: str) -> FeatureGates:
-    with located(obj=_name(version)):
-        return selected_gates(options["gates"], version)
+def _gates(options: Mapping[str, Any], side: Side) -> FeatureGates:
+    with located(obj=side.name):
+        return selected_gates(f"{options['gates']},{side.gates}", side.version)
 
 
 def _common_tie_break(options: Mapping[str, Any], *releases: FeatureGates) -> str:

@@ -35,6 +35,7 @@ from moorage.objects.workloads.kinds.kind_table import AT_TIMES
 from moorage.objects.workloads.naming import Names
 from moorage.objects.workloads.ownership import FINISHED
 
+from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
 from .origins import Origin, label
 
@@ -277,6 +278,9 @@ def _skipped(skipped: Mapping[str, int], told: Mapping[str, int]) -> Iterator[st
     left = {kind: count - told.get(kind, 0) for kind, count in skipped.items()}
     if left.pop(CONFIGURATION, 0):
         yield "Left out: a KubeSchedulerConfiguration is read by --config, not by -f."
+    for kind, instead in versions_gone().items():
+        if gone := left.pop(kind, 0):
+            yield f"Left out: {gone} {instead}."
     texts = [f"{kind} ({count})" for kind, count in left.items() if count > 0]
     if texts:
         number = f" ({len(texts)})" if len(texts) > _MOST_KINDS else ""

@@ -25,6 +25,7 @@ from moorage.objects.model import (
     workload,
 )
 from moorage.objects.model.meta import LAST_APPLIED, Object
+from moorage.objects.model.other_workloads import full_kind
 from moorage.objects.model.workload import PodTemplateSpec
 from moorage.objects.validate.unread_fields import unread_text, unread_type
 
@@ -52,8 +53,8 @@ _GROUPS = {
     kind: (one().api_version.rpartition("/")[0], *_ALIASES.get(kind, ())) for kind, one in _KINDS.items()
 }
 """API groups by kind."""
-_GONE = frozenset({("PodGroup", "scheduling.k8s.io/v1alpha2")})
-"""Kinds and versions of an alpha that ended with Kubernetes 1.36."""
+_GONE = {("PodGroup", "scheduling.k8s.io/v1alpha2"): pod_group.PodGroup().api_version}
+"""Kinds and versions of an alpha that ended with Kubernetes 1.36, and the version that is read."""
 CLUSTER_SCOPED = frozenset(
     {
         *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
@@ -105,6 +106,20 @@ def is_known(kind: str, api_version: str) -> bool:
     """
     groups = None if (kind, api_version) in _GONE else _GROUPS.get(kind)
     return groups is not None and (not api_version or api_version.rpartition("/")[0] in groups)
+
+
+def versions_gone() -> dict[str, str]:
+    """Return the kinds of which files may have a version that is not read any more.
+
+    Returns
+    -------
+    dict of str to str
+        Kind and API group, as `full_kind` returns them, to what should be written instead.
+    """
+    return {
+        full_kind(kind, old): f"{kind} of {old}, which ended with Kubernetes 1.36: write it as {new}"
+        for (kind, old), new in _GONE.items()
+    }
 
 
 def decode_object(document: Document) -> Object:

@@ -19,6 +19,7 @@ _PIECE, _HEAD = 1 << 20, 8
 
 YAML_SUFFIXES = (".yaml", ".yml")
 SUFFIXES = (".json", *YAML_SUFFIXES)
+_ARCHIVES = (".tar", ".tgz", ".zip")
 _SCHEMES = ("http://", "https://")
 _CHART = "Chart.yaml"
 RENDERS = "helm template FOLDER | moorage … -f - reads what a Helm chart makes"
@@ -82,26 +83,35 @@ def list_files(path: str | Path, recursive: bool = False) -> list[str]:
         paths = (Path(folder, name) for name in sorted(names) if has_suffix(name, SUFFIXES))
         files += [str(file) for file in paths if file.is_file()]
     if not files:
-        hint = chart_hint(path) or ("" if recursive else inner_directories(path))
+        hint = unread_hint(path, recursive)
         raise InputError(f"no .json, .yaml or .yml file in this directory{hint}", source=str(path))
     return files
 
 
-def inner_directories(path: str | Path) -> str:
-    """Return what an error adds about the directories in a directory, which have not been read.
+def unread_hint(path: str | Path, recursive: bool) -> str:
+    """Return what an error adds about what is in a directory and has not been read: the templates of a Helm
+    chart, archives, and other directories.
 
     Parameters
     ----------
     path : str or Path
         Of a directory; any other has none.
+    recursive : bool
+        Whether the directories in it have been read.
 
     Returns
     -------
     str
-        "" if there are none.
+        "" if there is nothing of the kind.
     """
-    if is_directory(path) and any(one.is_dir() and one.name[0] != "." for one in Path(path).iterdir()):
-        return "; those of inner directories are read with -R"
+    if hint := chart_hint(path):
+        return hint
+    inside = sorted(Path(path).iterdir()) if is_directory(path) else []
+    archives = [one for one in inside if has_suffix(one.name, _ARCHIVES) and one.is_file()]
+    if archives:
+        return f"; give each archive with its own -f, as -f {archives[0]}"
+    if not recursive and any(one.is_dir() and one.name[0] != "." for one in inside):
+        return "; -R also reads the directories in it"
     return ""
 
 

@@ -32,9 +32,7 @@ from .decode import Head, decode, decode_kind, is_json, is_known
 from .files import (
     RENDERS,
     YAML_SUFFIXES,
-    chart_hint,
     has_suffix,
-    inner_directories,
     is_chart,
     is_directory,
     kind_of_path,
@@ -42,6 +40,7 @@ from .files import (
     open_regular,
     read_file,
     source_name,
+    unread_hint,
 )
 from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
@@ -370,8 +369,8 @@ class _Reader:
         if before == self._read_so_far():
             source = source_name(str(path))
             if may_leave_out:
-                hint = chart_hint(path) or ("" if recursive else inner_directories(path))
-                raise InputError(f"there are no objects in its files{hint}", source=source)
+                hint = unread_hint(path, recursive)
+                raise InputError(f"its files have no objects{hint}", source=source)
             if self._own_kind:
                 raise InputError(f"a {self._own_kind} of moorage, not a dump of objects", source=source)
 

@@ -10,6 +10,7 @@ from moorage.objects.model.meta import Object
 from moorage.objects.model.workload import PriorityClass
 
 from .cluster_builder import complete
+from .decode import versions_gone
 from .load import read_objects
 from .python_values import Source
 
@@ -89,7 +90,8 @@ def read_one(source: Source) -> Object:
         return source
     read = read_objects(source)
     if read.skipped:
-        raise InputError(f"scheduling does not read this kind: {next(iter(read.skipped))}")
+        kind = next(iter(read.skipped))
+        raise InputError(versions_gone().get(kind) or f"scheduling does not read this kind: {kind}")
     if len(read.objects) != 1:
         raise InputError(f"one object is wanted, not {len(read.objects)}")
     return read.objects[0]

@@ -26,6 +26,8 @@ html_theme = "furo"
 html_title = f"moorage {release}"
 html_show_sourcelink = False
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["pages.css"]
 
 # Headings are link targets, as on the pages of a code host.
 myst_heading_anchors = 3

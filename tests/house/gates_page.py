@@ -69,19 +69,25 @@ def _is_built(name: str) -> bool:
 
 
 def _table(names: list[str]) -> Iterator[str]:
-    yield f"| gate | {' | '.join(RELEASES)} | if on |\n|---|{'---|' * len(RELEASES)}---|\n"
+    yield f"| gate, and what it does if it is on | {' | '.join(RELEASES)} |\n|---|{'---|' * len(RELEASES)}\n"
     for name in names:
         gates = _by_release(name)
         needs = sorted({need for gate in gates.values() if gate for need in gate.needs})
         rule = OF_THE_SCHEDULER[name][1] + (f" Needs {', '.join(needs)}." if needs else "")
-        yield f"| {name} | {' | '.join(map(_cell, gates.values()))} | {rule} |\n"
+        yield f"| **{name}**<br>{rule} | {' | '.join(map(_cell, gates.values()))} |\n"
 
 
 def _cell(gate: Gate | None) -> str:
     if gate is None:
         return "-"
-    stage = {Stage.ALPHA: f"{ALPHA} ", Stage.BETA: f"{BETA} ", Stage.GA: ""}[gate.stage]
-    marks = " L" * gate.is_locked + " R" * (gate.effect is Effect.NOT_BUILT and not gate.is_locked)
+    stage = {
+        Stage.ALPHA: f"{ALPHA}\N{NO-BREAK SPACE}",
+        Stage.BETA: f"{BETA}\N{NO-BREAK SPACE}",
+        Stage.GA: "",
+    }[gate.stage]
+    marks = "\N{NO-BREAK SPACE}L" * gate.is_locked + "\N{NO-BREAK SPACE}R" * (
+        gate.effect is Effect.NOT_BUILT and not gate.is_locked
+    )
     return f"{stage}{'on' if gate.default else 'off'}{marks}"
 
 

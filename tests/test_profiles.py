@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
@@ -57,3 +59,7 @@ def test_a_test_that_asks_for_no_number_keeps_that_of_the_profile() -> None:
 
 def test_one_example_stays() -> None:
     assert share_of(settings(max_examples=1)).max_examples == 1
+
+
+def test_full_collections_leave_out_what_lives_to_the_end() -> None:
+    assert gc.get_freeze_count() > len(gc.get_objects())

@@ -16,8 +16,14 @@ Pick = Callable[[Totals], Any]
 TAINTS = 300  # every node without taints: 100, weighted by 3
 JUST_ABOVE_ERROR = 2.0**-44  # so that a product that means an integer does not truncate below it
 
-_index = np.arange(1, 2**20, dtype=np.int64)
-PREORDER = _index << (20 - np.floor(np.log2(_index)).astype(np.int64))
+
+def _preorder(places: int) -> npt.NDArray[np.int32]:
+    """Keys that sort the first places of a heap by its preorder."""
+    index = np.arange(1, places, dtype=np.int32)
+    return index << (20 - np.floor(np.log2(index)).astype(np.int32))
+
+
+PREORDER = _preorder(2**20)
 
 
 def heap_top(totals: Totals) -> int:

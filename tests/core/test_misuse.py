@@ -80,6 +80,7 @@ def survives(work: Callable[[Call], object]) -> str:
     call = Call()
 
     def child() -> None:
+        gc.freeze()  # or a collection would walk the objects of earlier tests, and copy their memory
         limited(ROOM)
         work(call)
 
@@ -103,14 +104,6 @@ def names(request: pytest.FixtureRequest) -> list[str]:
 
 def methods(kind: type) -> list[str]:
     return [name for name in dir(kind) if not name.startswith("_") or name in ("__len__", "__getitem__")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _frozen() -> Iterator[None]:
-    """Collections of children leave out the objects of earlier tests, whose memory they would copy."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

@@ -143,6 +143,7 @@ class Warm:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self.items = {item.nodeid: item for item in session.items}
         self.switch = Switch(len(self.mutants))
+        functions.gc.unfreeze()  # the functions that are there are looked up among what is not frozen
         self.functions = functions.functions_of(ROOT / "python/moorage")
         functions.gc.freeze()
         self.end = time.monotonic() + self.options.seconds

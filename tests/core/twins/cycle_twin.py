@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tests.core.twins import kernel_twins as twins
@@ -33,6 +34,7 @@ OTHERS = ("ephemeral-storage", "example.com/gpu")
 Manifest = dict[str, Any]
 
 
+@cache
 def amount(text: str, milli: bool = False) -> int:
     """A quantity of the few forms that these tests use."""
     unit = next((unit for unit in UNITS if text.endswith(unit)), "")
@@ -68,6 +70,7 @@ class CycleTwin:
         self.order = list_order(nodes)
         self.percentage, self.tie_break, self.difference = percentage, tie_break, difference
         self.pods: dict[str, list[Manifest]] = {name: [] for name in self.nodes}
+        self.rows: dict[str, Row] = {}  # of nodes whose pods have stayed since
         self.start = 0
         self.sizes: dict[str, int] = {}
         self.holders: dict[str, int] = {}
@@ -79,11 +82,13 @@ class CycleTwin:
 
     def place(self, pod: Manifest, node: str) -> None:
         self.pods[node].append(pod)
+        self.rows.pop(node, None)
 
     def remove(self, pod: Manifest) -> None:
         for pods in self.pods.values():
             if pod in pods:
                 pods.remove(pod)
+        self.rows.clear()
 
     # ---- deciding
 
@@ -157,6 +162,11 @@ class CycleTwin:
     # ---- reading manifests
 
     def row(self, name: str) -> Row:
+        if name not in self.rows:
+            self.rows[name] = self.added_up(name)
+        return self.rows[name]
+
+    def added_up(self, name: str) -> Row:
         """A node and its pods, added up anew."""
         node, pods = self.nodes[name], self.pods[name]
         allocatable = node["status"]["allocatable"]

@@ -429,6 +429,35 @@ def test_a_lease_whose_thread_fails_is_lost(client: ApiClient, server: WireServe
     lease.connection.close()
 
 
+def test_an_attempt_that_took_long_is_repeated_at_once(
+    client: ApiClient, server: WireServer, clock: Clock
+) -> None:
+    """Attempts begin 2 s apart, so that one that hangs for 5 s leaves time for more before the deadline."""
+    lease = LeaderLease(of_its_own(server), "one", clock=clock, now=clock)
+    live = LiveScheduler(client, client.connection, election=Election(lease, 10.0, 2.0, clock), clock=clock)
+    began, lasts = list[float](), [0.0, 5.0, 0.5, 0.0]
+    ended = Event()
+
+    def attempt() -> bool:
+        began.append(clock.now)
+        clock.now += lasts.pop(0)
+        if not lasts:
+            ended.set()
+        return len(lasts) != 2  # the one that hangs fails
+
+    def wait(seconds: float) -> bool:
+        clock.now += seconds
+        return ended.is_set()
+
+    lease.try_to_hold = attempt  # type: ignore[method-assign]
+    live._ended.wait, live._ended.is_set = wait, ended.is_set  # type: ignore[assignment,method-assign]
+    first = clock.now
+    live._renew()
+    assert [moment - first for moment in began] == [0.0, 2.0, 7.0, 9.0]
+    live.recorder.close()
+    lease.connection.close()
+
+
 def test_the_lease_is_renewed_while_a_step_takes_long(
     client: ApiClient, store: ObjectStore, server: WireServer
 ) -> None:

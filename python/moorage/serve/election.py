@@ -20,7 +20,8 @@ class Election:
     ----------
     lease : LeaderLease
     renew_deadline, retry_period : float
-        Seconds after the last renewal when the Lease counts as lost, and between two attempts.
+        Seconds after the last renewal when the Lease counts as lost, and between the beginnings of two
+        attempts.
     clock : callable
         Returns seconds.
 
@@ -33,7 +34,7 @@ class Election:
     def __init__(
         self, lease: LeaderLease, renew_deadline: float, retry_period: float, clock: Callable[[], float]
     ) -> None:
-        self.lease, self._deadline, self.retry_period = lease, renew_deadline, retry_period
+        self.lease, self._deadline, self._retry_period = lease, renew_deadline, retry_period
         self._clock = clock
         self._renewed = self._tried = -float("inf")
         self._is_over = False
@@ -48,11 +49,15 @@ class Election:
             See `check`.
         """
         now = self._clock()
-        if now - self._tried >= self.retry_period:
+        if now >= self._tried + self._retry_period:
             self._tried = now
             if self.lease.try_to_hold():
                 self._renewed, self.is_leader = now, True
         self.check()
+
+    def pause(self) -> float:
+        """Return the seconds until the next attempt: none after one that took longer than `retry_period`."""
+        return max(0.0, self._tried + self._retry_period - self._clock())
 
     def holds(self) -> bool:
         """Whether no other candidate can lead now."""

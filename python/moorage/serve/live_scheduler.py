@@ -123,7 +123,7 @@ class LiveScheduler:
                 if election.is_leader and not was_leader:
                     logger.info("lease gained: holder=%s", election.lease.identity)
                     self.client.arrivals.wake()
-                self._ended.wait(election.retry_period)
+                self._ended.wait(election.pause())
             return
         except LostLeaseError:
             logger.error("lease lost: holder=%s", election.lease.identity)

@@ -47,7 +47,7 @@ def after(proxy: FaultProxy, moment: float) -> list[float]:
 def test_one_request_that_hangs_does_not_end_a_leader(
     scheduler: Scheduler, proxy: FaultProxy, admin: ApiClient, followed: FollowedPods
 ) -> None:
-    process = scheduler("ours", elected(), port=proxy.port)
+    process = scheduler("ours", elected(12.0), port=proxy.port)
     create(admin, pods(5, "p"))
     followed.await_bound(5)
     hang = Fault("", "/leases/", seconds=30.0, cuts=True, limit=1)
@@ -56,9 +56,11 @@ def test_one_request_that_hangs_does_not_end_a_leader(
     began = time.monotonic()
 
     def renewed() -> bool:
-        return any(one.method == "PUT" and one.time > began + 6.0 for one in list(proxy.requests))
+        leases = [one for one in list(proxy.requests) if "/leases/" in one.path]
+        return any(one.method == "PUT" and one.time > began + 8.0 for one in leases)
 
     await_all([lambda: renewed() or process.process.poll() is not None], lambda: time.sleep(0.2))
+    assert process.process.poll() is None, process.log.read_text()
     create(admin, pods(5, "q"))
     followed.await_bound(10)
     assert process.end() == 0, process.log.read_text()

@@ -137,9 +137,25 @@ def decode() -> Run:
     return run
 
 
+def many_terms() -> Run:
+    """A pod that prefers not to be with others of its label, in the domains of 500 labels: a term each."""
+    selector = {"matchLabels": {"app": "many"}}
+    terms = [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": f"example.com/key-{at}", "labelSelector": selector}}
+        for at in range(500)
+    ]
+    affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    spec = {"containers": [{"name": "c"}], "affinity": affinity}
+    metadata = {"name": "many", "namespace": "default", "uid": "many", "labels": {"app": "many"}}
+    pod = decode_object({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    scheduler = Scheduler(synthetic(nodes=100, seed=1))
+    scheduler.cache.state.view.refresh()
+    return lambda: scheduler.schedule_pods([pod])
+
+
 PATHS = (
     *(place_plain, place_go_heap, place_spread, place_affinity, preemption, queue),
-    *(assume, snapshot, bind_many, node_tree, devices, decode),
+    *(assume, snapshot, bind_many, node_tree, devices, decode, many_terms),
 )
 
 

@@ -61,8 +61,8 @@ def test_what_is_kept_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(kept[1:]) < 1.1 * kept[0]
 
 
-# The same with a million pods, and what the system sees of it; `make leaks`, which is nightly. 100,000 pods take
-# 39 s, too long for `make test`; the test above makes 6,400, and finds what a class keeps by counting blocks.
+# The same with a million pods, and what the system sees of it, in `make leaks`, nightly. 100,000 take 39 s,
+# too long for `make test`; the test above makes 6,400, and finds what a class keeps by counting blocks.
 @pytest.mark.slow
 def test_resident_memory_stays() -> None:
     for at, _ in enumerate(job_pods(1000), 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 
-from tests.jobs.job import ROOT, given, job, python
+from tests.jobs.job import ROOT, ROOT_USER, given, job, program, python
 
 
 def built() -> tuple[str, str]:
@@ -28,6 +28,15 @@ def dist_test() -> None:
     """The sdist is complete, and its wheel works in an environment of its own"""
     built()
     python("-m", "tests.package", "dist")
+
+
+@job("2 min", needs=[ROOT_USER, program("setpriv", "of util-linux")], packages=["build"], nightly=True)
+def image_test() -> None:
+    """The wheel, installed and started as deploy/Dockerfile says: without root, over files that are read only
+
+    No image is built; the steps of the recipe run in environments of their own.
+    """
+    python("-m", "tests.package.image", built()[1])
 
 
 @job("15 min", packages=["build"], nightly=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import signal
 import socket
 import ssl
@@ -192,9 +193,10 @@ class ControlPlane:
                 process.wait()
 
     def stop(self) -> None:
-        """End all processes, etcd last."""
+        """End all processes, etcd last, and remove its data, which have 64 MB or more."""
         for name in ("kube-controller-manager", "kube-scheduler", "kube-apiserver", "etcd"):
             self.end(name)
+        shutil.rmtree(self.folder / "etcd", ignore_errors=True)
 
     def _spawn(self, name: str, *arguments: str) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:

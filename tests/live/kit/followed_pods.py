@@ -74,6 +74,7 @@ class FollowedPods:
         return {uid: nodes for uid, nodes in self.bound.items() if len(nodes) > 1}
 
     def overfull(self, capacity: int) -> dict[str, int]:
-        """Nodes with more pods than they have room for."""
-        nodes = Counter(one.spec.node_name for one in self.pods() if one.spec.node_name)
+        """Nodes with more pods than they have room for. Pods that have ended take none."""
+        running = [one for one in self.pods() if one.status.phase not in ("Succeeded", "Failed")]
+        nodes = Counter(one.spec.node_name for one in running if one.spec.node_name)
         return {name: count for name, count in nodes.items() if count > capacity}

@@ -47,6 +47,16 @@ FRONT_DOORS = (
 )
 """The modules that users import from."""
 
+UNIT = re.compile(
+    r"(nano|milli|micro)?seconds?|minutes|hour|per cent|%|share|part|fraction|ratio|rate|weight|score"
+    r"|number|count|multiple|unit|cores|bytes|quantity|price|money|clock|least|value|measure|\b1\b",
+    re.IGNORECASE,
+)
+"""Words that tell what a number counts or measures."""
+
+SOURCES = Path(__file__).parent.parent / "pyx"
+"""The Cython of the compiled modules."""
+
 
 def public_names(module: ModuleType) -> list[str]:
     """Return what a module makes public.
@@ -155,13 +165,23 @@ def _of_class(name: str, kind: type[Any]) -> Iterator[str]:
     text = inspect.getdoc(kind) or ""
     if not text:
         yield name
-    for key, value in vars(kind).items():
+    yield from _without_unit(name, text)
+    for base in kind.__mro__:  # the reference shows inherited members, too
+        if base.__module__.startswith("moorage"):
+            yield from _of_members(name, kind, base)
+
+
+def _of_members(name: str, kind: type[Any], base: type[Any]) -> Iterator[str]:
+    text = inspect.getdoc(base) or ""
+    for key, value in vars(base).items():
         function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
         if key.startswith("_") or isinstance(function, type) or _has(text, "Attributes", key):
             continue
         if inspect.isroutine(function):
             yield from _of_routine(f"{name}.{key}", function, inspect.getdoc(getattr(kind, key)) or "")
-        elif isinstance(function, property) and not function.__doc__:
+            continue
+        is_attribute = isinstance(function, property) or inspect.isgetsetdescriptor(function)
+        if is_attribute and not function.__doc__ and not _has(text, "Parameters", key):
             yield f"{name}.{key}"
 
 
@@ -169,16 +189,16 @@ def _of_routine(name: str, function: Any, text: str) -> Iterator[str]:
     if not text:
         yield name
         return
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of compiled code
+    if not hasattr(function, "__code__"):  # an attribute of a class that is made when it is read
         return
+    signature = inspect.signature(function)
     parameters = signature.parameters
     for parameter in parameters:
         if parameter in ("self", "cls") or parameters[parameter].kind is inspect.Parameter.VAR_KEYWORD:
             continue
         if not _has(text, "Parameters", parameter):
             yield f"{name}: {parameter}"
+    yield from _without_unit(name, text)
     for error in _raised(inspect.unwrap(function)):
         if not _has(text, "Raises", error):
             yield f"{name}: when it raises {error}"
@@ -192,8 +212,8 @@ def _of_routine(name: str, function: Any, text: str) -> Iterator[str]:
 
 def _raised(function: Any) -> list[str]:
     """Return the names of the errors that the body of a function raises itself, sorted."""
-    if not inspect.isfunction(function):  # compiled code, whose source is not at hand
-        return []
+    if not inspect.isfunction(function):
+        return sorted(set(re.findall(r"\braise (\w+)\(", _compiled_body(function))))
     tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     found, inner = set[str](), list(ast.iter_child_nodes(tree))
     while inner:
@@ -205,6 +225,28 @@ def _raised(function: Any) -> list[str]:
             found.add(named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", ""))
         inner += ast.iter_child_nodes(node)
     return sorted(name for name in found if name[:1].isupper())
+
+
+def _compiled_body(function: Any) -> str:
+    """Return the Cython of a function or method, up to the next line that is not indented more."""
+    path = SOURCES.joinpath(*function.__module__.split(".")).with_suffix(".pyx")
+    *outer, name = function.__qualname__.split(".")
+    text = path.read_text()
+    if outer:
+        text = re.split(rf"^cdef class {outer[-1]}\b", text, flags=re.MULTILINE)[1]
+    found = re.search(rf"^( *)(?:def|cpdef\b[^(\n]*) {name}\(", text, re.MULTILINE)
+    assert found is not None, function
+    rest = text[found.end() :].partition("\n")[2]
+    return re.split(rf"^ {{0,{len(found[1])}}}\S", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def _without_unit(name: str, text: str) -> Iterator[str]:
+    """Iterate over the floats of a docstring of which no word tells what they count or measure."""
+    listed = re.findall(r"^(\w[^\n]*?)(?: : |\n)([^\n]*\n?(?: {4}[^\n]*\n?)*)", text, re.MULTILINE)
+    explained = {one for one, rest in listed if UNIT.search(one + rest)}
+    for one, rest in listed:
+        if re.search(r"\bfloats?\b|\bfloat64\b", rest.partition("\n")[0]) and one not in explained:
+            yield f"{name}: the unit of {one}"
 
 
 def _has(text: str, section: str, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -11,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from moorage._core.base.indexed_objects import IndexedObjects
 from tests.house.source import ROOT
 
 PAGES = sorted((ROOT / "docs/reference").glob("*.md"))
@@ -69,6 +71,11 @@ def failing(one: int, two: int, *rest: int) -> int:
     return one
 
 
+class Undocumented:
+    def ask(self) -> int:
+        return 0
+
+
 def test_what_a_docstring_lacks_is_seen(doors: ModuleType) -> None:
     assert list(doors._of_routine("f", documented, NUMPY)) == []
     assert list(doors._of_routine("f", undocumented, NUMPY)) == ["f: three"]
@@ -77,6 +84,37 @@ def test_what_a_docstring_lacks_is_seen(doors: ModuleType) -> None:
     assert list(doors._of_routine("f", failing, NUMPY)) == ["f: when it raises ValueError"]
     raises = f"{NUMPY}\nRaises\n------\nValueError\n    Of two.\n"
     assert list(doors._of_routine("f", failing, raises)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "gaps"),
+    [
+        ("time : float", ["f: the unit of time"]),
+        ("time : float\n    When it ends.", ["f: the unit of time"]),
+        ("time : float\n    Seconds.", []),
+        ("time : int", []),
+        ("share : float", []),
+    ],
+)
+def test_a_float_without_a_unit_is_seen(doors: ModuleType, text: str, gaps: list[str]) -> None:
+    assert list(doors._without_unit("f", f"One line.\n\nParameters\n----------\n{text}\n")) == gaps
+
+
+def test_what_compiled_code_lacks_is_seen(doors: ModuleType) -> None:
+    text = str(IndexedObjects.define.__doc__)
+    without = text.partition("Raises")[0]
+    assert list(doors._of_routine("f", IndexedObjects.define, inspect.cleandoc(without))) == [
+        "f: when it raises ValueError"
+    ]
+    assert list(doors._of_routine("f", IndexedObjects.define, inspect.cleandoc(text))) == []
+
+
+def test_what_is_inherited_counts(doors: ModuleType) -> None:
+    class Door(Undocumented):
+        """A class whose base is no front door."""
+
+    Door.__module__ = Undocumented.__module__ = "moorage.door"
+    assert list(doors._of_class("Door", Door)) == ["Door.ask"]
 
 
 def test_every_schema_is_shown_with_its_fields(doors: ModuleType) -> None:

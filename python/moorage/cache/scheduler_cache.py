@@ -118,7 +118,7 @@ class SchedulerCache(ClusterCache):
         ----------
         pods : sequence of Pod
         now : float, optional
-            As for `finish_binding`.
+            Seconds, as for `finish_binding`.
         """
         with self.lock:
             batches.finish_bindings(self.state, pods, self._deadline(now))
@@ -173,7 +173,7 @@ class SchedulerCache(ClusterCache):
         pods : int
             The number of pods.
         now : float, optional
-            As for `finish_binding`.
+            Seconds, as for `finish_binding`.
         """
         with self.lock:
             batches.finish_template(self.state, template, first, pods, self._deadline(now))

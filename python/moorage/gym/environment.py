@@ -105,6 +105,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         -------
         observation : dict
         reward : float
+            In the unit of the function `reward`; by default 1 for a pod that was placed.
         terminated : bool
         truncated : bool
             Always False.

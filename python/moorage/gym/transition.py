@@ -45,5 +45,6 @@ def placed(transition: Transition) -> float:
     Returns
     -------
     float
+        1 or 0.
     """
     return 1.0 if transition.node else 0.0

@@ -113,6 +113,7 @@ class SchedulingVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDAr
         observations : dict
             With a first axis for the environments.
         rewards : (num_envs,) float64 array
+            In the unit of the function `reward`; by default 1 for a pod that was placed.
         terminations, truncations : (num_envs,) bool array
         information : dict
             Of arrays, ``time`` and ``pending``.

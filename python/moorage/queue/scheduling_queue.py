@@ -338,7 +338,7 @@ class SchedulingQueue:
         Parameters
         ----------
         timeout : float, optional
-            As for `pop`.
+            Seconds, as for `pop`.
 
         Returns
         -------

@@ -25,15 +25,15 @@ class CacheHandler:
     scheduler_name : str
         The component that owns a partition of the nodes.
     pod_assumed_ttl : float
-        Time to live of an assumed pod after `finish_binding`.
+        Seconds for which a pod stays assumed after `finish_binding`.
     assumed_pod_expiration : float
         Time to live of an assumed pod before `finish_binding`.
     deleted_marker_ttl : float
-        Time to live of the mark that a pod is to be deleted.
+        Seconds for which the mark lives that a pod is to be deleted.
     reservation_ttl : float
-        Time for which the resources of a deleted pod remain reserved without a Reservation.
+        Seconds for which the resources of a deleted pod remain reserved without a Reservation.
     period : float
-        Time between two removals of expired pods, markers and reservations.
+        Seconds between two removals of expired pods, markers and reservations.
     clock : callable
         Returns the time in seconds.
     stop : threading.Event

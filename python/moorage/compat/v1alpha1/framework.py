@@ -71,6 +71,7 @@ class MonotonicClock:
         ----------
         condition : Condition
         until : float
+            Seconds on this clock.
         """
         condition.wait(max(0.0, until - time.monotonic()))
 

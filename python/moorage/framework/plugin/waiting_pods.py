@@ -35,7 +35,7 @@ class WaitingPod:
     Attributes
     ----------
     began : float
-        `now`.
+        `now`, in seconds.
     """
 
     def __init__(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> None:

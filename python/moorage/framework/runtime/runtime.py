@@ -791,13 +791,15 @@ class Framework:
         return (None if last is None else last.append_reason(binding_points.WAITING)), timeouts
 
     def add_waiting_pod(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> WaitingPod:
-        """Add a pod to the waiting pods; `timeouts` by plugin and the time `now` are in seconds.
+        """Add a pod to the waiting pods.
 
         Parameters
         ----------
         pod : Pod
         timeouts : mapping of str to float
+            Seconds by plugin.
         now : float
+            The time in seconds.
 
         Returns
         -------

@@ -64,7 +64,7 @@ class Autoscaler:
         Returns
         -------
         float
-            Infinite if it waits for a change.
+            Seconds from the start; infinite if it waits for a change.
         """
         return min([self._next_scan(), *(one.time for one in self.state.upcoming)])
 

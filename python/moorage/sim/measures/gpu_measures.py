@@ -40,6 +40,7 @@ def gpu_allocation(history: History) -> dict[str, float]:
     Returns
     -------
     dict of str to float
+        Per cent of all GPUs, by per cent of demand.
     """
     capacity = np.asarray(history.usage(RESOURCE).columns["allocatable"])[-1]
     if not capacity:

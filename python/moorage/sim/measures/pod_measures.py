@@ -34,6 +34,7 @@ def summary(history: History) -> dict[str, float]:
     Returns
     -------
     dict of str to float
+        Times in seconds, counts, and percentiles of waiting times in seconds.
     """
     return history.summary()
 
@@ -46,7 +47,7 @@ def pending(history: History, every: str | float = "1h") -> Measurement:
     ----------
     history : History
     every : str or float, optional
-        Length of the windows of time.
+        Length of the windows of time: seconds, or a text such as "1h".
 
     Returns
     -------

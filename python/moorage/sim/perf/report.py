@@ -55,9 +55,9 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     ns_per_pod : NanosecondsPerPod
         Total time of measured pods.
     placing_ns_per_pod : float or None
-        Part of the mean of `ns_per_pod` from the popping of a batch to its last assumed pod.
+        Nanoseconds: part of the mean of `ns_per_pod` from the popping of a batch to its last assumed pod.
     queue_ns_per_pod : float or None
-        Time to pop a measured pod.
+        Nanoseconds to pop a measured pod.
     threshold, ratio : float or None
         Upstream's minimum in pods per second, with an API server in between; `pods_per_second` divided by it.
     churn_ticks : int

@@ -45,7 +45,7 @@ class History(Tabular):
     Attributes
     ----------
     end : float
-        When the replay ended.
+        When the replay ended, in seconds from the start.
     counts : dict of str to int
         Events that had no effect, by the reason, and pod groups that are ignored.
     scheduler : Scheduler
@@ -326,6 +326,7 @@ class History(Tabular):
         names : list of str
             Of the groups.
         time : (n,) float64 array
+            Seconds from the start.
         group : (n,) int array
             Indices of names.
         requested, allocatable : list of (n,) int64 arrays

@@ -23,7 +23,7 @@ class SweepResult(Tabular):
     ----------
     cells : sequence of Cell
     results : sequence of dict of str to float
-        The measures of each cell.
+        The measures of each cell, each in its own unit.
 
     Attributes
     ----------

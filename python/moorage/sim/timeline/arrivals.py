@@ -60,7 +60,7 @@ def bursts(
     until : float
         Seconds; all bursts start before it.
     start : float, optional
-        Start of the first burst.
+        Start of the first burst, in seconds.
     spread : float, optional
         Seconds over which the arrivals of a burst are distributed evenly at random; 0 for one instant.
     seed : int, optional
@@ -166,7 +166,7 @@ def lognormal(median: float, sigma: float, count: int, *, seed: int = 0) -> Time
     median : float
         Seconds.
     sigma : float
-        Standard deviation of the logarithm.
+        Standard deviation of the logarithm, a number without a unit.
     count : int
     seed : int, optional
 

@@ -226,6 +226,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         times : (n,) float64 array
+            Seconds from the start.
         verb : Verb
         subject, argument : int
         ordinals : (n,) int32 array
@@ -281,6 +282,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         time : float
+            Seconds from the start.
         obj : Object
         """
         number = self.template(obj)
@@ -307,6 +309,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         time : float
+            Seconds from the start.
         reference : str
             Such as ``pod/default/web-1`` or ``deploy/web``.
         """
@@ -318,6 +321,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         time : float
+            Seconds from the start.
         reference : str
         patch : dict
         """
@@ -329,6 +333,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         time : float
+            Seconds from the start.
         reference : str
         replicas : int
         """
@@ -340,6 +345,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         time : float
+            Seconds from the start.
         nodes : str
             A name or a label selector, as for the verbs `drain`, `cordon`, `uncordon` and `taint`.
         """
@@ -351,6 +357,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         time : float
+            Seconds from the start.
         nodes : str
         """
         self._event(time, Verb.DRAIN, nodes)
@@ -361,6 +368,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         time : float
+            Seconds from the start.
         nodes : str
         """
         self._event(time, Verb.CORDON, nodes)
@@ -371,6 +379,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         time : float
+            Seconds from the start.
         nodes : str
         """
         self._event(time, Verb.UNCORDON, nodes)
@@ -381,6 +390,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         time : float
+            Seconds from the start.
         nodes : str
         *taints : str
         """
@@ -392,6 +402,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         time : float
+            Seconds from the start.
         reference : str
         *labels : str
         """
@@ -403,6 +414,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         time : float
+            Seconds from the start.
         name : str
         """
         self._event(time, Verb.MEASURE, name)
@@ -413,6 +425,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         time : float
+            Seconds from the start.
         pod : str
             Such as ``pod/default/web-1``.
         node : str
@@ -517,6 +530,7 @@ class Timeline(Tabular):
         Parameters
         ----------
         start, end : float
+            Seconds from the start.
 
         Returns
         -------

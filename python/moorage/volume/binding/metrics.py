@@ -91,7 +91,7 @@ class OperationHistogram(_Metric):
     Parameters
     ----------
     buckets : tuple of float
-        Ascending upper bounds, without infinity.
+        Ascending upper bounds in seconds, without infinity.
     """
 
     def __init__(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from random import Random
 from typing import Any
 
@@ -34,16 +33,23 @@ SEEDS = range(1000 if NIGHTLY else 50)
 GATES = PodGates()
 
 
-@cache  # seven tests look at each case
-def case(seed: int) -> tuple[World, Pod, Explanation]:
+Case = tuple[World, Pod, Explanation]
+
+
+def made(seed: int) -> Case:
     random = Random(seed)
     world, pending = random_world(random), random_pod(random)
     return world, pending, world.scheduler().explain(pending)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_every_change_places_the_pod_on_as_many_nodes_as_it_says(seed: int) -> None:
-    world, pending, explanation = case(seed)
+@pytest.fixture(scope="module", params=SEEDS)
+def case(request: pytest.FixtureRequest) -> Case:
+    """One case at a time for all tests of it: each holds a scheduler."""
+    return made(request.param)
+
+
+def test_every_change_places_the_pod_on_as_many_nodes_as_it_says(case: Case) -> None:
+    world, pending, explanation = case
     assert bool(explanation.feasible) == bool(world.fits(pending))
     if explanation.feasible:
         assert (explanation.changes, explanation.conflicts, explanation.blocked) == ([], [], "")
@@ -51,9 +57,8 @@ def test_every_change_places_the_pod_on_as_many_nodes_as_it_says(seed: int) -> N
         assert len(world.after(change)) == change.feasible_nodes > 0, change
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_smaller_reduction_does_not_suffice(seed: int) -> None:
-    world, pending, explanation = case(seed)
+def test_a_smaller_reduction_does_not_suffice(case: Case) -> None:
+    world, pending, explanation = case
     for change in explanation.changes:
         if change.kind == LOWER:
             request = effective(change.pod, change.resource, GATES)
@@ -63,9 +68,8 @@ def test_a_smaller_reduction_does_not_suffice(seed: int) -> None:
             assert world.fits(lowered[0]) == []
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_smaller_max_skew_does_not_suffice(seed: int) -> None:
-    world, pending, explanation = case(seed)
+def test_a_smaller_max_skew_does_not_suffice(case: Case) -> None:
+    world, pending, explanation = case
     for change in explanation.changes:
         if (change.kind, change.resource) == (SPREAD, "maxSkew"):
             was = pending.spec.topology_spread_constraints
@@ -77,9 +81,8 @@ def test_a_smaller_max_skew_does_not_suffice(seed: int) -> None:
             )
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_label_helps_on_as_many_nodes_as_it_says(seed: int) -> None:
-    world, pending, explanation = case(seed)
+def test_a_label_helps_on_as_many_nodes_as_it_says(case: Case) -> None:
+    world, pending, explanation = case
     for change in explanation.changes:
         if change.kind == LABEL:
             key, value = change.label
@@ -90,9 +93,8 @@ def test_a_label_helps_on_as_many_nodes_as_it_says(seed: int) -> None:
             assert change.node_name in [each.name for each in helped]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_uncordoning_helps_on_as_many_nodes_as_it_says(seed: int) -> None:
-    world, pending, explanation = case(seed)
+def test_uncordoning_helps_on_as_many_nodes_as_it_says(case: Case) -> None:
+    world, pending, explanation = case
     if explanation.feasible:
         return
     cordoned = [each for each in world.nodes if each.spec.unschedulable]
@@ -104,9 +106,8 @@ def test_uncordoning_helps_on_as_many_nodes_as_it_says(seed: int) -> None:
     assert all(change.node_name in helped for change in offered)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_no_kind_of_change_is_missed(seed: int) -> None:
-    world, pending, explanation = case(seed)
+def test_no_kind_of_change_is_missed(case: Case) -> None:
+    world, pending, explanation = case
     if explanation.feasible:
         return
     found = {change.kind for change in explanation.changes}
@@ -131,9 +132,8 @@ def fresh(original: Node) -> Node:
     return renamed(original, f"new-{original.name}", original.metadata.labels)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_conflicts_are_minimal(seed: int) -> None:
-    world, pending, explanation = case(seed)
+def test_conflicts_are_minimal(case: Case) -> None:
+    world, pending, explanation = case
     if explanation.feasible or explanation.changes:
         return
     scheduler = world.scheduler()
@@ -189,9 +189,9 @@ def native_filters() -> list[Plugin]:
     return [plugin for plugin in default_profile().at(FilterPlugin) if isinstance(plugin, NativePlugin)]
 
 
-@pytest.mark.parametrize("seed", SEEDS if NIGHTLY else SEEDS[:15])
-def test_every_filter_speaks_for_itself(seed: int) -> None:
-    world, pending, explanation = case(seed)
+@pytest.mark.parametrize("case", SEEDS if NIGHTLY else SEEDS[:15], indirect=True)
+def test_every_filter_speaks_for_itself(case: Case) -> None:
+    world, pending, explanation = case
     plugins = default_profile().plugins
     for native in native_filters():
         profile = Profile([p for p in plugins if p.name == native.name or "queueSort" in p.extension_points])
@@ -209,7 +209,7 @@ def test_every_filter_speaks_for_itself(seed: int) -> None:
 
 @pytest.mark.nightly  # a test of the cases
 def test_the_cases_are_worth_trying() -> None:
-    explanations = [case(seed)[2] for seed in range(200)]
+    explanations = [made(seed)[2] for seed in range(200)]
     for kind in (LOWER, TOLERATE, UNCORDON, LABEL, NODE, DROP):
         assert sum(kind in {change.kind for change in each.changes} for each in explanations) >= 5, kind
     rejecting = [s.plugin for each in explanations for group in each.groups for s in group.verdicts]

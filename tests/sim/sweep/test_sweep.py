@@ -59,15 +59,19 @@ def run(executor: str = "serial", folder: Path | None = None, **spec: Any) -> Sw
     return sweep(document(**spec), data=DATA, executor=executor, workers=2, folder=folder)
 
 
+@pytest.fixture(scope="module")
+def serial() -> SweepResult:
+    return run()
+
+
 def test_a_timeline_without_nodes_is_told() -> None:
     timeline = {"files": ["pods.csv"], "format": "openb"}
     with pytest.raises(mo.InputError, match="There is no node in the timeline"):
         run(timelines={"pods": timeline}, configurations={"none": {}})
 
 
-def test_a_sweep_runs_each_combination() -> None:
-    found = run()
-    runs = found.runs().to_dict()
+def test_a_sweep_runs_each_combination(serial: SweepResult) -> None:
+    runs = serial.runs().to_dict()
     assert list(zip(runs["configuration"], runs["seed"], strict=True)) == [
         ("FGD", 1), ("FGD", 2), ("Random", 1), ("Random", 2),
     ]  # fmt: skip
@@ -75,14 +79,14 @@ def test_a_sweep_runs_each_combination() -> None:
     assert all(placed + dropped == pods for placed, dropped, pods in zip(
         runs["placed"], runs["dropped"], runs["pods"], strict=True
     ))  # fmt: skip
-    spread = found.spreads()["FGD", "openb", "none"]["gpu_allocation_at_100"]
+    spread = serial.spreads()["FGD", "openb", "none"]["gpu_allocation_at_100"]
     assert (spread.runs, spread.mean) == (2, pytest.approx(np.mean(runs["gpu_allocation_at_100"][:2])))
-    assert found.headline() == "4 replays of 2 combinations, 23 measures"
+    assert serial.headline() == "4 replays of 2 combinations, 23 measures"
 
 
 @pytest.mark.parametrize("executor", ["threads", "processes"])
-def test_the_result_does_not_depend_on_the_executor(executor: str) -> None:
-    assert run(executor).to_dict() == run().to_dict()
+def test_the_result_does_not_depend_on_the_executor(executor: str, serial: SweepResult) -> None:
+    assert run(executor).to_dict() == serial.to_dict()
 
 
 def test_a_cell_whose_result_is_there_is_not_run_again(tmp_path: Path) -> None:

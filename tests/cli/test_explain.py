@@ -252,7 +252,7 @@ def test_the_same_bytes_whatever_the_hash_seed(dump: str) -> None:
         subprocess.run(
             command, capture_output=True, check=False, env=os.environ | {"PYTHONHASHSEED": seed}
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert len(outputs) == 1
     assert b"Insufficient cpu" in outputs.pop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
@@ -142,12 +141,16 @@ def test_bad_selector(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_standard_input(dump: str) -> None:
+def test_standard_input(
+    dump: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Path(dump).open() as file:
         done = moorage("simulate", "-f", "-", stdin=file)
     assert (done.returncode, done.stdout) == (0, TABLE)
-    done = moorage("simulate", "-f", "-", stdin=subprocess.DEVNULL)
-    assert (done.returncode, done.stderr) == (2, "error: stdin: empty: there is no object in this file\n")
+    with Path("/dev/null").open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert simulate("-f", "-") == 2
+    assert capsys.readouterr().err == "error: stdin: empty: there is no object in this file\n"
 
 
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from runpy import run_module
 from typing import Any
 
 import pytest
@@ -143,12 +144,15 @@ def test_as_a_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.conformance", str(tmp_path / "a.jsonl")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     assert (done.stdout, done.returncode) == ("1 passed, 0 failed\n", 0), done.stderr
-    assert (
-        subprocess.run(
-            command[:3], capture_output=True, check=False, cwd=Path(__file__).parents[2]
-        ).returncode
-        == 2
-    )
+
+
+def test_a_command_without_files_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["conformance"])
+    with pytest.raises(SystemExit, match="2"):
+        run_module("tests.conformance", run_name="__main__")
+    assert "the following arguments are required: FILE" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

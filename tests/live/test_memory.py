@@ -37,12 +37,12 @@ def job_pods() -> Iterator[dict[str, Any]]:
         yield value
 
 
-def churn(admin: ApiClient, followed: FollowedPods, values: Iterator[dict[str, Any]], pods: int) -> None:
-    """Let so many pods come, and older ones go."""
-    alive: deque[str] = deque(sorted(one.name for one in followed.pods()))
-    while pods > 0:
+def churn(admin: ApiClient, followed: FollowedPods, values: Iterator[dict[str, Any]]) -> Iterator[int]:
+    """Let pods come, and older ones go; yields how many have come so far."""
+    alive, pods = deque[str](), 0
+    while True:
         made = list(islice(values, 50))
-        pods -= len(made)
+        pods += len(made)
         create(admin, made)
         alive += [value["metadata"]["name"] for value in made]
         while len(alive) > ALIVE:
@@ -50,16 +50,20 @@ def churn(admin: ApiClient, followed: FollowedPods, values: Iterator[dict[str, A
         followed.await_that(
             lambda: all(one.spec.node_name or one.status.conditions for one in followed.pods())
         )
+        yield pods
 
 
 def test_pods_with_labels_of_their_own_leave_nothing_behind(
     scheduler: Callable[..., Process], admin: ApiClient
 ) -> None:
     create(admin, [node(f"n{at:03}") for at in range(200)])
-    process, followed, values = scheduler(), FollowedPods(admin), job_pods()
-    churn(admin, followed, values, WARM)
+    process = scheduler()
+    coming = churn(admin, FollowedPods(admin), job_pods())
+    while next(coming) < WARM:
+        pass
     before = resident(process.process.pid)
-    churn(admin, followed, values, MORE)
+    while next(coming) < WARM + MORE:
+        pass
     after = resident(process.process.pid)
     assert after - before <= MORE * A_POD, (before, after)
     assert process.end() == 0, process.log.read_text()

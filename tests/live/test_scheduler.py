@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 
 import pytest
+from tests.deploy.test_manifests import DEPLOY
 from tests.live.kit.cluster_workload import create, objects, pod
-from tests.live.kit.control_plane import SCHEDULER, ControlPlane, answers
+from tests.live.kit.control_plane import SCHEDULER, ControlPlane, answers, await_all
 from tests.live.kit.live_process import CONFIGURATION, Process, await_bound
 
 from moorage.store.api import connect
@@ -40,6 +42,31 @@ def test_one_of_two_leads(planes: Callable[[], ControlPlane]) -> None:
         assert holder() not in ("", leader)
         assert two.end() == 0, two.log.read_text()
         assert holder() == ""
+
+
+def test_in_place_of_kube_scheduler_whoever_has_the_lease_schedules(
+    planes: Callable[[], ControlPlane],
+) -> None:
+    """With the configuration of the overlay `in-place`: first kube-scheduler leads, then moorage, and then
+    kube-scheduler again."""
+    plane = planes()
+    plane.start_scheduler("--leader-elect=true")
+    with connect(plane.kubeconfig()) as admin:
+        create(admin, objects(5, 10))
+        await_bound(admin, 10)
+        ours = Process(plane, "ours", (DEPLOY / "overlays/in-place/scheduler.yaml").read_text())
+        await_all([lambda: "cluster listed" in ours.log.read_text()], lambda: time.sleep(0.1))
+        create(admin, [pod("theirs")])
+        await_bound(admin, 11)
+        assert "lease gained" not in ours.log.read_text()
+        plane.end("kube-scheduler")
+        create(admin, [pod("ours")])
+        await_bound(admin, 12)
+        assert "lease gained" in ours.log.read_text()
+        plane.start_scheduler("--leader-elect=true")
+        assert ours.end() == 0, ours.log.read_text()
+        create(admin, [pod("again")])
+        await_bound(admin, 13)
 
 
 def test_health_and_metrics(planes: Callable[[], ControlPlane]) -> None:

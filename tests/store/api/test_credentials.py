@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import ssl
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from tests.store.api.tls_server import ConnectProxy, TlsServer
 from moorage.errors import InputError
 from moorage.store import UnauthorizedError, UnreachableError
 from moorage.store.api import Connection, connect
+from moorage.store.api.credentials import tls_context
+from moorage.store.api.kubeconfig_file import Cluster, User
 
 EXEC = "client.authentication.k8s.io/v1"
 PLUGIN = """
@@ -260,6 +263,16 @@ def test_certificates_in_the_kubeconfig_itself(server: TlsServer, opened: Any, t
     authority = {"certificate-authority": "", "certificate-authority-data": data(tmp_path / "ca.crt")}
     get(opened(user, **authority))
     assert [one.user for one in server.seen] == ["inline"]
+
+
+def test_threads_share_protocols_that_nobody_sets_again() -> None:
+    """OpenSSL takes no lock to read them, and a context is in use by all connections at once."""
+    context = tls_context(Cluster("https://localhost"), User(), None)
+    context.set_alpn_protocols(["h2"])  # as an HTTP library does, for each connection
+    sent = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost").do_handshake()
+    assert b"\x00\x0b\x00\x09\x08http/1.1" in sent.read()
 
 
 CLIENT_FILES = (("certificate", "crt"), ("key", "key"))

@@ -132,6 +132,10 @@ def tls_context(cluster: Cluster, user: User, told: ExecStatus | None) -> ssl.SS
         context = ssl.create_default_context(cadata=authorities)
     else:
         context = ssl.create_default_context(cafile=cluster.certificate_authority or None)
+    # httpcore sets the protocols again for each connection. OpenSSL frees the old ones while another thread
+    # begins a connection with them, so that now and then a server would get a broken greeting.
+    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols = lambda alpn_protocols: None  # type: ignore[method-assign]
     if cluster.insecure_skip_tls_verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -104,11 +104,7 @@ def tables(runs: Sequence[Mapping[str, Any]], reference: Mapping[str, Any]) -> t
     """The table of whole operations and that of the lines that the reference names, each with what it ran on,
     and one of all other lines."""
     lines, source = best(runs), reference["source"]
-    taken = (
-        "Best rounds of one run."
-        if len(runs) == 1
-        else f"Best rounds; each line of the best of {len(runs)} runs."
-    )
+    taken = "The best round of one run." if len(runs) == 1 else f"The best round of {len(runs)} runs."
     ran_on = f"{machine(runs[0])}. {taken}"
     front = [row(lines.pop(one["what"], Line(one["what"])), one) for one in reference["front"]]
     shown = markdown(((what, ours, upstream) for what, ours, _, _, upstream, _ in front), FRONT_HEAD)

@@ -55,7 +55,7 @@ FRONT = """\
 | `run()` | 5 µs | 610 µs |
 | not timed | - | - |
 
-A Processor, 2 cores; cc 12.2.0; CPython 3.11.2, numpy 2.4.6. Best rounds of one run. Whole.
+A Processor, 2 cores; cc 12.2.0; CPython 3.11.2, numpy 2.4.6. The best round of one run. Whole.
 """
 FIRST = """\
 | per operation | moorage | twin | ratio | kube-scheduler | target |
@@ -64,7 +64,7 @@ FIRST = """\
 | cache | 840 ns | - | - | 2.8 µs (with forget) | - |
 | not there yet | - | - | - | - | ≤ 1 µs |
 
-A Processor, 2 cores; cc 12.2.0; CPython 3.11.2, numpy 2.4.6. Best rounds of one run.
+A Processor, 2 cores; cc 12.2.0; CPython 3.11.2, numpy 2.4.6. The best round of one run.
 
 Measured elsewhere.
 """

@@ -11,7 +11,7 @@ from moorage.releases.gate_effects import OF_OTHERS, OF_THE_SCHEDULER
 HEAD = """# Feature gates
 
 Set gates as for kube-scheduler: `--feature-gates NAME=true`, `Scheduler(feature_gates={"NAME": True})`,
-or in a file of `moorage perf`. The defaults are those of the [release](releases.md) that decides.
+or in a file of `moorage perf`. The [release](releases.md) that decides determines the defaults.
 
 - A gate that is marked as refused can only have its default. Any other value is an error that names the
   gate.

@@ -108,7 +108,7 @@ def test_a_line_is_of_the_run_in_which_it_took_the_least() -> None:
     }
     expected = {"x": table.Line("x", 2.0, 8.0), "y": table.Line("y", 1.0)}
     assert table.best([loud, quiet]) == table.best([quiet, loud]) == expected
-    assert "each line of the best of 2 runs" in " ".join(table.tables([loud, quiet], REFERENCE))
+    assert "The best round of 2 runs." in " ".join(table.tables([loud, quiet], REFERENCE))
     assert "| x | 2 s |" in table.part([loud, quiet], REFERENCE)
 
 

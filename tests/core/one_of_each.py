@@ -96,8 +96,9 @@ def within_calls(held: dict[str, Any]) -> Iterator[Any]:
     yield from (batch, of["Placements"](state, 3, batch), of["RouteMemo"](lambda pod: 0))
     yield from (of["Sink"](), of["LedgerSink"](), of["BoundSink"]())
     info = of["QueuedPodInfo"](one, 0.0)
+    group = of["QueuedGroupInfo"](("default", "g"), 0.0)
     rejection = of["Rejection"]("default-scheduler", frozenset(), frozenset(), "")
-    yield from (info, rejection, of["RejectedPods"](rejection), of["KeyIndex"](()), of["Lane"]())
+    yield from (info, group, rejection, of["RejectedPods"](rejection), of["KeyIndex"](()), of["Lane"]())
     yield of["NewPods"]([one], lambda: 0.0)
     reader = of["Reader"](lambda key: None, of["IndexedObjects"]())
     asking = [SimpleNamespace(shape=SimpleNamespace(spec=None))]

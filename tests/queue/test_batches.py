@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +13,7 @@ from moorage.objects import Node, Pod
 from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from tests.core.make import node
-from tests.queue.make import Clock, fail, gating, make_queue, names, places, queued, rejecting, saying
+from tests.queue.make import Clock, fail, make_queue, names, places, queued, rejecting, saying
 
 ADDED = on(NODE, ActionType.ADD, saying(True))
 
@@ -62,38 +61,30 @@ def test_rejected_pods_return_as_one_by_one() -> None:
     assert at == 2
 
 
-@pytest.mark.parametrize(
-    ("settings", "taken"),
-    [({}, 3), ({"pop_from_backoff": False}, 4), ({"max_backoff": 0.0}, 0)],
-    ids=["popped from backoff", "not popped from backoff", "no backoff"],
-)
-def test_rejected_pods_of_groups_return_as_one_by_one(settings: dict[str, Any], taken: int) -> None:
-    """Up to the first that PreEnqueue may keep out; events do not matter. `taken` pods return at once."""
+def test_rejected_pods_of_groups_return_as_one_by_one() -> None:
+    """With their group, at the end of its attempt; events do not matter."""
 
-    def returned(in_bulk: bool) -> tuple[object, int]:
-        clock, gated = Clock(), set[str]()
-        gate = gating("Gate", lambda one: one.name in gated)
-        gate.in_core = True
-        queue = make_queue(gate, clock=clock, groups_pods=True, **settings)
+    def returned(in_bulk: bool) -> object:
+        clock = Clock()
+        queue = make_queue(clock=clock, groups_pods=True)
         incoming = queue.count_incoming()
         for name in "abcd":
             queue.add(queued(name, scheduling_group=PodSchedulingGroup("g")))
         infos = queue.pop_batch(9)
-        gated.add("d")
         queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
         clock.advance(10)
         plugins = frozenset({"R", "P"}), frozenset({"P"})
-        at = queue._queue.reject(infos, [info.pod for info in infos], [plugins] * 4, 0) if in_bulk else 0
-        for info in infos[at:]:
-            assert queue._return(info, info.pod, plugins)
+        if in_bulk:
+            assert queue._queue.reject(infos, [info.pod for info in infos], [plugins] * 4, 0) == 4
+        else:
+            for info in infos:
+                assert queue._return(info, info.pod, plugins)
+        assert places(queue) == {}
+        queue.end_attempts(infos, False)
         numbers = [(info.order, queue.backoff_until(info)) for info in infos]
-        members = {unit: set(found) for unit, found in queue._queue.units.members.items()}
-        seen = places(queue), [state(info) for info in infos], numbers, members, incoming
-        return (seen, queue.in_flight_events()), at
+        return places(queue), [state(info) for info in infos], numbers, incoming, queue.in_flight_events()
 
-    (bulk, at), (single, _) = returned(True), returned(False)
-    assert bulk == single
-    assert at == taken
+    assert returned(True) == returned(False)
 
 
 def test_pods_that_come_back_are_nominated_as_their_failures_say() -> None:

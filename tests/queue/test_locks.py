@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from moorage.framework.plugin.events import NODE_ADD
+from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.queue import QueuedPodInfo
 from tests.core.make import node, pod
 from tests.locks import check_locked
@@ -12,7 +13,8 @@ from tests.queue.make import make_queue, reject
 
 
 def test_a_queue_holds_its_lock_in_every_operation() -> None:
-    one = make_queue()
+    one = make_queue(groups_pods=True)
+    one.add(pod("g", scheduling_group=PodSchedulingGroup("g"), priority=1))
     p, entry, popped, saved = pod("p"), QueuedPodInfo(pod("p")), list[QueuedPodInfo](), one.save()
 
     def pop() -> None:
@@ -22,17 +24,16 @@ def test_a_queue_holds_its_lock_in_every_operation() -> None:
         pop()
         reject(one, popped.pop(), "Some")
 
-    def fail_and_return() -> None:
-        info = one.pop(0)
-        assert info is not None
+    def end() -> None:
+        (info,) = one.pop_unit(0)
         one.give_back([info], [info.pod], [(frozenset(), frozenset())])
-        one.return_at_once([info])
+        one.end_attempts([info])
 
     calls = {
         "add": lambda: one.add(p),
         "add_infos": lambda: one.add_infos([QueuedPodInfo(pod("q"), 0.0)]),
         **{name: getattr(one, name) for name in ("pending_pods", "inactive", "in_flight", "count_incoming")},
-        "return_at_once": fail_and_return,
+        "end_attempts": end,
         "pop": pop,
         "in_flight_events": one.in_flight_events,
         "put_back": lambda: one.put_back(popped.pop()),

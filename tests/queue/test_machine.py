@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
 from moorage._core.queue import unschedulable_pods
+from moorage.errors import MoorageError
 from moorage.framework import ActionType, ClusterEvent, QueueingHint
 from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE, NODE_ADD, NODE_DELETE, POD, on, queue_if
 from moorage.objects import Pod, group_of
@@ -123,6 +126,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.ran = start
         self.known: dict[str, Pod] = {}
         self.infos: dict[str, Any] = {}
+        self.units: list[Any] = []  # groups whose attempt has not ended, and their pods
         for number in range(there):
             self.add(f"p{number}", number // 4, False)
         if rejectors:
@@ -134,14 +138,18 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(rejectors=st.lists(SETS, min_size=1, max_size=3))
     def fail_all(self, rejectors: list[frozenset[str]]) -> None:
         """All active pods are tried, and rejected in turn by some sets of plugins."""
-        for number in range(len(self.queue.pending_pods().active)):
-            self.pop()
-            name = next(reversed(self.infos))
-            self.come_back(name, rejectors[number % len(rejectors)], frozenset())
+        for number in range(len(self.twin.at("active"))):
+            infos, entries = self.queue.pop_unit(timeout=0), self.twin.pop_unit()
+            for info, entry in zip(infos, entries, strict=True):
+                self.infos[info.pod.name] = info, entry
+                self.come_back(info.pod.name, rejectors[number % len(rejectors)], frozenset())
+            if entries[0].group is not None:
+                self.queue.end_attempts(infos, False)
+                self.twin.end_attempt(entries[0].group, entries, False, False)
 
     @rule(name=NAMES, priority=st.sampled_from([0, 0, 1]), gated=st.booleans())
     def add(self, name: str, priority: int, gated: bool) -> None:
-        if name in self.known or name in self.infos:
+        if name in self.known or self.twin.is_flying(name):
             return
         one = self.known[name] = pod(
             name,
@@ -192,19 +200,27 @@ class QueueMachine(RuleBasedStateMachine):
             self.pop()
 
     def pop(self) -> None:
-        info, entry = self.queue.pop(timeout=0), self.twin.pop()
-        assert (info and info.pod) == (entry and entry.pod)
-        if info is not None:
-            assert info.attempts == entry.attempts
-            self.infos[info.pod.name] = info, entry
+        following = self.twin.next()
+        if following is not None and len(following.pods) > 1:
+            with pytest.raises(MoorageError, match="are popped together: call pop_unit"):
+                self.queue.pop(timeout=0)
+            return
+        info = self.queue.pop(timeout=0)
+        self.popped([] if info is None else [info], self.twin.pop_unit())
 
     @rule()
     def pop_unit(self) -> None:
-        infos, entries = self.queue.pop_unit(timeout=0), self.twin.pop_unit()
+        self.popped(self.queue.pop_unit(timeout=0), self.twin.pop_unit())
+
+    def popped(self, infos: list[Any], entries: list[Any]) -> None:
         assert [info.pod for info in infos] == [entry.pod for entry in entries]
         for info, entry in zip(infos, entries, strict=True):
             assert info.attempts == entry.attempts
-            self.infos[info.pod.name] = info, entry
+            if entry.group is None:
+                self.infos[info.pod.name] = info, entry
+        for group, pairs in groupby(zip(infos, entries, strict=True), lambda pair: pair[1].group):
+            if group is not None:
+                self.units.append((group, list(pairs)))
 
     @rule(limit=st.integers(1, 4))
     def pop_batch(self, limit: int) -> None:
@@ -215,27 +231,54 @@ class QueueMachine(RuleBasedStateMachine):
             if not popped:
                 break
             entries += popped
-        assert [info.pod for info in infos] == [entry.pod for entry in entries]
         assert len({info.unit is None for info in infos}) < 2
-        for info, entry in zip(infos, entries, strict=True):
-            assert info.attempts == entry.attempts
-            self.infos[info.pod.name] = info, entry
+        self.popped(infos, entries)
+
+    @precondition(lambda self: self.units)
+    @rule(data=st.data(), end=st.sampled_from(["succeeded", "failed", "failed", "error", "back"]))
+    def end_unit(self, data: Any, end: str) -> None:
+        """The attempt of a group ends: some of its pods fail, some are done, some are being bound."""
+        at = data.draw(st.integers(0, len(self.units) - 1))
+        group, pairs = self.units[at]
+        if end == "back" and all(info.pod is self.known.get(info.pod.name) for info, _ in pairs):
+            del self.units[at]
+            self.queue.put_back(*[info for info, _ in pairs])
+            self.twin.put_back([entry for _, entry in pairs])
+            return
+        failed = []
+        for info, entry in pairs:
+            name = info.pod.name
+            fate = data.draw(st.sampled_from(["fails", "fails", "is bound", "is done"]))
+            self.infos[name] = info, entry
+            if name not in self.known or fate == "is done":
+                self.done(name)
+            elif fate == "fails":
+                self.come_back(name, data.draw(SETS), frozenset())
+                failed.append(entry)
+        del self.units[at]
+        self.queue.end_attempts([info for info, _ in pairs], end == "succeeded", end == "error")
+        self.twin.end_attempt(group, failed, end == "succeeded", end == "error")
+        for _, entry in pairs:
+            entry.group = None
 
     @precondition(lambda self: self.infos)
     @rule(data=st.data(), rejectors=SETS, pending=SETS, end=st.sampled_from(["fail", "fail", "done", "back"]))
     def end(self, data: Any, rejectors: frozenset[str], pending: frozenset[str], end: str) -> None:
         name = data.draw(st.sampled_from(sorted(self.infos)))
         if name not in self.known or end == "done":
-            del self.infos[name]
-            self.known.pop(name, None)
-            self.queue.done(name)
-            self.twin.done(name)
+            self.done(name)
         elif end == "back" and self.infos[name][0].pod is self.known[name]:
             info, entry = self.infos.pop(name)
             self.queue.put_back(info)
-            self.twin.put_back(entry)
+            self.twin.put_back([entry])
         else:
             self.come_back(name, rejectors, pending)
+
+    def done(self, name: str) -> None:
+        del self.infos[name]
+        self.known.pop(name, None)
+        self.queue.done(name)
+        self.twin.done(name)
 
     def come_back(self, name: str, rejectors: frozenset[str], pending: frozenset[str]) -> None:
         info, entry = self.infos.pop(name)
@@ -318,7 +361,17 @@ class QueueMachine(RuleBasedStateMachine):
         for info in listed:
             if self.twin.groups and (unit := group_of(info.pod)):
                 expected.setdefault(unit, set()).add(info.pod.metadata.uid)
-        assert {unit: set(found) for unit, found in self.queue._queue.units.members.items()} == expected
+        groups = self.queue._queue.groups
+        assert {unit: set(group.members) for unit, group in groups.items()} == expected
+        for group in groups.values():
+            twin = self.twin.group_at(group.unit)
+            assert twin is not None
+            assert (group.attempts, group.unschedulable_count, group.consecutive_errors_count) == (
+                twin.attempts,
+                twin.rejections,
+                twin.errors,
+            )
+            assert {(one.place, one.order) for one in group.members.values()} == {(group.place, group.order)}
 
     @invariant()
     def rejected_pods_are_grouped_by_rejection_and_class(self) -> None:

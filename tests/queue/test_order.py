@@ -210,7 +210,7 @@ def test_who_does_not_back_off() -> None:
 def test_the_longest_backoff_of_a_group_grows_with_the_root_of_its_size(
     size: int, failures: int, seconds: int
 ) -> None:
-    queue, info = make_queue(), QueuedPodInfo(queued("a"), 7.0, unschedulable_count=failures, unit_size=size)
+    queue, info = make_queue(), QueuedPodInfo(queued("a"), 7.0, unschedulable_count=failures, size=size)
     assert queue.backoff_until(info) == 7 + seconds
 
 

@@ -19,10 +19,11 @@ from moorage.framework.plugin.events import (
 from moorage.objects import ObjectMeta, Pod, PodGroup, group_of
 from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.objects.model.pod_group import GROUP_ANNOTATION
+from moorage.queue import QueuedPodInfo
 from moorage.releases import DEFAULT_GATES
 from tests.core.make import pod
 from tests.framework.make import make
-from tests.queue.make import Clock, fail, gating, make_queue, names, places, queued, reject
+from tests.queue.make import Clock, gating, make_queue, names, places, queued, reject
 
 POD_EVENTS = PodEvents(DEFAULT_GATES)
 
@@ -45,9 +46,15 @@ def popped(queue: Any) -> list[str]:
 def failed(queue: Any, rejectors: Any = ("Filter",)) -> list[Any]:
     """Pop a group and have it fail."""
     infos: list[Any] = queue.pop_unit(timeout=0)
-    for info in infos:
-        reject(queue, info, *rejectors)
+    end(queue, infos, *rejectors)
     return infos
+
+
+def end(queue: Any, infos: list[Any], *rejectors: str, succeeded: bool = False) -> None:
+    """Return all pods of an attempt."""
+    for info in infos:
+        reject(queue, info, *rejectors or ("Filter",) * succeeded)
+    queue.end_attempts(infos, succeeded, not succeeded and not rejectors)
 
 
 def test_members_are_popped_together() -> None:
@@ -70,24 +77,34 @@ def test_without_groups_each_is_alone() -> None:
     assert popped(queue) == ["a"]
 
 
-def test_from_wherever_they_wait() -> None:
-    """One that backs off is popped with the others. None is while one of them is gated."""
+def test_a_group_is_gated_while_one_of_its_pods_is() -> None:
+    """Also where that joins a group that was ready, and after it has left, until the timeout."""
     gate = gating("Gate", lambda one: one.name == "gated")
-    queue = made(member("a"), plugins=[gate])
-    fail(queue, "Filter")
-    assert list(places(queue)) == ["backoff"]
+    queue = made(member("a"), member("gated"), plugins=[gate], release="1.37")
+    assert places(queue) == {"gated": ["a", "gated"]}
+    queue.delete(member("gated"))
     queue.add(member("b"))
-    assert popped(queue) == ["a", "b"], "the one with more attempts comes first"
-    queue = made(member("a"), member("gated"), plugins=[gate])
-    assert popped(queue) == []
-    assert {place: sorted(there) for place, there in places(queue).items()} == {"gated": ["a", "gated"]}
+    queue.add_infos([QueuedPodInfo(member("c"))])
+    assert places(queue) == {"gated": ["a", "b", "c"]}
+    queue.run_periodic(330)
+    assert places(queue) == {"active": ["a", "b", "c"]}
+
+
+def test_a_change_of_a_pod_has_a_gated_group_asked_again() -> None:
+    gate = gating("Gate", lambda one: one.name == "gated")
+    a = member("a")
+    queue = made(a, member("gated"), plugins=[gate])
+    queue.delete(member("gated"))
+    queue.update(a, replace(a, metadata=replace(a.metadata, labels={"n": "1"})))
+    assert places(queue) == {"active": ["a"]}
 
 
 def test_a_group_that_failed_backs_off_whatever_hints_say() -> None:
+    """It is not popped before, as upstream notes no plugins for it."""
     queue = made(member("a"), member("b"))
-    for info in queue.pop_unit(timeout=0):
-        reject(queue, info, "Filter")
-    assert places(queue) == {"backoff": ["a", "b"]}
+    failed(queue)
+    assert places(queue) == {"error_backoff": ["a", "b"]}
+    assert popped(queue) == []
 
 
 @pytest.mark.parametrize("by_unit", [True, False])
@@ -97,30 +114,81 @@ def test_the_backoff_of_a_group_knows_how_many_were_tried_together(by_unit: bool
         infos = queue.pop_unit(timeout=0) if by_unit else queue.pop_batch(8)
         assert len(infos) == 4
         now = queue.now()
-        for info in infos:
-            reject(queue, info, "Filter")
+        end(queue, infos, "Filter")
         ends = {queue.backoff_until(info) for info in infos}
         assert ends == {now + min(2 ** (failures - 1), 20)}, "twice the longest backoff of a single pod"
         queue.activate([info.pod for info in infos])
 
 
-def test_what_is_left_of_a_group_that_succeeded_does_not_back_off() -> None:
+def test_what_is_left_of_a_group_that_succeeded_is_tried_at_once_and_keeps_its_age() -> None:
+    clock = Clock()
+    queue = make_queue(clock=clock, groups_pods=True)
+    queue.add(member("a"))
+    clock.advance(1)
+    queue.add(pod("x"))
+    queue.add(member("b"))
+    infos = queue.pop_unit(timeout=0)
+    clock.advance(5)
+    end(queue, infos, succeeded=True)
+    assert places(queue) == {"active": ["a", "b", "x"]}
+    assert queue.backoff_until(infos[0]) is None
+    assert [info.timestamp for info in infos] == [6, 6], "those of the pods are of their failures"
+
+
+def test_an_attempt_that_has_placed_all_pods_leaves_nothing() -> None:
+    queue = made(member("a"))
+    infos = queue.pop_unit(timeout=0)
+    queue.end_attempts(infos)
+    assert places(queue) == {"in_flight": ["a"]}
+    queue.add(member("b"))
+    assert popped(queue) == ["b"]
+
+
+def test_a_pod_whose_binding_failed_is_tried_at_once_where_its_group_does_not_wait() -> None:
     queue = made(member("a"), member("b"))
-    for info in queue.pop_unit(timeout=0):
-        reject(queue, info, "Filter")
-    assert places(queue) == {"backoff": ["a", "b"]}
-    queue.return_at_once([info])
-    assert places(queue) == {"active": ["b"], "backoff": ["a"]}
-    assert (info.attempts, info.unschedulable_count) == (1, 0)
-    queue.delete(info.pod)
-    queue.return_at_once([info])
-    assert places(queue) == {"backoff": ["a"]}
+    infos = queue.pop_unit(timeout=0)
+    queue.end_attempts(infos)
+    reject(queue, infos[0])
+    assert places(queue) == {"active": ["a"], "in_flight": ["b"]}
+    reject(queue, infos[1])
+    assert popped(queue) == ["a", "b"]
+
+
+def test_a_pod_whose_binding_failed_waits_with_its_group() -> None:
+    queue = made(member("a"), member("b"))
+    infos = queue.pop_unit(timeout=0)
+    reject(queue, infos[0], "Filter")
+    queue.end_attempts(infos, succeeded=False)
+    reject(queue, infos[1])
+    assert places(queue) == {"error_backoff": ["a", "b"]}
+    assert queue.backoff_until(infos[1]) == 1
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_a_pod_whose_bindings_fail_again_and_again_backs_off(has_ended: bool) -> None:
+    queue = made(member("a"))
+    for place in ("active", "error_backoff"):
+        infos = queue.pop_unit(timeout=0)
+        if has_ended:
+            queue.end_attempts(infos)
+        reject(queue, infos[0])
+        queue.end_attempts(infos)
+        assert places(queue) == {place: ["a"]}
 
 
 def test_members_stay_together_when_trees_of_groups_change() -> None:
     queue = made(member("a"), member("b"), member("c", "h"))
     queue.regroup([("default", "g")])
     assert [popped(queue) for _ in range(2)] == [["a", "b"], ["c"]]
+
+
+def test_pods_of_a_group_that_is_deleted_enter_as_new_ones() -> None:
+    """So what the queue knew of the group is gone."""
+    queue = made(member("a"), member("b"))
+    failed(queue)
+    queue.regroup([("default", "g")], ("default", "g"))
+    assert places(queue) == {"active": ["a", "b"]}
+    assert queue.backoff_until(queue.get(member("a").metadata.uid)) is None
 
 
 def test_members_that_are_put_back_are_popped_again_at_the_same_attempt() -> None:
@@ -132,14 +200,17 @@ def test_members_that_are_put_back_are_popped_again_at_the_same_attempt() -> Non
     assert [info.attempts for info in infos] == [1, 1]
 
 
-def test_put_back_where_each_waited() -> None:
-    """One that backs off returns to the backoff, one that is ready to the active queue."""
-    queue = made(member("a"), member("b"))
-    infos = failed(queue)
-    queue.return_at_once(infos[1:])
-    assert places(queue) == {"active": ["b"], "backoff": ["a"]}
-    queue.put_back(*queue.pop_unit(timeout=0))
-    assert places(queue) == {"active": ["b"], "backoff": ["a"]}
+def test_a_group_that_is_put_back_takes_along_what_has_come_meanwhile() -> None:
+    clock = Clock()
+    queue = make_queue(clock=clock, groups_pods=True)
+    queue.add(member("a"))
+    infos = queue.pop_unit(timeout=0)
+    clock.advance(1)
+    queue.add(pod("x"))
+    queue.add(member("b"))
+    queue.put_back(*infos)
+    assert popped(queue) == ["a", "b"], "as old as its first pod"
+    assert infos[0].attempts == 1
 
 
 def test_a_new_member_waits_until_the_backoff_of_its_group_is_over() -> None:
@@ -148,7 +219,7 @@ def test_a_new_member_waits_until_the_backoff_of_its_group_is_over() -> None:
     queue.add(member("c"))
     queue.add(pod("x"))
     assert [info.pod.name for info in queue.pop_batch(9)] == ["x"], "the group waits, though c came before x"
-    assert places(queue) == {"backoff": ["a", "b", "c"], "in_flight": ["x"]}
+    assert places(queue) == {"error_backoff": ["a", "b", "c"], "in_flight": ["x"]}
     joined = queue.get(member("c").metadata.uid)
     assert queue.backoff_until(joined) == queue.backoff_until(infos[0]) == 1
     assert joined.attempts == 0
@@ -165,26 +236,10 @@ def test_a_group_after_an_error_is_not_popped_before_its_backoff_ends() -> None:
     assert places(queue) == {"error_backoff": ["a", "b"]}
     queue.delete(member("a"))
     queue.add(member("c"))
+    assert places(queue) == {"error_backoff": ["b", "c"]}
     assert popped(queue) == [], "the backoff is the group's, also without the pod that had failed"
     queue.run_periodic(2)
     assert popped(queue) == ["b", "c"]
-
-
-@pytest.mark.parametrize("priority", [0, 1])
-def test_a_new_member_of_an_empty_active_queue_is_popped_early_with_its_group(priority: int) -> None:
-    """Also where it is the first of those that back off."""
-    queue = made(member("a"))
-    failed(queue)
-    queue.add(member("b", priority=priority))
-    assert sorted(popped(queue)) == ["a", "b"]
-
-
-def test_a_new_member_does_not_wait_where_one_that_was_tried_is_ready() -> None:
-    queue = made(member("a"), member("b"))
-    queue.return_at_once(failed(queue, ())[1:])
-    assert places(queue) == {"active": ["b"], "error_backoff": ["a"]}
-    queue.add(member("c", priority=1))
-    assert popped(queue) == ["c", "a", "b"]
 
 
 @pytest.mark.parametrize("by_unit", [True, False])
@@ -199,8 +254,7 @@ def test_a_member_that_joined_late_backs_off_as_long_as_its_group(by_unit: bool)
     queue.add(member("b"))
     infos = queue.pop_unit(timeout=0) if by_unit else queue.pop_batch(9)
     assert names(infos) == ["a", "b"]
-    for info in infos:
-        reject(queue, info, "Filter")
+    end(queue, infos, "Filter")
     assert [queue.backoff_until(info) - clock() for info in infos] == [8, 8]
 
 
@@ -209,7 +263,7 @@ def test_a_group_whose_attempt_succeeded_forgets_its_failures() -> None:
     queue = make_queue(clock=clock, groups_pods=True)
     queue.add(member("a"))
     for _ in range(3):
-        queue.return_at_once(failed(queue))
+        end(queue, queue.pop_unit(timeout=0), succeeded=True)
         assert queue.backoff_until(queue.get(member("a").metadata.uid)) is None
     assert [queue.backoff_until(info) for info in failed(queue)] == [1]
 
@@ -277,12 +331,11 @@ def test_mates_stay_where_the_one_that_comes_is_kept_out_too() -> None:
     queue = made(member("a"), member("b"), plugins=[gang.plugin])
     gang.asked.clear()
     queue.move_all_to_active_or_backoff_queue(POD_EVENTS.added, None, member("b"))
-    assert not gang.asked
+    assert gang.asked == ["b"]
     gang.complete = {"g"}
     queue.add(member("c"))
     queue.move_all_to_active_or_backoff_queue(POD_EVENTS.added, None, member("c"))
-    assert gang.asked == ["c", "a", "b"]
-    assert places(queue) == {"active": ["c", "a", "b"]}
+    assert places(queue) == {"active": ["a", "b", "c"]}
 
 
 def test_pods_without_a_group_are_popped_together_in_a_plugin_s_order() -> None:

@@ -24,7 +24,7 @@ from tests.queue.make import names
 Said = Callable[[Pod, Any, Any], bool]
 Registered = dict[str, list[tuple[ClusterEvent, Said]]]
 SKIP, BACKOFF, AT_ONCE = range(3)
-GATE, WITH_GROUP = "SchedulingGates", "PodGroup"
+GATE = "SchedulingGates"
 REJECTED = ("unschedulable", "gated")
 PLACES = ("active", "backoff", "error_backoff", "unschedulable", "gated")
 
@@ -43,16 +43,41 @@ class Entry:
     rejectors: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     gate: str = ""
-    together: int = 0  # pods of its group that it was last popped with
     end: int = 0  # of its backoff, in milliseconds
+    group: Group | None = None  # while the attempt of its group lasts
 
     @property
     def uid(self) -> str:
         return self.pod.metadata.uid
 
     @property
+    def pods(self) -> list[Entry]:
+        return [self]
+
+    @property
     def rank(self) -> tuple[int, int, int]:
-        return -(self.pod.spec.priority or 0), self.at, self.number
+        return -(self.pods[0].pod.spec.priority or 0), self.at, self.number
+
+
+@dataclass
+class Group(Entry):
+    """The pods of a group, which wait as one."""
+
+    unit: Any = None
+    members: list[Entry] = field(default_factory=list)
+
+    @property
+    def uid(self) -> str:
+        return repr(self.unit)
+
+    @property
+    def pods(self) -> list[Entry]:
+        return self.members
+
+    def in_order(self) -> list[Entry]:
+        return sorted(
+            self.members, key=lambda one: (-(one.pod.spec.priority or 0), -one.attempts, one.at, one.pod.key)
+        )
 
 
 @dataclass
@@ -80,8 +105,19 @@ class Twin:
             return sorted(found, key=lambda one: (self.until(one), one.rank))
         return sorted(found, key=lambda one: one.number)
 
+    def pods_at(self, place: str) -> list[Entry]:
+        found = self.at(place)
+        return [one for entry in found for one in (entry.in_order() if isinstance(entry, Group) else [entry])]
+
     def find(self, uid: str) -> Entry | None:
-        return next((one for one in self.entries if one.uid == uid), None)
+        return next((one for entry in self.entries for one in entry.pods if one.uid == uid), None)
+
+    def entry_of(self, one: Entry) -> Entry:
+        """Its group, or itself."""
+        return next((entry for entry in self.entries if one in entry.pods), one)
+
+    def group_at(self, unit: Any) -> Group | None:
+        return next((one for one in self.entries if isinstance(one, Group) and one.unit == unit), None)
 
     def is_flying(self, uid: str) -> bool:
         return any(one.uid == uid for one in self.flying)
@@ -95,13 +131,19 @@ class Twin:
         stays = place in REJECTED and entry.place in REJECTED and entry in self.entries
         if not stays:
             queue = "unschedulable" if place in REJECTED else place.removeprefix("error_")
-            self.incoming[queue, label] += 1
+            self.incoming[queue, label] += len(entry.pods)
         self.entries = [one for one in self.entries if one is not entry]
         self.numbers += 1
         entry.number, entry.place = self.numbers, place
         self.entries.append(entry)
 
     def gated(self, entry: Entry) -> bool:
+        if isinstance(entry, Group):
+            gates = [one.gate for one in entry.members if self.gated(one)]
+            entry.gate = gates[-1] if gates else ""
+            for one in entry.members:
+                one.gate = one.gate or entry.gate
+            return bool(gates)
         if entry.pod.spec.scheduling_gates:
             entry.rejectors |= {GATE}
             entry.gate = GATE
@@ -110,16 +152,41 @@ class Twin:
         return bool(entry.gate)
 
     def to_active(self, entry: Entry, label: str, from_backoff: bool = False) -> bool:
+        if isinstance(entry, Group) and entry.place == "gated" and entry in self.entries:
+            newest = entry.members[-1]
+            if self.gated(newest):  # the others are not asked
+                return False
+            newest.gate = entry.gate
         if not (from_backoff and self.gate_is_on) and self.gated(entry):
             self.enter(entry, "gated", label)
             return False
         self.enter(entry, "active", label)
-        mates = self.mates(entry)
-        if all(one.gate in ("", WITH_GROUP) for one in mates):
-            for one in mates:
-                if one.gate:
-                    self.to_active(one, label)
         return True
+
+    def enter_new(self, entry: Entry, label: str) -> bool:
+        return self.join(entry, label) if self.unit(entry) else self.to_active(entry, label)
+
+    def join(self, entry: Entry, label: str) -> bool:
+        unit = self.unit(entry)
+        group = self.group_at(unit)
+        if group is None:
+            group = Group(entry.pod, entry.at, unit=unit, members=[entry])
+            if entry.errors <= 1:
+                return self.to_active(group, label)
+            group.errors = entry.errors
+            group.end = self.end_after_failure(group)
+            return self.requeue(group, BACKOFF, label)
+        if group.place == "gated" or (group.place == "active" and not self.gated(entry)):
+            entry.gate = group.gate
+            group.members.append(entry)
+            self.incoming["active" if group.place == "active" else "unschedulable", label] += len(
+                group.members
+            )
+            return group.place == "active"
+        strategy = AT_ONCE if group.place == "active" else BACKOFF
+        self.entries = [one for one in self.entries if one is not group]
+        group.members.append(entry)
+        return self.requeue(group, strategy, label)
 
     def requeue(self, entry: Entry, strategy: int, label: str) -> bool:
         if strategy == SKIP:
@@ -140,7 +207,7 @@ class Twin:
 
     def end_after_failure(self, entry: Entry) -> int:
         failures = entry.errors or entry.rejections
-        end = entry.at + min(1000 * 2 ** (failures - 1), int(10_000 * max(1, entry.together) ** 0.5))
+        end = entry.at + min(1000 * 2 ** (failures - 1), int(10_000 * len(entry.pods) ** 0.5))
         return end // 1000 * 1000 if self.gate_is_on else end
 
     def backs_off(self, entry: Entry) -> bool:
@@ -171,7 +238,7 @@ class Twin:
         for entry in entries:
             if entry.gate and not self.wanted(entry.gate, event):
                 continue
-            strategy = self.strategy(entry, event, old, new)
+            strategy = max(self.strategy(one, event, old, new) for one in entry.pods)
             if strategy != SKIP:
                 self.requeue(entry, strategy, event.label)
         if self.flying:
@@ -184,7 +251,7 @@ class Twin:
     # ---- operations
 
     def add(self, pod: Pod) -> None:
-        self.to_active(Entry(pod, self.now), POD_EVENTS.added.label)
+        self.enter_new(Entry(pod, self.now), POD_EVENTS.added.label)
 
     def update(self, old: Pod, new: Pod) -> None:
         if self.is_flying(new.metadata.uid):
@@ -192,96 +259,93 @@ class Twin:
             return
         entry = self.find(new.metadata.uid)
         if entry is None:
-            self.to_active(Entry(new, self.now), POD_EVENTS.updated.label)
+            self.enter_new(Entry(new, self.now), POD_EVENTS.updated.label)
             return
+        if self.groups and group_of(old) != group_of(new):
+            self.delete(entry.uid)
+            entry.pod = new
+            self.enter_new(entry, POD_EVENTS.updated.label)
         entry.pod = new
-        if entry.place in ("unschedulable", "gated"):
+        whole = self.entry_of(entry)
+        if whole.place in ("unschedulable", "gated"):
             for event in POD_EVENTS.of_update(old, new):
-                strategy = self.strategy(entry, event, old, new)
-                if strategy != SKIP and self.requeue(entry, strategy, event.label):
+                strategy = max(self.strategy(one, event, old, new) for one in whole.pods)
+                if strategy != SKIP and self.requeue(whole, strategy, event.label):
                     break
 
     def delete(self, uid: str) -> None:
-        self.entries = [one for one in self.entries if one.uid != uid]
+        entry = self.find(uid)
+        if entry is None:
+            return
+        group = self.entry_of(entry)
+        if not isinstance(group, Group) or group.members == [entry]:
+            self.entries = [one for one in self.entries if one is not group]
+            return
+        group.members.remove(entry)
+        if group.place.endswith("backoff"):
+            self.entries = [one for one in self.entries if one is not group]
+            self.requeue(group, BACKOFF, POD_EVENTS.added.label)
 
     def activate(self, pods: list[Pod]) -> None:
-        units = set()
         for pod in pods:
             entry = self.find(pod.metadata.uid)
             if entry is None and self.is_flying(pod.metadata.uid):
                 self.flight.append(("event", (FORCE_ACTIVATE, None, pod)))
-            if entry is None or self.unit(entry) in units:
+            if entry is None:
                 continue
-            units |= {self.unit(entry)} - {None}
-            for one in self.mates(entry) or [entry]:
-                if one.place != "active":
-                    self.to_active(one, FORCE_ACTIVATE.label, one.place in ("backoff", "error_backoff"))
+            whole = self.entry_of(entry)
+            if whole.place != "active":
+                self.to_active(whole, FORCE_ACTIVATE.label, whole.place in ("backoff", "error_backoff"))
 
-    def pop(self) -> Entry | None:
+    def next(self) -> Entry | None:
         first = self.at("active") or (self.at("backoff") if self.gate_is_on else [])
-        if not first:
-            return None
-        entry = first[0]
-        if entry.place == "backoff":
-            self.incoming["active", POP_FROM_BACKOFF] += 1
-        self.delete(entry.uid)
-        entry.attempts += 1
-        self.flying.append(entry)
-        self.flight.append(("pod", entry.uid))
-        return entry
+        return first[0] if first else None
 
     def pop_unit(self) -> list[Entry]:
-        """The next pod, and all of its group. A group with a gated pod is gated as a whole."""
-        while (first := self.pop()) is not None:
-            mates = self.mates(first)
-            if any(one.gate for one in mates):
-                self.put_back(first)
-                for one in self.mates(first):
-                    if not one.gate:
-                        one.gate = WITH_GROUP
-                        self.enter(one, "gated", POD_EVENTS.added.label)
-                continue
-            backing = [one for one in mates if one.place in ("backoff", "error_backoff")]
-            if first.place != "active" or first.attempts > 1 or not backing:
-                break
-            if any(one.place == "active" and one.attempts for one in mates):
-                break
-            self.put_back(first)
-            for one in self.mates(first):
-                if one.place == "active":
-                    one.place, one.end = backing[0].place, backing[0].end
-        if first is None:
+        """The next pod, or all pods of the next group."""
+        if (entry := self.next()) is None:
             return []
-        for entry in mates:
-            self.delete(entry.uid)
-            entry.attempts += 1
-            self.flying.append(entry)
-            self.flight.append(("pod", entry.uid))
-        if self.unit(first):
-            unit = (first, *mates)
-            for entry in unit:
-                entry.together = len(unit)
-                entry.rejections = max(one.rejections for one in unit)
-                entry.errors = max(one.errors for one in unit)
-                entry.end = max(one.end for one in unit)
-        return sorted(
-            [first, *mates],
-            key=lambda one: (-(one.pod.spec.priority or 0), -one.attempts, one.at, one.pod.key),
-        )
-
-    def mates(self, entry: Entry) -> list[Entry]:
-        """The entries of the group of an entry, in the order in which they came to it."""
-        unit = self.unit(entry)
-        found = [one for one in self.entries if unit and self.unit(one) == unit]
-        return sorted(found, key=lambda one: one.number)
+        if entry.place == "backoff":
+            self.incoming["active", POP_FROM_BACKOFF] += 1
+        self.entries = [one for one in self.entries if one is not entry]
+        popped = entry.in_order() if isinstance(entry, Group) else [entry]
+        if isinstance(entry, Group):
+            entry.members, entry.attempts = [], entry.attempts + 1
+        for one in popped:
+            one.attempts += 1
+            one.group = entry if isinstance(entry, Group) else None
+            self.flying.append(one)
+            self.flight.append(("pod", one.uid))
+        return popped
 
     def unit(self, entry: Entry) -> Any:
         return group_of(entry.pod) if self.groups else None
 
-    def put_back(self, entry: Entry) -> None:
-        entry.attempts -= 1
-        self.done(entry.uid)
-        self.entries.append(entry)
+    def put_back(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            entry.attempts -= 1
+            self.done(entry.uid)
+        group = entries[0].group
+        if group is None:
+            for entry in entries:
+                if self.unit(entry):  # the attempt of the group has ended
+                    self.join(entry, POD_EVENTS.added.label)
+                else:
+                    self.entries.append(entry)
+            return
+        self.reunite(group, entries)
+        group.attempts -= 1
+        self.entries.append(group)
+
+    def reunite(self, group: Group, entries: list[Entry]) -> None:
+        """The pods of an attempt, and those that have come meanwhile."""
+        group.members += entries
+        newer = self.group_at(group.unit)
+        if newer is not None:
+            group.members += newer.members
+            self.entries = [one for one in self.entries if one is not newer]
+        for entry in group.members:
+            entry.group = None
 
     def done(self, uid: str) -> None:
         self.flying = [one for one in self.flying if one.uid != uid]
@@ -290,18 +354,37 @@ class Twin:
             self.flight.pop(0)
 
     def fail(self, entry: Entry, pod: Pod, rejectors: frozenset[str], pending: frozenset[str]) -> None:
-        unit = self.unit(entry)
         entry.pod, entry.rejectors, entry.pending, entry.gate = pod, rejectors | pending, pending, ""
         if rejectors | pending:
             entry.rejections, entry.errors = entry.rejections + 1, 0
         else:
             entry.errors += 1
         entry.at = self.now
-        entry.end = self.end_after_failure(entry)
-        seen = [self.strategy(entry, *what) for what in self.seen(entry.uid)]
-        strategy = max(seen, default=SKIP) if rejectors | pending and not unit else BACKOFF
-        self.requeue(entry, strategy, SCHEDULE_ATTEMPT_FAILURE)
+        if entry.group is None and self.unit(entry):
+            self.done(entry.uid)
+            self.join(entry, POD_EVENTS.added.label)
+            return
+        if entry.group is None:
+            entry.end = self.end_after_failure(entry)
+            seen = [self.strategy(entry, *what) for what in self.seen(entry.uid)]
+            strategy = max(seen, default=SKIP) if rejectors | pending else BACKOFF
+            self.requeue(entry, strategy, SCHEDULE_ATTEMPT_FAILURE)
         self.done(entry.uid)
+
+    def end_attempt(self, group: Group, failed: list[Entry], succeeded: bool, is_error: bool) -> None:
+        if not failed:
+            return
+        self.reunite(group, failed)
+        if succeeded and any(one.errors > 1 for one in group.members):
+            succeeded, is_error = False, True
+        if succeeded:
+            group.rejections = group.errors = group.end = 0
+        else:
+            group.rejections += not is_error
+            group.errors = group.errors + 1 if is_error else 0
+            group.at = self.now
+            group.end = self.end_after_failure(group)
+        self.requeue(group, AT_ONCE if succeeded else BACKOFF, SCHEDULE_ATTEMPT_FAILURE)
 
     def seen(self, uid: str) -> list[Any]:
         since = self.flight.index(("pod", uid))
@@ -345,7 +428,7 @@ def assert_same_places(queue: SchedulingQueue, twin: Twin) -> None:
     """The queue and its twin have the same pods in the same places, orders and states."""
     pending = queue.pending_pods()._asdict()
     for place in PLACES:
-        entries = twin.at(place)
+        entries = twin.pods_at(place)
         assert names(pending[place]) == [entry.pod.name for entry in entries], place
         for info, entry in zip(pending[place], entries, strict=True):
             assert info.pod == entry.pod
@@ -356,7 +439,7 @@ def assert_same_places(queue: SchedulingQueue, twin: Twin) -> None:
                 entry.errors,
             )
             until = queue.backoff_until(info)
-            assert (0 if until is None else round(until * 1000)) == twin.until(entry)
+            assert (0 if until is None else round(until * 1000)) == twin.until(twin.entry_of(entry))
     # Pods of a unit are popped at one moment: their order in flight has no meaning.
     assert sorted(names(queue.in_flight())) == sorted(entry.pod.name for entry in twin.flying)
     kept, expected = queue.in_flight_events(), twin.events()

@@ -119,7 +119,7 @@ class SortedHeap:
         ----------
         info : QueuedPodInfo
         """
-        self._heap.remove(info.pod.metadata.uid)
+        self._heap.remove(info.uid)
         self.size -= 1
 
     def pop_many(self, limit: int) -> list[QueuedPodInfo]:
@@ -138,21 +138,24 @@ class SortedHeap:
         self.size -= n
         return self._heap.pop_many(n)
 
-    def pop_alike(self, limit: int, groups: object) -> list[QueuedPodInfo]:
-        """Remove and return the first pods that have no group, at most `limit`.
+    def pop_alike(self, limit: int) -> list[QueuedPodInfo]:
+        """Remove and return the first entries, all of pods or all of groups.
 
         Parameters
         ----------
         limit : int
-            Largest number of pods.
-        groups : object
-            Unused: a group may be anywhere in the order of a plugin.
+            Largest number of pods; the last group may exceed it.
 
         Returns
         -------
         list of QueuedPodInfo
         """
         infos: list[QueuedPodInfo] = []
-        while self.size and len(infos) < limit and self._heap.peek()[1].unit is None:
+        count = 0
+        while self.size and count < limit:
+            info = self._heap.peek()[1]
+            if infos and (info.unit is None) != (infos[0].unit is None):
+                break
             infos += self.pop_many(1)
+            count += info.size
         return infos

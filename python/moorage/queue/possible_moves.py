@@ -5,9 +5,10 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from moorage._core.queue.queued_pods import QueuedPodInfo
+from moorage._core.queue.queued_pods import Place, QueuedPodInfo
 from moorage._core.queue.unschedulable_pods import RejectedPods, rejection_of
 from moorage.framework import ClusterEvent
+from moorage.objects import AnyGroup, Pod, group_of
 
 from .hints import Hints, Meaning, Question
 from .priority_queue import PriorityQueue, Strategy
@@ -49,8 +50,8 @@ def possible_moves(
         else:
             pods = queue.unschedulable.by_pod(rejected, means.indexes, old, new)
             moves += [(info.order, info, None) for info in pods]
-    if queue.units.members:
-        moves += [(info.order, info, None) for info in _affected_of_group(queue, hints, event, new)]
+    if queue.groups:
+        moves += _move_of_group(queue, hints, event, old, new)
     return sorted(moves, key=itemgetter(0)) if len(moves) > 1 else moves
 
 
@@ -83,12 +84,17 @@ def _add_moves_of_class(
                 moves.append((info.order, info, None if has_failed and info is not first else strategy))
 
 
-def _affected_of_group(
-    queue: PriorityQueue, hints: Hints, event: ClusterEvent, new: Any
-) -> list[QueuedPodInfo]:
-    """Return the unschedulable pods of the group of an event's new object that only such events move."""
-    return [
-        info
-        for info in queue.rejected_beside(new)
-        if (means := hints.meaning(rejection_of(info), event)).may_move and means.is_about_group
-    ]
+def _move_of_group(
+    queue: PriorityQueue, hints: Hints, event: ClusterEvent, old: Any, new: Any
+) -> list[PossibleMove]:
+    """Return the move of the group that an event's new object belongs to, if one of its pods is moved by such
+    events alone; empty for none."""
+    key = group_of(new) if isinstance(new, Pod) else new.unit if isinstance(new, AnyGroup) else None
+    group = None if key is None else queue.groups.get(queue.top_of(key))
+    for info in () if group is None or group.place is not Place.UNSCHEDULABLE else group.members.values():
+        means = hints.meaning(rejection_of(info), event)
+        if means.may_move and means.is_about_group:
+            strategy = hints.ask(means.questions, info, old, new)
+            if strategy is not Strategy.SKIP:
+                return [(info.order, info, strategy)]
+    return []

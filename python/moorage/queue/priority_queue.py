@@ -1,30 +1,35 @@
 """The place of every waiting pod: the active queue, one of the backoff heaps, or the unschedulable pods.
 
-kube-scheduler v1.36, backend/queue/scheduling_queue.go moveToActiveQ and moveToBackoffQ.
+kube-scheduler v1.36, backend/queue/scheduling_queue.go moveToActiveQ and moveToBackoffQ. An entry is a pod,
+or a group whose pods are tried together, as in v1.37.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from copy import copy
 from enum import Enum
+from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
 from msgspec import Struct
 
 from moorage._core.queue.backoff_queue import BackoffQueue
-from moorage._core.queue.entrance import Entrance, GroupedPods
+from moorage._core.queue.entrance import Entrance
 from moorage._core.queue.pod_queue import PodQueue
 from moorage._core.queue.queued_pods import (
     Place,
     PriorityLanes,
+    QueuedGroupInfo,
     QueuedPodInfo,
     assign_all,
     by_order,
     copies_of,
 )
-from moorage._core.queue.unschedulable_pods import UnschedulablePods
+from moorage._core.queue.unschedulable_pods import UnschedulablePods, microseconds
 from moorage._core.state.pod_class import PodClasses
 from moorage.framework import PodNominator, PreEnqueuePlugin, Status
 from moorage.framework.plugin.events import (
@@ -35,17 +40,15 @@ from moorage.framework.plugin.events import (
 )
 from moorage.framework.plugin.interface import Code
 from moorage.framework.runtime.call import ask_status
-from moorage.objects import AnyGroup, Pod, UnitKey, group_of
+from moorage.objects import Pod, UnitKey, group_of
 
 from .active_queue import Less, SortedHeap, by_priority
 
 logger = logging.getLogger("moorage.queue")
 
-ACTIVE = Place.ACTIVE
+ACTIVE, ORDER = Place.ACTIVE, attrgetter("order")
 BACKOFFS = (Place.BACKOFF, Place.ERROR_BACKOFF)
 """Places of pods that back off."""
-WITH_GROUP = "PodGroup"
-"""Stands for the plugin that gates a pod where it gates another pod of the group."""
 NEW = frozenset(
     f"{resource}{action}" for resource in (UNSCHEDULED_POD, UNSCHEDULABLE_POD) for action in ("Add", "Update")
 )
@@ -91,59 +94,6 @@ def alone(key: UnitKey) -> UnitKey:
     key : UnitKey
     """
     return key
-
-
-class WaitingGroups(GroupedPods):
-    """The waiting pods of each group whose pods are tried together, wherever they are in the queue.
-
-    Parameters
-    ----------
-    top_of : callable
-        Returns the group at the top of the tree that a group belongs to.
-    """
-
-    def regroup(self, keys: Iterable[UnitKey]) -> None:
-        """Find the groups of waiting pods anew, after a change of the trees of groups.
-
-        Parameters
-        ----------
-        keys : iterable of UnitKey
-            The groups whose pods may belong to others now.
-        """
-        for key in keys:
-            for info in self.members.pop(key, {}).values():
-                self.enter(info)
-
-    def beside(self, obj: object) -> list[QueuedPodInfo]:
-        """Return the waiting pods that are tried together with a pod, or with those of a group.
-
-        Parameters
-        ----------
-        obj : object
-            Objects that are neither pods nor groups have none.
-
-        Returns
-        -------
-        list of QueuedPodInfo
-            In the order in which they entered.
-        """
-        key = group_of(obj) if isinstance(obj, Pod) else obj.unit if isinstance(obj, AnyGroup) else None
-        return self.waiting(None if key is None else self.top_of(key))
-
-    def waiting(self, unit: UnitKey | None) -> list[QueuedPodInfo]:
-        """Return the waiting pods of a group, in the order in which they entered.
-
-        Parameters
-        ----------
-        unit : tuple of str, or None
-            Namespace and name of the group; None has no pods.
-
-        Returns
-        -------
-        list of QueuedPodInfo
-        """
-        members = {} if unit is None else self.members.get(unit, {})
-        return by_order(members)
 
 
 Asked = list[Callable[[Pod], Status | None]]
@@ -238,11 +188,8 @@ class PriorityQueue(PodQueue):
     incoming : Counter or None
         Counts the pods that enter a queue, by queue (active, backoff or unschedulable) and label of the
         event; None, the default, for no counts.
-    units : WaitingGroups
     active : SortedHeap or PriorityLanes
     """
-
-    units: WaitingGroups
 
     def __init__(
         self,
@@ -255,11 +202,12 @@ class PriorityQueue(PodQueue):
     ) -> None:
         rules = {name: gate_rule(plugins) for name, plugins in pre_enqueues.items()}
         entrance = Entrance(rules, nominator.nodes)
-        super().__init__(entrance, now, settings.pop_from_backoff, settings.groups_pods)
+        top_of = settings.top_of if settings.groups_pods else None
+        super().__init__(entrance, now, settings.pop_from_backoff, top_of)
         self.nominates_gated = settings.nominates_gated
         self.changes = 0
         self.incoming: Counter[tuple[str, str]] | None = None
-        self._saved: tuple[int, Any, Any, int] | None = None  # the last result of `save`
+        self._saved: tuple[int, Any, Any, int, Any] | None = None  # the last result of `save`
         self.nominator = nominator
         self._pre_enqueues = pre_enqueues
         self._less = less
@@ -270,7 +218,7 @@ class PriorityQueue(PodQueue):
     def _clear(self) -> None:
         """Replace all places by empty ones."""
         self.changes += 1
-        self.units = WaitingGroups(self._settings.top_of)
+        self.groups: dict[UnitKey, QueuedGroupInfo] = {}
         self._is_by_priority = getattr(self._less, "__func__", None) is by_priority
         self.active = PriorityLanes() if self._is_by_priority else SortedHeap(self._less)
         times = self._settings.initial_backoff, self._settings.max_backoff
@@ -285,19 +233,45 @@ class PriorityQueue(PodQueue):
 
     def pending(self) -> PendingPods:
         """Return all waiting pods by place."""
-        return PendingPods(list(self.active), *self.inactive())
+        return PendingPods(self._pods_of(self.active), *self.inactive())
 
     def inactive(self) -> tuple[list[QueuedPodInfo], ...]:
         """Return the lists of `PendingPods` after the first one."""
-        if len(self.infos) == self.active.size:
+        if len(self.infos) == self.active.size and not self.groups:
             return [], [], [], []
         unschedulable = self.unschedulable.select()
+        if self.groups:
+            waiting = [one for one in self.groups.values() if one.place is Place.UNSCHEDULABLE]
+            alone = [info for info in unschedulable if info.unit is None]
+            unschedulable = self._pods_of(sorted([*alone, *waiting], key=ORDER))
         return (
-            list(self.backoff.rejected),
-            list(self.backoff.failed),
+            self._pods_of(self.backoff.rejected),
+            self._pods_of(self.backoff.failed),
             [info for info in unschedulable if not info.gating_plugin],
             [info for info in unschedulable if info.gating_plugin],
         )
+
+    def _pods_of(self, entries: Iterable[QueuedPodInfo]) -> list[QueuedPodInfo]:
+        """Return pods, and the pods of groups, in order."""
+        if not self.groups:
+            return list(entries)
+        pods: list[QueuedPodInfo] = []
+        for entry in entries:
+            pods += entry.ordered() if isinstance(entry, QueuedGroupInfo) else (entry,)
+        return pods
+
+    def entry_of(self, info: QueuedPodInfo) -> QueuedPodInfo:
+        """Return the entry that a waiting pod belongs to: its group, or itself.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+
+        Returns
+        -------
+        QueuedPodInfo or QueuedGroupInfo
+        """
+        return info if info.unit is None else self.groups.get(info.unit, info)
 
     def has_next(self) -> bool:
         """Whether a pod can be popped."""
@@ -305,13 +279,14 @@ class PriorityQueue(PodQueue):
 
     def pop_many(self, limit: int) -> tuple[list[QueuedPodInfo], Place]:
         """Remove the next pods of one place; of the active queue those of one priority, under PrioritySort.
+        Where groups are tried together, all of them or none are of groups.
 
         They stay in `infos`.
 
         Parameters
         ----------
         limit : int
-            The number of pods at most.
+            The number of pods at most; the last group may exceed it.
 
         Returns
         -------
@@ -320,50 +295,16 @@ class PriorityQueue(PodQueue):
         place : Place
             The place they were in.
         """
-        rejected = self.backoff.rejected
-        if self.active.size:
-            infos, place = self.active.pop_many(limit), ACTIVE
-        elif self.pop_from_backoff and rejected.entries:
-            infos, place = rejected.pop_many(limit), Place.BACKOFF
-            if self.incoming is not None:
-                self.incoming["active", POP_FROM_BACKOFF] += len(infos)
-        else:
+        if not self.has_next():
             return [], ACTIVE
         self.changes += 1
-        if self.groups_pods:
-            for info in infos:
-                if info.unit is not None:
-                    self.units.leave(info)
-        return infos, place
-
-    def pop_alike(self, limit: int) -> tuple[list[QueuedPodInfo], Place]:
-        """Remove the next pods of one place, all without a group or all of groups, where groups are tried
-        together.
-
-        They stay in `infos`.
-
-        Parameters
-        ----------
-        limit : int
-            The number of pods without a group at most; no group is added to as many pods.
-
-        Returns
-        -------
-        infos : list of QueuedPodInfo
-            Empty where there are none, or where the pods of the next group are in several places.
-        place : Place
-            The place they were in.
-        """
-        self.changes += 1
+        if self.active.size and self.groups:
+            infos = self.active.pop_alike(limit)
+            return (infos if infos[0].unit is None else self.release(infos)), ACTIVE
         if self.active.size:
-            return self.active.pop_alike(limit, self.units.members), ACTIVE
-        infos: list[QueuedPodInfo] = []
-        rejected = self.backoff.rejected
-        while self.pop_from_backoff and rejected.entries and len(infos) < limit:
-            if rejected.peek()[1].unit is not None:
-                break
-            infos.append(rejected.pop())
-        if self.incoming is not None and infos:
+            return self.active.pop_many(limit), ACTIVE
+        infos = self.backoff.rejected.pop_many(limit)
+        if self.incoming is not None:
             self.incoming["active", POP_FROM_BACKOFF] += len(infos)
         return infos, Place.BACKOFF
 
@@ -397,40 +338,226 @@ class PriorityQueue(PodQueue):
                 return moved
             known = self.infos.get(info.uid)
             if known is not None:
-                self.leave(known)
-            entered = self.to_active(info, label)
+                self.remove(known, label)
+            entered = self.enter(info, label)
             moved |= entered
             if until_gated and not entered:
                 return moved
 
-    def rejected_beside(self, obj: Any) -> list[QueuedPodInfo]:
-        """Return the unschedulable pods that are tried together with a new pod, or with those of a group.
+    def enter(self, info: QueuedPodInfo, label: str) -> bool:
+        """Add a new pod, to its group if it has one.
 
         Parameters
         ----------
-        obj : object
-            If the pod is gated, the pods that the same plugin gates are left out, as it would again.
+        info : QueuedPodInfo
+        label : str
+            Label of the event.
+
+        Returns
+        -------
+        bool
+            Whether the pod is now in the active queue.
+        """
+        key = group_of(info.pod) if self.groups_pods else None
+        if key is None:
+            return self.to_active(info, label)
+        self._nominate_new(info, label)
+        return self.join(info, key, label)
+
+    def join(self, info: QueuedPodInfo, key: UnitKey, label: str) -> bool:
+        """Add a pod to the waiting pods of its group (kube-scheduler v1.37, addPodGroupMember).
+
+        While the group backs off or is gated, the pod waits with it. The first pod takes the group to the
+        active queue. Upstream it does so even if its binding has failed several times in a row.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        key : UnitKey
+            The group that the pod names.
+        label : str
+            Label of the event.
+
+        Returns
+        -------
+        bool
+            Whether the pod is now in the active queue.
+        """
+        unit = self._settings.top_of(key)
+        group = self.groups.get(unit)
+        self.changes += 1
+        if group is None:
+            group = QueuedGroupInfo(unit, info.timestamp)
+            group.join(info)
+            if info.consecutive_errors_count <= 1:
+                return self.to_active(group, label)
+            group.consecutive_errors_count = info.consecutive_errors_count
+            return self.requeue(group, Strategy.AFTER_BACKOFF, label) and group.place is ACTIVE
+        if group.place is Place.UNSCHEDULABLE:
+            info.gating_plugin = group.gating_plugin
+            group.join(info)
+            self.infos[info.uid] = info
+            self.unschedulable.add(info)
+            self._count("unschedulable", label, group)
+            return False
+        if group.place is ACTIVE and not self._is_gated(info):
+            info.note_ready(self.now())
+            group.join(info)
+            self.infos[info.uid] = info
+            self._count("active", label, group)
+            return True
+        strategy = Strategy.IMMEDIATELY if group.place is ACTIVE else Strategy.AFTER_BACKOFF
+        self.leave(group)
+        group.join(info)
+        return self.requeue(group, strategy, label) and group.place is ACTIVE
+
+    def remove(self, info: QueuedPodInfo, label: str) -> None:
+        """Remove a waiting pod. What is left of its group stays where it is, unless its backoff is over.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        label : str
+            Label of the event that moves the group.
+        """
+        entry = self.entry_of(info)
+        if not isinstance(entry, QueuedGroupInfo):
+            if info.place is not None:
+                self.leave(info)
+            return
+        place = entry.place
+        self.leave(entry)
+        entry.part(info)
+        if not entry.size:
+            return
+        if place in BACKOFFS:
+            self.requeue(entry, Strategy.AFTER_BACKOFF, label)
+        else:
+            self.put(entry, cast(Place, place))
+
+    def regroup(self, keys: Iterable[UnitKey], deleted: UnitKey | None, label: str) -> None:
+        """Find the groups of waiting pods anew, after a change of the groups. Pods that belong to another one
+        now, and those of a group that was deleted, enter as new ones.
+
+        Parameters
+        ----------
+        keys : iterable of UnitKey
+            The groups whose pods may belong to others now.
+        deleted : UnitKey or None
+            The group that was deleted, if one was.
+        label : str
+            Label of the event.
+        """
+        top_of = self._settings.top_of
+        for group in [self.groups[key] for key in keys if key in self.groups]:
+            named = [(info, cast(UnitKey, group_of(info.pod))) for info in group.members.values()]
+            moving = [(info, key) for info, key in named if key == deleted or top_of(key) != group.unit]
+            for info, _ in moving:
+                self.remove(info, label)
+            for info, key in moving:
+                self.join(info, key, label)
+
+    def return_group(self, group: QueuedGroupInfo, succeeded: bool, is_error: bool) -> None:
+        """Return the pods of a group that its attempt has left, with those that came meanwhile
+        (kube-scheduler v1.37, AddAttemptedPodGroupIfNeeded).
+
+        Parameters
+        ----------
+        group : QueuedGroupInfo
+        succeeded : bool
+            Then the group is tried again at once, and keeps its age.
+        is_error : bool
+            Whether it failed with an error.
+        """
+        newer = self.groups.get(cast(UnitKey, group.unit))
+        if newer is not None:
+            self.leave(newer)
+            for info in newer.members.values():
+                group.join(info)
+        if succeeded and any(info.consecutive_errors_count > 1 for info in group.members.values()):
+            succeeded, is_error = False, True  # bindings that fail again and again: the attempts have to end
+        if succeeded:
+            group.unschedulable_count = group.consecutive_errors_count = 0
+        else:
+            group.timestamp = self.now()
+            group.unschedulable_count += not is_error
+            group.consecutive_errors_count = group.consecutive_errors_count + 1 if is_error else 0
+        group.until, group.was_flushed, group.flushed_at = 0, False, -math.inf
+        strategy = Strategy.IMMEDIATELY if succeeded else Strategy.AFTER_BACKOFF
+        self.requeue(group, strategy, SCHEDULE_ATTEMPT_FAILURE)
+
+    def put_back(self, info: QueuedPodInfo, place: Place, label: str) -> None:
+        """Return a popped pod to its place, with its group if that was popped with it.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        place : Place
+        label : str
+            Label of the event, for a pod whose group has ended its attempt.
+        """
+        group, info.group = info.group, None
+        if info.unit is None:
+            self.put(info, place)
+        elif group is None:
+            self.join(info, cast(UnitKey, group_of(info.pod)), label)
+        elif group.place is not None:
+            self.changes += 1
+            group.join(info)
+            self.infos[info.uid] = info
+        else:
+            newer = self.groups.get(info.unit)
+            group.attempts -= 1
+            group.join(info)
+            if newer is not None:
+                self.leave(newer)
+                for other in newer.members.values():
+                    group.join(other)
+            self.put(group, place)
+
+    def older_than(self, end: int) -> list[QueuedPodInfo]:
+        """Return the entries that have been unschedulable since before a time, and were not flushed since.
+
+        Parameters
+        ----------
+        end : int
+            Microseconds.
 
         Returns
         -------
         list of QueuedPodInfo
+            In the order in which they entered.
         """
-        added = None if obj is None else self.infos.get(obj.metadata.uid)
-        gate = added.gating_plugin if added is not None else ""
-        return [
-            info
-            for info in self.units.beside(obj)
-            if info.place is Place.UNSCHEDULABLE and not (gate and info.gating_plugin == gate)
-        ]
+        older = self.unschedulable.older_than(end)
+        groups = [group for since, group in self._gated_groups() if microseconds(since) < end]
+        return sorted([*older, *groups], key=ORDER) if groups else older
+
+    def oldest(self, gated: bool) -> float | None:
+        """Return the earliest time since which an entry has been unschedulable, in seconds; None without any.
+
+        Parameters
+        ----------
+        gated : bool
+            Whether gated pods and groups count.
+        """
+        times = [since for since, _ in self._gated_groups()] if gated else []
+        oldest = self.unschedulable.oldest(gated)
+        return min(times if oldest is None else [oldest, *times], default=None)
+
+    def _gated_groups(self) -> Iterator[tuple[float, QueuedGroupInfo]]:
+        """Yield the gated groups, and since when each waits for its timeout."""
+        for group in self.groups.values():
+            if group.place is Place.UNSCHEDULABLE:
+                yield max(group.timestamp, group.flushed_at), group
 
     def pop_completed(self) -> list[QueuedPodInfo]:
-        """Remove and return the pods whose backoff has ended."""
+        """Remove and return the entries whose backoff has ended."""
         completed = self.backoff.pop_completed(self.now())
         for info in completed:
             self._forget(info)
         return completed
 
-    def replace(self, info: QueuedPodInfo, pod: Pod) -> None:
+    def replace(self, info: QueuedPodInfo, pod: Pod, label: str) -> None:
         """Replace the state of a waiting pod, and move the pod where its rank has changed.
 
         Parameters
@@ -439,45 +566,28 @@ class PriorityQueue(PodQueue):
             The pod in its place.
         pod : Pod
             Its new state.
+        label : str
+            Label of the event, for a pod that changes its group.
         """
         self.changes += 1
-        place = info.place
+        entry, place = self.entry_of(info), info.place
         assert place is not None
-        is_like_before = self._is_by_priority and pod.spec is info.pod.spec
-        if is_like_before and self.groups_pods:  # an annotation may name another group
-            is_like_before = group_of(pod) == group_of(info.pod)
-        if is_like_before and place is not Place.UNSCHEDULABLE:
-            info.pod = pod
+        if self.groups_pods and group_of(pod) != group_of(info.pod):  # as an annotation says
+            self.remove(info, label)
+            info.pod, info.unit = pod, None
+            self.enter(info, label)
             return
+        is_first = entry.pod is info.pod
+        moves = place is not Place.UNSCHEDULABLE and not (self._is_by_priority and pod.spec is info.pod.spec)
+        if moves:
+            self.leave(entry)
         if place is Place.UNSCHEDULABLE:  # ordered by entry, not by rank
-            if info.unit is not None:
-                self.units.leave(info)
             self.unschedulable.replace(info, pod)
-            if self.groups_pods:
-                self.units.enter(info)
-            return
-        self.leave(info)
         info.pod = pod
-        self.put(info, place)
-
-    def take(self, info: QueuedPodInfo) -> Place:
-        """Remove a waiting pod before its turn, as if it were ready.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-
-        Returns
-        -------
-        Place
-            The place from which a pop would have removed the pod.
-        """
-        place = info.place
-        assert place is not None
-        self.leave(info)
-        if info.initial_attempt_timestamp is None:
-            info.initial_attempt_timestamp = self.now()
-        return ACTIVE if place is Place.UNSCHEDULABLE else place
+        if is_first:
+            entry.pod = pod
+        if moves:
+            self.put(entry, place)
 
     def reject(
         self,
@@ -489,9 +599,8 @@ class PriorityQueue(PodQueue):
         self.changes += 1
         end = super().reject(infos, latest, rejectors, first)
         if self.incoming is not None:
-            for info in infos[first:end]:
-                place = "unschedulable" if info.unit is None else "backoff"
-                self.incoming[place, SCHEDULE_ATTEMPT_FAILURE] += 1
+            alone = sum(info.unit is None for info in infos[first:end])
+            self.incoming["unschedulable", SCHEDULE_ATTEMPT_FAILURE] += alone
         return end
 
     def requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:
@@ -572,81 +681,27 @@ class PriorityQueue(PodQueue):
             False if PreEnqueue rejected the pod.
         """
         known = info.place
+        if isinstance(info, QueuedGroupInfo) and known is Place.UNSCHEDULABLE and self._stays_gated(info):
+            return False
         if known is not None:
             self.leave(info)
         if not (from_backoff and self.pop_from_backoff) and self._is_gated(info):
-            if self.nominates_gated:
+            if self.nominates_gated and info.unit is None:
                 self._nominate_new(info, label)
             self._enter(info, Place.UNSCHEDULABLE, label, known)
             return False
-        if info.initial_attempt_timestamp is None:
-            info.initial_attempt_timestamp = self.now()
+        info.note_ready(self.now())
         info.order = next(self.numbers)
         self.put(info, ACTIVE)
-        if self.incoming is not None:
-            self.incoming["active", label] += 1
-        self._nominate_new(info, label)
-        if info.unit is not None:
-            self._ungate_others(info.unit, label)
+        self._count("active", label, info)
+        if info.unit is None:
+            self._nominate_new(info, label)
         return True
 
-    def gate_with_others(self, unit: UnitKey | None, label: str) -> None:
-        """Gate all pods of a group of which one is gated (kube-scheduler v1.37, runPreEnqueuePlugins of an
-        entity).
-
-        Parameters
-        ----------
-        unit : UnitKey or None
-        label : str
-            Label of the event that gates them.
-        """
-        for info in self.units.waiting(unit):
-            if not info.gating_plugin:
-                self.leave(info)
-                info.gating_plugin = WITH_GROUP
-                self._enter(info, Place.UNSCHEDULABLE, label)
-
-    def backs_off(self, first: QueuedPodInfo, others: Sequence[QueuedPodInfo]) -> bool:
-        """Whether a new pod has joined a group that backs off: none of its pods that was tried is ready.
-
-        Parameters
-        ----------
-        first : QueuedPodInfo
-            A pod that was popped from the active queue.
-        others : sequence of QueuedPodInfo
-            The waiting pods of its group.
-
-        Returns
-        -------
-        bool
-        """
-        if first.attempts > 1 or not any(info.place in BACKOFFS for info in others):
-            return False
-        return not any(info.place is ACTIVE and info.attempts for info in others)
-
-    def back_off_with_others(self, unit: UnitKey | None) -> None:
-        """Have the new pods of a group that backs off wait with the others, up to the same end
-        (kube-scheduler v1.37, addToPodGroupIfExists). They do not count as incoming once more.
-
-        Parameters
-        ----------
-        unit : UnitKey or None
-        """
-        infos = self.units.waiting(unit)
-        other = next(info for info in infos if info.place in BACKOFFS)
-        for info in infos:
-            if info.place is ACTIVE:
-                self.leave(info)
-                info.until = other.until
-                self.put(info, cast(Place, other.place))
-
-    def _ungate_others(self, unit: UnitKey, label: str) -> None:
-        """Have the pods of a group leave with one of them that is gated no more, if none of them is."""
-        infos = [info for info in self.units.waiting(unit) if info.gating_plugin]
-        if all(info.gating_plugin == WITH_GROUP for info in infos):
-            for info in infos:
-                if info.gating_plugin:  # no other has taken it along
-                    self.to_active(info, label)
+    def _count(self, queue: str, label: str, entry: QueuedPodInfo) -> None:
+        """Count the pods of an entry that enters a queue, or that one more pod has joined there."""
+        if self.incoming is not None:
+            self.incoming[queue, label] += entry.size
 
     def _nominate_new(self, info: QueuedPodInfo, label: str) -> None:
         """Nominate a pod that has come to the queue."""
@@ -655,6 +710,8 @@ class PriorityQueue(PodQueue):
 
     def _is_gated(self, info: QueuedPodInfo) -> bool:
         """Run PreEnqueue; the first failure gates the pod. The plugin that gated it before runs first."""
+        if isinstance(info, QueuedGroupInfo):
+            return self._is_group_gated(info)
         pod = info.pod
         if self.entrance.passes(pod):
             info.gating_plugin = ""
@@ -676,6 +733,28 @@ class PriorityQueue(PodQueue):
         info.gating_plugin = ""
         return False
 
+    def _is_group_gated(self, group: QueuedGroupInfo) -> bool:
+        """Run PreEnqueue for the pods of a group: while one of them is gated, all are (kube-scheduler v1.37,
+        runPreEnqueuePlugins)."""
+        members = group.members.values()
+        passes = self.entrance.all_pass(members)
+        gates = [] if passes else [info.gating_plugin for info in members if self._is_gated(info)]
+        group.gating_plugin = gates[-1] if gates else ""
+        for info in members:
+            if not gates or not info.gating_plugin:
+                info.gating_plugin = group.gating_plugin
+        return bool(gates)
+
+    def _stays_gated(self, group: QueuedGroupInfo) -> bool:
+        """Whether the plugin that gates a group certainly does so again: it gates the pod that came last."""
+        newest = next(reversed(group.members.values()))
+        self.changes += 1
+        self.unschedulable.remove(newest)
+        is_gated = self._is_gated(newest)
+        newest.gating_plugin = newest.gating_plugin or group.gating_plugin
+        self.unschedulable.add(newest)
+        return is_gated and newest.gating_plugin == group.gating_plugin
+
     def _enter(self, info: QueuedPodInfo, place: Place, label: str, known: Place | None = None) -> None:
         """Move a pod to a place, behind the pods there that are equal to it. `known` is the place that it has
         just left: a pod that stays unschedulable does not count."""
@@ -683,11 +762,11 @@ class PriorityQueue(PodQueue):
             self.leave(info)
         info.order = next(self.numbers)
         self.put(info, place)
-        if self.incoming is not None and known is not place:
-            self.incoming["unschedulable" if place is Place.UNSCHEDULABLE else "backoff", label] += 1
+        if known is not place:
+            self._count("unschedulable" if place is Place.UNSCHEDULABLE else "backoff", label, info)
 
     def put(self, info: QueuedPodInfo, place: Place) -> None:
-        """Add a pod to a place.
+        """Add a pod or a group to a place.
 
         Parameters
         ----------
@@ -696,16 +775,25 @@ class PriorityQueue(PodQueue):
         place : Place
         """
         self.changes += 1
-        self.infos[info.uid] = info
-        info.place = place
-        if self.groups_pods:
-            self.units.enter(info)
-        (self.active if place is ACTIVE else self._by_place[place]).add(info)
+        if not isinstance(info, QueuedGroupInfo):
+            self.infos[info.uid] = info
+            info.place = place
+            self._by_place[place].add(info)
+            return
+        self.groups[cast(UnitKey, info.unit)] = info
+        self.infos.update(info.members)
+        info.move_to(place)
+        if place is not Place.UNSCHEDULABLE:
+            self._by_place[place].add(info)
+        else:
+            for member in info.members.values():
+                self.unschedulable.add(member)
 
     def save(self) -> object:
         """Return the state of every pod, for `undo`: the last result, if no pod has changed since."""
         if self._saved is None or self._saved[0] != self.changes:
-            self._saved = self.changes, self.infos.copy(), copies_of(self.infos), self.numbers.last
+            groups = [(group, copy(group)) for group in self.groups.values()]
+            self._saved = self.changes, self.infos.copy(), copies_of(self.infos), self.numbers.last, groups
         return self._saved
 
     def undo(self, saved: object) -> None:
@@ -716,16 +804,18 @@ class PriorityQueue(PodQueue):
         saved : object
             The result of `save`.
         """
-        changes, infos, copies, number = cast(
-            "tuple[int, dict[str, QueuedPodInfo], dict[str, QueuedPodInfo], int]", saved
+        changes, infos, copies, number, groups = cast(
+            "tuple[int, dict[str, QueuedPodInfo], dict[str, QueuedPodInfo], int, Any]", saved
         )
         self.numbers.last = number
         if changes == self.changes:
             return
         assign_all(infos, copies)
-        self.infos = infos.copy()
+        for group, then in groups:
+            group.assign(then)
+        self.infos, self.groups = infos.copy(), {group.unit: group for group, _ in groups}
         self.rebuild()
-        self._saved = self.changes, infos, copies, number
+        self._saved = self.changes, infos, copies, number, groups
 
     def copy_from(self, other: PriorityQueue) -> None:
         """Take copies of the pods of another queue.
@@ -736,32 +826,54 @@ class PriorityQueue(PodQueue):
         """
         self.numbers.last = other.numbers.last
         self.infos = copies_of(other.infos)
+        self.groups = {unit: copy(group) for unit, group in other.groups.items()}
         self.rebuild()
 
     def rebuild(self) -> None:
         """Rebuild every place from `infos`. Each pod keeps its place and its position there."""
-        infos = by_order(self.infos)
+        infos, known = by_order(self.infos), self.groups
         self._clear()
         if isinstance(self.active, PriorityLanes) and not self.groups_pods:
             infos = self.active.fill(infos)
+        groups: dict[UnitKey, QueuedGroupInfo] = {}
         for info in infos:
-            self.put(info, info.place or ACTIVE)
+            if info.unit is None:
+                self.put(info, info.place or ACTIVE)
+                continue
+            group = groups.get(info.unit)
+            if group is None:
+                group = known.get(info.unit) or QueuedGroupInfo(info.unit, info.timestamp)
+                group.clear()
+                groups[info.unit] = group
+            info.group = None
+            group.join(info)
+        for group in groups.values():
+            self.put(group, group.place or ACTIVE)
 
     def leave(self, info: QueuedPodInfo) -> None:
-        """Remove a waiting pod from its place.
+        """Remove a waiting pod or group from its place.
 
         Parameters
         ----------
         info : QueuedPodInfo
         """
-        assert info.place is not None
-        self._by_place[info.place].remove(info)
+        place = info.place
+        assert place is not None
+        if isinstance(info, QueuedGroupInfo) and place is Place.UNSCHEDULABLE:
+            for member in info.members.values():
+                self.unschedulable.remove(member)
+        else:
+            self._by_place[place].remove(info)
         self._forget(info)
 
     def _forget(self, info: QueuedPodInfo) -> None:
-        """Remove a pod from `infos` and from its group; its entry has no place then."""
-        if info.unit is not None:
-            self.units.leave(info)
+        """Remove a pod from `infos`, or the pods of a group; the entry has no place then."""
         self.changes += 1
-        del self.infos[info.uid]
-        info.place = None
+        if not isinstance(info, QueuedGroupInfo):
+            del self.infos[info.uid]
+            info.place = None
+            return
+        del self.groups[cast(UnitKey, info.unit)]
+        for uid in info.members:
+            del self.infos[uid]
+        info.move_to(None)

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain, groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from threading import Condition
 from typing import Any, cast
 
 from fastrlock.rlock import FastRLock
 
 from moorage._core.base.watch_events import Notice
-from moorage._core.queue.queued_pods import Place, QueuedPodInfo, entries_of, group_order, share_record
+from moorage._core.queue.queued_pods import Place, QueuedGroupInfo, QueuedPodInfo, entries_of
 from moorage._core.queue.unschedulable_pods import UnschedulablePods, rejection_of
 from moorage.errors import MoorageError
 from moorage.framework import ClusterEvent, Framework, NominatingInfo, PodNominator
@@ -29,7 +29,7 @@ from moorage.framework.plugin.events import (
     SCHEDULE_ATTEMPT_FAILURE,
     UNSCHEDULABLE_TIMEOUT,
 )
-from moorage.objects import Pod, UnitKey
+from moorage.objects import Pod, UnitKey, group_of
 from moorage.objects.workloads.ownership import FINISHED
 
 from .hints import Hints, Observed
@@ -41,6 +41,21 @@ from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
 DEFAULTS = QueueSettings()
 
 logger = logging.getLogger("moorage.queue")
+STRENGTH = attrgetter("value")
+
+
+def members_of(entry: QueuedPodInfo) -> list[QueuedPodInfo]:
+    """Return the pods of an entry: of a group, or the pod itself.
+
+    Parameters
+    ----------
+    entry : QueuedPodInfo or QueuedGroupInfo
+
+    Returns
+    -------
+    list of QueuedPodInfo
+    """
+    return list(entry.members.values()) if isinstance(entry, QueuedGroupInfo) else [entry]
 
 
 class SchedulingQueue:
@@ -193,7 +208,7 @@ class SchedulingQueue:
         float or None
             Seconds.
         """
-        until = self._queue.backoff.until(info)
+        until = self._queue.backoff.until(self._queue.entry_of(info))
         return until / MICROSECONDS if until else None
 
     def is_listening(self) -> bool:
@@ -250,19 +265,22 @@ class SchedulingQueue:
             info = self._queue.infos.get(uid)
             if info is None:
                 info = QueuedPodInfo(new, self._queue.now())
-                moved = self._queue.to_active(info, self.pod_events.updated.label)
+                moved = self._queue.enter(info, self.pod_events.updated.label)
             else:
-                self._queue.replace(info, new)
+                self._queue.replace(info, new, self.pod_events.updated.label)
                 self.nominator.update_nominated_pod(old, new)
                 moved = info.place is Place.UNSCHEDULABLE and self._reconsider(info, old, new)
             if moved:
                 self._wake()
 
     def _reconsider(self, info: QueuedPodInfo, old: Pod, new: Pod) -> bool:
-        """Move an unschedulable pod if a hint answers Queue for its update; return whether it has moved."""
+        """Move an unschedulable pod, or its group, if a hint answers Queue for its update; return whether it
+        has moved."""
+        entry, ask = self._queue.entry_of(info), self.hints.strategy
+        members = members_of(entry)
         for event in self.pod_events.of_update(old, new):
-            strategy = self.hints.strategy(info, event, old, new)
-            if strategy is not Strategy.SKIP and self._queue.requeue(info, strategy, event.label):
+            strategy = max((ask(one, event, old, new) for one in members), key=STRENGTH)
+            if strategy is not Strategy.SKIP and self._queue.requeue(entry, strategy, event.label):
                 return True
         return False
 
@@ -281,7 +299,7 @@ class SchedulingQueue:
                     self.nominator.delete_nominated_pod_if_exists(pod)
             self._interrupt(pods)
             for info in entries_of(infos, pods):
-                self._queue.leave(info)
+                self._queue.remove(info, self.pod_events.added.label)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods, with the others of their groups, to the active queue, regardless of hints and backoff.
@@ -293,19 +311,18 @@ class SchedulingQueue:
             Unknown pods are ignored.
         """
         with self._lock:
-            moved, units = False, set[UnitKey]()
+            moved = False
             for pod in pods:
                 uid = pod.metadata.uid
                 self._interrupt((pod,))
                 info = self._queue.infos.get(uid)
                 if info is None and uid in self._in_flight:
                     self._in_flight.observe(FORCE_ACTIVATE, None, pod)
-                if info is None or info.unit in units:
+                if info is None:
                     continue
-                units.update(() if info.unit is None else (info.unit,))
-                for one in self._queue.units.waiting(info.unit) or [info]:
-                    if one.place is not Place.ACTIVE:
-                        moved |= self._queue.to_active(one, FORCE_ACTIVATE.label, one.place in BACKOFFS)
+                entry = self._queue.entry_of(info)
+                if entry.place is not Place.ACTIVE:
+                    moved |= self._queue.to_active(entry, FORCE_ACTIVATE.label, entry.place in BACKOFFS)
             if moved:
                 self._wake()
 
@@ -324,16 +341,21 @@ class SchedulingQueue:
         -------
         QueuedPodInfo or None
             None when the time is over, or when the queue is closed and empty.
+
+        Raises
+        ------
+        MoorageError
+            A group of several pods is next, which stays in the queue.
         """
-        with self._lock:
-            while not (infos := self._pop_many(1)):
-                if timeout == 0 or not self._wait(timeout):
-                    return None
-            return infos[0]
+        infos = self.pop_unit(timeout)
+        if len(infos) > 1:
+            self.put_back(*infos)
+            key = "/".join(cast(UnitKey, infos[0].unit))
+            raise MoorageError(f"The pods of group {key} are popped together: call pop_unit")
+        return infos[0] if infos else None
 
     def pop_unit(self, timeout: float | None = None) -> list[QueuedPodInfo]:
-        """Remove the next pod, and with it the other pods of its group. A group with a pod that is gated is
-        gated as a whole, and not removed; a group that backs off does so with the pods that have joined it.
+        """Remove the next pod, or all pods of the next group, whose attempt `end_attempts` ends.
 
         Parameters
         ----------
@@ -346,26 +368,10 @@ class SchedulingQueue:
             In the order of `group_order`. Empty where `pop` returns None.
         """
         with self._lock:
-            while True:
-                if (first := self.pop(0)) is None:
-                    if timeout == 0 or not self._wait(timeout):  # a wait releases a single hold of the lock
-                        return []
-                    continue
-                others = self._queue.units.waiting(first.unit)
-                if any(info.gating_plugin for info in others):
-                    self.put_back(first)
-                    self._queue.gate_with_others(first.unit, self.pod_events.added.label)
-                elif self._in_flight.place(first) is Place.ACTIVE and self._queue.backs_off(first, others):
-                    self.put_back(first)
-                    self._queue.back_off_with_others(first.unit)
-                else:
+            while not (infos := self._pop_many(1)):
+                if timeout == 0 or not self._wait(timeout):  # a wait releases a single hold of the lock
                     break
-            for place, infos in groupby(others, self._queue.take):
-                self._in_flight.take(list(infos), place, {})
-            members = sorted([first, *others], key=group_order)
-            if first.unit is not None:
-                share_record(members)
-            return members
+            return infos
 
     def pop_batch(self, limit: int) -> list[QueuedPodInfo]:
         """Remove the next pods, without waiting.
@@ -383,11 +389,7 @@ class SchedulingQueue:
             which the last one may exceed the limit.
         """
         with self._lock:
-            if not self.groups_pods:
-                return self._pop_many(limit)
-            if not self._queue.has_next():
-                return []
-            return self._enter_flight(*self._queue.pop_alike(limit)) or self.pop_unit(0)
+            return self._pop_many(limit)
 
     def _pop_many(self, limit: int) -> list[QueuedPodInfo]:
         """Remove the next pods from the queue and put them in flight."""
@@ -417,21 +419,29 @@ class SchedulingQueue:
         if self._waiting:
             self._changed.notify_all()
 
-    def return_at_once(self, infos: Iterable[QueuedPodInfo]) -> None:
-        """Move pods that back off to the active queue, as others of their group have been placed, and forget
-        their failures (kube-scheduler v1.37, AddAttemptedPodGroupIfNeeded).
+    def end_attempts(
+        self, infos: Sequence[QueuedPodInfo], succeeded: bool = True, is_error: bool = False
+    ) -> None:
+        """End the attempts of groups, after their failed pods were given back: these return to the queue
+        (kube-scheduler v1.37, AddAttemptedPodGroupIfNeeded).
 
         Parameters
         ----------
-        infos : iterable of QueuedPodInfo
-            Those that have left the queue since are ignored.
+        infos : sequence of QueuedPodInfo
+            All pods that were popped with the groups.
+        succeeded : bool, optional
+            Then the pods that are left are tried again at once, and keep the age of the group.
+        is_error : bool, optional
+            Whether the attempts failed with an error.
         """
         with self._lock:
+            groups = dict.fromkeys(info.group for info in infos)
             for info in infos:
-                if info.place in BACKOFFS:
-                    self._queue.to_active(info, SCHEDULE_ATTEMPT_FAILURE, True)
-                    info.unschedulable_count = info.consecutive_errors_count = info.until = 0
-                    self._wake()
+                info.group = None
+            for group in groups:
+                if group is not None and group.size:
+                    self._queue.return_group(group, succeeded, is_error)
+            self._wake()
 
     def put_back(self, *infos: QueuedPodInfo) -> None:
         """Return popped pods that were not tried to their former place, as if they had not been popped.
@@ -453,7 +463,7 @@ class SchedulingQueue:
                     if place is None or info.place is not None:
                         raise MoorageError(f"Pod {info.pod.key} is not in flight")
                     info.attempts -= 1
-                    self._queue.put(info, place)
+                    self._queue.put_back(info, place, self.pod_events.added.label)
                     returned.append(info)
             finally:
                 self._in_flight.finish(returned)
@@ -581,7 +591,8 @@ class SchedulingQueue:
 
         A pod with rejectors becomes unschedulable, unless an event since its pop makes it worth another
         attempt. Such a pod, and one without rejectors (after an error), backs off. A pod that was deleted or
-        has a node does not return, nor one that is not in flight.
+        has a node does not return, nor one that is not in flight. A pod of a group returns with the group, at
+        the end of the group's attempt; where that has ended, it joins the group in the queue.
 
         Parameters
         ----------
@@ -621,17 +632,26 @@ class SchedulingQueue:
         known = queue.infos.get(uid)
         if returns:
             info.pod = cast(Pod, latest)
+        label = self.pod_events.added.label
         if returns and known is not None and known.place is not None:
             logger.error("Pod %s is already present in %s", info.pod.key, QUEUES[known.place])
         elif returns:  # if the clock raises, the pod stays in flight
             info.note_failure(rejectors, queue.now())
-            queue.requeue(info, self._strategy_after_attempt(info), SCHEDULE_ATTEMPT_FAILURE)
+            if info.unit is None:
+                strategy = self._strategy_after_attempt(info)
+                queue.requeue(info, strategy, SCHEDULE_ATTEMPT_FAILURE)
+            elif info.group is not None:
+                queue.changes += 1
+                info.group.join(info)
+                queue.infos[uid] = info
+            else:
+                queue.join(info, group_of(info.pod) or info.unit, label)
         in_flight.finish([info])
         return returns
 
     def _strategy_after_attempt(self, info: QueuedPodInfo) -> Strategy:
         """Return the strategy for a failed pod, from the events since its pop."""
-        if not info.rejectors or info.unit is not None:
+        if not info.rejectors:
             return Strategy.AFTER_BACKOFF
         return self.hints.strategy_of_all(info, self._in_flight.since_pop(info.uid))
 
@@ -660,15 +680,17 @@ class SchedulingQueue:
                 moves = [move for move in moves if check(move[1].pod)]
             self._sweep(moves, event, old, new)
 
-    def regroup(self, keys: Iterable[UnitKey]) -> None:
-        """Find the groups of waiting pods anew; see `WaitingGroups.regroup`.
+    def regroup(self, keys: Iterable[UnitKey], deleted: UnitKey | None = None) -> None:
+        """Find the groups of waiting pods anew; see `PriorityQueue.regroup`.
 
         Parameters
         ----------
         keys : iterable of UnitKey
+        deleted : UnitKey, optional
         """
         with self._lock:
-            self._queue.units.regroup(keys)
+            self._queue.regroup(keys, deleted, self.pod_events.added.label)
+            self._wake()
 
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
         """Move pods as for one event after the other; `news` are read while the event can have an effect.
@@ -725,7 +747,7 @@ class SchedulingQueue:
         int
         """
         with self._lock:
-            if self._listening(event) or self._queue.units.members:
+            if self._listening(event) or self._queue.groups:
                 return 0
             return self._in_flight.observe_run(event if self.hints.is_registered(event) else None, notices)
 
@@ -756,12 +778,24 @@ class SchedulingQueue:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""
         moved, ask = False, self.hints.strategy
         decided = [(strategy or ask(info, event, old, new), info) for _, info, strategy in moves]
+        if self._queue.groups:
+            decided = self._of_entries(decided)
         for strategy, part in groupby(decided, itemgetter(0)):
             if strategy is not Strategy.SKIP:
                 moved |= self._queue.requeue_all([info for _, info in part], strategy, event.label)
         self._in_flight.observe(event, old, new)
         if moved:
             self._wake()
+
+    def _of_entries(
+        self, decided: Sequence[tuple[Strategy, QueuedPodInfo]]
+    ) -> list[tuple[Strategy, QueuedPodInfo]]:
+        """Return the strategies of entries: of a group the strongest that one of its pods has."""
+        found: dict[QueuedPodInfo, Strategy] = {}
+        for strategy, info in decided:
+            entry = self._queue.entry_of(info)
+            found[entry] = max(found.get(entry, strategy), strategy, key=STRENGTH)
+        return [(strategy, entry) for entry, strategy in found.items()]
 
     # ---- timers --------------------------------------------------------------------------------------------
 
@@ -779,15 +813,16 @@ class SchedulingQueue:
         is asked again (`Release.gated_pods_time_out`)."""
         with self._lock:
             now = self._queue.now()
-            infos = self._queue.unschedulable.older_than(microseconds(now) - MAX_UNSCHEDULABLE)
-            if not infos:
+            entries = self._queue.older_than(microseconds(now) - MAX_UNSCHEDULABLE)
+            if not entries:
                 return
             event, meaning = UNSCHEDULABLE_TIMEOUT, self.hints.meaning
+            infos = [one for entry in entries for one in members_of(entry)]
             for info in infos:
                 info.was_flushed = True
-                if self.hints.gated_pods_time_out:
-                    info.flushed_at = now
-            moving = [one for one in infos if meaning(rejection_of(one), event).may_move]
+            for entry in entries if self.hints.gated_pods_time_out else ():
+                entry.flushed_at = now
+            moving = [one for one in entries if meaning(rejection_of(one), event).may_move]
             self._sweep([(one.order, one, None) for one in moving], event, None, None)
             if self.hints.gated_pods_time_out:
                 for info in infos:

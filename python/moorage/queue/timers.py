@@ -73,7 +73,7 @@ class Timers:
         int
             Microseconds; `NEVER` where no pod waits.
         """
-        oldest = self._queue.unschedulable.oldest(gated)
+        oldest = self._queue.oldest(gated)
         if oldest is None:
             return NEVER
         after = max(microseconds(oldest) + MAX_UNSCHEDULABLE, self._looked_at_left_over) - self._began

@@ -204,13 +204,14 @@ class TreeHandler:
         """
 
     def on_delete(self, obj: AnyGroup | DeletedFinalStateUnknown[AnyGroup]) -> None:
-        """Follow the deletion of a group.
+        """Follow the deletion of a group: its waiting pods wait for a new one.
 
         Parameters
         ----------
         obj : PodGroup or CompositePodGroup or DeletedFinalStateUnknown
         """
-        self.on_add(last_state(obj), False)
+        group = last_state(obj)
+        self.queue.regroup(self.groups.affected(group), group.unit)
 
 
 class GroupHandler(StateHandler[AnyGroup]):

@@ -69,7 +69,8 @@ class Run:
     """
 
     defers_failed_groups = True
-    """Whether a group that has failed waits for an event that may help it before it is tried again."""
+    """Whether a group that has failed is tried again after an event that may help it, though it backs off:
+    where no time passes."""
 
     reports_failures = False
     """Whether events and conditions of all failed pods are written, not only of cycles run by plugins."""
@@ -91,9 +92,8 @@ class Run:
         self._other_changes = 0  # `_changes_of_others` before the pods that are placed now
         self._evictions, self._retried = 0, dict[str, int]()  # of preemptors: the evictions until then
         self._has_bound = False  # whether pods were bound one by one since the last sync
-        # Groups that have failed since the last event that may help them, and their popped pods.
-        self._failed_groups: set[UnitKey] = set()
-        self._deferred: list[QueuedPodInfo] = []
+        # A pod of each group that has failed: since the last event that may help groups, and before.
+        self._failed_groups, self._helped_groups = dict[UnitKey, Pod](), dict[UnitKey, Pod]()
 
     def all(self) -> ScheduleResult:
         """Try all pods, also those that have failed before, and bind those that fit.
@@ -114,7 +114,6 @@ class Run:
             self.resume(scheduler.cache.clock())  # of pods that were deleted while they waited on Permit
             queue.activate([info.pod for info in queue.inactive()])
             self._try_all()
-            self._retry_groups()
         if controllers is not None and controllers.control.deletions != deletions:
             self._drop_deleted()
         gated = [info for info in queue.inactive() if info.gating_plugin]
@@ -169,8 +168,7 @@ class Run:
         """
         scheduler = self.scheduler
         self._placed = []
-        self._deferred, self._claimed = [], []
-        self._failed_groups.clear()
+        self._claimed = []
         scheduler.repair_queue()
         try:
             scheduler.sync()  # to receive the events of bound pods
@@ -238,9 +236,6 @@ class Run:
                 for at in sorted(odd):
                     self._skip(infos[at].pod)
                 infos = [info for at, info in enumerate(infos) if at not in odd]
-            if self._failed_groups:
-                self._deferred += [info for info in infos if info.unit in self._failed_groups]
-                infos = [info for info in infos if info.unit not in self._failed_groups]
         return infos
 
     def _skip(self, pod: Pod) -> None:
@@ -254,15 +249,15 @@ class Run:
         self.queue.done(pod.metadata.uid)
 
     def _retry_groups(self) -> None:
-        """Return the pods of failed groups to the queue, after an event that may help them."""
+        """Have failed groups tried again when no other pod is left, after an event that may help them."""
+        self._helped_groups |= self._failed_groups
         self._failed_groups.clear()
-        if self._deferred:
-            deferred, self._deferred = self._deferred, []
-            self.queue.put_back(*deferred)
 
     def _retry_preemptors(self) -> bool:
-        """Activate preemptors that no hint has moved since their victims were deleted; False without any."""
-        failures, again = self.result.unschedulable, []
+        """Activate groups that back off, and preemptors that no hint has moved, if something has made room
+        since they failed; False without any."""
+        failures, again = self.result.unschedulable, list(self._helped_groups.values())
+        self._helped_groups.clear()
         for info in self.queue.inactive() if failures else ():
             key = info.pod.key
             if info.place is not Place.UNSCHEDULABLE or self._retried.get(key) == self._evictions:
@@ -576,6 +571,7 @@ class Run:
         """Record groups whose pods were all placed."""
         scheduler, pods = self.scheduler, range(batch.begin(first), batch.begin(end))
         self._assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
+        self.queue.end_attempts(infos[pods.start : pods.stop])
         patch_groups(scheduler.client, batch.groups_of(first, end), since=self._condition_time())
         for scheduled in batch.scheduled[first:end]:
             self._allow(scheduled)
@@ -608,9 +604,9 @@ class Run:
         patch_outcomes(scheduler.client, done.outcomes, done.is_error, since=self._condition_time())
         if done.succeeded:
             self._allow(scheduled)
-            self.queue.return_at_once([info for at, info in enumerate(infos) if done.rows[at] < 0])
-        elif self.defers_failed_groups and not self._evicts:
-            self._failed_groups.add(unit)
+        elif self.defers_failed_groups:
+            self._failed_groups[unit] = infos[0].pod
+        self.queue.end_attempts(infos, done.succeeded, done.is_error)
 
     def _condition_time(self) -> str | None:
         """Return the time for conditions; None for those of a store, which have none."""

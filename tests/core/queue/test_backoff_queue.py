@@ -24,7 +24,7 @@ def end_of(info: QueuedPodInfo, initial: int, maximum: int, window: int) -> int:
     count = info.consecutive_errors_count or info.unschedulable_count
     if count == 0 or maximum == 0:
         return 0
-    longest = int(maximum * max(1, info.unit_size) ** 0.5)
+    longest = int(maximum * max(1, info.size) ** 0.5)
     end: int = round(info.timestamp * SECOND) + min(initial * 2 ** (count - 1), longest)
     return end // window * window
 
@@ -36,7 +36,7 @@ def entries(draw: st.DrawFn) -> list[QueuedPodInfo]:
         info = QueuedPodInfo(pod(f"p{order}"), draw(SECONDS))
         info.unschedulable_count, info.consecutive_errors_count = draw(COUNTS), draw(COUNTS)
         info.order, info.place = order, draw(st.sampled_from(PLACES))
-        info.unit_size = draw(st.integers(0, 5))
+        info.size = draw(st.integers(0, 5))
         infos.append(info)
     return infos
 

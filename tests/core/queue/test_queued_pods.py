@@ -16,7 +16,6 @@ from tests.core.make import pod
 from moorage._core.queue.entrance import (
     CreationClock,
     Entrance,
-    GroupedPods,
     NewPods,
     newest_timestamps,
 )
@@ -32,7 +31,7 @@ from moorage._core.queue.unschedulable_pods import UnschedulablePods
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework import Code, Status
 from moorage.framework.plugin.events import NODE_ADD
-from moorage.objects import Pod, group_of
+from moorage.objects import Pod
 from moorage.objects.model.pod import PodResourceClaim, PodSchedulingGate, PodSchedulingGroup, PodStatus
 from moorage.scheduler.queueing import seconds
 
@@ -51,7 +50,7 @@ def names(infos: Any) -> list[str]:
 
 
 def test_an_entry_and_its_copy() -> None:
-    one = QueuedPodInfo(pod("a"), 1.5, attempts=2, place=Place.BACKOFF, unit=("n", "g"), until=7, unit_size=3)
+    one = QueuedPodInfo(pod("a"), 1.5, attempts=2, place=Place.BACKOFF, unit=("n", "g"), until=7, size=3)
     assert (one.initial_attempt_timestamp, one.gating_plugin, one.rejectors) == (None, "", frozenset())
     one.pending_plugins = one.unschedulable_plugins = frozenset({"P"})
     one.unschedulable_plugins |= {"Q"}
@@ -60,7 +59,7 @@ def test_an_entry_and_its_copy() -> None:
     fields = (
         "pod uid timestamp attempts unschedulable_count consecutive_errors_count initial_attempt_timestamp "
         "unschedulable_plugins pending_plugins gating_plugin was_flushed place order until unit "
-        "unit_size rejectors"
+        "group size rejectors"
     )
     assert [getattr(one, name) for name in fields.split()] == [
         getattr(other, name) for name in fields.split()
@@ -249,9 +248,9 @@ def unschedulable() -> UnschedulablePods:
 
 def pod_queue(entrance: Entrance, groups_pods: bool) -> PodQueue:
     """Empty; the next number is 7."""
-    queue = PodQueue(entrance, lambda: 2.5, True, groups_pods)
+    top_of = (lambda key: (key[0], f"top of {key[1]}")) if groups_pods else None
+    queue = PodQueue(entrance, lambda: 2.5, True, top_of)
     queue.active, queue.unschedulable = PriorityLanes(), unschedulable()
-    queue.units = GroupedPods(lambda key: (key[0], f"top of {key[1]}"))
     queue.numbers.last = 6
     return queue
 
@@ -263,14 +262,17 @@ def admit(
     queue = pod_queue(entrance, groups_pods=True)
     queue.infos = {} if waiting is None else waiting
     added, gated, info = queue.admit(iter(infos))
-    lanes, grouped, there = queue.active, queue.units, queue.infos
-    assert (added, gated) == (len(list(lanes)), 0)
-    in_groups = [name for one in grouped.members.values() for name in names(one.values())]
-    assert sorted(in_groups) == sorted(one.pod.name for one in lanes if group_of(one.pod) is not None)
-    for number, other in enumerate(lanes, min((other.order for other in lanes), default=7)):
-        assert (other.place, other.order, other.initial_attempt_timestamp) == (Place.ACTIVE, number, 2.5)
+    lanes, there = queue.active, queue.infos
+    assert gated == 0
+    assert set(queue.groups.values()) == {one for one in lanes if one.unit is not None}
+    listed = [one for entry in lanes for one in (entry.ordered() if entry.unit else [entry])]
+    assert added == sum(entry.size * (entry.size + 1) // 2 for entry in lanes)
+    for number, entry in enumerate(lanes, min((other.order for other in lanes), default=7)):
+        assert (entry.place, entry.order) == (Place.ACTIVE, number)
+    for other in listed:
+        assert (other.place, other.initial_attempt_timestamp) == (Place.ACTIVE, 2.5)
         assert there[other.pod.metadata.uid] is other
-    return added > 0, None if info is None else info.pod.name, names(lanes)
+    return added > 0, None if info is None else info.pod.name, names(listed)
 
 
 def test_pods_enter_up_to_the_first_that_may_not() -> None:
@@ -334,7 +336,7 @@ def test_the_pods_of_a_group_are_asked_about_once() -> None:
         QueuedPodInfo(pod(name, scheduling_group=PodSchedulingGroup(group), scheduler_name=scheduler))
         for name, group, scheduler in (("a", "g", ""), ("b", "g", ""), ("c", "h", ""), ("d", "g", "other"))
     )
-    assert admit(entrance, a, b, entry("e"), c, d) == (True, None, ["a", "b", "e", "c", "d"])
+    assert admit(entrance, a, b, entry("e"), c, d) == (True, None, ["a", "b", "d", "e", "c"])
     assert asked == ["a", "c", "d"]  # no pod without a group, and each name and group once
     refused.add("b")
     assert admit(entrance, b, a) == (False, "b", [])

@@ -324,7 +324,7 @@ class GangMachine(RuleBasedStateMachine):
             for info in infos:
                 if (unit := group_of(info.pod)) is not None:
                     expected.setdefault(unit, set()).add(info.pod.metadata.uid)
-        assert {unit: set(found) for unit, found in queue._queue.units.members.items()} == expected
+        assert {unit: set(group.members) for unit, group in queue._queue.groups.items()} == expected
 
 
 TestGangMachine = GangMachine.TestCase

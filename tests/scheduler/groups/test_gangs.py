@@ -160,7 +160,7 @@ def test_failing_groups_do_not_keep_others_from_their_turn() -> None:
     result = one.run()
     assert placed(result) == ["p"]
     assert len(result.unschedulable) == 6
-    attempts = {info.pod.name: info.attempts for info in one.queue.pending_pods().backoff}
+    attempts = {info.pod.name: info.attempts for info in one.queue.pending_pods().error_backoff}
     assert attempts == dict.fromkeys([f"{name}-{number}" for name in "gh" for number in range(3)], 2)
 
 

@@ -188,10 +188,11 @@ def test_a_group_of_which_a_pod_runs_keeps_its_reservation() -> None:
 
 
 def test_binding_that_fails_keeps_the_reservation_of_the_group() -> None:
-    """The claim is written, then the pod is unreserved: others of the group may need it."""
+    """The claim is written, then the pod is unreserved: others of the group may need it. Its group is tried
+    again at once."""
     pods = [asking(pod, BY_NAME) for pod in members("g", 2)]
     one = cluster(gang("g", 2, resource_claims=(BY_NAME,)), pods, claim("c", [request("r", 4)]))
-    assert list(one.run().placements) == ["default/g-0"]
+    assert list(one.run().placements) == ["default/g-0", "default/g-1"]
     assert users(one) == [OF_GROUP]
 
 

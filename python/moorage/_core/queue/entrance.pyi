@@ -3,7 +3,7 @@ from typing import Self, final
 
 from moorage._core.queue.queued_pods import QueuedPodInfo
 from moorage.framework import Status
-from moorage.objects import Object, Pod, UnitKey
+from moorage.objects import Object, Pod
 
 class CreationClock:
     now: float
@@ -21,15 +21,6 @@ class NewPods:
 
 def newest_timestamps(objects: Iterable[Object]) -> set[str]: ...
 
-class GroupedPods:
-    @property
-    def top_of(self) -> Callable[[UnitKey], UnitKey]: ...
-    @property
-    def members(self) -> dict[UnitKey, dict[str, QueuedPodInfo]]: ...
-    def __init__(self, top_of: Callable[[UnitKey], UnitKey]) -> None: ...
-    def enter(self, info: QueuedPodInfo) -> None: ...
-    def leave(self, info: QueuedPodInfo) -> None: ...
-
 _Asked = Sequence[Callable[[Pod], Status | None]]
 _Rule = tuple[Sequence[str], Sequence[Sized], _Asked, _Asked, tuple[Sequence[str], str] | None]
 
@@ -40,3 +31,4 @@ class Entrance:
         nominated: dict[str, str],
     ) -> None: ...
     def passes(self, pod: Pod) -> bool: ...
+    def all_pass(self, infos: Iterable[QueuedPodInfo]) -> bool: ...

@@ -69,7 +69,7 @@ cdef class BackoffQueue:
             raise TypeError("a pod is None")
         if not info.until:
             count = info.consecutive_errors_count or info.unschedulable_count
-            info.until = self.end_of(info.timestamp, count, info.unit_size)
+            info.until = self.end_of(info.timestamp, count, info.size)
         return info.until
 
     cdef object end_of(self, double timestamp, int64_t count, int64_t size):

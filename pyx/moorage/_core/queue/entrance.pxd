@@ -18,13 +18,6 @@ cdef class NewPods:
     cdef object clock
 
 
-cdef class GroupedPods:
-    cdef readonly object top_of
-    cdef readonly dict members
-
-    cdef int enter_alike(self, QueuedPodInfo info, dict tops) except -1
-
-
 cdef class Entrance:
     cdef dict rules, nominated
     cdef object name, fields, held, asked, asked_by_group, gate  # the rule of the last scheduler name

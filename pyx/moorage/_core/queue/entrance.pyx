@@ -1,5 +1,4 @@
-"""The entrance of the scheduling queue: when pods came, what becomes of new ones, and the groups that waiting
-pods belong to.
+"""The entrance of the scheduling queue: when pods came, and what becomes of new ones.
 
 kube-scheduler v1.36, backend/queue/scheduling_queue.go. Not thread-safe; the queue has a lock.
 """
@@ -159,60 +158,6 @@ cdef inline int64_t _two_digits(const char* text) noexcept:
     return 10 * (text[0] - c"0") + text[1] - c"0"
 
 
-cdef class GroupedPods:
-    """The waiting pods of each group whose pods are tried together, wherever they are in the queue.
-
-    Parameters
-    ----------
-    top_of : callable
-        Returns the group whose pods are tried together with those of a group.
-
-    Attributes
-    ----------
-    members : dict of (str, str) to dict
-        Key of a group to its pods by UID.
-    """
-
-    def __init__(self, top_of not None):
-        self.top_of, self.members = top_of, {}
-
-    def enter(self, QueuedPodInfo info not None):
-        """Add a pod that enters the queue, if it belongs to a group; set its `unit`.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
-        self.enter_alike(info, {})
-
-    cdef int enter_alike(self, QueuedPodInfo info, dict tops) except -1:
-        """Add a pod as `enter` does. `tops` takes what is known of groups until one of them changes."""
-        info.unit = key = group_of(info.pod)
-        if key is None:
-            return 0
-        unit = tops.get(key)
-        if unit is None:
-            unit = tops[key] = self.top_of(key)
-        info.unit = unit
-        members = self.members.get(unit)
-        if members is None:
-            members = self.members[unit] = {}
-        members[info.uid] = info
-        return 0
-
-    def leave(self, QueuedPodInfo info not None):
-        """Remove a pod of a group that leaves the queue; its `unit` stays set.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
-        members = self.members[info.unit]
-        del members[info.uid]
-        if not members:
-            del self.members[info.unit]
-
-
 cdef class Entrance:
     """Tells which new pods certainly enter the active queue, and which PreEnqueue certainly gates.
 
@@ -245,6 +190,24 @@ cdef class Entrance:
             False where it is not known.
         """
         return self.passes_with(pod, set())
+
+    def all_pass(self, infos not None):
+        """Whether PreEnqueue certainly passes several pods.
+
+        Parameters
+        ----------
+        infos : iterable of QueuedPodInfo
+
+        Returns
+        -------
+        bool
+            False where it is not known.
+        """
+        cdef set groups = set()
+        for info in infos:
+            if not self.passes_with((<QueuedPodInfo?>info).pod, groups):
+                return False
+        return True
 
     cdef bint passes_with(self, pod, set groups) except -1:
         """Whether PreEnqueue certainly passes a pod, where `groups` takes the groups whose pods pass."""

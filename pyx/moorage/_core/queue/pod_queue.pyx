@@ -5,10 +5,9 @@ kube-scheduler v1.36, backend/queue/scheduling_queue.go. Not thread-safe; the qu
 """
 
 from libc.math cimport isnan
-from libc.stdint cimport int64_t
 
-from moorage._core.base cimport METADATA, STATUS, UID, Cause, Field, Notice
-from moorage._core.queue.queued_pods cimport PriorityLanes, QueuedPodInfo
+from moorage._core.base cimport METADATA, STATUS, UID, Cause, Field, Notice, group_of
+from moorage._core.queue.queued_pods cimport PriorityLanes, QueuedGroupInfo, QueuedPodInfo
 from moorage._core.queue.queued_pods import Place
 
 cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
@@ -27,8 +26,8 @@ cdef class PodQueue:
     pop_from_backoff : bool
         Whether an empty active queue takes pods from the backoff queue. PreEnqueue then runs before the
         backoff.
-    groups_pods : bool
-        Whether pods of a group are tried together.
+    top_of : callable or None
+        Returns the group whose pods are tried together with those of a group; None where groups are ignored.
 
     Attributes
     ----------
@@ -37,23 +36,25 @@ cdef class PodQueue:
     active : PriorityLanes or other queue
     backoff : BackoffQueue
     unschedulable : UnschedulablePods
-    units : GroupedPods
-        The waiting pods of each group.
+    groups : dict of tuple of str to QueuedGroupInfo
+        The groups that wait.
     in_flight : InFlight
     numbers : Numbers
         Numbers the pods that enter a place.
     """
 
-    def __init__(self, Entrance entrance not None, now not None, bint pop_from_backoff, bint groups_pods):
+    def __init__(self, Entrance entrance not None, now not None, bint pop_from_backoff, top_of):
         self.infos, self.in_flight, self.numbers = {}, InFlight(), Numbers()
+        self.groups = {}
         self.entrance, self.now = entrance, now
-        self.pop_from_backoff, self.groups_pods = pop_from_backoff, groups_pods
+        self.pop_from_backoff, self.top_of, self.groups_pods = pop_from_backoff, top_of, top_of is not None
 
     cdef int wait(self, QueuedPodInfo info, place) except -1:
-        """Add a pod to a place, as the last of the waiting pods."""
+        """Add a pod, or a group that has no pods yet, to a place, as the last of what waits."""
         self.numbers.last += 1
         info.order, info.place = self.numbers.last, place
-        self.infos[info.uid] = info
+        if info.size:
+            self.infos[info.uid] = info
         if place is UNSCHEDULABLE:
             self.unschedulable.add(info)
         elif place is BACKOFF:
@@ -63,6 +64,47 @@ cdef class PodQueue:
         else:
             self.active.add(info)
         return 0
+
+    cdef object unit_of(self, key, dict tops):
+        """Return the group whose pods are tried together with those of a group. `tops` takes what is known of
+        groups until one of them changes."""
+        unit = tops.get(key)
+        if unit is None:
+            unit = tops[key] = self.top_of(key)
+        return unit
+
+    cdef int join_active(self, QueuedPodInfo info, unit) except -1:
+        """Add a pod that PreEnqueue passes to its group, which is in the active queue or new."""
+        cdef QueuedGroupInfo group
+        known = self.groups.get(unit)
+        if known is None:
+            group = self.groups[unit] = QueuedGroupInfo(unit, info.timestamp)
+            group.pod, group.first_ready = info.pod, info.first_ready
+            self.wait(group, ACTIVE)
+        else:
+            group = known
+        self.infos[info.uid] = info
+        return group.join(info)
+
+    def release(self, list groups not None):
+        """Remove groups that were popped, and return their pods. The pods stay in `infos`.
+
+        Parameters
+        ----------
+        groups : list of QueuedGroupInfo
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            Group by group, in the order of `group_order`.
+        """
+        cdef QueuedGroupInfo group
+        cdef list infos = []
+        for entry in groups:
+            group = <QueuedGroupInfo?>entry
+            del self.groups[group.unit]
+            infos += group.released()
+        return infos
 
     cdef bint passes(self, QueuedPodInfo info, set groups) except -1:
         """Whether nothing keeps a pod out of the backoff queue; False where it is not known. `groups` takes
@@ -80,10 +122,10 @@ cdef class PodQueue:
         Returns
         -------
         added, gated : int
-            The number of pods that were added to each.
+            The number of pods that were added to each; a pod that joins a group counts with all of the group.
         info : QueuedPodInfo or None
             The first pod that was not added, because it waits already, or may be rejected by PreEnqueue or
-            nominated; None if all were added.
+            nominated, or because its group waits elsewhere; None if all were added.
         """
         cdef QueuedPodInfo info
         cdef Py_ssize_t added = 0, gated = 0
@@ -98,18 +140,26 @@ cdef class PodQueue:
                 self.wait(info, UNSCHEDULABLE)
                 gated += 1
                 continue
+            unit = group_of(info.pod) if self.groups_pods else None
+            if unit is not None:
+                unit = self.unit_of(unit, tops)
+                group = self.groups.get(unit)
+                if group is not None and (<QueuedGroupInfo>group).place is not ACTIVE:
+                    return added, gated, info
             if isnan(info.first_ready):
                 info.first_ready = self.now()
             info.gating_plugin = ""
-            if self.groups_pods:
-                self.units.enter_alike(info, tops)
-            self.wait(info, ACTIVE)
-            added += 1
+            if unit is None:
+                self.wait(info, ACTIVE)
+                added += 1
+            else:
+                self.join_active(info, unit)
+                added += (<QueuedGroupInfo>self.groups[unit]).size
         return added, gated, None
 
     def reject(self, list infos not None, list latest not None, rejectors not None, Py_ssize_t first):
         """End the attempts of rejected pods: those that no event since their pop concerns become
-        unschedulable, and those of groups, which need no event, back off.
+        unschedulable, and those of groups wait for the end of the attempt of their group.
 
         Parameters
         ----------
@@ -125,14 +175,10 @@ cdef class PodQueue:
         -------
         int
             Index of the first pod that needs a closer look: it has changed, is nominated or was not rejected,
-            there were events, or it may not back off.
+            there were events, or the attempt of its group has ended.
         """
         cdef QueuedPodInfo info
         cdef Py_ssize_t at = first
-        cdef int64_t until
-        cdef double time
-        cdef set groups = set()
-        cdef dict tops = {}
         if first < 0 or not len(infos) == len(latest) == len(rejectors):
             raise ValueError("a state and rejectors of each pod are wanted, and a pod to begin with")
         try:
@@ -143,18 +189,14 @@ cdef class PodQueue:
                 if not (plugins[0] or plugins[1]) or info.uid in self.infos \
                         or not self.in_flight.is_as_popped(info, latest[at]):
                     break
-                time, until = self.now(), 0
-                if info.unit is not None:
-                    until = self.backoff.end_of(time, info.unschedulable_count + 1, info.unit_size)
-                    if until == 0 or not self.passes(info, groups):
-                        break
-                info.note_failure(plugins, time)
-                info.until = until
+                if info.unit is not None and info.group is None:
+                    break
+                info.note_failure(plugins, self.now())
                 if info.unit is None:
                     self.wait(info, UNSCHEDULABLE)
                 else:
-                    self.units.enter_alike(info, tops)
-                    self.wait(info, BACKOFF)
+                    info.group.join(info)
+                    self.infos[info.uid] = info
                 at += 1
         finally:
             self.in_flight.finish(infos[first:at])

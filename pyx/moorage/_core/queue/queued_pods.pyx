@@ -57,8 +57,7 @@ cdef class QueuedPodInfo:
     attempts : int
         The number of times it was popped.
     unschedulable_count, consecutive_errors_count : int
-        The number of rejections, and of errors since the last rejection. Backoff grows with them. Of a pod
-        with a group they are the group's.
+        The number of rejections, and of errors since the last rejection. Backoff grows with them.
     initial_attempt_timestamp : float or None
         When the pod first entered the active queue, in seconds.
     unschedulable_plugins, pending_plugins : frozenset of str
@@ -78,12 +77,14 @@ cdef class QueuedPodInfo:
         The end of its backoff in microseconds; 0 where it was not computed.
     unit : tuple of str, or None
         Namespace and name of the pod group that it is tried with.
-    unit_size : int
-        The number of pods of that group that were last popped with it, itself included; 0 before, and for a
-        pod without a group.
+    group : QueuedGroupInfo or None
+        The entry of that group, from their pop to the end of the group's attempt.
+    size : int
+        The number of pods: 1.
     """
 
     def __cinit__(self):
+        self.size = 1
         self.unschedulable_plugins = self.pending_plugins = NO_PLUGINS
         self.gating_plugin, self.first_ready, self.flushed_at = "", NAN, -INFINITY
 
@@ -127,6 +128,17 @@ cdef class QueuedPodInfo:
             return self.unschedulable_plugins
         return self.unschedulable_plugins | self.pending_plugins
 
+    def note_ready(self, double time):
+        """Note that the pod, or the pods of the group, enter the active queue, perhaps for the first time.
+
+        Parameters
+        ----------
+        time : float
+            Seconds.
+        """
+        if isnan(self.first_ready):
+            self.first_ready = time
+
     cpdef int note_failure(self, plugins, double time) except -1:
         """Note that the last attempt has failed, so that the pod returns to the queue.
 
@@ -147,6 +159,129 @@ cdef class QueuedPodInfo:
         else:
             self.consecutive_errors_count += 1
         return 0
+
+
+@cython.no_gc
+cdef class QueuedGroupInfo(QueuedPodInfo):
+    """A pod group, or a tree of groups, in the queue: its pods wait, are gated, back off and leave as one
+    (kube-scheduler v1.37, framework/types.go QueuedPodGroupInfo).
+
+    Its attributes are those of an entry, of the group as a whole. Its pods have its place and its order.
+
+    Parameters
+    ----------
+    unit : tuple of str
+        Namespace and name of the group.
+    timestamp : float
+        When its first pod came, in seconds.
+
+    Attributes
+    ----------
+    members : dict of str to QueuedPodInfo
+        The waiting pods by UID, in the order in which they came.
+    pod : Pod or None
+        The first of them.
+    uid : str
+        Differs from those of pods.
+    size : int
+        Their number.
+    """
+
+    def __cinit__(self):
+        self.members, self.size = {}, 0
+
+    def __init__(self, tuple unit not None, double timestamp):
+        self.unit, self.uid, self.timestamp = unit, "\0".join(unit), timestamp
+
+    def __copy__(self):
+        cdef QueuedGroupInfo out = QueuedGroupInfo.__new__(QueuedGroupInfo)
+        out.assign(self)
+        return out
+
+    def assign(self, QueuedPodInfo other not None):
+        """Copy all fields of another entry of the group.
+
+        Parameters
+        ----------
+        other : QueuedGroupInfo
+        """
+        _assign(self, other)
+        self.members = (<QueuedGroupInfo?>other).members.copy()
+
+    cpdef int join(self, QueuedPodInfo info) except -1:
+        """Add a pod.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
+        if info is None:
+            raise TypeError("a pod is None")
+        info.unit, info.place, info.order = self.unit, self.place, self.order
+        if not self.size:
+            self.pod = info.pod
+        self.members[info.uid] = info
+        self.size += 1
+        return 0
+
+    cpdef int part(self, QueuedPodInfo info) except -1:
+        """Remove a pod, which keeps its `unit`.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
+        if info is None:
+            raise TypeError("a pod is None")
+        del self.members[info.uid]
+        self.size -= 1
+        info.place = None
+        for other in self.members.values():
+            self.pod = (<QueuedPodInfo>other).pod
+            break
+        return 0
+
+    def note_ready(self, double time):
+        for info in (self, *self.members.values()):
+            if isnan((<QueuedPodInfo>info).first_ready):
+                (<QueuedPodInfo>info).first_ready = time
+
+    def clear(self):
+        """Forget the pods."""
+        self.members, self.size = {}, 0
+
+    def move_to(self, place):
+        """Note the place of the group, and its order there, in its pods.
+
+        Parameters
+        ----------
+        place : Place or None
+        """
+        cdef QueuedPodInfo info
+        self.place = place
+        for info in self.members.values():
+            info.place, info.order = place, self.order
+
+    cdef list released(self):
+        """Return the pods by `group_order`; they leave the group, whose attempt they begin."""
+        members = self.ordered()
+        for info in members:
+            (<QueuedPodInfo>info).group = self
+        self.clear()
+        self.place = None
+        self.attempts += 1
+        return members
+
+    cpdef list ordered(self):
+        """Return the pods by `group_order`."""
+        cdef QueuedPodInfo info, last = None
+        members = list(self.members.values())
+        for info in members:
+            if last is not None and not _precedes(last, info):
+                members.sort(key=group_order)
+                break
+            last = info
+        return members
 
 
 cdef str entry_key(QueuedPodInfo info):
@@ -191,7 +326,7 @@ cdef int _assign(QueuedPodInfo to, QueuedPodInfo other) except -1:
     to.gating_plugin, to.was_flushed = other.gating_plugin, other.was_flushed
     to.timestamp, to.first_ready, to.flushed_at = other.timestamp, other.first_ready, other.flushed_at
     to.attempts, to.order, to.until = other.attempts, other.order, other.until
-    to.unit_size = other.unit_size
+    to.group, to.size = other.group, other.size
     to.unschedulable_count = other.unschedulable_count
     to.consecutive_errors_count = other.consecutive_errors_count
     to.slot, to.seat, to.cursor = other.slot, other.seat, other.cursor
@@ -575,104 +710,38 @@ cdef class PriorityLanes:
             del self.lanes[priority]
         return infos
 
-    def pop_alike(self, Py_ssize_t limit, dict groups not None):
-        """Remove and return the first pods of the highest priority, all without a group or all of groups.
-
-        A group leaves with the other pods of it that nothing keeps out, and only where all these are here.
+    def pop_alike(self, Py_ssize_t limit):
+        """Remove and return the first entries of the highest priority, all of pods or all of groups.
 
         Parameters
         ----------
         limit : int
-            Largest number of pods without a group; no group is added to as many pods.
-        groups : dict of tuple to dict
-            The waiting pods of each group by UID, from which they are removed.
+            Largest number of pods; the last group may exceed it.
 
         Returns
         -------
         list of QueuedPodInfo
-            Group by group, in the order of `group_order`. Empty where the first group is not here as a whole.
         """
         cdef list infos = []
         cdef QueuedPodInfo info
         cdef Lane lane
+        cdef Py_ssize_t count = 0
         if not self.lanes:
             return infos
         priority = max(self.lanes)
         lane = self.lanes[priority]
         is_grouped = lane.peek().unit is not None
-        while lane.size and len(infos) < limit:
+        while lane.size and count < limit:
             info = lane.peek()
             if (info.unit is not None) != is_grouped:
                 break
-            if is_grouped:
-                members = _leave_together(groups, info.unit)
-                if members is None:
-                    break
-                for info in members:
-                    _take(self, lane, info)
-                infos += members
-            else:
-                _take(self, lane, info)
-                infos.append(info)
+            infos.append(lane.pop())
+            count += info.size
+            lane.size -= 1
+            self.size -= 1
         if not lane.size:
             del self.lanes[priority]
         return infos
-
-
-cdef int _take(PriorityLanes lanes, Lane lane, QueuedPodInfo info) except -1:
-    """Remove a pod. `lane` stays, even without pods."""
-    if lane.size and lane.peek() is info:
-        lane.pop()
-        lane.size -= 1
-        lanes.size -= 1
-    elif lanes.lanes[_priority(info)] is lane:
-        lane.remove(info)
-        lanes.size -= 1
-    else:
-        lanes.remove(info)
-    return 0
-
-
-cdef list _leave_together(dict groups, unit):
-    """Remove the pods of a group from the waiting ones, and return them by `group_order`; None, and nothing
-    is removed, where one is not in the active queue."""
-    cdef dict waiting = groups[unit]
-    cdef QueuedPodInfo info, last = None
-    cdef bint in_order = True
-    for info in waiting.values():
-        if info.place is not IN_ACTIVE:
-            return None
-        in_order = in_order and (last is None or _precedes(last, info))
-        last = info
-    members = list(groups.pop(unit).values())
-    share_record(members)
-    if not in_order:
-        members.sort(key=group_order)
-    return members
-
-
-cpdef int share_record(list members) except -1:
-    """Give the pods of a group that leave the queue together its failures, the end of its backoff, and their
-    number (kube-scheduler v1.37, framework/types.go QueuedPodGroupInfo).
-
-    A pod that has joined the group after a failure so backs off as long as the others.
-
-    Parameters
-    ----------
-    members : list of QueuedPodInfo
-    """
-    cdef QueuedPodInfo info
-    cdef int64_t rejections = 0, errors = 0, until = 0
-    if members is None or None in members:
-        raise TypeError("the pods of a group are wanted")
-    for info in members:
-        rejections = max(rejections, info.unschedulable_count)
-        errors = max(errors, info.consecutive_errors_count)
-        until = max(until, info.until)
-    for info in members:
-        info.until, info.unit_size = until, <int64_t>len(members)
-        info.unschedulable_count, info.consecutive_errors_count = rejections, errors
-    return 0
 
 
 cdef bint _precedes(QueuedPodInfo one, QueuedPodInfo other) except -1:

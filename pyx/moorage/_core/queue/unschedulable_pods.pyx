@@ -369,8 +369,8 @@ cdef class UnschedulablePods:
         return sorted(pods, key=ORDER)
 
     def older_than(self, end):
-        """Return the pods, gated ones too, that returned to the queue before a time, and were not flushed
-        since.
+        """Return the pods without a group, gated ones too, that returned to the queue before a time, and were
+        not flushed since.
 
         Parameters
         ----------
@@ -386,13 +386,14 @@ cdef class UnschedulablePods:
         for rejection, rejected in self.by_rejection.items():
             infos = (<RejectedPods?>rejected).pods.values()
             if rejection.gating_plugin:
-                older += [one for one in infos if microseconds(_waits_since(one)) < end]
+                older += [one for one in infos if one.unit is None and microseconds(_waits_since(one)) < end]
             else:  # pods enter on their return to the queue, so in order of timestamp
                 older += takewhile(lambda one: microseconds((<QueuedPodInfo?>one).timestamp) < end, infos)
         return sorted(older, key=ORDER)
 
     def oldest(self, bint gated):
-        """Return the earliest time at which a pod returned to the queue or was flushed there, in seconds.
+        """Return the earliest time at which a pod without a group returned to the queue or was flushed there,
+        in seconds.
 
         It is None if there are no pods.
 
@@ -411,5 +412,5 @@ cdef class UnschedulablePods:
             if not rejection.gating_plugin:
                 times.append((<QueuedPodInfo?>next(iter(infos))).timestamp)
             elif gated:
-                times.append(min([_waits_since(info) for info in infos]))
+                times += [_waits_since(info) for info in infos if info.unit is None]
         return min(times, default=None)

@@ -295,14 +295,15 @@ class PriorityQueue(PodQueue):
         place : Place
             The place they were in.
         """
-        if not self.has_next():
-            return [], ACTIVE
-        self.changes += 1
-        if self.active.size and self.groups:
+        if self.active.size:
+            self.changes += 1
+            if not self.groups:
+                return self.active.pop_many(limit), ACTIVE
             infos = self.active.pop_alike(limit)
             return (infos if infos[0].unit is None else self.release(infos)), ACTIVE
-        if self.active.size:
-            return self.active.pop_many(limit), ACTIVE
+        if not (self.pop_from_backoff and self.backoff.rejected.entries):
+            return [], ACTIVE
+        self.changes += 1
         infos = self.backoff.rejected.pop_many(limit)
         if self.incoming is not None:
             self.incoming["active", POP_FROM_BACKOFF] += len(infos)

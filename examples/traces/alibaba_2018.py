@@ -50,7 +50,7 @@ def read(timeline: Timeline, paths: Sequence[str | Path], *, memory_gib: float =
                 if row["machine"] in seen:
                     continue
                 if cpu is None or memory is None:
-                    builder.note("machines left out: a field is missing or no number")
+                    builder.note("machines left out: a field is missing or not a number")
                     continue
                 seen.add(row["machine"])
                 room: Resources = {"cpu": f"{cpu:g}", "memory": f"{int(memory * memory_gib * 1024)}Mi"}

@@ -250,8 +250,11 @@ def test_policies_of_the_namespace_count(capsys: pytest.CaptureFixture[str], tmp
 @pytest.mark.parametrize(
     ("objects", "message"),
     [
-        ([workload("DaemonSet")], ": DaemonSet default/web: it has a pod for each node, and no replicas to "),
-        ([made("ConfigMap")], "there is no pod or workload; left out: ConfigMap"),
+        (
+            [workload("DaemonSet")],
+            ": DaemonSet default/web: a DaemonSet has a pod on each node, and no replicas to ",
+        ),
+        ([made("ConfigMap")], "this file has no pod or workload; left out: ConfigMap"),
         (
             [
                 made(
@@ -260,7 +263,7 @@ def test_policies_of_the_namespace_count(capsys: pytest.CaptureFixture[str], tmp
                     spec={"leaderWorkerTemplate": {"size": 2, "workerTemplate": TEMPLATE}},
                 )
             ],
-            "LeaderWorkerSet default/web: its pods have 2 templates: give each of them as a pod",
+            "LeaderWorkerSet default/web: its pods have 2 templates: give each of them as a pod in a file",
         ),
         (
             [made("CronJob", "batch/v1", spec={"jobTemplate": {"spec": {"parallelism": "x"}}})],
@@ -270,7 +273,7 @@ def test_policies_of_the_namespace_count(capsys: pytest.CaptureFixture[str], tmp
             [made("CronJob", "batch/v1", spec={"jobTemplate": {"spec": job(completionMode="Indexed")}})],
             "CronJob web: spec.jobTemplate.spec.completions: required for an indexed Job",
         ),
-        ([made("CronJob", "example.com/v1", spec={})], "there is no pod or workload; left out: CronJob"),
+        ([made("CronJob", "example.com/v1", spec={})], "this file has no pod or workload; left out: CronJob"),
     ],
 )
 def test_what_is_no_template(
@@ -375,14 +378,17 @@ def test_each_document_of_a_file_is_a_template(capsys: pytest.CaptureFixture[str
     [
         ([], "Missing option '--pod'"),
         (["--pod", "nowhere.yaml"], "nowhere.yaml"),
-        (["--pod", f"{POD}=0"], "--pod: tests/data/web_pod.yaml=0: a round has at least one replica of each"),
+        (
+            ["--pod", f"{POD}=0"],
+            "--pod: tests/data/web_pod.yaml=0: a round needs at least one replica: give =1 or more",
+        ),
         (
             ["--pod", "deploy/web"],
             "--pod: deploy/web: no such file, and no Deployment default/web; there is ",
         ),
-        (["--pod", ""], "--pod: an argument is empty"),
+        (["--pod", ""], "--pod: an argument is empty; give it a value, or leave it out"),
         (["--pod", "n" * 300], "--pod: no such file, and "),
-        (["--pod", "web"], '--pod: no such file, and "web" is no reference like deploy/web'),
+        (["--pod", "web"], '--pod: no such file, and "web" is not a reference such as deploy/web'),
         (["--pod", "depoly/web"], '--pod: no such file, and there is no kind "depoly"; nearest: deploy'),
         (
             ["--pod", "hpa/web"],
@@ -390,13 +396,16 @@ def test_each_document_of_a_file_is_a_template(capsys: pytest.CaptureFixture[str
         ),
         (
             ["--pod", "deploy/web=-1"],
-            "--pod: deploy/web=-1: no such file; in KIND/NAME=N, N is a whole number",
+            "--pod: deploy/web=-1: no such file; in KIND/NAME=N, N must be a whole number",
         ),
-        (["--pod", POD, "--by", ""], "--by: an argument is empty"),
+        (["--pod", POD, "--by", ""], "--by: an argument is empty; give it a value, or leave it out"),
         (["--pod", "docs/nowhere.yaml"], "docs/nowhere.yaml: no such file"),
         (["--pod", POD, "--exclude-nodes", "x"], "--exclude-nodes: x: there is no such node"),
-        (["--pod", POD, "--max-limit", "-1"], "'-1' is not a whole number from 0 on"),
-        (["--pod", POD, "--compatible", "cluster-capacity", "-o", "csv"], "cluster-capacity has no -o csv"),
+        (["--pod", POD, "--max-limit", "-1"], "must be a whole number of at least 0, not '-1'"),
+        (
+            ["--pod", POD, "--compatible", "cluster-capacity", "-o", "csv"],
+            "cluster-capacity has no -o csv: leave out --compatible",
+        ),
     ],
 )
 def test_bad_input(command: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -431,10 +440,13 @@ def test_gangs(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--gang", "0"], "Invalid value for '--gang': '0' is not a whole number from 1 on."),
-        (["--gang", "x"], "Invalid value for '--gang': 'x' is not a whole number from 1 on."),
+        (["--gang", "0"], "Invalid value for '--gang': must be a whole number of at least 1, not '0'."),
+        (["--gang", "x"], "Invalid value for '--gang': must be a whole number of at least 1, not 'x'."),
         (["--gang", "2", "--pod", f"{POD}=2"], "--gang: give one --pod, with one template and without =N"),
-        (["--gang", "2", "--compatible", "cluster-capacity"], "cluster-capacity has no gangs"),
+        (
+            ["--gang", "2", "--compatible", "cluster-capacity"],
+            "cluster-capacity has no gangs: leave out --gang",
+        ),
     ],
 )
 def test_wrong_gangs_are_refused(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:

@@ -79,8 +79,8 @@ def test_a_pod_of_another_scheduler_has_no_node(file: Any, capsys: pytest.Captur
     assert findings(capsys, *arguments) == (1, [("other-scheduler", 1, True)])
     assert findings(capsys, *arguments, "--allow", "other-scheduler") == (0, [("other-scheduler", 1, False)])
     assert check(*arguments) == 1
-    warning = "1 pod asks for the scheduler volcano, which no profile is named (profiles: default-scheduler)"
-    hint = "--config gives profiles, and check --allow other-scheduler lets such pods pass"
+    warning = "1 pod asks for the scheduler volcano, which is not one of the profiles (default-scheduler)"
+    hint = "add a profile with --config, or let check pass with --allow other-scheduler"
     assert capsys.readouterr().err == f"warning: {warning}; {hint}.\n"
 
 
@@ -176,7 +176,10 @@ def test_a_workload_is_one_finding(file: Any, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--allow", "everything"], "'everything' is none of gated, other-scheduler, skipped-kind, evicted"),
+        (
+            ["--allow", "everything"],
+            "must be some of gated, other-scheduler, skipped-kind, evicted, not 'everything'",
+        ),
         (["-o", "html"], "Invalid value for '-o' / '--output'"),
         (["--synthetic", "nodes=1"], "give either -f or --synthetic, or --kubeconfig"),
         (["-f", "/nowhere.yaml"], "/nowhere.yaml: no such file"),
@@ -272,9 +275,9 @@ def test_what_is_left_out_stands_in_json(file: Any, capsys: pytest.CaptureFixtur
 
 def test_an_input_without_a_node_is_bad(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(*file(pod("p"))) == 2
-    assert "There is no node in the input, so no pod can have one" in capsys.readouterr().err
+    assert "The input has no node, so no pod can have one" in capsys.readouterr().err
     assert main(["simulate", *file(pod("p"))]) == 0
-    assert "warning: There is no node in the input." in capsys.readouterr().err
+    assert "warning: The input has no node." in capsys.readouterr().err
 
 
 TRACES = ROOT / "tests/data/traces"
@@ -309,7 +312,9 @@ def test_what_is_no_trace_is_told_as_it_is(tmp_path: Path, capsys: pytest.Captur
 
 def test_events_alone_are_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert check("-f", str(TRACES / "events.json")) == 2
-    assert "events are a trace, which moorage replay --format kubectl-events reads" in capsys.readouterr().err
+    assert (
+        "to replay events as a trace, use moorage replay --format kubectl-events" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
@@ -518,14 +523,14 @@ def test_pairs_are_lost_until_the_time_is_over(file: Any, capsys: pytest.Capture
         (["--survive", "rack"], 'error: --survive: no node has the label "rack"\n'),
         (
             ["--survive", "node", "--at-once", "3"],
-            "error: --at-once: 3 is not from 1 to 2, the number of nodes\n",
+            "error: --at-once: must be from 1 to 2, the number of nodes, not 3\n",
         ),
         (
             ["--survive", "node", "--time-limit", "nan"],
-            "error: Invalid value for '--time-limit': 'nan' is not a number from 0 on.\n",
+            "error: Invalid value for '--time-limit': must be a number of at least 0, not 'nan'.\n",
         ),
-        (["--survive", "node", "-o", "name"], "error: -o name is not for --survive\n"),
-        (["--at-once", "2"], "error: --at-once is for --survive\n"),
+        (["--survive", "node", "-o", "name"], "error: --survive does not write -o name\n"),
+        (["--at-once", "2"], "error: --at-once needs --survive\n"),
     ],
 )
 def test_bad_options_of_losses_are_one_line(

@@ -112,14 +112,14 @@ def test_forms(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Non
         (["as-is", "drain n", "--synthetic", "nodes=1"], "--drain: "),
         (
             ["as-is", "drian n", "--synthetic", "nodes=1"],
-            "drian n: no such file, and neither as-is, nor changes such as 'drain n1', nor a release such as "
+            "drian n: no such file, and not as-is, a change such as 'drain n1', or a release such as "
             "'kubernetes 1.36'; nearest: drain",
         ),
         (["as-is", "drian " + "n" * 300, "--synthetic", "nodes=1"], "drian nnn"),
-        (["asis", "as-is", "--synthetic", "nodes=1"], "asis: no such file, and neither as-is, nor changes"),
+        (["asis", "as-is", "--synthetic", "nodes=1"], "asis: no such file, and not as-is, a change such as"),
         (
             ["as-is", "drain", "--synthetic", "nodes=1"],
-            "drain: no such file, and a change is drain NODE|LABEL=VALUE",
+            "drain: no such file, and the change drain is written drain NODE|LABEL=VALUE",
         ),
     ],
 )

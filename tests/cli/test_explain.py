@@ -103,17 +103,17 @@ def test_naming_the_pod(text: str, dump: str, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("twin", "TARGET: twin: in several namespaces (default, other): choose one with -n"),
+        ("twin", "TARGET: twin: there are several, in namespaces default, other: choose one with -n"),
         ("none", "TARGET: none: there is no such pod; nearest: torn"),
         ("none -n other", "TARGET: none: there is no such pod in namespace other"),
         ("fits -n other", "TARGET: fits: there is no such pod in namespace other; there is pod/default/fits"),
         ("gone/fits", "TARGET: gone/fits: there is no such pod in namespace gone; there is pod/default/fits"),
-        ("default/fits -n other", "TARGET: default/fits: not in namespace other"),
-        ("done", "TARGET: done: has finished: it is not scheduled any more"),
+        ("default/fits -n other", "TARGET: default/fits: names another namespace than -n other"),
+        ("done", "TARGET: done: the pod has finished, and is not scheduled any more"),
         ("fits --node c", "--node, --why-not: c: there is no such node"),
         ("fits --node ab", "--node, --why-not: ab: there is no such node; nearest: b, a"),
-        ("fits --nodes -1", "Invalid value for '--nodes': '-1' is neither a number from 1 on nor all"),
-        ("fits --nodes 0", "Invalid value for '--nodes': '0' is neither a number from 1 on nor all"),
+        ("fits --nodes -1", "Invalid value for '--nodes': must be a number of at least 1, or all, not '-1'"),
+        ("fits --nodes 0", "Invalid value for '--nodes': must be a number of at least 1, or all, not '0'"),
         ("fits --synthetic nodes=1", "give either -f or --synthetic, or --kubeconfig"),
     ],
 )
@@ -306,7 +306,7 @@ def test_budgets_that_evictions_violate_are_named(capsys: pytest.CaptureFixture[
     (told,) = [line for line in out.splitlines() if "violates" in line]
     assert told.split()[1] == "pod/a2"
     assert told.endswith(" on node n2, which violates default/a")
-    assert "warning: preemption evicts 1 pod against PodDisruptionBudget default/a.\n" in err
+    assert "warning: preemption evicts 1 pod in violation of PodDisruptionBudget default/a.\n" in err
     assert main(["simulate", "-f", BUDGETS, "-o", "json"]) == 0
     pods = {one["pod"]: one for one in json.loads(capsys.readouterr().out)["pods"]}
     assert [name for name, one in pods.items() if "violatedBudgets" in one] == ["a2"]
@@ -685,17 +685,23 @@ metadata: {name: a}
         ("batch", "batch: there is no such pod, but Job default/batch: it is suspended, and has no pods"),
         (
             "cj/nightly",
-            "cronjob/nightly: it makes pods at its times, and has none now; --cronjobs lets it run",
+            "cronjob/nightly: it has no pods between its runs; --cronjobs runs it",
         ),
-        ("nightly", "nightly: there is no such pod, but CronJob default/nightly: it makes pods at its times"),
+        (
+            "nightly",
+            "nightly: there is no such pod, but CronJob default/nightly: it has no pods between its runs",
+        ),
         ("deploy/web", "deployment/web: it has 0 replicas; --scale deployment/default/web=N gives it some"),
         ("sts/web", "statefulset/web: there is no such workload with a pod; there is deployment/default/web"),
         ("deploy/weeb", "deployment/weeb: there is no such workload with a pod; nearest: web"),
         ("hpa/web", "hpa/web: a HorizontalPodAutoscaler has no pods of its own; name a pod or a workload"),
-        ("node/a", "node/a: a Node is not placed; moorage nodes shows its room, explain POD --why-not a why"),
+        (
+            "node/a",
+            "node/a: a Node is not scheduled; moorage nodes shows its room, and explain POD --why-not a why",
+        ),
         (
             "a",
-            "a: there is no such pod, but a Node; moorage nodes shows its room, explain POD --why-not a why",
+            "a: there is no such pod, but a Node; moorage nodes shows its room, and explain POD --why-not a",
         ),
     ],
 )
@@ -729,7 +735,7 @@ def test_a_job_of_a_cron_job_is_found_by_its_name(tmp_path: Path, capsys: pytest
 def test_an_empty_target_is_refused(web: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain("", "-f", web) == 2
     assert explain("deploy/web", "--why-not", "", "-f", web) == 2
-    empty = "an argument is empty"
+    empty = "an argument is empty; give it a value, or leave it out"
     assert capsys.readouterr().err == f"error: TARGET: {empty}\nerror: --node: {empty}\n"
 
 

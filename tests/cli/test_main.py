@@ -86,7 +86,7 @@ def test_the_help_of_a_group_has_whole_texts(capsys: pytest.CaptureFixture[str])
     assert cli.main(["plan", "--help"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert (
-        "bound Find how many of the pending pods could be placed at most, and the resources that bind" in out
+        "bound Find how many pending pods could be placed at most, and which resources are the limit" in out
     )
 
 

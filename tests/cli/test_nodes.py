@@ -100,7 +100,7 @@ def test_what_a_change_could_not_do_is_told(tmp_path: Path, capsys: pytest.Captu
         (["--by", "rack"], '--by: no node has the label "rack"'),
         (["-l", "a=b"], '--selector: no Node has the labels "a=b"'),
         (["--sort-by", "gpu"], "--sort-by: 'gpu': not one of name, cpu, memory, pods"),
-        (["--by", "zone", "-o", "name"], "-o name is not for --by"),
+        (["--by", "zone", "-o", "name"], "--by does not write -o name"),
     ],
 )
 def test_bad_options_are_one_line(

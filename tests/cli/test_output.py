@@ -84,7 +84,7 @@ def test_objects_without_a_namespace_are_in_the_one_that_is_given(
 @pytest.mark.parametrize("form", ["name", "csv"])
 def test_a_list_and_the_summary_contradict(form: str, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate("-f", dump, "-o", form, "--summary") == 2
-    assert capsys.readouterr().err == f"error: -o {form} has no summary\n"
+    assert capsys.readouterr().err == f"error: --summary does not write -o {form}\n"
 
 
 def test_csv_has_a_row_per_pod(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,7 +150,7 @@ def test_standard_input(
     with Path("/dev/null").open() as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
         assert simulate("-f", "-") == 2
-    assert capsys.readouterr().err == "error: stdin: empty: there is no object in this file\n"
+    assert capsys.readouterr().err == "error: stdin: this file is empty\n"
 
 
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,7 +57,7 @@ def test_the_virtual_rate_says_how_much_happens(capsys: pytest.CaptureFixture[st
     assert one["churn_ticks"] == 10
     for rate in ("0", "-1", "fast", "1/0"):
         assert main([*arguments, "--virtual-rate", rate]) == 2
-        assert f"'{rate}' is not a positive number" in capsys.readouterr().err
+        assert f"must be a positive number, not '{rate}'" in capsys.readouterr().err
 
 
 def test_the_table_has_a_row_per_workload(capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,7 +137,7 @@ def test_a_workload_whose_cluster_has_no_room_has_not_failed(
     assert json.loads(out)["workloads"][0]["status"] == (
         "stuck: no node has the devices of ResourceClaim n/x; 1 of 1 ResourceSlices select no node"
     )
-    assert err == "1 of 1 workloads are stuck in clusters without room\n"
+    assert err == "1 of 1 workloads are stuck: their clusters have no room\n"
 
 
 @pytest.mark.parametrize(
@@ -161,4 +161,4 @@ def test_a_file_without_workloads(tmp_path: Path, capsys: pytest.CaptureFixture[
     path = tmp_path / "perf.yaml"
     path.write_text("[]")
     assert main(["perf", str(path)]) == 2
-    assert capsys.readouterr().err == f"error: {path}: there is no workload\n"
+    assert capsys.readouterr().err == f"error: {path}: this file has no workload\n"

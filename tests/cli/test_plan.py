@@ -114,12 +114,16 @@ def test_the_table_has_what_a_bound_relaxes_and_what_is_not_asked_about(
         (["drain"], "give either nodes or --count"),
         (["drain", "a", "--count", "1"], "give either nodes or --count"),
         (["drain", "none"], 'NODE: there is no Node "none"'),
-        (["drain", "--count", "9"], "--count: 9 nodes to empty: 1 to 2, the number of schedulable nodes"),
-        (["drain", ""], "NODE|LABEL=VALUE: an argument is empty"),
-        (["drain", "--count", "x"], "'--count': 'x' is not a whole number from 1 on."),
+        (
+            ["drain", "--count", "9"],
+            "--count: the number of nodes to empty must be from 1 to 2, the number of schedulable nodes, "
+            "not 9",
+        ),
+        (["drain", ""], "NODE|LABEL=VALUE: an argument is empty; give it a value, or leave it out"),
+        (["drain", "--count", "x"], "'--count': must be a whole number of at least 1, not 'x'."),
         (["defragment"], "give either --nodes or --gpus"),
-        (["defragment", "--nodes", "0"], "'--nodes': '0' is not a whole number from 1 on."),
-        (["defragment", "--nodes", "9"], "--nodes: 9 nodes to empty: 1 to 2"),
+        (["defragment", "--nodes", "0"], "'--nodes': must be a whole number of at least 1, not '0'."),
+        (["defragment", "--nodes", "9"], "--nodes: the number of nodes to empty must be from 1 to 2"),
         (["bound", "--pod", "nowhere.yaml"], "nowhere.yaml"),
     ],
 )

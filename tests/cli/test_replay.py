@@ -13,7 +13,7 @@ from tests.house.source import ROOT
 NODES, PODS = str(ROOT / "tests/data/openb/nodes.csv"), str(ROOT / "tests/data/openb/pods.csv")
 WORKLOAD = [str(ROOT / "tests/data/scheduler_perf/excerpt/performance-config.yaml")]
 SIMKUBE = str(ROOT / "tests/data/simkube/trace.json")
-NO_NODE = "There is no node in the input, so no pod can have one; -f gives the nodes of a cluster"
+NO_NODE = "The input has no node, so no pod can have one; give the nodes of a cluster with -f"
 RECORD = """\
 {"requestObject":{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"},\
 "status":{"allocatable":{"cpu":"4","pods":"9"}}},"objectRef":{"resource":"nodes","name":"a"},HEAD00Z"}
@@ -79,7 +79,7 @@ def test_a_record_is_verified(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert main([*record(tmp_path, "b"), "--verify"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == "1 of 1 recorded bindings are decided alike"
-    assert "1 lines left out: no event of an audit log" in err
+    assert "1 lines left out: not an event of an audit log" in err
     assert main([*record(tmp_path, "a"), "--verify"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["0 of 1 recorded bindings are decided alike", "first divergence at 3 s: default/x"]
@@ -110,7 +110,7 @@ def test_a_history_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path
         ),
         ([NODES, "--option", "x"], '--option: must be NAME=VALUE, not "x"'),
         ([NODES, "--format", "x"], 'there is no format "x"'),
-        ([NODES, PODS, "--until", "x"], 'until: "x" is no condition'),
+        ([NODES, PODS, "--until", "x"], 'until: "x" is not a condition'),
         ([SIMKUBE], NO_NODE),
         ([SIMKUBE, "--format", "simkube", "--verify"], NO_NODE),
         ([str(ROOT / "tests/data/traces/falco.log")], NO_NODE),
@@ -138,18 +138,21 @@ def test_verify_refuses_what_concerns_a_history(
     given: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*record(tmp_path, "b"), "--verify", *given]) == 2
-    assert f"--verify makes no history, so it does not take {given[0]}" in capsys.readouterr().err
+    assert f"--verify makes no history: leave out {given[0]}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("--resource", "memory"), "--show summary does not take --resource"),
-        (("--show", "pods", "--by", "node"), "--show pods does not take --by"),
-        (("--show", "usage", "--measure", "utilization"), "--show usage does not take --measure"),
+        (("--resource", "memory"), "--show summary does not use --resource: leave it out"),
+        (("--show", "pods", "--by", "node"), "--show pods does not use --by: leave it out"),
+        (
+            ("--show", "usage", "--measure", "utilization"),
+            "--show usage does not use --measure: leave it out",
+        ),
         (
             ("-o", "svg", "--measure", "utilization"),
-            "-o svg shows no measures, so it does not take --measure",
+            "-o svg shows no measures: leave out --measure",
         ),
     ],
 )

@@ -37,4 +37,4 @@ def test_the_document_has_them_too(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("option", [["--partition", "zone"], ["--chunk", "5"], ["--executor", "ray"]])
 def test_the_options_are_for_several(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*MADE_UP, *option]) == 2
-    assert "--partition, --chunk and --executor are for --schedulers" in capsys.readouterr().err
+    assert "--partition, --chunk and --executor need --schedulers" in capsys.readouterr().err

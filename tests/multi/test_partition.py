@@ -40,7 +40,7 @@ def test_a_hash_follows_the_name_alone() -> None:
 
 
 def test_another_kind_of_partition_is_an_error() -> None:
-    with pytest.raises(ValueError, match="partition 'rack': one of none, zone, hash"):
+    with pytest.raises(ValueError, match="partition must be one of none, zone, hash, not 'rack'"):
         assign_owners(NODES, 2, "rack")
 
 

@@ -65,8 +65,8 @@ def test_structs_and_their_json_are_values() -> None:
         ("spec.containers[3].name", "x", "has 1 items: [3] is not one of them"),
         ("spec.containers.name", "x", "has 1 items: [name] is not one of them"),
         ("spec.nodeName.x", "x", 'has no field "x"'),
-        ("", 1, "is no path"),
-        ("spec..x", 1, "is no path: nothing is named at character 5"),
+        ("", 1, "is not a path"),
+        ("spec..x", 1, "is not a path: there is no name at character 5"),
         ("metadata.labels[app]", "!", 'metadata.labels[app]: "!" is not a label value'),
     ],
 )

@@ -350,7 +350,7 @@ def test_gated_and_foreign_templates_are_counted_and_told() -> None:
         ([(pod("web"), 0)], {}, "default/web: share must be a positive whole number, not 0"),
         ([(pod("web"), True)], {}, "not True"),
         (["web"], {}, "web: no such file"),
-        ([node("a")], {}, "a Pod is wanted, not Node"),
+        ([node("a")], {}, "must be a Pod, not Node"),
         (pod("web"), {"max": -1}, "max must be a whole number from 0 to 2147483647, not -1"),
     ],
 )

@@ -128,15 +128,15 @@ def test_nothing_is_evicted() -> None:
     ("workload", "like", "settings", "message"),
     [
         ([WEB], "x", {}, "x"),
-        ([WEB], [], {}, "like: nodes, or names of nodes"),
-        ([WEB], [1], {}, "dict or object of Kubernetes is wanted, not int"),
-        ([WEB], WEB, {}, "a Node is wanted"),
-        ([WEB], ["a", node("a")], {}, "templates have different names"),
+        ([WEB], [], {}, "like must be nodes, or names of nodes"),
+        ([WEB], [1], {}, "dict or object of Kubernetes, not int"),
+        ([WEB], WEB, {}, "must be a Node"),
+        ([WEB], ["a", node("a")], {}, "like has several templates of one name"),
         (["web"], "a", {}, "web: no such file"),
-        ([node("a")], "a", {}, "a Pod is wanted, not Node"),
-        ((WEB, -1), "a", {}, "pods, or (Pod, count)"),
-        ((WEB, True), "a", {}, "pods, or (Pod, count)"),
-        ([WEB], "a", {"max": -1}, "max -1"),
+        ([node("a")], "a", {}, "must be a Pod, not Node"),
+        ((WEB, -1), "a", {}, "give pods, or pairs of a Pod and a count"),
+        ((WEB, True), "a", {}, "give pods, or pairs of a Pod and a count"),
+        ([WEB], "a", {"max": -1}, "max must be a whole number of at least 0, not -1"),
     ],
 )
 def test_bad_input(workload: Any, like: Any, settings: dict[str, Any], message: str) -> None:
@@ -181,8 +181,8 @@ def test_pods_that_keep_one_another_away_need_a_node_each_if_it_has_the_label(ke
         assert (plan.status, plan.nodes) == ("found", 0)
     else:
         assert plan.headline() == (
-            "impossible: with 0 nodes 1 pod has no place; 3 pods like default/web#0: the nodes that there "
-            "are have room for 2, and no template takes any"
+            "impossible: with 0 nodes 1 pod has no place; 3 pods like default/web#0: the existing "
+            "nodes have room for 2, and no template takes any"
         )
 
 
@@ -200,7 +200,7 @@ def test_pods_that_the_templates_do_not_take_are_a_proof(source: str) -> None:
     else:
         assert plan.status == "impossible"
         assert plan.proof == (
-            "5 pods like default/web#0: the nodes that there are have room for 4, and no template takes any"
+            "5 pods like default/web#0: the existing nodes have room for 4, and no template takes any"
         )
     gpu = [pod(f"p{at}", requests={"cpu": 1, "example.com/gpu": 1}) for at in range(2)]
     plan = scheduler([node("a", **{"example.com/gpu": "1"})]).nodes_needed(gpu, like=node("b"))

@@ -160,7 +160,7 @@ def test_pods_of_daemon_sets_and_static_pods_stay() -> None:
 @pytest.mark.parametrize(
     ("bound", "others", "reason"),
     [
-        (pod("p", on="a"), [], "no controller makes it again"),
+        (pod("p", on="a"), [], "no controller replaces it"),
         (
             web("p", "a", labels={"app": "web"}),
             [budget(0)],
@@ -325,7 +325,7 @@ def test_nodes_of_the_plan_are_no_targets() -> None:
     plan = scheduler([node("a")], [tolerant]).drain_plan(["a"])
     assert (plan.status, plan.blockers[0].reason) == (
         "impossible",
-        "it tolerates unschedulable nodes, and is placed on one again",
+        "it tolerates unschedulable nodes, and would be placed on one again",
     )
 
 
@@ -335,11 +335,11 @@ def test_nodes_of_the_plan_are_no_targets() -> None:
         (["x"], "x"),
         ("a in (", "unable to parse requirement"),
         ("no=such", 'no Node has the labels "no=such"'),
-        ([], "drain_plan: no node is named"),
-        (0, "0 nodes to empty: 1 to 1"),
-        (2, "2 nodes to empty: 1 to 1"),
-        (True, "a label selector, a number of nodes, or names of nodes"),
-        (1.5, "a label selector, a number of nodes, or names of nodes"),
+        ([], "drain_plan: give at least one node"),
+        (0, "must be from 1 to 1, the number of schedulable nodes, not 0"),
+        (2, "must be from 1 to 1, the number of schedulable nodes, not 2"),
+        (True, "drain_plan: give a label selector, a number of nodes, or names of nodes"),
+        (1.5, "drain_plan: give a label selector, a number of nodes, or names of nodes"),
     ],
 )
 def test_bad_nodes(nodes: Any, message: str) -> None:
@@ -399,9 +399,9 @@ def test_devices_that_cannot_be_freed() -> None:
     [
         ({}, "either nodes or gpus"),
         ({"nodes": 1, "gpus": 1}, "either nodes or gpus"),
-        ({"gpus": 0}, "gpus 0: a positive whole number"),
-        ({"nodes": 0}, "0 nodes to empty"),
-        ({"nodes": 1, "max_moves": -1}, "max_moves -1"),
+        ({"gpus": 0}, "gpus must be a positive whole number, not 0"),
+        ({"nodes": 0}, "schedulable nodes, not 0"),
+        ({"nodes": 1, "max_moves": -1}, "max_moves must be a whole number of at least 0, not -1"),
     ],
 )
 def test_bad_aims(aim: dict[str, Any], message: str) -> None:

@@ -175,7 +175,7 @@ def test_weights() -> None:
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [1.0, float("nan")], [1.0, float("inf")]])
 def test_bad_weights(weights: list[float]) -> None:
-    with pytest.raises(InputError, match="one number from 0 on for each pod"):
+    with pytest.raises(InputError, match="a number of at least 0 for each pod"):
         scheduler([node("a")]).bound([pod("p"), pod("q")], weights)
 
 

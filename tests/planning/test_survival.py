@@ -64,7 +64,7 @@ def test_pods_without_a_controller_are_lost_and_those_of_daemon_sets_go_with_the
     assert scheduler([node("a"), node("b")], [daemon]).survive()
     found = scheduler([node("a"), node("b")], [daemon, pod("bare", on="b")]).survive()
     assert lost(found) == {"b": ["default/bare"]}
-    assert found.losses[0].lost[0].reason == "no controller makes it again"
+    assert found.losses[0].lost[0].reason == "no controller replaces it"
 
 
 def test_pods_that_are_evicted_for_lost_ones_are_placed_or_lost_too() -> None:
@@ -113,7 +113,9 @@ def test_several_domains_are_lost_together_until_the_search_is_stopped() -> None
     assert found.possible == 10
     assert found.searched == "each of 4 alone, and 10 of 10 sets of 2 to 3"
     for wrong in (0, 5):
-        with pytest.raises(InputError, match=f"at_once: {wrong} is not from 1 to 4, the number of nodes"):
+        with pytest.raises(
+            InputError, match=f"at_once: must be from 1 to 4, the number of nodes, not {wrong}"
+        ):
             scheduler(nodes, pods).survive(at_once=wrong)
 
 

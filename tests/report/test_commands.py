@@ -198,11 +198,11 @@ def test_sweep(run: Any) -> None:
         ([*COMMANDS["compare"], "-o", "svg"], "'svg'"),
         ([*COMMANDS["explain"], "-o", "png"], "'png'"),
         (["check", "-f", "examples", "-o", "html"], "'html'"),
-        ([*COMMANDS["simulate"], "--summary", "-o", "png"], "-o png has no summary"),
+        ([*COMMANDS["simulate"], "--summary", "-o", "png"], "--summary does not write -o png"),
         (["replay", *TRACE, "--show", "pods", "-o", "html"], "--show"),
         (["replay", *TRACE, "--resource", "memory", "-o", "svg"], "--resource"),
         (["replay", *TRACE, "--by", "node", "-o", "html"], "--by"),
-        (["replay", *TRACE, "--verify", "-o", "png"], "--verify has no -o png"),
+        (["replay", *TRACE, "--verify", "-o", "png"], "--verify does not write -o png"),
         ([*COMMANDS["capacity"], "--compatible", "cluster-capacity", "-o", "html"], "no -o html"),
     ],
 )

@@ -299,17 +299,17 @@ def test_empty_forms_are_not_uses() -> None:
 
 
 def test_arguments_of_another_type() -> None:
-    one, pods = scheduler([node("n")], []), "^a sequence of Pod is wanted, not Pod$"
+    one, pods = scheduler([node("n")], []), "^must be a sequence of Pod, not Pod$"
     by_template = partial(one.schedule_by_template, n=1)
     for call in (one.can_schedule_pod, one.examine, one.schedule_one, by_template):
-        with pytest.raises(TypeError, match=r"^a path, text, .* or object of Kubernetes is wanted, not int$"):
+        with pytest.raises(TypeError, match=r"^must be a path, text, .* or object of Kubernetes, not int$"):
             call(5)
     for many in (one.schedule_pods, one.preempt_pods):
         with pytest.raises(TypeError, match=pods):
             many(pod("p"))
-        with pytest.raises(TypeError, match=r"^a Pod is wanted, not Node$"):
+        with pytest.raises(TypeError, match=r"^must be a Pod, not Node$"):
             many([pod("p"), node("n")])
-    with pytest.raises(TypeError, match=r"^a Pod is wanted, not Node$"):
+    with pytest.raises(TypeError, match=r"^must be a Pod, not Node$"):
         one.explain(node("n"))
     for cluster in ("cluster.yaml", [node("n")]):
         with pytest.raises(
@@ -317,7 +317,7 @@ def test_arguments_of_another_type() -> None:
         ):
             Scheduler(cluster)
     for seed in ("a", 1.5, None):
-        with pytest.raises(TypeError, match=rf"^seed {seed!r}: an integer is wanted$"):
+        with pytest.raises(TypeError, match=rf"^seed must be an integer, not {seed!r}$"):
             Scheduler(seed=seed)
 
 
@@ -329,11 +329,12 @@ def test_an_option_that_is_unknown() -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match=r"^tie_break 'last': one of first, random, go-heap$"):
+    with pytest.raises(ValueError, match=r"^tie_break must be one of first, random, go-heap, not 'last'$"):
         Scheduler(tie_break="last")
     for percentage in (-1, 101):
         with pytest.raises(
-            ValueError, match=rf"^percentage_of_nodes_to_score {percentage}: 0 \(adaptive\) to 100$"
+            ValueError,
+            match=rf"^percentage_of_nodes_to_score must be from 0 \(adaptive\) to 100, not {percentage}$",
         ):
             Scheduler(percentage_of_nodes_to_score=percentage)
 

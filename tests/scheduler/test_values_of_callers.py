@@ -84,7 +84,7 @@ def test_a_group_is_scheduled_from_a_dict() -> None:
     scheduler = mo.Scheduler(mo.load(NODE, group), feature_gates=on, kubernetes_version="1.37")
     members = [pod(name, schedulingGroup={"podGroupName": "g"}) for name in "ab"]
     assert scheduler.schedule_workload(group, members).placements == {"default/a": "n", "default/b": "n"}
-    with pytest.raises(TypeError, match="a PodGroup or CompositePodGroup is wanted, not Pod"):
+    with pytest.raises(TypeError, match="must be a PodGroup or CompositePodGroup, not Pod"):
         scheduler.schedule_workload(pod("p"))
 
 

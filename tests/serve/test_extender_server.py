@@ -140,7 +140,7 @@ def test_errors_have_the_form_that_kube_scheduler_reads(server: ExtenderServer) 
         return found
 
     one = document(waiting())
-    assert "the request is no ExtenderArgs: Input data was truncated" in error("filter", b"{")
+    assert "the request is not valid ExtenderArgs: Input data was truncated" in error("filter", b"{")
     assert error("filter", {"NodeNames": ["a"]}) == "the request has no Pod"
     assert error("filter", {"Pod": one}) == "the request has neither NodeNames nor Nodes"
     assert error("filter", {"Pod": {"spec": 7}, "NodeNames": []}).startswith("Pod: ")
@@ -155,7 +155,7 @@ def test_errors_have_the_form_that_kube_scheduler_reads(server: ExtenderServer) 
     assert 'pods "none" not found' in error("bind", {**binding, "Node": "a", "PodName": "none"})
     status, text = ask(server, "prioritize", b"[]")
     assert status == 400
-    assert text.startswith("the request is no ExtenderArgs")
+    assert text.startswith("the request is not valid ExtenderArgs")
     assert ask(server, "preempt", {"Pod": one})[0] == 400
     status, text = ask(server, "reserve", {})
     assert status == 404
@@ -347,8 +347,8 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     ("arguments", "text"),
     [
         (["--client-ca-file", "x"], "--client-ca-file needs"),
-        (["--tls-cert-file", "x"], "need each other"),
-        (["--kubeconfig", "x"], "not for a state that follows a cluster"),
+        (["--tls-cert-file", "x"], "give both --tls-cert-file and --tls-private-key-file, or neither"),
+        (["--kubeconfig", "x"], "-n cannot be combined with --kubeconfig"),
         (["--tls-cert-file", "none.crt", "--tls-private-key-file", "none.key"], "none.crt"),
     ],
 )

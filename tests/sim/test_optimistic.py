@@ -56,7 +56,7 @@ def test_one_scheduler_decides_as_a_scheduler_does() -> None:
 
 
 def test_executors_that_cannot_be_used_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match='no executor "slurm": one of threads, ray'):
+    with pytest.raises(InputError, match="executor must be one of threads, ray, not 'slurm'"):
         simulate_optimistically(Cluster(), 1, executor="slurm")
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"needs the extra ray: pip install 'moorage\[ray\]'"):

@@ -118,9 +118,15 @@ def test_the_command(form: str, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ((), "--annotate is for -o json and -o yaml"),
-        (("-o", "json", "--schedulers", "2"), "--annotate is not for --schedulers, --summary and --selector"),
-        (("-o", "json", "--summary"), "--annotate is not for --schedulers, --summary and --selector"),
+        ((), "--annotate needs -o json or -o yaml"),
+        (
+            ("-o", "json", "--schedulers", "2"),
+            "--annotate cannot be combined with --schedulers, --summary or --selector",
+        ),
+        (
+            ("-o", "json", "--summary"),
+            "--annotate cannot be combined with --schedulers, --summary or --selector",
+        ),
     ],
 )
 def test_refused(options: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]) -> None:

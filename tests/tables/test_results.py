@@ -154,8 +154,8 @@ def test_a_change_and_a_rollout() -> None:
     assert repr(change).splitlines()[:2] == ["changed: 50, deleted: 50", "FIELD    NAME     REASON"]
     assert change.to_dict().keys() == {"changed", "deleted"}
     assert repr(mo.Change()) == "no change"
-    kept = mo.Change(kept={"Pod default/p": "no controller would make it again"})
-    assert kept.table().to_dict()["reason"] == ["no controller would make it again"]
+    kept = mo.Change(kept={"Pod default/p": "no controller would replace it"})
+    assert kept.table().to_dict()["reason"] == ["no controller would replace it"]
     waiting = rollout.to_dict()["without_node"]
     assert repr(rollout).splitlines()[0] == (
         f"Deployment default/d: of 90 pods 90 updated, 10 available, {len(waiting)} without a node"

@@ -47,7 +47,7 @@ def assign_owners(nodes: Sequence[Node], schedulers: int, how: str) -> list[int]
     if how == "hash":
         return [crc32(node.name.encode()) % schedulers for node in nodes]
     if how != "zone":
-        raise ValueError(f"partition {how!r}: one of none, zone, hash")
+        raise ValueError(f"partition must be one of none, zone, hash, not {how!r}")
     zones: dict[str, int] = {}
     for node in nodes:
         zone = node.metadata.labels.get(ZONE, "")

@@ -74,7 +74,7 @@ def _steps(path: str) -> list[str | int]:
     while at < len(path) or not steps:
         match = _STEP.match(path, at)
         if match is None:
-            raise InputError(f"is no path: nothing is named at character {at + 1}")
+            raise InputError(f"is not a path: there is no name at character {at + 1}")
         name, index, _, quoted, key = match.groups()
         steps.append(int(index) if index else name or quoted or key)
         at = match.end()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-6
 PROGRAM = "linear program"
 LACKS = "{} is in none of the templates: {} requested, {} free"
-KIND = "{} like {}: the nodes that there are have room for {}, and no template takes any"
-TOGETHER = "pods that no template takes have too little room together on the nodes that there are"
+KIND = "{} like {}: the existing nodes have room for {}, and no template takes any"
+TOGETHER = "the existing nodes have too little room for all pods that no template takes"
 
 
 class NodeBound(NamedTuple):

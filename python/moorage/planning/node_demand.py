@@ -132,7 +132,7 @@ def nodes_needed(scheduler: Scheduler, workload: Asked | None, like: Likes, most
         pods = asked_pods(workload)
     templates = _templates(like)
     if most < 0:
-        raise InputError(f"max {most}: a whole number from 0 on")
+        raise InputError(f"max must be a whole number of at least 0, not {most}")
     pods, refused = admitted_pods(scheduler, pods)
     with scheduler.transaction():
         scheduler.volumes.settle()
@@ -174,14 +174,14 @@ def asked_pods(workload: Asked) -> list[Pod]:
 
 def _single(pod: object) -> list[Pod]:
     if not isinstance(pod, Pod):
-        raise InputError("nodes_needed: pods, or (Pod, count)")
+        raise InputError("nodes_needed: give pods, or pairs of a Pod and a count")
     return [pod]
 
 
 def _replicas(pod: object, count: object) -> list[Pod]:
     """Return replicas of a template."""
     if not isinstance(pod, Pod) or not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise InputError("nodes_needed: pods, or (Pod, count)")
+        raise InputError("nodes_needed: give pods, or pairs of a Pod and a count")
     template = as_template(pod)
     name = pod.name or pod.metadata.generate_name
     named = replace(template, metadata=replace(template.metadata, generate_name=f"{name}#"))
@@ -222,9 +222,9 @@ def _templates(like: Likes) -> list[str | Node]:
     """Return the templates of new nodes."""
     templates = [like] if isinstance(like, str | Node) else list(like)
     if not templates or not all(isinstance(one, str | Node) for one in templates):
-        raise InputError("nodes_needed: like: nodes, or names of nodes")
+        raise InputError("like must be nodes, or names of nodes")
     if len(set(_names(templates))) < len(templates):
-        raise InputError("nodes_needed: like: templates have different names")
+        raise InputError("like has several templates of one name: give them different names")
     return templates
 
 

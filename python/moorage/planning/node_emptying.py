@@ -188,10 +188,10 @@ def _selected(scheduler: Scheduler, nodes: str | int | Sequence[str]) -> list[st
     """Return the names of nodes that are named or selected by labels, in list order."""
     order = scheduler.context.view_order()
     if not isinstance(nodes, Sequence) or not all(isinstance(name, str) for name in nodes):
-        raise InputError("drain_plan: a label selector, a number of nodes, or names of nodes")
+        raise InputError("drain_plan: give a label selector, a number of nodes, or names of nodes")
     wanted = {node.name for node in select_nodes(scheduler.client, nodes)}
     if not wanted:
-        raise InputError("drain_plan: no node is named")
+        raise InputError("drain_plan: give at least one node")
     return [name for name in order if name in wanted]
 
 
@@ -240,7 +240,8 @@ def _empty_some(scheduler: Scheduler, count: int, most: float, force: bool) -> E
     blockers: list[Blocker] = []
     rows = _schedulable(scheduler)
     if not 1 <= count <= len(rows):
-        raise InputError(f"{count} nodes to empty: 1 to {len(rows)}, the number of schedulable nodes")
+        bounds = f"from 1 to {len(rows)}, the number of schedulable nodes"
+        raise InputError(f"the number of nodes to empty must be {bounds}, not {count}")
     with scheduler.transaction():
         mover = Mover(scheduler, force)
         proof = _lack_on_largest(scheduler, rows, count)
@@ -329,16 +330,16 @@ def defragment(scheduler: Scheduler, aim: Aim) -> EmptyingPlan:
     EmptyingPlan
     """
     if (aim.nodes is None) == (aim.gpus is None):
-        raise InputError("defragment: either nodes or gpus")
+        raise InputError("defragment: give either nodes or gpus")
     if aim.max_moves is not None and aim.max_moves < 0:
-        raise InputError(f"max_moves {aim.max_moves}: a whole number from 0 on")
+        raise InputError(f"max_moves must be a whole number of at least 0, not {aim.max_moves}")
     scheduler.sync()
     most = float("inf") if aim.max_moves is None else float(aim.max_moves)
     if aim.nodes is not None:
         return _empty_some(scheduler, aim.nodes, most, aim.force)
     assert aim.gpus is not None
     if aim.gpus < 1:
-        raise InputError(f"gpus {aim.gpus}: a positive whole number")
+        raise InputError(f"gpus must be a positive whole number, not {aim.gpus}")
     return _free_devices(scheduler, aim, aim.gpus, most)
 
 

@@ -130,7 +130,7 @@ def bound(scheduler: Scheduler, pods: Sequence[Pod] | None, weights: Sequence[fl
         pods, skipped = pending_pods(scheduler)
     values = [1.0] * len(pods) if weights is None else [float(weight) for weight in weights]
     if len(values) != len(pods) or any(not 0 <= value < float("inf") for value in values):
-        raise InputError("weights: one number from 0 on for each pod")
+        raise InputError("weights must be a number of at least 0 for each pod")
     with scheduler.transaction():
         pods = store_with_claims(scheduler, pods)
         relaxation = relax(scheduler, pods, values)

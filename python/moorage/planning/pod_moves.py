@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 MIRROR = "kubernetes.io/config.mirror"
 FIXED = LASTING - {"NodeResourcesFit", "NodePorts"}
 """Filters whose rejection of a node no move of pods ends."""
-UNMANAGED = "no controller makes it again"
+UNMANAGED = "no controller replaces it"
 SEVERAL = "several PodDisruptionBudgets select it, so it cannot be evicted"
-TOLERATES = "it tolerates unschedulable nodes, and is placed on one again"
+TOLERATES = "it tolerates unschedulable nodes, and would be placed on one again"
 NO_DISRUPTION = 'PodDisruptionBudget "{}" allows no disruption'
 
 

@@ -177,7 +177,9 @@ def survive(scheduler: Scheduler, by: str, at_once: int, go_on: Callable[[], boo
     without = len(scheduler.context.view_order()) - sum(map(len, domains.values()))
     if not 1 <= at_once <= max(len(domains), 1):
         what = "nodes" if by == NODE else f"values of {by}"
-        raise InputError(f"{at_once} is not from 1 to {len(domains)}, the number of {what}", path="at_once")
+        raise InputError(
+            f"must be from 1 to {len(domains)}, the number of {what}, not {at_once}", path="at_once"
+        )
     with scheduler.transaction():
         trial = _Trial(scheduler, domains)
         single = [loss for name in domains if (loss := trial.lose((name,))) is not None]

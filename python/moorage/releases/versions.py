@@ -81,5 +81,5 @@ def release_named(text: str) -> Release:
     version = parse_version(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None
     found = None if version is None else RELEASES.get(f"{version.major}.{version.minor}")
     if found is None:
-        raise ValueError(f"kubernetes_version {text!r}: one of {', '.join(RELEASES)}")
+        raise ValueError(f"kubernetes_version must be one of {', '.join(RELEASES)}, not {text!r}")
     return found

@@ -55,7 +55,7 @@ def check_pod(pod: object) -> None:
         It is no Pod.
     """
     if not isinstance(pod, Pod):
-        raise TypeError(f"a Pod is wanted, not {type(pod).__name__}")
+        raise TypeError(f"must be a Pod, not {type(pod).__name__}")
 
 
 def pod_of(client: ObjectClient, pod: Source) -> Pod:
@@ -202,7 +202,7 @@ def group_like(group: Source) -> AnyGroup:
     """
     found = group if isinstance(group, Object) else read_object(group)
     if not isinstance(found, AnyGroup):
-        raise TypeError(f"a PodGroup or CompositePodGroup is wanted, not {type(found).__name__}")
+        raise TypeError(f"must be a PodGroup or CompositePodGroup, not {type(found).__name__}")
     return found
 
 
@@ -225,7 +225,7 @@ def check_pods(state: ClusterState, pods: Sequence[Pod]) -> None:
         check_new(state, pods)
     except (AttributeError, TypeError):
         if not isinstance(pods, Sequence):
-            raise TypeError(f"a sequence of Pod is wanted, not {type(pods).__name__}") from None
+            raise TypeError(f"must be a sequence of Pod, not {type(pods).__name__}") from None
         for pod in pods:
             check_pod(pod)
         raise

@@ -34,7 +34,7 @@ def checked(clock: Callable[[], float]) -> Callable[[], float]:
         if type(seconds) is float and -MOST <= seconds <= MOST:
             return seconds
         if not (issubclass(type(seconds), Real) and abs(seconds) <= MOST):
-            raise ClockError(f"clock said {seconds!r}, which is no number of seconds up to {MOST:g}")
+            raise ClockError(f"clock must return a number of seconds up to {MOST:g}, not {seconds!r}")
         return float(seconds)
 
     return now

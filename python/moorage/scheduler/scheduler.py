@@ -690,7 +690,7 @@ def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Opt
     """
     tie_break, config = given.get("tie_break", "go-heap"), given.get("config")
     if tie_break not in TIE_BREAKS:
-        raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
+        raise ValueError(f"tie_break must be one of {', '.join(TIE_BREAKS)}, not {tie_break!r}")
     release = release_named(given.get("kubernetes_version", DEFAULT))
     gates, wait = all_gates(given.get("feature_gates"), release), given.get("wait")
     clock = given.get("clock")

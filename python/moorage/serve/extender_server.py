@@ -20,7 +20,7 @@ MAX_BODY = 128 << 20
 ALL_BODIES = 256 << 20
 """Bytes of all requests at once at most, if one may not have more."""
 REQUEST_TIMEOUT = 30.0
-"""Seconds that a request may take to arrive."""
+"""Maximum number of seconds for a request to arrive."""
 IDLE_TIMEOUT = 120.0
 """Seconds that a connection is kept between two requests: longer than Go's client keeps it, so that no
 request meets a connection that is being closed."""
@@ -220,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         if given is None:
             self._refuse(411, "a request needs Content-Length")
         elif not (given.isascii() and given.isdigit()):
-            self._refuse(400, f"Content-Length is no number: {given!r}")
+            self._refuse(400, f"Content-Length must be a number, not {given!r}")
         elif int(given) > self.largest:
             self._refuse(413, f"the request has {given} bytes, more than {self.largest}")
         else:

@@ -302,7 +302,7 @@ def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise RequestError(400, f"the request is no {decoder.type.__name__}: {error}") from None
+        raise RequestError(400, f"the request is not valid {decoder.type.__name__}: {error}") from None
 
 
 def _names(args: wire.ExtenderArgs) -> list[str]:

@@ -157,9 +157,9 @@ def simulate_optimistically(
         A process of a scheduler or of the binder has ended.
     """
     if executor not in EXECUTORS:
-        raise InputError(f'no executor "{executor}": one of {", ".join(EXECUTORS)}')
+        raise InputError(f"executor must be one of {', '.join(EXECUTORS)}, not {executor!r}")
     if schedulers < 1 or chunk < 1:
-        raise ValueError(f"{schedulers} schedulers, chunk {chunk}: at least 1")
+        raise ValueError(f"schedulers and chunk must be at least 1, not {schedulers} and {chunk}")
     settings = dict(settings or {})
     scheduler = Scheduler(cluster, **settings)
     named = {name: settings[name] for name in OF_BINDER if name in settings}

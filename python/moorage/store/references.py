@@ -80,7 +80,7 @@ def parse_reference(text: str) -> tuple[type[Object], str, str]:
     kind, _, rest = text.partition("/")
     parts = rest.split("/")
     if not (kind and all(parts)) or len(parts) > 2:
-        message = f'"{shorten(text, 80)}" is no reference like deploy/web or pod/NAMESPACE/NAME'
+        message = f'"{shorten(text, 80)}" is not a reference such as deploy/web or pod/NAMESPACE/NAME'
         raise InputError(message)
     struct = kind_named(kind)
     if not is_namespaced(struct):

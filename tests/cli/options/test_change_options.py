@@ -55,7 +55,7 @@ def nodes_of(document: Any) -> list[str]:
         ("--fail-zone z1", ["b", "replaced"]),
         ("--remove-nodes zone=z1", ["b", "replaced"]),
         ("--scale deploy/web=4", ["a", "b"]),
-        ("--restart-all --scale deploy/web=4", ["a", "b"]),
+        ("--restart-all --scale deploy/web=4", ["a", "a", "b", "b"]),
         ("--unsuspend --scale deploy/web=4 --unsuspend", ["a", "b"]),
         ("--scale deploy/web=4 --cordon a", ["b", "unschedulable"]),
         ("--scale deploy/web=4 --cordon a --uncordon a", ["a", "b"]),
@@ -100,7 +100,9 @@ def test_suspended_jobs_are_told_unless_they_run(
     suspended = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
     file = dump(tmp_path, node("a", "z1"), suspended)
     assert main([*command, "-f", file, *changes]) < 2
-    told = "warning: Not counted, as they are suspended (spec.suspend: false counts them) (1): Job default/"
+    told = (
+        "warning: Not counted, because they are suspended (spec.suspend: false counts them) (1): Job default/"
+    )
     assert (told in capsys.readouterr().err) is is_told
 
 
@@ -164,8 +166,8 @@ def test_a_change_without_effect_is_told(
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        (["--cordon", "a", "--cordon", "a"], "--cordon a has no effect: it is so already"),
-        (["--scale", "deploy/web=1"], "--scale deploy/web=1 has no effect: it is so already"),
+        (["--cordon", "a", "--cordon", "a"], "--cordon a has no effect: it has this already"),
+        (["--scale", "deploy/web=1"], "--scale deploy/web=1 has no effect: it has this already"),
         (
             ["--hpa", "max", "--hpa", "max"],
             "--hpa max has no effect on HorizontalPodAutoscaler default/gone: ",
@@ -264,9 +266,9 @@ def test_capacity_sees_the_changes(file: str, tmp_path: Path, capsys: pytest.Cap
     ("changes", "message"),
     [
         (["--drain", "c"], "--drain: "),
-        (["--add-nodes", "a"], "--add-nodes: a: not NODE=N[,zone=ZONE]"),
-        (["--add-nodes", "a=many"], "--add-nodes: a=many: not NODE=N[,zone=ZONE]"),
-        (["--scale", "deploy/web"], "--scale: deploy/web: not KIND/NAME=N"),
+        (["--add-nodes", "a"], "--add-nodes: a: must be NODE=N[,zone=ZONE]"),
+        (["--add-nodes", "a=many"], "--add-nodes: a=many: must be NODE=N[,zone=ZONE]"),
+        (["--scale", "deploy/web"], "--scale: deploy/web: must be KIND/NAME=N"),
         (["--scale", "deploy/none=3"], "--scale: "),
         (["--scale", "widget/web=3"], "--scale: "),
         (["--taint", "a", "spot"], "--taint: "),
@@ -278,9 +280,9 @@ def test_capacity_sees_the_changes(file: str, tmp_path: Path, capsys: pytest.Cap
         ),
         (
             ["--restart", "web"],
-            '--restart: "web" is no reference like deploy/web; there is deployment/default/web',
+            '--restart: "web" is not a reference such as deploy/web; there is deployment/default/web',
         ),
-        (["--restart", "weeb"], '--restart: "weeb" is no reference like deploy/web; nearest: web'),
+        (["--restart", "weeb"], '--restart: "weeb" is not a reference such as deploy/web; nearest: web'),
         (
             ["--restart", "sts/web"],
             '--restart: there is no StatefulSet "default/web"; there is Deployment default/web',
@@ -297,17 +299,17 @@ def test_capacity_sees_the_changes(file: str, tmp_path: Path, capsys: pytest.Cap
         ),
         (
             ["--scale", "deploy/web=-1"],
-            "--scale: deploy/web=-1: not KIND/NAME=N, with a whole number N from 0 on",
+            "--scale: deploy/web=-1: must be KIND/NAME=N with a whole number N",
         ),
         (
             ["--drain", "topology.kubernetes.io/zoen=z1"],
             '--drain: no Node has the labels "topology.kubernetes.io/zoen=z1"; nearest: topology',
         ),
-        (["--drain", " "], "--drain: an argument is empty"),
+        (["--drain", " "], "--drain: an argument is empty; give it a value, or leave it out"),
         (["--label", "a", "no value"], "--label: "),
         (["--set-requests", "/nowhere"], "/nowhere: no such file"),
-        (["--hpa", "most"], "--hpa: neither min nor max: 'most'"),
-        (["--remove-nodes", ""], "--remove-nodes: an argument is empty"),
+        (["--hpa", "most"], "--hpa: must be min or max, not 'most'"),
+        (["--remove-nodes", ""], "--remove-nodes: an argument is empty; give it a value, or leave it out"),
         (["--taint", "a"], "Option '--taint' requires 2 arguments."),
     ],
 )
@@ -323,4 +325,4 @@ def test_bad_changes_are_one_line(
 
 def test_several_schedulers_take_no_changes(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "-f", file, "--schedulers", "2", "--drain", "a"]) == 2
-    assert capsys.readouterr().err == "error: --drain is not for --schedulers\n"
+    assert capsys.readouterr().err == "error: --drain cannot be combined with --schedulers\n"

@@ -186,10 +186,10 @@ def test_the_user_s_rights(server: WireServer, tmp_path: Path, capsys: pytest.Ca
             "{}/config: contexts: 'x' is not among the contexts",
         ),
         (["--kubeconfig", "{}/config", "--context", "two"], "clusters: 'none' is not among the clusters: c"),
-        (["--kubeconfig", "{}/list"], "{}/list: no kubeconfig"),
+        (["--kubeconfig", "{}/list"], "{}/list: not a kubeconfig"),
         (["--context", "one"], "~/.kube/config: Configuration file ~/.kube/config not found"),
         (["--in-cluster"], "service account: not in a cluster: KUBERNETES_SERVICE_HOST is not set"),
-        (["--in-cluster", "--context", "one"], "give either --in-cluster or --kubeconfig"),
+        (["--in-cluster", "--context", "one"], "give either --in-cluster, or --kubeconfig"),
         (["--kubeconfig", "{}/config", "--synthetic", "nodes=1,pods=1"], "give either -f or --synthetic"),
     ],
 )
@@ -247,13 +247,17 @@ def test_a_scheduler_connects_as_its_configuration_says(
 @pytest.mark.parametrize(
     ("connection", "arguments", "error"),
     [
-        ("kubeconfig: a", ["--kubeconfig", "b"], "kubeconfig: 'a' is not what --kubeconfig b names"),
-        ("kubeconfig: a", ["--in-cluster"], "kubeconfig: 'a' is not what --in-cluster names"),
+        (
+            "kubeconfig: a",
+            ["--kubeconfig", "b"],
+            "kubeconfig: 'a' and --kubeconfig b differ: leave one of them out",
+        ),
+        ("kubeconfig: a", ["--in-cluster"], "kubeconfig: 'a' and --in-cluster differ: leave one of them out"),
         ("contentType: application/cbor", [], "contentType: not supported: 'application/cbor'"),
         (
             "acceptContentTypes: application/vnd.kubernetes.protobuf",
             [],
-            "acceptContentTypes: not supported: 'application/vnd.kubernetes.protobuf'; answers are",
+            "acceptContentTypes: not supported: 'application/vnd.kubernetes.protobuf'; use",
         ),
     ],
 )
@@ -322,5 +326,5 @@ def test_the_release_is_that_of_the_api_server(
     server.version = version
     code, out, _ = run(capsys, "simulate", "--kubeconfig", tmp_path / "config", "-o", "json")
     assert code == 0
-    told = f"version of the API server: {version}" if version else "the input does not tell its release"
+    told = f"version of the API server: {version}" if version else "the input does not say its release"
     assert json.loads(out)["release"] == {"version": "1.37" if version else "1.36", "reason": told}

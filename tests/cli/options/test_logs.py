@@ -89,7 +89,7 @@ def test_an_extender_with_a_time_limit_that_no_socket_has_is_refused(
     code, _, err = run(capsys, "serve", "extender", "--timeout", seconds)
     assert code == 2
     assert err.splitlines()[-1].startswith(
-        f"error: Invalid value for '--timeout': '{seconds}' is not a number above 0 to 3600."
+        f"error: Invalid value for '--timeout': must be a number above 0 and up to 3600, not '{seconds}'."
     )
 
 

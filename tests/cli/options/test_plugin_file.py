@@ -58,7 +58,7 @@ def test_a_configuration_says_which_take_part(tmp_path: Path) -> None:
     [
         ("1 +", "plugins.py: SyntaxError"),
         ("raise OSError('no')", "plugins.py: OSError: no"),
-        ("registry = {}", "registry: not a moorage.Registry with plugins"),
+        ("registry = {}", "registry: must be a moorage.Registry with plugins"),
         (PLUGIN.replace('{"OnlyB"', '{"NodeName"'), "a plugin named NodeName already exists"),
     ],
 )

@@ -109,9 +109,9 @@ def test_explain_takes_them_too(capsys: pytest.CaptureFixture[str], files: Any) 
         (
             "",
             "PodLevelResources=maybe",
-            "--feature-gates: PodLevelResources: neither true nor false: 'maybe'",
+            "--feature-gates: PodLevelResources: must be true or false, not 'maybe'",
         ),
-        ("", "PodLevelResources", "--feature-gates: PodLevelResources: neither true nor false: ''"),
+        ("", "PodLevelResources", "--feature-gates: PodLevelResources: must be true or false, not ''"),
     ],
 )
 @pytest.mark.parametrize("command", [["simulate"], ["explain", "p"]])

@@ -348,7 +348,7 @@ def test_forms_of_two_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["kubernetes", "kubernetes 1.37"], "'kubernetes': not a release: give kubernetes and"),
         (
             ["kubernetes 1.36", "kubernetes 1.37 x"],
-            "--feature-gates: kubernetes 1.37 x: x: neither true nor false: ''",
+            "--feature-gates: kubernetes 1.37 x: x: must be true or false, not ''",
         ),
         (
             ["kubernetes 1.36", "kubernetes 1.37 x y"],
@@ -363,7 +363,7 @@ def test_forms_of_two_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ),
         (
             ["kuberntes 1.35", "kuberntes 1.37"],
-            "kuberntes 1.35: no such file, and neither as-is, nor changes",
+            "kuberntes 1.35: no such file, and not as-is, a change such as",
         ),
         (["kubernetes 1.37", "kubernetes v1.37.2"], "'kubernetes v1.37.2': both are release 1.37: give two"),
         (
@@ -372,7 +372,7 @@ def test_forms_of_two_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ),
         (
             [*releases("1.36", "1.37"), "--kubernetes-version", "1.36"],
-            "--kubernetes-version is not for a comparison of releases: leave it out",
+            "the alternatives name the releases: leave out --kubernetes-version",
         ),
         (
             [*releases("1.35", "1.37"), "--feature-gates", "DRAFractionalCapacityRange=true"],
@@ -481,11 +481,11 @@ def test_both_releases_decide_after_the_same_change(
         (["--upgrade-from", "1.33"], "Invalid value for '--upgrade-from': '1.33' is not one of"),
         (
             ["--upgrade-from", "1.36", "--kubernetes-version", "1.36"],
-            "both releases are 1.36 (--kubernetes-version); --kubernetes-version names the later one",
+            "both releases are 1.36 (--kubernetes-version); name the later one with --kubernetes-version",
         ),
         (
             ["--upgrade-from", "1.37"],
-            "Kubernetes 1.36 decides (the input does not tell its release), which is before 1.37; ",
+            "Kubernetes 1.36 decides (the input does not say its release), which is before 1.37; ",
         ),
         (
             ["--upgrade-from", "1.35", "--feature-gates", "DRAListTypeAttributes=true"],

@@ -114,7 +114,7 @@ def test_4_the_gate_fails_where_nobody_would_place_a_pod(run: Any, tmp_path: Pat
     (tmp_path / "other.yaml").write_text(OTHER)
     code, said, warned = run("check", *put("web.yaml"), "--config", str(tmp_path / "other.yaml"))
     assert (code, said.splitlines()[0]) == (1, "FAIL: 12 pods have no node")
-    assert "12 pods ask for the scheduler default-scheduler, which no profile is named" in warned
+    assert "12 pods ask for the scheduler default-scheduler, which is not one of the profiles" in warned
     code, said, _ = run("check", *put("gated.yaml"))
     assert (code, "waiting for scheduling gates: [example.com/wait]" in said) == (1, True)
     assert "no profile for the scheduler volcano" in said
@@ -202,7 +202,7 @@ def test_13_workloads_and_all_pending_pods_are_explained(run: Any) -> None:
     assert named[0] == named[1]
     assert named[0][0] == 1
     code, _, said = run("explain", "deploy/shop/web", "-n", "data", *put("web.yaml"))
-    assert (code, said) == (2, "error: TARGET: deploy/shop/web: not in namespace data\n")
+    assert (code, said) == (2, "error: TARGET: deploy/shop/web: names another namespace than -n data\n")
 
 
 def test_pods_that_nobody_makes_are_told(run: Any, tmp_path: Path) -> None:

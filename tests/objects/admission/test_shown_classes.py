@@ -10,7 +10,7 @@ from moorage.objects import Cluster, Pod, load
 from moorage.objects.model.workload import PriorityClass
 from moorage.scheduler import Scheduler
 
-HINT = "kubectl get priorityclass -o json gives them"
+HINT = "kubectl get priorityclass -o json lists them"
 HEAD = "PriorityClasses that are not in the input are taken from pods that have them"
 
 

@@ -19,8 +19,8 @@ from moorage.objects.read import files, unpacking
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
 YAML = {
-    "empty": ("", "f.yaml: empty: there is no object in this file"),
-    "only comments": ("# nothing\n---\n", "f.yaml: empty: there is no object in this file"),
+    "empty": ("", "f.yaml: this file is empty"),
+    "only comments": ("# nothing\n---\n", "f.yaml: this file is empty"),
     "plain text": ("just some words\n", "f.yaml: document 1: expected map, got string"),
     "a list": ("- a\n", "f.yaml: document 1: a list, but not of objects"),
     "broken": ("kind: Pod\nmetadata: {name: p\n", "f.yaml:3: invalid YAML: did not find expected ',' or '}'"),
@@ -58,20 +58,19 @@ YAML = {
     "kind not a string": ("kind: 1\nmetadata: {name: p}\n", "f.yaml: p: kind: expected string, got integer"),
     "table": (
         "NAME   STATUS   ROLES    AGE   VERSION\nn1     Ready    <none>   1d    v1.34.1\n",
-        "f.yaml: a table that kubectl get prints; with -o json or -o yaml it prints objects",
+        "f.yaml: a table that kubectl get prints; use kubectl get -o json or -o yaml",
     ),
     "table of namespaces": (
         "NAMESPACE     NAME    READY   STATUS\nkube-system   dns-1   1/1     Running\n",
-        "f.yaml: a table that kubectl get prints; with -o json or -o yaml it prints objects",
+        "f.yaml: a table that kubectl get prints; use kubectl get -o json or -o yaml",
     ),
     "template": (
         "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n",
-        "f.yaml:3: a key must be a string; helm template renders a template",
+        "f.yaml:3: a key must be a string; for a template of Helm, use helm template",
     ),
     "kustomization": (
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n",
-        "f.yaml: Kustomization (document 1): a kustomization; kubectl kustomize FOLDER | moorage … -f - "
-        "reads what it makes",
+        "f.yaml: Kustomization (document 1): a kustomization; use kubectl kustomize FOLDER | moorage … -f -",
     ),
     "trace": ("events: []\n", "f.yaml: document 1: no kind: a trace, not a dump of objects"),
     "second document": (POD + "---\nkind: 3\n", "f.yaml: document 2: kind: expected string, got integer"),
@@ -215,13 +214,13 @@ def test_names_that_are_no_files(tmp_path: Path) -> None:
 
 
 def test_a_device_is_no_file() -> None:
-    with pytest.raises(InputError, match=r"^/dev/zero: neither a file nor a directory$"):
+    with pytest.raises(InputError, match=r"^/dev/zero: not a file or a directory$"):
         load("/dev/zero")
 
 
 def test_a_named_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert refusal(tmp_path / "pipe") == "pipe: empty: there is no object in this file"
+    assert refusal(tmp_path / "pipe") == "pipe: this file is empty"
 
 
 def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
@@ -248,7 +247,7 @@ def test_what_has_no_end_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(module, "MAX_SIZE", 1000)
     with open("/dev/zero") as zeros:
         monkeypatch.setattr(sys, "stdin", zeros)
-        with pytest.raises(InputError, match=r"^stdin: more than 1000 bytes; jq -c "):
+        with pytest.raises(InputError, match=r"^stdin: more than 1000 bytes; write JSON without"):
             load("-")
 
 
@@ -267,4 +266,7 @@ def test_equal_objects_may_be_compressed_well(tmp_path: Path) -> None:
 def test_a_url_is_no_file() -> None:
     with pytest.raises(InputError) as caught:
         load("https://example.com/a.yaml")
-    assert str(caught.value) == "-f: a URL; curl -sSL https://example.com/a.yaml | moorage … -f - reads it"
+    assert (
+        str(caught.value)
+        == "-f: URLs are not read; use curl -sSL https://example.com/a.yaml | moorage … -f -"
+    )

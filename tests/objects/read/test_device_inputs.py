@@ -182,7 +182,10 @@ def test_kinds_that_are_not_known(tmp_path: Path) -> None:
     assert mo.Scheduler(cluster).table.requested["cpu"].max() == 1000
 
 
-UNLISTED = "1 pod on a node has resource claims that are not listed, whose devices count as free: default/p."
+UNLISTED = (
+    "1 pod on a node has resource claims that are not in the input, "
+    "so their devices count as free: default/p."
+)
 
 
 def test_a_running_pod_whose_claims_are_not_listed(tmp_path: Path) -> None:
@@ -219,8 +222,8 @@ def test_a_claim_of_pods_that_are_not_listed(tmp_path: Path) -> None:
     ended = running([]) | {"status": {"phase": "Succeeded"}}
     assert load(tmp_path, NODE, ended, claim("a", "p"), claim("b", "p", "gone")).warnings == []
     assert load(tmp_path, NODE, claim("a", "gone"), claim("b")).warnings == [
-        "1 resource claim is reserved only for pods that are not listed, and their devices count as free: "
-        "default/a."
+        "1 resource claim is reserved only for pods that are not in the input, so their devices count as "
+        "free: default/a."
     ]
 
 

@@ -39,7 +39,7 @@ def test_pods_as_the_api_server_returns_them() -> None:
     assert pending.name == "router-default-7bbdcfcf9b-7xdln"
     assert pending.spec.priority == 2_000_000_000
     assert cluster.warnings == [
-        "1 pod is bound to nodes that are not listed: "
+        "1 pod is bound to nodes that are not in the input: "
         "di-288312/vsystem-867f4b77cc-pqcns on pvx510.wdf.sap.corp."
     ]
     assert cluster.skipped == {}

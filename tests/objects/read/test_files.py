@@ -19,7 +19,7 @@ from moorage.objects import load
 from moorage.objects.read import unpacking
 
 POD = b"kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
-WAY_OUT = "jq -c writes JSON without indentation, and moorage dump what is read of it"
+WAY_OUT = "write JSON without indentation (jq -c), or only what moorage reads (moorage dump)"
 LIST = b'{"kind": "List", "items": [{"kind": "Node", "metadata": {"name": "n"}}]}'
 
 
@@ -130,7 +130,7 @@ def test_standard_input(data: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b"", "stdin: empty: there is no object in this file"),
+        (b"", "stdin: this file is empty"),
         (b'{"kind": ', "stdin:1: invalid JSON: it ends too early"),
         (b"kind: Pod\nkind: Pod\n", 'stdin:2: duplicate field "kind"'),
         (b"kind: Pod\nmetadata: {name: p}\nspec: 7\n", "stdin: Pod p: spec: expected map, got integer"),

@@ -113,7 +113,7 @@ def test_documents_of_moorage_are_passed_over(tmp_path: Path) -> None:
 
 def test_a_table_of_a_trace_is_told(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text("sn,cpu_milli\nn1,4000\n")
-    message = "a CSV file, not a dump of objects (moorage replay reads traces)"
+    message = "a CSV file, not a dump of objects; for a trace, use moorage replay"
     assert refusal(tmp_path / "nodes.csv") == f"nodes.csv: {message}"
 
 
@@ -129,7 +129,7 @@ def test_a_chart_of_helm_is_told(tmp_path: Path) -> None:
     (chart / "templates").mkdir(parents=True)
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: web\n")
     (chart / "templates" / "web.yaml").write_text("kind: Pod\nmetadata:\n  {{- toYaml . }}\n")
-    hint = "helm template FOLDER | moorage … -f - reads what a Helm chart makes"
+    hint = "for a Helm chart, use helm template FOLDER | moorage … -f -"
     assert refusal(chart) == f"chart: its files have no objects; {hint}"
     assert refusal(chart, recursive=True) == f"chart: its files have no objects; {hint}"
     assert refusal(chart / "templates") == f"templates: its files have no objects; {hint}"
@@ -313,7 +313,7 @@ def test_limits_of_members(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(archives, "MAX_MEMBERS", 3)
     for module in (archives, unpacking):
         monkeypatch.setattr(module, "MAX_SIZE", 10)
-    assert refusal(packed).startswith(f"{name}: more than 10 bytes; jq -c ")
+    assert refusal(packed).startswith(f"{name}: more than 10 bytes; write JSON without")
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.zip"])
@@ -525,7 +525,7 @@ def test_a_folder_with_a_kustomization_is_refused(text: str, tmp_path: Path) -> 
     (tmp_path / "overlay").mkdir()
     (tmp_path / "overlay" / "a.json").write_text(json.dumps(NODE))
     (tmp_path / "overlay" / "kustomization.yaml").write_text(text)
-    hint = "a kustomization; kubectl kustomize overlay | moorage … -f - reads what it makes"
+    hint = "a kustomization; use kubectl kustomize overlay | moorage … -f -"
     assert refusal(tmp_path / "overlay").endswith(hint)
 
 
@@ -551,7 +551,7 @@ def test_a_definition_of_an_old_version_is_not_checked(tmp_path: Path) -> None:
 def test_what_kubectl_version_prints_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "version.yaml").write_text(text)
     told = "no kind: what kubectl version prints, without a cluster's version"
-    hint = "kubectl get -A -o json nodes,pods prints objects"
+    hint = "use kubectl get -A -o json nodes,pods"
     assert refusal(tmp_path / "version.yaml") == f"version.yaml: document 1: {told}; {hint}"
 
 
@@ -590,7 +590,7 @@ def test_volumes_without_their_driver_or_csinodes_are_told_once(
     text = "".join(NODE_AND_DRIVER[part] for part in parts)
     volumes = "".join(VOLUME.replace("AT", str(at)) for at in range(3))
     (tmp_path / "f.yaml").write_text(text + volumes)
-    hint = "kubectl get -o yaml csidrivers,csinodes gives them"
+    hint = "kubectl get -o yaml csidrivers,csinodes lists them"
     assert load(tmp_path / "f.yaml").warnings == ([f"The input has {what}; {hint}."] if what else [])
     (tmp_path / "f.yaml").write_text(text)
     assert load(tmp_path / "f.yaml").warnings == []

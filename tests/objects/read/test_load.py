@@ -152,7 +152,7 @@ def test_a_kind_that_a_warning_names_is_told_once(tmp_path: Path) -> None:
     path.write_text(json.dumps(listed(ready)))
     (warning,) = load(path).warnings
     assert warning.startswith(
-        "Not counted, as their status calls their replicas ready (1): Boat.sea.example "
+        "Not counted, because their status says that their replicas are ready (1): Boat.sea.example "
     )
 
 
@@ -204,15 +204,15 @@ def test_terminating_pods_and_other_schedulers_pods_are_kept(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("count", "warning"),
     [
-        (1, "1 pod is bound to nodes that are not listed: default/p0 on gone."),
+        (1, "1 pod is bound to nodes that are not in the input: default/p0 on gone."),
         (
             3,
-            "3 pods are bound to nodes that are not listed: default/p0 on gone, default/p1 on gone, "
+            "3 pods are bound to nodes that are not in the input: default/p0 on gone, default/p1 on gone, "
             "default/p2 on gone.",
         ),
         (
             4,
-            "4 pods are bound to nodes that are not listed: default/p0 on gone, default/p1 on gone, "
+            "4 pods are bound to nodes that are not in the input: default/p0 on gone, default/p1 on gone, "
             "default/p2 on gone, ….",
         ),
     ],

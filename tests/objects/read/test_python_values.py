@@ -179,7 +179,7 @@ BAD = [
     (b"\xff\x00", "input: not a text file"),
     (named(io.BytesIO(b"kind: Pod\nspec: ["), "web.yaml"), "web.yaml:3: invalid YAML: "),
     (named(io.BytesIO(b"kind: Pod\nspec: ["), 3), "input:3: invalid YAML: "),
-    (WEB | {"spec": {1, 2}}, "input: Pod web: a value of type set is no JSON value"),
+    (WEB | {"spec": {1, 2}}, "input: Pod web: a value of type set is not a JSON value"),
     (WEB | {"spec": float("nan")}, "input: Pod web: Out of range float values are not JSON compliant"),
     (WEB | {"spec": CYCLE}, "input: Pod web: Circular reference detected"),
 ]
@@ -200,7 +200,7 @@ def test_an_error_names_the_argument_among_several() -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (5, r"^a path, text, file object, dict or object of Kubernetes is wanted, not int$"),
+        (5, r"^must be a path, text, file object, dict or object of Kubernetes, not int$"),
         (None, r"not NoneType$"),
         (Pod, r"not StructMeta$"),
         (
@@ -232,10 +232,10 @@ GOLD = read_object({"kind": "PriorityClass", "metadata": {"name": "gold"}, "valu
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ([WEB, NODE], r"^one object is wanted, not 2$"),
-        ([], r"^one object is wanted, not 0$"),
+        ([WEB, NODE], r"^must be one object, not 2$"),
+        ([], r"^must be one object, not 0$"),
         ({"kind": "Secret", "metadata": {"name": "s"}}, r"^scheduling does not read this kind: Secret$"),
-        (NODE, r"^Node n: a Pod is wanted$"),
+        (NODE, r"^Node n: must be a Pod$"),
         (
             WEB | {"spec": {"containers": [CONTAINER], "priorityClassName": "x"}},
             r"^Pod web: .*: there is no",

@@ -196,7 +196,7 @@ def test_escape_codes_are_not_in_the_way(tmp_path: Path) -> None:
 
 def test_unknown_mode() -> None:
     mode: Any = "lax"
-    with pytest.raises(InputError, match=r"^validate: 'lax' is none of strict, warn, ignore$"):
+    with pytest.raises(InputError, match=r"^validate: must be one of strict, warn, ignore, not 'lax'$"):
         load(validate=mode)
 
 

@@ -64,5 +64,5 @@ def test_each_runs_once() -> None:
 def test_those_that_are_due_are_told() -> None:
     cluster = build_cluster([cron_job("idle"), cron_job("busy"), run_of("busy")])
     assert cluster.warnings == [
-        "Not counted, as they make pods at their times (1): CronJob default/idle.",
+        "Not counted, because they only make pods at their times (1): CronJob default/idle.",
     ]

@@ -86,7 +86,7 @@ def test_the_hpa_that_keda_has_made_does_not_count() -> None:
         (hpa("off", 1, 2), "its target Deployment.apps default/off has 0 replicas, which switches it off"),
         (
             hpa("ray", 1, 2, "RayCluster"),
-            "its target RayCluster.ray.io default/ray is of a kind without simulated replicas",
+            "moorage does not simulate the replicas of its target RayCluster.ray.io default/ray",
         ),
     ],
 )
@@ -104,5 +104,5 @@ def test_a_target_that_may_be_without_replicas_is_scaled_up_from_none() -> None:
 
 
 def test_another_bound_is_an_error() -> None:
-    with pytest.raises(ValueError, match="neither min nor max: 'most'"):
+    with pytest.raises(ValueError, match="must be min or max, not 'most'"):
         scheduler(machine("a")).autoscale_to("most")  # type: ignore[arg-type]

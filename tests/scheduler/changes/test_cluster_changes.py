@@ -389,7 +389,7 @@ def test_drain_evicts_what_comes_back() -> None:
     assert set(change.deleted) == {f"Pod default/{name}" for name in web}
     assert change.kept == {
         f"Pod default/{daemon}": "pod of a DaemonSet",
-        "Pod default/lonely": "no controller would make it again",
+        "Pod default/lonely": "no controller would replace it",
         "Pod default/static": "mirror pod",
     }
     assert list(change.unfinished) == ["Pod default/lonely"]
@@ -458,7 +458,7 @@ def test_local_data() -> None:
         (lambda one: one.scale("deploy/nope", 1), 'there is no Deployment "default/nope"'),
         (lambda one: one.scale("ds/log", 1), "ds/log: a DaemonSet has no replicas"),
         (lambda one: one.scale("deploy/web", -1), "deploy/web: replicas: must be between 0 and"),
-        (lambda one: one.scale("web", 1), '"web" is no reference like deploy/web'),
+        (lambda one: one.scale("web", 1), '"web" is not a reference such as deploy/web'),
         (lambda one: one.scale("thing/web", 1), 'there is no kind "thing"'),
         (lambda one: one.label("node/x/a", "k=v"), "a Node has no namespace"),
         (lambda one: one.label("node/a", "k"), 'label "k" is not KEY=VALUE or KEY-'),

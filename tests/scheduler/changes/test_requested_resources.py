@@ -126,11 +126,11 @@ HEAD = "workload,container,cpu\n"
     ("name", "text", "message"),
     [
         ("r.csv", "", "line 1: workload: is missing"),
-        ("r.csv", HEAD, "there is no row"),
+        ("r.csv", HEAD, "this file has no rows"),
         ("r.csv", "workload,container,pods\n", "line 1: pods: unknown; known are namespace, workload, "),
         ("r.csv", f"{HEAD}deploy/web,c\n", "line 2: 3 fields are expected"),
         ("r.csv", f"{HEAD}deploy/web,,1\n", "line 2: container: is empty"),
-        ("r.csv", f"{HEAD}deploy/web,c,\n", "line 2: there is neither cpu nor memory"),
+        ("r.csv", f"{HEAD}deploy/web,c,\n", "line 2: give cpu or memory"),
         ("r.csv", f"{HEAD}deploy/web,c,x\n", 'deploy/web: c.cpu: "x" is not a quantity'),
         ("r.csv", f"{HEAD}deploy/web,c,-1\n", "deploy/web: c.cpu: must not be negative, not -1"),
         (
@@ -145,12 +145,12 @@ HEAD = "workload,container,cpu\n"
             f"{HEAD}job/batch,c,1\n",
             "job/batch: a Job that is not suspended keeps its template; name its",
         ),
-        ("r.csv", f"{HEAD}web,c,1\n", '"web" is no reference like deploy/web'),
+        ("r.csv", f"{HEAD}web,c,1\n", '"web" is not a reference such as deploy/web'),
         ("r.csv", f"namespace,{HEAD}a,deploy/b/web,c,1\n", "line 2: namespace: the workload has one already"),
         ("r.json", "{}", "expected a list of requests, or VerticalPodAutoscalers, not something else"),
         ("r.json", '{"kind": "Pod"}', "expected a list of requests, or VerticalPodAutoscalers, not a Pod"),
         ("r.json", "[1]", "[0]: expected a map"),
-        ("r.json", "[]", "there are no requests"),
+        ("r.json", "[]", "this file has no requests"),
         ("r.json", '[{"workload": "deploy/web"}]', "[0]: container: is missing"),
         (
             "r.yaml",
@@ -210,7 +210,7 @@ spec:
         ("rs/web", "rs/web: a ReplicaSet does not replace its pods; name a DaemonSet"),
         ("rollout/web", "rollout/web: a Rollout is not rolled out, as its strategy is not simulated; name a"),
         ("node/a", "node/a: a Node has no containers; name a DaemonSet"),
-        ("web", '"web" is no reference like deploy/web; there is deployment/default/web'),
+        ("web", '"web" is not a reference such as deploy/web; there is deployment/default/web'),
     ],
 )
 def test_other_kinds_are_refused_by_name(reference: str, message: str) -> None:

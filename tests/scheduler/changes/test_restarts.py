@@ -133,7 +133,7 @@ def test_suspended_workloads_of_other_projects_run_when_they_are_let(tmp_path: P
     names += ["AppWrapper.workload.codeflare.dev default/wrapped", "RayCluster.ray.io default/bad"]
     shown = ", ".join([f"{names[0]} (queue q)", *names[1:]])
     assert cluster.warnings == [
-        f"Not counted, as they are suspended (spec.suspend: false counts them) (4): {shown}."
+        f"Not counted, because they are suspended (spec.suspend: false counts them) (4): {shown}."
     ]
     one = Scheduler(cluster)
     assert [each.text for each in one.suspended()] == names

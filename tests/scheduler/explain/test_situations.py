@@ -119,4 +119,7 @@ def test_a_pod_that_is_not_there_before_a_run_is_refused() -> None:
 
     with pytest.raises(InputError) as caught:
         explain_alone(make, ["default/p", "default/y", "default/x"])
-    assert str(caught.value) == "default/x: controllers make it during the run: there is no such pod before"
+    assert (
+        str(caught.value)
+        == "default/x: there is no such pod before the run: controllers make it during the run"
+    )

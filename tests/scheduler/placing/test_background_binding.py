@@ -528,10 +528,11 @@ def test_who_has_threads() -> None:
         assert threads_for(cluster, asked, time) == threads
     for settings in ({"clock": Clock()}, {"wait": Clock}, {}):
         with pytest.raises(
-            ValueError, match="binding_threads 2: 0 or more; 0 with a Cluster, a clock or wait"
+            ValueError,
+            match="binding_threads must be at least 0, and 0 with a Cluster, a clock or wait, not 2",
         ):
             Scheduler(store if settings else mo.Cluster(), binding_threads=2, **settings)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="binding_threads -1"):
+    with pytest.raises(ValueError, match="a clock or wait, not -1"):
         Scheduler(store, binding_threads=-1)
 
 

@@ -34,7 +34,7 @@ def test_an_empty_node_leaves_when_it_was_unneeded_for_longer_than_the_time() ->
     made.create(100, pod("x"))
     made.delete(400, "pod/x")
     history = mo.replay(made)
-    # "x" runs from 160 on and keeps its node, as no controller would make it again; 300 is not over 300.
+    # "x" runs from 160 on and keeps its node, as no controller would replace it; 300 is not over 300.
     assert scalings(history)[-1] == (710, "remove", "small", 1, "unneeded")
     assert removed(history) == [(710, 1)]
 

@@ -71,10 +71,10 @@ def test_dirt_is_counted(tmp_path: Path) -> None:
     timeline = Timeline.read(nodes, pods)
     assert timeline.notes == {
         "nodes left out: there is one of this name": 1,
-        "nodes left out: a field is missing or no number": 1,
+        "nodes left out: a field is missing or not a number": 1,
         "pods that end before they begin: end at their beginning": 1,
         "pods left out: there is one of this name": 2,
-        "pods left out: a field is missing or no number": 2,
+        "pods left out: a field is missing or not a number": 2,
     }
     assert [event.subject for event in timeline if event.verb is Verb.CREATE] == [
         "pod/default/d",
@@ -114,10 +114,10 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
     path.write_text("a,b\n1,2\n")
     with pytest.raises(
         mo.InputError,
-        match=r"its format has to be named by --format \(in Python format\): one of alibaba2020, ",
+        match=r"cannot tell its format: name it with --format \(in Python format\), one of alibaba2020, ",
     ):
         Timeline.read(path)
-    with pytest.raises(mo.InputError, match="neither a list of nodes nor of pods"):
+    with pytest.raises(mo.InputError, match="is not a list of nodes or pods"):
         Timeline.read(path, format="openb")
     with pytest.raises(mo.InputError, match="demand: needs a seed"):
         Timeline.read(NODES, PODS, demand=1.3)

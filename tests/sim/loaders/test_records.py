@@ -147,7 +147,7 @@ def test_audit_logs_as_clouds_give_them(cloud: str, tmp_path: Path) -> None:
     assert happened(Timeline.read(whole, format="audit")) == happened(plain)
     (tmp_path / "x").write_text('{"protoPayload": {"methodName": "io.k8s.core.v1.secrets.list"}}\n')
     with pytest.raises(
-        InputError, match="no line was used as audit; 1 lines left out: no event of an audit log"
+        InputError, match="no line was used as audit; 1 lines left out: not an event of an audit log"
     ):
         Timeline.read(tmp_path / "x", format="audit")
 
@@ -187,7 +187,7 @@ def test_events_of_kubectl_with_dumps(tmp_path: Path) -> None:
     assert happened(Timeline.read(as_yaml, dump, format="kubectl-events")) == happened(timeline)
     assert mo.verify(timeline).bindings == 1
     events.write_text("[]")
-    with pytest.raises(mo.InputError, match="is no list of kubectl"):
+    with pytest.raises(mo.InputError, match="is not a list of kubectl"):
         Timeline.read(events, format="kubectl-events")
 
 
@@ -240,7 +240,7 @@ def test_simkube_on_a_real_trace(tmp_path: Path) -> None:
     packed.write_bytes(msgspec.msgpack.encode(json.loads(SIMKUBE.read_text())))
     assert list(Timeline.read(packed, format="simkube")) == list(timeline)
     packed.write_bytes(b"\xc1")
-    with pytest.raises(mo.InputError, match="is no trace of SimKube"):
+    with pytest.raises(mo.InputError, match="is not a trace of SimKube"):
         Timeline.read(packed, format="simkube")
 
 
@@ -268,14 +268,16 @@ def test_fields_of_other_types_are_left_out(tmp_path: Path) -> None:
 def test_a_text_that_is_no_json_is_refused(format: str, text: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(text)
-    with pytest.raises(InputError, match="x: is no "):
+    with pytest.raises(InputError, match="x: is not "):
         Timeline.read(path, format=format)
 
 
 def test_events_of_other_types_are_left_out(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     trace.write_text(json.dumps({"events": [1, {"ts": 1, "applied_objs": 2, "deleted_objs": {}}]}))
-    with pytest.raises(InputError, match="trace: no line was used as simkube; 1 records left out: no time"):
+    with pytest.raises(
+        InputError, match="trace: no line was used as simkube; 1 records left out: the time is missing"
+    ):
         Timeline.read(trace, format="simkube")
     trace.write_text(
         json.dumps({"items": [{"kind": "Event", "metadata": 1, "involvedObject": 2}, {"kind": 3}]})

@@ -46,9 +46,9 @@ def test_alibaba_2018(tmp_path: Path) -> None:
     assert requests_of(timeline) == {"cpu": "1000m", "memory": "1024Mi"}
     assert room_of(timeline) == {"cpu": "96", "memory": "204800Mi", "pods": "2147483647"}  # no limit
     assert timeline.notes == {
-        "machines left out: a field is missing or no number": 1,
-        "tasks left out: no number of instances": 1,
-        "tasks left out: no start, cpu or memory": 1,
+        "machines left out: a field is missing or not a number": 1,
+        "tasks left out: the number of instances is missing": 1,
+        "tasks left out: start, cpu or memory is missing": 1,
     }
     assert mo.replay(timeline).summary()["placed"] == 3
 
@@ -151,7 +151,7 @@ def test_simulator_records(tmp_path: Path) -> None:
         "records left out: ConfigMap is not read": 1,
         "deletions left out: there is no object of this name": 1,
         "records left out: Pod cannot be decoded": 1,
-        "records left out: no time": 1,
+        "records left out: the time is missing": 1,
         "lines left out: no JSON object": 1,
     }
     assert mo.verify(timeline).agrees

@@ -63,7 +63,7 @@ def test_philly(tmp_path: Path) -> None:
     ]
     assert requests_of(timeline) == {"nvidia.com/gpu": "2"}
     assert timeline.notes == {
-        "machines left out: no number of GPUs": 1,
+        "machines left out: the number of GPUs is missing": 1,
         "jobs left out: they were never run": 1,
         "jobs left out: no time of submission": 1,
     }
@@ -73,7 +73,7 @@ def test_philly(tmp_path: Path) -> None:
 def test_a_log_of_philly_that_is_none(text: bytes, tmp_path: Path) -> None:
     log = tmp_path / "cluster_job_log"
     log.write_bytes(text)
-    with pytest.raises(InputError, match="cluster_job_log: is no list of jobs"):
+    with pytest.raises(InputError, match="cluster_job_log: is not a list of jobs"):
         Timeline.read(log, format="philly")
 
 

@@ -93,7 +93,7 @@ def test_a_share_does_not_fit_the_sum_of_rests(tmp_path: Path) -> None:
 def test_a_share_of_several_gpus_is_refused_by_name(tmp_path: Path) -> None:
     made = scheduler(tmp_path, [node("a", 2), pod("p", 1500)], configuration())
     (reason,) = made.run().unschedulable["default/p"].reasons
-    assert reason == f"{RESOURCE}: 1500 is neither a share of one GPU nor a number of whole GPUs"
+    assert reason == f"{RESOURCE}: 1500 must be a share of one GPU or a number of whole GPUs"
 
 
 def test_gpus_of_a_deleted_pod_are_free_again(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def _file(folder: Path, one: dict[str, Any]) -> Path:
 
 def test_bad_arguments_are_refused(tmp_path: Path) -> None:
     for share, text in (
-        ({"gpuSelection": "first"}, "gpuSelection 'first'"),
+        ({"gpuSelection": "first"}, "gpuSelection must be one of"),
         ({"gpuSelector": "best"}, "unknown argument gpuSelector"),
     ):
         with pytest.raises(mo.InputError, match=text):

@@ -29,7 +29,10 @@ def test_workers() -> None:
 
 @pytest.mark.parametrize(
     ("name", "workers", "text"),
-    [("cluster", None, f"one of {', '.join(EXECUTORS)}"), ("threads", 0, "0 workers")],
+    [
+        ("cluster", None, f"one of {', '.join(EXECUTORS)}"),
+        ("threads", 0, "workers must be at least 1, not 0"),
+    ],
 )
 def test_wrong_executors_are_refused(name: str, workers: int | None, text: str) -> None:
     with pytest.raises(mo.InputError, match=text):

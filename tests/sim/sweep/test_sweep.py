@@ -66,7 +66,7 @@ def serial() -> SweepResult:
 
 def test_a_timeline_without_nodes_is_told() -> None:
     timeline = {"files": ["pods.csv"], "format": "openb"}
-    with pytest.raises(mo.InputError, match="There is no node in the timeline"):
+    with pytest.raises(mo.InputError, match="The timeline has no node"):
         run(timelines={"pods": timeline}, configurations={"none": {}})
 
 

@@ -94,13 +94,13 @@ def test_conversion() -> None:
 @pytest.mark.parametrize(
     ("add", "message"),
     [
-        (lambda t: t.create(-1, POD), "time: must be a number of seconds from 0 on, not -1"),
+        (lambda t: t.create(-1, POD), "time: must be a number of seconds of at least 0, not -1"),
         (lambda t: t.create(1, POD, "A_b"), 'Pod default/A_b: metadata.name: "A_b" is not a DNS subdomain'),
         (lambda t: t.create(1, Pod(spec=POD.spec)), "Pod: metadata.name: required"),
-        (lambda t: t.delete(1, "thing"), "is no reference like"),
+        (lambda t: t.delete(1, "thing"), "is not a reference such as"),
         (lambda t: t.add_pods(POD, [1, 2], [1]), "lifetimes: must be as many as there are times"),
-        (lambda t: t.add_pods(POD, [1, -2]), "times: must be numbers of seconds from 0 on"),
-        (lambda t: Timeline.read(), "there is no file"),
+        (lambda t: t.add_pods(POD, [1, -2]), "times: must be numbers of seconds of at least 0"),
+        (lambda t: Timeline.read(), "give at least one file"),
         (lambda t: Timeline.read("x", format="y"), 'there is no format "y"; known are'),
         (lambda t: Timeline.read("x.yaml", format="scenario", a=1), 'has no option "a"; it has none'),
     ],

@@ -141,15 +141,15 @@ def test_an_authority_that_changes_is_read_again(server: TlsServer, opened: Any,
         ("fail today", "ended with code 1: fail today"),
         ("no JSON", "no credentials: JSON is malformed"),
         ("[]", "no credentials: Expected `object`"),
-        ('{"apiVersion": "v1", "kind": "Pod"}', "answers 'v1 Pod'"),
+        ('{"apiVersion": "v1", "kind": "Pod"}', "prints 'v1 Pod'"),
         (
             f'{{"apiVersion": "{EXEC}", "kind": "ExecCredential"}}',
-            "tells neither a token nor a certificate",
+            "prints neither a token nor a certificate",
         ),
         (
             f'{{"apiVersion": "{EXEC}", "kind": "ExecCredential", "status": '
             '{"clientCertificateData": "a"}}',
-            "tells a certificate or its key, not both",
+            "prints a certificate without its key, or a key without its certificate",
         ),
         (
             f'{{"apiVersion": "{EXEC}", "kind": "ExecCredential", "status": '

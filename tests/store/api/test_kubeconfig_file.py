@@ -71,7 +71,7 @@ def test_the_entries_of_other_contexts_are_not_judged(tmp_path: Path) -> None:
         ),
         ({"as-groups": ["g"]}, {}, r"user\.as: uid, groups and extra of another user need the name"),
         ({"token": "t", "exec": EXEC}, {}, r"user\.exec: more than one authentication method found"),
-        ({"client-certificate": "a"}, {}, r"client-certificate and client-key need each other"),
+        ({"client-certificate": "a"}, {}, r"give both client-certificate and client-key, or neither"),
         (
             {"exec": {**EXEC, "apiVersion": "client.authentication.k8s.io/v1alpha1"}},
             {},
@@ -98,9 +98,9 @@ def test_what_is_not_supported_is_refused_by_name(
     ("text", "error"),
     [
         ("{}", "No current context set"),
-        ("[]", "no kubeconfig: it is no mapping"),
-        ("spec: {}", "no kubeconfig: spec is no field of one"),
-        ("contexts: [a]", "no kubeconfig: an entry is no mapping"),
+        ("[]", "not a kubeconfig: it must be a mapping"),
+        ("spec: {}", "not a kubeconfig: unknown field spec"),
+        ("contexts: [a]", "not a kubeconfig: each entry must be a mapping"),
         ("a: {", "while parsing a flow"),
     ],
 )

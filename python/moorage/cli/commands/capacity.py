@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="FILE|KIND/NAME[=N]",
-    help="Manifests of pods and workloads, or a workload of the cluster, as deploy/NAMESPACE/NAME; "
-    "repeatable, with the number of its replicas in a round.",
+    help="Manifests of pods and workloads, or a workload of the cluster, such as "
+    "deploy/NAMESPACE/NAME. Repeatable; =N is the number of its replicas in a round.",
 )
 @click.option(
-    "--max-limit", type=WholeNumber(0), default=0, help="Maximum number of rounds; 0, the default: none."
+    "--max-limit", type=WholeNumber(0), default=0, help="Stop after N rounds; 0, the default, means no limit."
 )
 @click.option(
     "--gang",
     type=WholeNumber(1),
     metavar="N",
-    help="Count whole gangs of N replicas, which are of no use without one another.",
+    help="Count whole gangs of N replicas, which are useless without one another.",
 )
-@click.option("--exclude-nodes", metavar="NODE,…", help="Leave these nodes and their pods out.")
-@click.option("--by", metavar="LABEL", help="Count reasons by this label of nodes; default: by zone.")
+@click.option("--exclude-nodes", metavar="NODE,…", help="Leave out these nodes and their pods.")
+@click.option("--by", metavar="LABEL", help="Count reasons by this node label; default: by zone.")
 @after_run_option
 @click.option("--verbose", is_flag=True, help="Show the number of replicas on each node.")
 @click.option(
@@ -56,12 +56,12 @@ if TYPE_CHECKING:
     type=click.Choice(["table", "json", "yaml", "csv", "markdown", "html"]),
     default="table",
     show_default=True,
-    help="csv has a row per template and node.",
+    help="csv has a row for each template and node.",
 )
 @click.option(
     "--compatible",
     type=click.Choice(["cluster-capacity"]),
-    help="Print what cluster-capacity prints, plain, with --verbose, or with -o json or yaml.",
+    help="Print what cluster-capacity prints: plain, with --verbose, or with -o json or yaml.",
 )
 @change_options
 @scheduler_options
@@ -78,13 +78,15 @@ def capacity(  # noqa: PLR0913
 ) -> None:
     """Count how many replicas of a pod fit besides the pods of a cluster, and say what stops the next one.
 
-    Each pod and workload in a file of --pod is a template; its other objects are applied to the cluster. The
-    next replica may fit nowhere, or be refused by admission: by a ResourceQuota, say.
+    Each pod and workload in a file of --pod is a template; other objects in the file are applied to the
+    cluster. The count ends when the next replica fits nowhere, or admission refuses it, for example because
+    of a ResourceQuota.
 
-    With several --pod, rounds of all of them are placed until one is not complete; with --gang, gangs of one
-    template are. Pending pods of the cluster are ignored unless there is --after-run, or a change.
+    With several --pod, replicas of all of them are placed in rounds, until a round is not complete. With
+    --gang, gangs of one template are. Pending pods of the cluster are ignored, except with --after-run or a
+    change.
 
-    Exit codes: 0 it ran, however many fit; 2 bad input.
+    Exit codes: 0 if it ran, however many fit; 2 for bad input.
     """
     from moorage.cli.output.capacity_output import write_capacity
     from moorage.cli.output.cluster_capacity import write_compatible
@@ -94,9 +96,9 @@ def capacity(  # noqa: PLR0913
     from moorage.scheduler import Scheduler
 
     if compatible and output in ("csv", "markdown", "html"):
-        raise click.UsageError(f"cluster-capacity has no -o {output}")
+        raise click.UsageError(f"cluster-capacity has no -o {output}: leave out --compatible")
     if compatible and gang:
-        raise click.UsageError("cluster-capacity has no gangs")
+        raise click.UsageError("cluster-capacity has no gangs: leave out --gang")
     namespace = options["namespace"] or "default"
     with Stages("reading", "counting") as stage:
         cluster = load_input(options)

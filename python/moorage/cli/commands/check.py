@@ -39,7 +39,7 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
     names = [name.strip() for name in value.split(",") if name.strip()]
     for name in names:
         if name not in ALLOWABLE:
-            raise click.BadParameter(f"{name!r} is none of {', '.join(ALLOWABLE)}", context, option)
+            raise click.BadParameter(f"must be some of {', '.join(ALLOWABLE)}, not {name!r}", context, option)
     return frozenset(names)
 
 
@@ -48,7 +48,7 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
 @click.option(
     "--new-only",
     is_flag=True,
-    help="Pods that wait already in the first -f do not fail the gate; they are still listed.",
+    help="Pods that already wait in the first -f are listed, but do not fail the gate.",
 )
 @click.option(
     "--allow",
@@ -56,7 +56,7 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
     callback=_allowed,
     default="",
     metavar="PROBLEM,…",
-    help=f"Problems that are no failure: {', '.join(ALLOWABLE)}.",
+    help=f"Problems that do not fail the gate: {', '.join(ALLOWABLE)}.",
 )
 @click.option(
     "-o",
@@ -64,26 +64,26 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
     type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name", "junit", "github"]),
     default="table",
     show_default=True,
-    help="wide names all pods, and their nodes; name prints pod/NAME of each pod that is a failure; "
-    "junit is a report, github annotations, for CI.",
+    help="wide names all pods and their nodes; name prints pod/NAME of each pod that fails "
+    "the gate; junit writes a report and github annotations for CI.",
 )
 @click.option(
     "--upgrade-from",
     type=ReleaseChoice(),
-    help="Also place the pods as this release does: what makes the difference is named; --new-only counts "
-    "only pods that have a node there.",
+    help="Also place the pods as this earlier release does, and name what makes the "
+    "difference. With --new-only, only pods that have a node there can fail the gate.",
 )
 @click.option(
     "--survive",
     metavar="node|zone|LABEL",
-    help="Also lose each node, zone, or value of a label in turn: its pods must find a place elsewhere.",
+    help="Also lose each node, zone, or value of a node label in turn: its pods must find room elsewhere.",
 )
 @click.option(
     "--at-once",
     type=WholeNumber(1),
     default=1,
     show_default=True,
-    help="With --survive: lose so many of them together, too, the fullest ones first.",
+    help="With --survive, also lose up to N of them together, the fullest ones first.",
 )
 @click.option(
     "--time-limit",
@@ -91,7 +91,7 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="How long --at-once searches; the answer says what was tried.",
+    help="How long --at-once may search; the answer says what was tried.",
 )
 @change_options
 @scheduler_options
@@ -103,10 +103,11 @@ def check(
 ) -> int:
     """Check that every pod that should run has a node. The first -f is the cluster, later ones change it.
 
-    A failure is each pod without a node: unschedulable, waiting for scheduling gates, of a scheduler that no
-    profile is named, or evicted without a new place. With --survive also each pod that would find no place.
+    Each pod without a node fails the gate: it fits nowhere, waits for scheduling gates or its pod group, asks
+    for a scheduler that is no profile here, or was evicted and has found no other node. With --survive, so
+    does each pod that would find no node after a loss.
 
-    Exit codes: 0 every pod that should run has a node; 1 a pod has none; 2 bad input.
+    Exit codes: 0 if every pod that should run has a node; 1 if not; 2 for bad input.
     """
     from moorage.cli.output.check_output import write_verdict
     from moorage.cli.runs.gate import judge, waiting_pods
@@ -115,15 +116,15 @@ def check(
     from moorage.cli.runs.simulation import Preparation
 
     if options["survive"] is None and options["at_once"] > 1:
-        raise click.UsageError("--at-once is for --survive")
+        raise click.UsageError("--at-once needs --survive")
     if options["survive"] is not None and output == "name":
-        raise click.UsageError("-o name is not for --survive")
+        raise click.UsageError("--survive does not write -o name")
     with Stages("reading", "scheduling", "judging", "losing nodes") as stage:
         before, after = load_before_and_after(options)
         if not after.nodes:
-            hint = "so no pod can have one; kubectl get nodes -o json gives them"
+            hint = "so no pod can have one; kubectl get nodes -o json lists nodes"
             if {"Event", "Event.events.k8s.io"} & after.skipped.keys():
-                hint += "; events are a trace, which moorage replay --format kubectl-events reads"
+                hint += "; to replay events as a trace, use moorage replay --format kubectl-events"
             raise InputError(f"{NO_NODE}, {hint}", source="-f")
         changes, causes = requested_changes(options), dict[str, str]()
         if options["upgrade_from"] is None:
@@ -166,7 +167,7 @@ def _two_releases(options: Mapping[str, Any], decides: DecidingRelease) -> tuple
     """Return the release of ``--upgrade-from`` and the one that decides. Only one that is named may be the
     earlier one."""
     order, before, after = list(RELEASES), options["upgrade_from"], decides.version
-    hint = "--kubernetes-version names the later one"
+    hint = "name the later one with --kubernetes-version"
     if before == after:
         raise click.UsageError(f"both releases are {after} ({decides.reason}); {hint}")
     if options["version"] is None and order.index(after) < order.index(before):

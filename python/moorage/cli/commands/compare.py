@@ -16,7 +16,7 @@ from moorage.cli.options.option_groups import GroupedCommand
 @click.command(cls=GroupedCommand)
 @click.argument("alternatives", nargs=-1, required=True, metavar="A B…")
 @partial(input_options, shows_synthetic=True)
-@click.option("--from-scratch", is_flag=True, help="Place bound pods anew; mirror pods stay.")
+@click.option("--from-scratch", is_flag=True, help="Place bound pods anew; only mirror pods stay.")
 @click.option(
     "-o",
     "--output",
@@ -27,15 +27,15 @@ from moorage.cli.options.option_groups import GroupedCommand
 )
 @scheduler_options
 def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **options: Any) -> None:
-    """Compare runs: measures side by side, and the pods that are not in the same place.
+    """Compare runs: show their measures side by side, and the pods that are not in the same place.
 
     A, B and so on are each a KubeSchedulerConfiguration, a cluster (instead of that of -f), changes of the
-    cluster, such as "drain n1; scale deploy/web=4", or as-is. Changes have the names of the options of
-    simulate. "kubernetes 1.36" "kubernetes 1.37" are two releases: the output also names the behaviours and
-    feature gates that make the difference. A release may have feature gates of its own, as "kubernetes 1.37
+    cluster such as "drain n1; scale deploy/web=4", or as-is. Changes are named like the options of simulate.
+    "kubernetes 1.36" "kubernetes 1.37" compares two releases, and names the behaviours and feature gates that
+    make the difference. A release may have feature gates of its own, as "kubernetes 1.37
     GenericWorkload=true".
 
-    Exit codes: 0 all alternatives ran, whether or not they differ; 2 bad input.
+    Exit codes: 0 if all alternatives ran, whether or not they differ; 2 for bad input.
     """
     from moorage.cli.options.deciding_release import print_release
     from moorage.cli.options.inputs import listed_once, load_input
@@ -46,7 +46,7 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
     sides = releases_named(alternatives)
     if sides is not None:
         if click.get_current_context().get_parameter_source("version") is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--kubernetes-version is not for a comparison of releases: leave it out")
+            raise click.UsageError("the alternatives name the releases: leave out --kubernetes-version")
         with Stages("comparing releases") as stage:
             cluster = load_input({**options, "version": sides[1].version})
             compared = compare_releases(sides, cluster, options, (), from_scratch, stage)

@@ -17,7 +17,8 @@ SHOWN = 4000
     "--effective",
     "show",
     is_flag=True,
-    help="Print what runs: defaults, plugins of every extension point in order, weights, arguments.",
+    help="Print the configuration that is in effect: defaults, the plugins of each extension "
+    "point in order, weights and arguments.",
 )
 @click.option(
     "-o",
@@ -25,7 +26,7 @@ SHOWN = 4000
     type=click.Choice(["yaml", "json"]),
     default="yaml",
     show_default=True,
-    help="The form of --effective.",
+    help="Format of --effective.",
 )
 @GATE_OPTIONS[0]
 @GATE_OPTIONS[1]

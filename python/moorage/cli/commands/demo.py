@@ -50,7 +50,7 @@ REPORT = "simulate -f cluster.yaml -o html"
     type=click.Path(file_okay=False, path_type=Path),
     default="moorage-demo",
     show_default=True,
-    help="Folder of the cluster and the page; it is made, and files of these names are written anew.",
+    help="Folder for the files of the tour. It is created, and files with the same names are overwritten.",
 )
 def demo(folder: Path) -> None:
     """Walk through the questions that moorage answers, on a small cluster. The tour ends with a page in HTML.

@@ -16,7 +16,7 @@ from moorage.errors import located
 @click.option(
     "--anonymize",
     is_flag=True,
-    help="Replace names, labels, taints and images by meaningless words; decisions stay the same.",
+    help="Replace names, labels, taints and images by meaningless words. Decisions stay the same.",
 )
 @click.argument("file", metavar="FILE|-")
 def dump(file: str, anonymize: bool, **options: Any) -> None:

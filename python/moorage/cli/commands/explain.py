@@ -25,7 +25,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     if value == ALL:
         return None
     if not re.fullmatch("[0-9]{1,9}", value) or not int(value):
-        raise click.BadParameter(f"{value!r} is neither a number from 1 on nor {ALL}", context, option)
+        raise click.BadParameter(f"must be a number of at least 1, or {ALL}, not {value!r}", context, option)
     return int(value)
 
 
@@ -34,7 +34,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
 @click.option(
     "--all-pending",
     is_flag=True,
-    help="Explain every pod that gets no node, those of a workload that fail alike at once.",
+    help="Explain every pod that gets no node. Pods of a workload that fail alike share one explanation.",
 )
 @input_options
 @click.option(
@@ -47,7 +47,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     metavar="N|all",
     default="10",
     show_default=True,
-    help="Number of feasible nodes that are shown; all: these, and the names of all others.",
+    help="Number of feasible nodes to show; all also shows the names of all other nodes.",
 )
 @click.option(
     "--node",
@@ -55,19 +55,19 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     "names",
     multiple=True,
     metavar="NAME",
-    help="Show this node in detail, and why the pod goes elsewhere; repeatable.",
+    help="Show this node in detail, and why the pod is not placed there; repeatable.",
 )
 @click.option(
     "--alone",
     "situation",
     flag_value="alone",
-    help="Ignore all other pending pods; by default those are placed that simulate places before.",
+    help="Ignore all other pending pods. By default, the pods that come first in the queue are placed first.",
 )
 @click.option(
     "--after-run",
     "situation",
     flag_value="after-run",
-    help="When simulate has ended: those are placed, too, that come after.",
+    help="Explain the cluster as simulate leaves it, with the pods that come later in the queue placed, too.",
 )
 @change_options
 @scheduler_options
@@ -80,19 +80,20 @@ def explain(
     situation: str | None,
     **options: Any,
 ) -> int:
-    """Explain where TARGET would go, or why it fits nowhere: what every filter says of every node, which
-    pods, taints and claims are in the way, the scores, and the smallest changes that would place it.
+    """Explain where TARGET would be placed, or why it fits nowhere: what each filter says about each node,
+    which pods, taints and claims are in the way, the scores, and the smallest changes that would place it.
 
-    TARGET is a pod (a name, NAMESPACE/NAME or pod/NAME), a workload (deployment/web, sts/shop/db), as check
-    names it, or a group (podgroup/train); its kind may be left out where no pod and no other workload has the
-    name. Of a workload, the pods that get no node are explained, those that fail alike at once; of a group,
-    how many of its pods fit at once, what stops the next one, and what would place the group.
+    TARGET is a pod (NAME, NAMESPACE/NAME or pod/NAME), a workload (deployment/web, sts/shop/db), or a pod
+    group (podgroup/train). A name alone is taken for that of a pod, else of a workload, else of a group. For
+    a workload, its pods without a node are explained, and pods that fail alike share one explanation. For a
+    group, the explanation says how many of its pods fit at once, what stops the next one, and what would
+    place the group.
 
-    A pending pod is explained as simulate finds the cluster when it decides about it: volumes are bound, and
-    the pods that come before it in the queue are on their nodes. A pod that is on a node is explained as if
-    it were not.
+    A pending pod is explained with the cluster as it is at its turn in simulate: volumes are bound, and the
+    pods that come first in the queue are on their nodes. A pod that has a node is explained as if it had
+    none.
 
-    Exit codes: 0 every explained pod gets a node; 1 one gets none; 2 bad input.
+    Exit codes: 0 if every explained pod gets a node; 1 if not; 2 for bad input.
     """
     from moorage.cli.output.explain_output import write_explanations
     from moorage.cli.output.printing import told

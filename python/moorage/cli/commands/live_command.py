@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 @click.command()
 @connection_options
-@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration, as for kube-scheduler.")
+@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration, as kube-scheduler takes it.")
 @click.option(
     "--plugins",
     metavar="FILE",
-    help="A Python file whose variable `registry` has plugins; without --config all of them take part.",
+    help="A Python file with plugins in its variable `registry`; without --config, all of them are enabled.",
 )
 @GATE_OPTIONS[0]
 @GATE_OPTIONS[1]
 @click.option(
     "--tie-break",
     type=click.Choice(["go-heap", "first", "random"]),
-    help="Choice among nodes of equal score; default: that of the release.",
+    help="How to choose among nodes with equal scores; default: as the release does.",
 )
 @seed_option
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=None,
-    help="Whether to hold a Lease before the first pod is tried; default: what the configuration says.",
+    help="Whether to acquire a Lease before scheduling any pod; default: as the configuration says.",
 )
 @verbosity_option
 @serving_options

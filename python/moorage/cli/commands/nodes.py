@@ -24,16 +24,14 @@ if TYPE_CHECKING:
 
 @click.command(cls=ChangingCommand)
 @input_options
-@click.option("--by", metavar="zone|pool|LABEL", help="A row for each value of a label of nodes.")
-@click.option(
-    "-l", "--selector", default="", help="Show only nodes with these labels, as kubectl takes them."
-)
+@click.option("--by", metavar="zone|pool|LABEL", help="Show a row for each value of a node label.")
+@click.option("-l", "--selector", default="", help="Show only nodes with these labels, in kubectl's syntax.")
 @click.option(
     "--sort-by",
     default="name",
     show_default=True,
     metavar="name|RESOURCE",
-    help="Sort by name, or by what is free of a resource, most first.",
+    help="Sort by name, or by the free amount of a resource, largest first.",
 )
 @after_run_option
 @click.option(
@@ -42,18 +40,18 @@ if TYPE_CHECKING:
     type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name"]),
     default="table",
     show_default=True,
-    help="wide has all resources, taints, and the workloads that hold most; csv the same, in millicores and "
-    "bytes.",
+    help="wide adds all resources, taints, and the workloads that request most; csv has the "
+    "same in millicores and bytes.",
 )
 @change_options
 @scheduler_options
 def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: Any) -> None:
     """Show what is allocatable, requested and free on nodes, and the largest pod that still fits.
 
-    Only pods that have a node count; with --after-run, or a change, the pending pods are placed first.
-    Requests are what the scheduler counts: init containers, sidecars and overhead are in them.
+    Only pods that have a node count; with --after-run or a change, the pending pods are placed first.
+    Requests are those that the scheduler counts, with init containers, sidecars and overhead.
 
-    Exit codes: 0 it ran; 2 bad input.
+    Exit codes: 0 if it ran; 2 for bad input.
     """
     from moorage.cli.output.nodes_output import write_nodes
     from moorage.cli.output.printing import told
@@ -61,7 +59,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
     from moorage.scheduler.changes.selection import select_nodes
 
     if by and output == "name":
-        raise click.UsageError("-o name is not for --by")
+        raise click.UsageError("--by does not write -o name")
     with Stages("reading", "counting") as stage:
         cluster = load_input(options)
         preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes(options))

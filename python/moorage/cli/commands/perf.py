@@ -25,14 +25,14 @@ def _rate(context: click.Context, option: click.Parameter, value: str | None) ->
     except (ValueError, ZeroDivisionError):
         rate = Fraction(0)
     if rate <= 0:
-        raise click.BadParameter(f"{value!r} is not a positive number", context, option)
+        raise click.BadParameter(f"must be a positive number, not {value!r}", context, option)
     return rate
 
 
 @click.command(cls=GroupedCommand)
 @click.argument("file", metavar="FILE.yaml")
 @click.option(
-    "--case", "only", metavar="NAME[/WORKLOAD]", default="", help="Run only this case, or workload."
+    "--case", "only", metavar="NAME[/WORKLOAD]", default="", help="Run only this case, or only this workload."
 )
 @click.option(
     "--virtual-rate",
@@ -44,19 +44,19 @@ def _rate(context: click.Context, option: click.Parameter, value: str | None) ->
 @click.option(
     "--tie-break",
     type=click.Choice(["go-heap", "first", "random"]),
-    help="Choice among nodes of equal score; default: go-heap, which is kube-scheduler's, and random for a "
-    "workload that leaves pods without a node that way.",
+    help="How to choose among nodes with equal scores; default: go-heap, as kube-scheduler "
+    "does, and random for workloads that leave pods without a node that way.",
 )
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, output: str) -> None:
-    """Run scheduler_perf workloads in virtual time, and say how fast the engine is.
+    """Run scheduler_perf workloads in virtual time, and measure how fast the engine is.
 
-    The row of a workload is printed as it ends. PODS/S, NS/POD and RATIO are of the whole: queue, decision,
+    Each workload gets a row as soon as it ends. PODS/S, NS/POD and RATIO count everything: queue, decision,
     store, informers and binding; PLACING NS and QUEUE NS are parts of it. If a workload fails, its row says
-    so, and the others still run. If a workload's own cluster has no room for its pods or claims, it is stuck
+    so, and the others still run. If the cluster of a workload has no room for its pods or claims, it is stuck
     and has not failed: upstream's benchmark times out as well.
 
-    Exit codes: 0 the workloads ran, whether or not one failed; 2 bad input.
+    Exit codes: 0 if the workloads ran, even if one failed; 2 for bad input.
     """
     from moorage.cli import output as out
     from moorage.sim.perf import read_workloads, run_workload
@@ -64,7 +64,7 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
 
     workloads = read_workloads(file, only)
     if not workloads:
-        raise InputError("there is no workload", source=file)
+        raise InputError("this file has no workload", source=file)
     print_warnings(text for workload in workloads for text in workload.warnings)
     names = [workload.full_name for workload in workloads]
     reports: list[WorkloadReport] = []
@@ -86,4 +86,4 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
     if failed:
         print(f"{failed} of {len(reports)} workloads failed", file=sys.stderr)
     if stuck:
-        print(f"{stuck} of {len(reports)} workloads are stuck in clusters without room", file=sys.stderr)
+        print(f"{stuck} of {len(reports)} workloads are stuck: their clusters have no room", file=sys.stderr)

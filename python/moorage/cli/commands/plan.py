@@ -34,17 +34,17 @@ pod_option = click.option(
     "templates",
     multiple=True,
     metavar="FILE|KIND/NAME[=N]",
-    help="N pods of a manifest, or of a workload of the cluster, as deploy/NAMESPACE/NAME=3; repeatable; "
-    "default: the pending pods.",
+    help="N pods of a manifest, or of a workload of the cluster, such as "
+    "deploy/NAMESPACE/NAME=3. Repeatable; default: the pending pods.",
 )
-force_option = click.option("--force", is_flag=True, help="Move pods without a controller, too.")
+force_option = click.option("--force", is_flag=True, help="Also move pods that have no controller.")
 
 
 @click.group(cls=CommandGroup)
 def plan() -> None:
-    """Plan nodes and moves of pods. The cluster stays as it is.
+    """Plan nodes and moves of pods. Nothing is changed.
 
-    Exit codes: 0 it ran, whatever the answer; 2 bad input.
+    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
 
 
@@ -75,19 +75,24 @@ def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:
     multiple=True,
     required=True,
     metavar="NODE|FILE",
-    help="A template of new nodes: a node of the cluster, or a manifest; repeatable.",
+    help="A template for new nodes: a node of the cluster, or a manifest; repeatable.",
 )
 @pod_option
 @click.option(
-    "--max", "most", type=WholeNumber(0), default=10_000, show_default=True, help="Maximum of new nodes."
+    "--max",
+    "most",
+    type=WholeNumber(0),
+    default=10_000,
+    show_default=True,
+    help="Maximum number of new nodes.",
 )
 @planning_options
 def nodes(like: tuple[str, ...], most: int, **options: Any) -> None:
     """Find how many new nodes the pending pods need, or the pods of --pod.
 
-    New nodes get the pods of DaemonSets. Pods are admitted as new ones are, and none is evicted.
+    DaemonSets run their pods on the new nodes, too. Pods pass admission like new ones, and no pod is evicted.
 
-    Exit codes: 0 it ran, whatever the answer; 2 bad input.
+    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
     templates = [node for one in like for node in _node_templates(one)]
 
@@ -105,7 +110,7 @@ def _node_templates(text: str) -> Sequence[str | Node]:
 
     found = load(Path(text)).nodes
     if not found:
-        raise InputError("there is no node", source="--like", obj=text)
+        raise InputError("this file has no node", source="--like", obj=text)
     return found
 
 
@@ -114,16 +119,16 @@ def _node_templates(text: str) -> Sequence[str | Node]:
 @click.option(
     "--count",
     type=WholeNumber(1),
-    help="How many nodes, of all: those with the fewest pods are tried first.",
+    help="Drain this many of all nodes; nodes with the fewest pods are tried first.",
 )
 @force_option
 @planning_options
 def drain(names: tuple[str, ...], count: int | None, force: bool, **options: Any) -> None:
-    """Find an order in which nodes can be emptied with every pod finding a place, and the moves.
+    """Find an order in which nodes can be drained so that every pod finds a node, and the moves.
 
-    Each pod is moved alone, while all nodes of the plan are cordoned. Disruption budgets are kept.
+    Pods move one at a time, while all nodes of the plan are cordoned. Disruption budgets are respected.
 
-    Exit codes: 0 it ran, whatever the answer; 2 bad input.
+    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
     if bool(names) == (count is not None):
         raise click.UsageError("give either nodes or --count")
@@ -133,9 +138,13 @@ def drain(names: tuple[str, ...], count: int | None, force: bool, **options: Any
 
 
 @plan.command(cls=ChangingCommand)
-@click.option("--nodes", type=WholeNumber(1), help="How many nodes are to be empty, empty ones included.")
-@click.option("--gpus", type=WholeNumber(1), help="How many devices are to be free on one node.")
-@click.option("--resource", default="nvidia.com/gpu", show_default=True, help="The devices of --gpus.")
+@click.option(
+    "--nodes", type=WholeNumber(1), help="Number of nodes to have empty, with those that are empty already."
+)
+@click.option("--gpus", type=WholeNumber(1), help="Number of devices to have free on one node.")
+@click.option(
+    "--resource", default="nvidia.com/gpu", show_default=True, help="The resource that --gpus counts."
+)
 @click.option("--max-moves", type=WholeNumber(0), help="Maximum number of moves.")
 @force_option
 @planning_options
@@ -144,7 +153,7 @@ def defragment(
 ) -> None:
     """Find moves of pods that free whole nodes, or devices on one node.
 
-    Exit codes: 0 it ran, whatever the answer; 2 bad input.
+    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
     if (nodes is None) == (gpus is None):
         raise click.UsageError("give either --nodes or --gpus")
@@ -159,11 +168,11 @@ def defragment(
 @pod_option
 @planning_options
 def bound(**options: Any) -> None:
-    """Find how many of the pending pods could be placed at most, and the resources that bind.
+    """Find how many pending pods could be placed at most, and which resources are the limit.
 
-    It needs the extra lp. No pod is evicted.
+    This needs the extra lp. No pod is evicted.
 
-    Exit codes: 0 it ran, whatever the answer; 2 bad input.
+    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:

@@ -41,20 +41,20 @@ def _check(options: dict[str, Any]) -> None:
     if options["verify"]:
         for name, option in OF_HISTORIES.items():
             if given(name) is not ParameterSource.DEFAULT:
-                raise click.UsageError(f"--verify makes no history, so it does not take {option}")
+                raise click.UsageError(f"--verify makes no history: leave out {option}")
     if form in ("png", "svg") and options["measures"]:
-        raise click.UsageError(f"-o {form} shows no measures, so it does not take --measure")
+        raise click.UsageError(f"-o {form} shows no measures: leave out --measure")
     if form not in ("html", "png", "svg"):
         _check_shown(options["show"], given)
         return
     if form != "html" and options["verify"]:
-        raise click.UsageError(f"--verify has no -o {form}")
+        raise click.UsageError(f"--verify does not write -o {form}")
     if options["show"] != "summary":
-        raise click.UsageError(f"-o {form} shows the whole history, so it does not take --show")
+        raise click.UsageError(f"-o {form} shows the whole history: leave out --show")
     if options["resource"] != "cpu":
-        raise click.UsageError(f"-o {form} shows all resources, so it does not take --resource")
+        raise click.UsageError(f"-o {form} shows all resources: leave out --resource")
     if options["by"] == "node":
-        raise click.UsageError(f"-o {form} takes a label of nodes as --by")
+        raise click.UsageError(f"-o {form} needs a node label for --by")
 
 
 def _check_shown(show: str, given: Callable[[str], ParameterSource | None]) -> None:
@@ -63,7 +63,7 @@ def _check_shown(show: str, given: Callable[[str], ParameterSource | None]) -> N
     unused += [] if show == "usage" else ["resource", "by"]
     for name in unused:
         if given(name) is not ParameterSource.DEFAULT:
-            raise click.UsageError(f"--show {show} does not take {OF_HISTORIES[name]}")
+            raise click.UsageError(f"--show {show} does not use {OF_HISTORIES[name]}: leave it out")
 
 
 def _refuse_operations(files: Sequence[str], form: str) -> None:
@@ -113,36 +113,41 @@ class Format(click.ParamType[str]):
     metavar="FILE|DIR",
     help="The cluster at the start, for traces without nodes; repeatable.",
 )
-@click.option("--until", help='A time (3600, 1h), or a condition: "pod x pending > 5m", "pending > 10".')
+@click.option(
+    "--until", help='Stop at a time (3600, 1h), or on a condition: "pod x pending > 5m", "pending > 10".'
+)
 @click.option(
     "--on-failure",
     type=click.Choice(["retry", "drop"]),
     default="retry",
     show_default=True,
-    help="What happens to a pod that fits nowhere.",
+    help="What to do with a pod that fits nowhere.",
 )
-@click.option("--verify", is_flag=True, help="Compare recorded bindings with the decisions here.")
+@click.option("--verify", is_flag=True, help="Compare the recorded bindings with the decisions of moorage.")
 @click.option(
     "--show",
     type=click.Choice(["summary", "decisions", "pods", "nodes", "usage", "measures", "scalings"]),
     default="summary",
     show_default=True,
 )
-@click.option("--resource", default="cpu", show_default=True, help="Of --show usage.")
+@click.option("--resource", default="cpu", show_default=True, help="The resource that --show usage shows.")
 @click.option(
     "--by",
     default="",
     metavar="node|LABEL",
-    help="Groups of nodes of --show usage; the pools of -o html, png and svg.",
+    help="Group nodes by this for --show usage, and into pools for -o html, png and svg.",
 )
 @click.option(
     "--measure",
     "measures",
     multiple=True,
     metavar="NAME|{NAME: {OPTION: VALUE…}}",
-    help="A measure, or module:function; repeatable. Default: those of the scenario. See docs/measures.md.",
+    help="A measure, or module:function; repeatable. Default: the measures of the scenario. "
+    "See docs/measures.md.",
 )
-@click.option("--write", "folder", metavar="DIR", help="Write the whole history, as Parquet or CSV.")
+@click.option(
+    "--write", "folder", metavar="DIR", help="Write the whole history to this folder, as Parquet or CSV."
+)
 @scheduler_options
 @click.option(
     "-o",
@@ -174,7 +179,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
                 raise InputError("the trace has nodes itself", source="-f")
             timeline.start_with(load(*map(file_named, options["cluster"])))
         if not timeline.may_have_nodes:
-            hint = "so no pod can have one; -f gives the nodes of a cluster (kubectl get nodes -o json)"
+            hint = "so no pod can have one; give the nodes of a cluster with -f (kubectl get nodes -o json)"
             raise InputError(f"{NO_NODE}, {hint}", source=source_name(files[0]))
         following()
         if options["verify"]:

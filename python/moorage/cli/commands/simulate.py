@@ -33,50 +33,51 @@ WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
     type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name", "html", "png", "svg"]),
     default="table",
     show_default=True,
-    help="table and markdown have a row per workload; wide and csv a row per pod, with zone, requests and "
-    "priority; name prints pod/NAME of each placed pod and nothing else. "
-    "html is a page of its own; png and svg are pictures of the use of nodes.",
+    help="table and markdown have a row for each workload; wide and csv a row for each pod, "
+    "with zone, requests and priority; name prints only pod/NAME of each placed pod. "
+    "html is a page; png and svg show how full nodes are.",
 )
-@click.option("-A", "--all-namespaces", is_flag=True, help="Show the pods of all namespaces, also with -n.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Show the pods of all namespaces, even with -n.")
 @click.option(
     "-l",
     "--selector",
     default="",
-    help="Show only pods with these labels, as kubectl takes them: a=b,c!=d,e in (x,y),!f.",
+    help="Show only pods with these labels, in kubectl's syntax: a=b,c!=d,e in (x,y),!f.",
 )
-@click.option("--summary", "summary_only", is_flag=True, help="Leave out the pods.")
+@click.option("--summary", "summary_only", is_flag=True, help="Print the summary without the pods.")
 @click.option(
     "--schedulers",
     type=WholeNumber(1, 1000),
-    help="Number of schedulers that work at once, each on its own copy of the cluster; a binder resolves "
-    "their conflicts.",
+    help="Number of schedulers that work at the same time, each on its own copy of the "
+    "cluster. A binder resolves their conflicts.",
 )
 @click.option(
     "--partition",
     type=click.Choice(["none", "zone", "hash"]),
     default=DEFAULT_MULTI["partition"],
     show_default=True,
-    help="How nodes are partitioned; each scheduler prefers the nodes of its partition.",
+    help="How to partition the nodes; each scheduler prefers the nodes of its partition.",
 )
 @click.option(
     "--chunk",
     type=WholeNumber(1),
     default=DEFAULT_MULTI["chunk"],
     show_default=True,
-    help="Pods of each scheduler between two updates by the binder.",
+    help="Number of pods that each scheduler places between two updates from the binder.",
 )
 @click.option(
     "--executor",
     type=click.Choice(["threads", "ray"]),
     default=DEFAULT_MULTI["executor"],
     show_default=True,
-    help="Where the schedulers run; ray (extra ray): as actors of a Ray cluster, and the binder as well.",
+    help="Where the schedulers run. With ray (extra ray), they and the binder are actors of a Ray cluster.",
 )
 @click.option(
     "--annotate",
     is_flag=True,
-    help="With -o json or yaml: the cluster after the run as kube-scheduler-simulator imports it, with what "
-    "each plugin said in annotations of the pods.",
+    help="With -o json or yaml, print the cluster after the run in the format that "
+    "kube-scheduler-simulator imports, with the results of all plugins in annotations of "
+    "the pods.",
 )
 @change_options
 @scheduler_options
@@ -89,25 +90,25 @@ def simulate(
     schedulers: int | None,
     **options: Any,
 ) -> None:
-    """Schedule all pending pods, and say where they go or why they do not.
+    """Schedule all pending pods, and show where they are placed, or why they are not.
 
-    Exit codes: 0 the simulation ran, whether or not every pod found a node (check asks that); 2 bad input.
+    Exit codes: 0 if it ran, even if pods found no node (use check for a gate); 2 for bad input.
     """
     from moorage.cli.output.run_output import throughput, write_simulation
     from moorage.cli.runs.simulation import Preparation
 
     multi = {name: options.pop(name) for name in DEFAULT_MULTI}
     if schedulers is None and multi != DEFAULT_MULTI:
-        raise click.UsageError("--partition, --chunk and --executor are for --schedulers")
+        raise click.UsageError("--partition, --chunk and --executor need --schedulers")
     if summary_only and output in WITHOUT_SUMMARY:
-        raise click.UsageError(f"-o {output} has no summary")
+        raise click.UsageError(f"--summary does not write -o {output}")
     if annotate and output not in ("json", "yaml"):
-        raise click.UsageError("--annotate is for -o json and -o yaml")
+        raise click.UsageError("--annotate needs -o json or -o yaml")
     if annotate and (schedulers is not None or summary_only or selector):
-        raise click.UsageError("--annotate is not for --schedulers, --summary and --selector")
+        raise click.UsageError("--annotate cannot be combined with --schedulers, --summary or --selector")
     matcher, changes = _matcher(selector), requested_changes(options)
     if schedulers is not None and changes:
-        raise click.UsageError(f"{changes[0].option} is not for --schedulers")
+        raise click.UsageError(f"{changes[0].option} cannot be combined with --schedulers")
     began = time.perf_counter()
     with Stages("reading", "scheduling", "summing up") as stage:
         cluster = load_input(options)

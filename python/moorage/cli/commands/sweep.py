@@ -21,22 +21,27 @@ from moorage.cli.options.option_groups import GroupedCommand
     type=click.Choice(["serial", "threads", "processes", "ray"]),
     default="processes",
     show_default=True,
-    help="What runs the replays; ray needs the extra ray.",
+    help="Where the replays run; ray needs the extra ray.",
 )
 @click.option(
-    "--workers", type=WholeNumber(min=1), metavar="N", help="Threads or processes; default: processors."
+    "--workers",
+    type=WholeNumber(min=1),
+    metavar="N",
+    help="Number of threads or processes; default: the number of processors.",
 )
 @click.option(
-    "--folder", metavar="DIR", help="Keep results here; what is there already is not replayed again."
+    "--folder", metavar="DIR", help="Keep results here, and skip replays whose results are there already."
 )
-@click.option("--histories", is_flag=True, help="Keep the decisions and pods of each replay, with --folder.")
+@click.option(
+    "--histories", is_flag=True, help="With --folder, also keep the decisions and pods of each replay."
+)
 @click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "json", "yaml", "csv", "markdown", "html", "png", "svg"]),
     default="table",
     show_default=True,
-    help="csv has the measures of each replay, the others their means.",
+    help="csv has the measures of each replay, the other formats have means.",
 )
 def sweep(  # noqa: PLR0913
     file: str,

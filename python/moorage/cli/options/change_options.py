@@ -40,26 +40,31 @@ class ChangeOption(NamedTuple):
 
 
 OPTIONS = (
-    ChangeOption("--add-nodes", "NODE=N[,zone=ZONE]", "Add N nodes like NODE, in its zone or another."),
-    ChangeOption("--remove-nodes", NODES, "Remove nodes with the pods on them; zone=a stands for the label."),
-    ChangeOption("--fail-zone", "ZONE", "Remove all nodes of a zone, with the pods on them."),
+    ChangeOption("--add-nodes", "NODE=N[,zone=ZONE]", "Add N copies of NODE, in its zone or in ZONE."),
+    ChangeOption(
+        "--remove-nodes", NODES, "Remove nodes and the pods on them. zone=a selects by the topology label."
+    ),
+    ChangeOption("--fail-zone", "ZONE", "Remove all nodes of a zone and the pods on them."),
     ChangeOption("--cordon", NODES, "Make nodes unschedulable."),
     ChangeOption("--uncordon", NODES, "Make nodes schedulable."),
     ChangeOption("--drain", NODES, "Cordon nodes and evict their pods, as far as disruption budgets allow."),
     ChangeOption("--taint", f"{NODES} TAINT", "Taint nodes: KEY=VALUE:EFFECT, or KEY- to remove a taint.", 2),
     ChangeOption("--label", "NODE|KIND/NAME LABEL", "Label an object: KEY=VALUE, or KEY- to remove it.", 2),
-    ChangeOption("--scale", "KIND/NAME=N", "Set the replicas of a workload, as deploy/web=12."),
+    ChangeOption("--scale", "KIND/NAME=N", "Set the replicas of a workload, such as deploy/web=12."),
     ChangeOption("--restart", "KIND/NAME", "Restart a workload, as kubectl rollout restart does."),
     ChangeOption(
-        "--restart-all", "", "Restart all workloads, one after the other: each needs room for its surge.", 0
+        "--restart-all", "", "Restart all workloads one after the other; each needs room for its surge.", 0
     ),
-    ChangeOption("--hpa", "min|max", "Scale what HPAs and KEDA scale to its least or most replicas."),
+    ChangeOption(
+        "--hpa", "min|max", "Scale all targets of HPAs and KEDA to their minimum or maximum of replicas."
+    ),
     ChangeOption(
         "--set-requests",
         "FILE",
-        "Give containers these requests: VPAs, or CSV or JSON of workload, container, cpu and memory.",
+        "Set the requests of containers to those of a file: VPAs, or CSV or JSON with "
+        "workload, container, cpu and memory.",
     ),
-    ChangeOption("--cronjobs", "", "Let each CronJob run once, all at the same time.", 0),
+    ChangeOption("--cronjobs", "", "Run each CronJob once, all at the same time.", 0),
     ChangeOption(
         "--unsuspend", "", "Let suspended Jobs, JobSets and the like run, as if Kueue had admitted them.", 0
     ),
@@ -108,14 +113,14 @@ class RequestedChange(NamedTuple):
 def _add_nodes(scheduler: Scheduler, text: str) -> Change:
     found = re.fullmatch(r"(.+)=([0-9]{1,9})(?:,zone=(.+))?", text)
     if found is None:
-        raise InputError("not NODE=N[,zone=ZONE], with a whole number N from 0 on", obj=text)
+        raise InputError("must be NODE=N[,zone=ZONE] with a whole number N", obj=text)
     return scheduler.add_nodes(int(found[2]), found[1], zone=found[3] or "")
 
 
 def _scale(scheduler: Scheduler, text: str) -> Change:
     found = re.fullmatch(r"(.+)=([0-9]{1,9})", text)
     if found is None:
-        raise InputError("not KIND/NAME=N, with a whole number N from 0 on", obj=text)
+        raise InputError("must be KIND/NAME=N with a whole number N", obj=text)
     return scheduler.scale(found[1], int(found[2]))
 
 
@@ -125,7 +130,7 @@ def _label(scheduler: Scheduler, reference: str, label: str) -> Change:
 
 def _autoscale(scheduler: Scheduler, bound: str) -> Change:
     if bound not in ("min", "max"):
-        raise InputError(f"neither min nor max: {bound!r}")
+        raise InputError(f"must be min or max, not {bound!r}")
     return scheduler.autoscale_to("min" if bound == "min" else "max")
 
 
@@ -149,7 +154,7 @@ def left_as_is(change: RequestedChange, made: Change, scheduler: Scheduler) -> l
     kept = [(name, why) for name, why in made.kept.items() if not name.startswith("Pod ")]
     if made.kept or made.created or made.changed or made.deleted:
         return [f"{change.text} has no effect on {name}: {why}." for name, why in kept]
-    kinds, otherwise = _WITHOUT_EFFECT.get(change.option, ((), "it is so already"))
+    kinds, otherwise = _WITHOUT_EFFECT.get(change.option, ((), "it has this already"))
     if kinds and not any(scheduler.client.list(kind_named(kind))[0] for kind in kinds):
         why = f"the input has no {either(kinds)}"
     else:
@@ -221,7 +226,8 @@ def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
 after_run_option = click.option(
     "--after-run",
     is_flag=True,
-    help="Place the pending pods of the cluster first. A change does so too: pods that it makes need room.",
+    help="Place the pending pods of the cluster first. With a change they always are, because "
+    "the pods that it makes need room too.",
 )
 
 

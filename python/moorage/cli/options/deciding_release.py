@@ -14,7 +14,7 @@ COMPONENTS = ("kube-scheduler", "kube-apiserver", "kube-controller-manager")
 ALL_IN_ONE = ("hardened-kubernetes", "hyperkube")
 """Images that have all components (RKE2, RKE): the name of the container says which one runs."""
 NAMED = "--kubernetes-version"
-NOT_TOLD = "the input does not tell its release"
+NOT_TOLD = "the input does not say its release"
 
 
 def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
@@ -44,7 +44,7 @@ def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
     if not is_its_own:
         cluster.warnings.append(
             f"moorage has no release {version.major}.{version.minor} ({reason}); "
-            f"{release.version}, the nearest, decides. {NAMED} names another."
+            f"the nearest, {release.version}, decides. {NAMED} chooses another."
         )
     return DecidingRelease(release.version, reason)
 
@@ -94,5 +94,5 @@ def print_release(*clusters: Cluster, is_asked: bool = False) -> None:
         if release.reason != NOT_TOLD:
             print_message("release", f"Kubernetes {release.version} decides ({release.reason})")
         elif is_asked:
-            hint = f"{NAMED} names another"
+            hint = f"{NAMED} chooses another"
             print_message("release", f"Kubernetes {release.version} decides ({NOT_TOLD}; {hint})")

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from moorage.store.api import ApiClient
 
 
-NO_NODE = "There is no node in the input"
+NO_NODE = "The input has no node"
 _CONNECTION_OPTIONS = (
     click.option(
         "--kubeconfig",
         metavar="FILE",
-        help="The cluster of a kubeconfig.",
+        help="Use the cluster of this kubeconfig.",
     ),
     click.option(
         "--context",
         metavar="NAME",
-        help="The context of the kubeconfig ($KUBECONFIG, ~/.kube/config); default: its current one.",
+        help="The context of the kubeconfig ($KUBECONFIG or ~/.kube/config); default: the current one.",
     ),
-    click.option("--in-cluster", is_flag=True, help="Read the cluster in which this process runs in a pod."),
+    click.option("--in-cluster", is_flag=True, help="Use the cluster in which this process runs as a pod."),
 )
 
 
@@ -80,8 +80,9 @@ def input_options(command: Callable[..., Any], shows_synthetic: bool = False) ->
         "files",
         multiple=True,
         metavar="FILE|DIR|-",
-        help="Manifests, dumps and archives of them, compressed or not; - is standard input. Repeatable: "
-        "later ones change the cluster of the first, or of --kubeconfig.",
+        help="Manifests, dumps, or archives of them, compressed or not; - reads standard "
+        "input. Repeatable: later files change the cluster of the first one, or of "
+        "--kubeconfig.",
     )
     synthetic = click.option(
         "--synthetic",
@@ -94,16 +95,16 @@ def input_options(command: Callable[..., Any], shows_synthetic: bool = False) ->
         type=click.Choice(["strict", "warn", "ignore"]),
         default="strict",
         show_default=True,
-        help="How to treat unknown and duplicate fields: error, warning or nothing, as kubectl apply.",
+        help="How to treat unknown and duplicate fields: strict, warn or ignore, as in kubectl apply.",
     )
     recursive = click.option(
-        "-R", "--recursive", is_flag=True, help="Read the directories in directories of -f too."
+        "-R", "--recursive", is_flag=True, help="Also read the directories inside the directories of -f."
     )
     namespace = click.option(
         "-n",
         "--namespace",
         metavar="NAME",
-        help="The namespace of objects that name none; simulate shows the pods of this one alone.",
+        help="The namespace of objects that name none; simulate shows only the pods of this namespace.",
     )
     return files(recursive(validate(namespace(synthetic(connection_options(command))))))
 
@@ -243,7 +244,7 @@ def connected(options: Mapping[str, Any], timeout: float | None = None) -> ApiCl
         The extra ``kube`` is not installed.
     """
     if options["in_cluster"] and (options["kubeconfig"] or options["context"]):
-        raise click.UsageError("give either --in-cluster or --kubeconfig and --context")
+        raise click.UsageError("give either --in-cluster, or --kubeconfig and --context")
     from moorage.store.api import connect
 
     limit = {} if timeout is None else {"timeout": timeout}
@@ -372,13 +373,13 @@ GATE_OPTIONS = (
         "gates",
         metavar="A=true,B=false",
         default="",
-        help="Feature gates of kube-scheduler that differ from their defaults.",
+        help="Feature gates of kube-scheduler to set, where the defaults will not do.",
     ),
     click.option(
         "--kubernetes-version",
         "version",
         type=ReleaseChoice(),
-        help=f"The release of kube-scheduler that decides; default: that of the cluster, or {DEFAULT}.",
+        help=f"The release of kube-scheduler to follow; default: that of the cluster, or {DEFAULT}.",
     ),
 )
 """Options for `selected_gates`."""
@@ -389,25 +390,26 @@ seed_option = click.option(
     type=WholeNumber(0, 2**63 - 1),
     default=0,
     show_default=True,
-    help="Seed of random choices.",
+    help="Seed for random choices.",
 )
 _SCHEDULER_OPTIONS = (
     click.option(
         "--config",
         metavar="FILE|-",
-        help="A KubeSchedulerConfiguration; default: kube-scheduler's own profile.",
+        help="A KubeSchedulerConfiguration; default: kube-scheduler's default profile.",
     ),
     *GATE_OPTIONS,
     click.option(
         "--percentage-of-nodes-to-score",
         "percentage",
         type=WholeNumber(0, 100),
-        help="How many feasible nodes are enough, in percent of the nodes; 0, the default, adapts to them.",
+        help="Stop the search for nodes when this percentage of all nodes is feasible; 0, the "
+        "default, adapts to the size of the cluster.",
     ),
     click.option(
         "--tie-break",
         type=click.Choice(["go-heap", "first", "random"]),
-        help="Choice among nodes of equal score; default: that of the release, go-heap since 1.35.",
+        help="How to choose among nodes with equal scores; default: as the release does, go-heap since 1.35.",
     ),
     seed_option,
 )
@@ -476,7 +478,7 @@ def changed_gates(text: str) -> dict[str, bool]:
     for part in filter(None, text.split(",")):
         name, _, value = part.strip().partition("=")
         if value not in ("true", "false"):
-            raise InputError(f"neither true nor false: {value!r}", source="--feature-gates", path=name)
+            raise InputError(f"must be true or false, not {value!r}", source="--feature-gates", path=name)
         changes[name] = value == "true"
     return changes
 
@@ -506,10 +508,10 @@ def _sizes(text: str) -> dict[str, int]:
     for part in text.split(","):
         name, _, value = part.strip().partition("=")
         if name not in ("nodes", "pods", "zones"):
-            raise InputError(
-                "unknown; nodes, pods and zones are known", source="--synthetic", path=repr(name)
-            )
+            raise InputError("must be nodes, pods or zones", source="--synthetic", path=repr(name))
         if not re.fullmatch("[0-9]{1,9}", value):
-            raise InputError(f"not a whole number below 10^9: {value!r}", source="--synthetic", path=name)
+            raise InputError(
+                f"must be a whole number below 10^9, not {value!r}", source="--synthetic", path=name
+            )
         sizes[name] = int(value)
     return sizes

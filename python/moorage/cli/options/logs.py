@@ -28,7 +28,7 @@ def verbosity_option(command: Callable[..., Any]) -> Callable[..., Any]:
     -------
     callable
     """
-    return click.option("-v", "verbose", count=True, help="Log each pod that was bound as well.")(command)
+    return click.option("-v", "verbose", count=True, help="Also log each pod that is bound.")(command)
 
 
 @contextmanager

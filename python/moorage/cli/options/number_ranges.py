@@ -43,6 +43,15 @@ def _converted(
             raise click.BadParameter("")
         return number
     except click.BadParameter:
-        first = "" if bounds.min is None else f" {'above' if bounds.min_open else 'from'} {bounds.min}"
-        last = " on" * (not bounds.min_open) if bounds.max is None else f" to {bounds.max}"
-        raise click.BadParameter(f"{value!r} is not a {noun}{first}{last}.", ctx, param) from None
+        raise click.BadParameter(f"must be a {noun}{_range(bounds)}, not {value!r}.", ctx, param) from None
+
+
+def _range(bounds: WholeNumber | Number) -> str:
+    """Return what an error says about the bounds of numbers."""
+    if bounds.min is None:
+        return "" if bounds.max is None else f" of at most {bounds.max}"
+    if bounds.max is None:
+        return f" above {bounds.min}" if bounds.min_open else f" of at least {bounds.min}"
+    return (
+        f" {'above' if bounds.min_open else 'from'} {bounds.min}{' and up' * bounds.min_open} to {bounds.max}"
+    )

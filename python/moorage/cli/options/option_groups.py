@@ -50,7 +50,9 @@ class GroupedCommand(click.Command):
             if any(not text.strip() for text in _texts(ctx.params.get(name))):
                 is_option = isinstance(parameter, click.Option)
                 title = parameter.opts[0] if is_option else parameter.make_metavar(ctx).strip("[]…")
-                raise click.UsageError(f"{title}: an argument is empty", ctx)
+                raise click.UsageError(
+                    f"{title}: an argument is empty; give it a value, or leave it out", ctx
+                )
         return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -37,7 +37,7 @@ def read_plugin_file(path: str) -> Registry:
     except Exception as error:
         raise InputError(f"{type(error).__name__}: {error}", source=path) from error
     if not isinstance(found, Registry) or not found:
-        raise InputError("not a moorage.Registry with plugins", source=path, path=VARIABLE)
+        raise InputError("must be a moorage.Registry with plugins", source=path, path=VARIABLE)
     with located(source=path, path=VARIABLE):
         all_plugins(found)
     return found

@@ -49,54 +49,72 @@ _SERVING_OPTIONS = (
         type=WholeNumber(0, 65535),
         default=0,
         show_default=True,
-        help="The port of HTTPS for /healthz, /livez, /readyz and /metrics; 0 for none.",
+        help="The HTTPS port for /healthz, /livez, /readyz and /metrics; 0 turns it off.",
     ),
-    click.option("--bind-address", metavar="ADDRESS", help="Where --secure-port listens; default: 0.0.0.0."),
-    click.option("--tls-cert-file", metavar="FILE", help="The certificate of HTTPS, and its authorities."),
+    click.option(
+        "--bind-address",
+        metavar="ADDRESS",
+        help="The address on which --secure-port listens; default: 0.0.0.0.",
+    ),
+    click.option(
+        "--tls-cert-file",
+        metavar="FILE",
+        help="The certificate for HTTPS, followed by those of its authorities.",
+    ),
     click.option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file."),
     click.option(
         "--authentication-kubeconfig",
         metavar="FILE",
-        help="The server that checks the tokens of requests for /metrics; default: the cluster of "
-        "--in-cluster. Without one, requests are anonymous.",
+        help="The API server that checks the tokens of requests for /metrics; default: that "
+        "of --in-cluster. Without one, requests are anonymous.",
     ),
     click.option(
         "--authorization-kubeconfig",
         metavar="FILE",
-        help="The server that decides who may get /metrics; default: the cluster of --in-cluster. Without "
-        "one, all requests are denied.",
+        help="The API server that decides who may read /metrics; default: that of "
+        "--in-cluster. Without one, all requests are denied.",
     ),
 )
 _EXTENDER_OPTIONS = (
     click.option(
-        "--bind-address", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen."
+        "--bind-address",
+        metavar="ADDRESS",
+        default="127.0.0.1",
+        show_default=True,
+        help="The address to listen on.",
     ),
     click.option(
         "--port",
         type=WholeNumber(0, 65535),
         default=8888,
         show_default=True,
-        help="The port; 0 for any that is free.",
+        help="The port to listen on; 0 takes any free one.",
     ),
-    click.option("--path", metavar="PATH", default="", help="The path of urlPrefix, before the verbs."),
-    click.option("--tls-cert-file", metavar="FILE", help="The certificate of HTTPS; without it: plain HTTP."),
+    click.option(
+        "--path", metavar="PATH", default="", help="The path in urlPrefix, which precedes the verbs."
+    ),
+    click.option(
+        "--tls-cert-file", metavar="FILE", help="The certificate for HTTPS; without it, plain HTTP is served."
+    ),
     click.option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file."),
     click.option(
-        "--client-ca-file", metavar="FILE", help="Serve only clients with a certificate by this authority."
+        "--client-ca-file",
+        metavar="FILE",
+        help="Serve only clients with a certificate that this authority has signed.",
     ),
     click.option(
         "--max-body",
         type=WholeNumber(1),
         default=128 << 20,
         show_default=True,
-        help="Bytes of a request at most.",
+        help="Maximum size of a request in bytes.",
     ),
     click.option(
         "--timeout",
         type=Number(0, 3600, min_open=True),
         default=30.0,
         show_default=True,
-        help="Seconds that a request may take to arrive.",
+        help="Maximum number of seconds for a request to arrive.",
     ),
 )
 _OF_PORT = (
@@ -203,7 +221,7 @@ def _check_extender(options: Mapping[str, Any]) -> None:
     """Refuse options that contradict each other; warn of a port that everybody may use."""
     certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
     if bool(certificate) != bool(key):
-        raise click.UsageError("--tls-cert-file and --tls-private-key-file need each other")
+        raise click.UsageError("give both --tls-cert-file and --tls-private-key-file, or neither")
     if options["client_ca_file"] and not certificate:
         raise click.UsageError("--client-ca-file needs --tls-cert-file and --tls-private-key-file")
     if not names_server(options):
@@ -216,7 +234,7 @@ def _check_extender(options: Mapping[str, Any]) -> None:
             options["port"],
         )
     if options["files"] or options["synthetic"] or options["namespace"]:
-        raise click.UsageError("-f, --synthetic and -n are not for a state that follows a cluster")
+        raise click.UsageError("-f, --synthetic and -n cannot be combined with --kubeconfig or --in-cluster")
 
 
 def _synced(client: ApiClient, settings: Mapping[str, Any]) -> Scheduler:
@@ -421,17 +439,17 @@ def with_connection(
         return InputError(text, source=options["config"] or "", path=f"clientConnection.{field}")
 
     if connection.content_type not in (JSON, UPSTREAMS_DEFAULT):
-        raise refuse("contentType", f"not supported: {connection.content_type!r}; requests are {JSON}")
+        raise refuse("contentType", f"not supported: {connection.content_type!r}; use {JSON}")
     accepted = [one.split(";")[0].strip() for one in connection.accept_content_types.split(",")]
     if connection.accept_content_types and not {JSON, "application/*", "*/*"} & set(accepted):
-        text = f"not supported: {connection.accept_content_types!r}; answers are {JSON}"
+        text = f"not supported: {connection.accept_content_types!r}; use {JSON}"
         raise refuse("acceptContentTypes", text)
     kubeconfig = connection.kubeconfig
     if not kubeconfig or options["kubeconfig"] == kubeconfig:
         return options
     if options["in_cluster"] or options["kubeconfig"]:
         other = "--in-cluster" if options["in_cluster"] else f"--kubeconfig {options['kubeconfig']}"
-        raise refuse("kubeconfig", f"{kubeconfig!r} is not what {other} names")
+        raise refuse("kubeconfig", f"{kubeconfig!r} and {other} differ: leave one of them out")
     return {**options, "kubeconfig": kubeconfig}
 
 

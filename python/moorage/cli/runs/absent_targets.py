@@ -85,12 +85,12 @@ def not_placed(kind: type[Object], name: str) -> str:
     str
     """
     if kind is Node:
-        return f"a Node is not placed; {_about_nodes(name)}"
-    return f"a {kind.__name__} has no pods of its own; name a pod or a workload, as deploy/web"
+        return f"a Node is not scheduled; {_about_nodes(name)}"
+    return f"a {kind.__name__} has no pods of its own; name a pod or a workload, such as deploy/web"
 
 
 def _about_nodes(name: str) -> str:
-    return f"moorage nodes shows its room, explain POD --why-not {name} why a pod is not there"
+    return f"moorage nodes shows its room, and explain POD --why-not {name} why a pod is not on it"
 
 
 def _workloads(scheduler: Scheduler, kind: str = "") -> Iterator[Any]:
@@ -106,7 +106,7 @@ def _workloads(scheduler: Scheduler, kind: str = "") -> Iterator[Any]:
 def _without_pods(obj: Any) -> str:
     """Return why an object has no pod now."""
     if isinstance(obj, CronJob):
-        return "it makes pods at its times, and has none now; --cronjobs lets it run once"
+        return "it has no pods between its runs; --cronjobs runs it once"
     if isinstance(obj, Job):
         if is_over(obj):
             return "it has finished"

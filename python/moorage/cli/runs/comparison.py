@@ -138,9 +138,9 @@ def _other_forms(name: str) -> str:
     word = name.split()[0] if name.strip() else ""
     metavars = {option.name.removeprefix("--"): option.metavar for option in OPTIONS}
     if metavars.get(word):
-        return f"and a change is {word} {metavars[word]}"
+        return f"and the change {word} is written {word} {metavars[word]}"
     known = [AS_IS, "kubernetes", *metavars]
-    forms = f"and neither {AS_IS}, nor changes such as 'drain n1', nor a release such as 'kubernetes 1.36'"
+    forms = f"and not {AS_IS}, a change such as 'drain n1', or a release such as 'kubernetes 1.36'"
     return forms + nearest(word, known)
 
 

@@ -103,7 +103,7 @@ def read_templates(
         match = re.fullmatch("(.+)=([0-9]{1,9})", text)
         name, share = (match[1], int(match[2])) if match else (text, 1)
         if not share:
-            raise InputError("a round has at least one replica of each", source=OPTION, obj=text)
+            raise InputError("a round needs at least one replica: give =1 or more", source=OPTION, obj=text)
         if is_input(name):
             tops = _read(name, found, cluster, validate, namespace)
         else:
@@ -152,7 +152,7 @@ def _named(text: str, cluster: Cluster, namespace: str) -> Object:
     """Return the workload of a cluster that a reference names."""
     objects: list[Object] = [obj for obj in (*cluster.others, *cluster.pods) if isinstance(obj, _COUNTED)]
     if "=" in text:
-        raise InputError("no such file; in KIND/NAME=N, N is a whole number", source=OPTION, obj=text)
+        raise InputError("no such file; in KIND/NAME=N, N must be a whole number", source=OPTION, obj=text)
     try:
         kind, place, name = parse_reference(text)
     except InputError as error:
@@ -162,7 +162,9 @@ def _named(text: str, cluster: Cluster, namespace: str) -> Object:
         near = "" if "/" in text else same_or_nearest(text, names, names, most=5)
         raise InputError(f"no such file, and {error.message}{near}", source=OPTION) from None
     if kind not in _COUNTED:
-        message = f"no such file, and a {kind.__name__} has no pods; name a pod or a workload, as deploy/web"
+        message = (
+            f"no such file, and a {kind.__name__} has no pods; name a pod or a workload, such as deploy/web"
+        )
         raise InputError(message, source=OPTION, obj=text)
     place = place if text.count("/") > 1 else namespace
     its = {f"{obj.namespace}/{obj.name}": obj for obj in objects if type(obj) is kind}
@@ -185,7 +187,7 @@ def _read(
     tops = _tops([obj for obj in completed.objects if isinstance(obj, _COUNTED)])
     if not tops:
         left_out = f"; left out: {', '.join(read.skipped)}" if read.skipped else ""
-        raise InputError(f"there is no pod or workload{left_out}", source=OPTION, obj=file)
+        raise InputError(f"this file has no pod or workload{left_out}", source=OPTION, obj=file)
     found.others.extend(obj for obj in completed.objects if not isinstance(obj, _COUNTED))
     found.warnings.extend(completed.warnings + read.warnings)
     return tops
@@ -215,14 +217,14 @@ def _job_of(cron_job: CronJob, others: Iterable[Object]) -> Object:
 def _pod_of(obj: Object, cluster: Cluster) -> Pod:
     """Return the pod that a workload would create for one replica more, however many it has now."""
     if isinstance(obj, DaemonSet):
-        raise InputError("it has a pod for each node, and no replicas to count")
+        raise InputError("a DaemonSet has a pod on each node, and no replicas to count")
     if isinstance(obj, Deployment):
         sets = [one for one in cluster.others if isinstance(one, ReplicaSet) and _is_owned(one, obj)]
         obj = find_new_replica_set(obj, sets) or obj
     pods = _pods_of(obj)
     templates = {pod.metadata.controller() for pod in pods}
     if len(templates) != 1:
-        raise InputError(f"its pods have {len(templates)} templates: give each of them as a pod")
+        raise InputError(f"its pods have {len(templates)} templates: give each of them as a pod in a file")
     return _with_own_volumes(pods[0], obj) if isinstance(obj, StatefulSet) else pods[0]
 
 

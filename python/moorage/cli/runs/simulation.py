@@ -291,14 +291,14 @@ class Simulation:
         evictions = Counter(budget for one in self.result.evicted.values() for budget in one.budgets)
         for budget, count in sorted(evictions.items()):
             pods = "1 pod" if count == 1 else f"{count} pods"
-            yield f"preemption evicts {pods} against PodDisruptionBudget {budget}."
+            yield f"preemption evicts {pods} in violation of PodDisruptionBudget {budget}."
         yield from self.result.warnings
         names = Counter(one.pod.spec.scheduler_name for one in self.outcomes if one.status == OTHER_SCHEDULER)
         profiles = ", ".join(self.scheduler.engines)
         for name, count in sorted(names.items()):
             pods = "1 pod asks" if count == 1 else f"{count} pods ask"
-            which = f"which no profile is named (profiles: {profiles})"
-            hint = "--config gives profiles, and check --allow other-scheduler lets such pods pass"
+            which = f"which is not one of the profiles ({profiles})"
+            hint = "add a profile with --config, or let check pass with --allow other-scheduler"
             yield f"{pods} for the scheduler {name}, {which}; {hint}."
 
     def _unready_templates(self) -> Iterator[str]:
@@ -311,7 +311,7 @@ class Simulation:
             if f"{top.kind} {namespace}/{top.name}" in rolling:
                 pods = "the bound pod" if number == 1 else f"all {number} bound pods"
                 verb = "is" if number == 1 else "are"
-                text = f"{pods} of this template {verb} not ready, so new ones are not taken as ready"
+                text = f"{pods} of this template {verb} not ready, so new ones do not count as ready"
                 yield f"{namespace}/{top.text}: {text}."
 
     def _failed_jobs(self) -> Iterator[str]:

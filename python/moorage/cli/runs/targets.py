@@ -104,7 +104,7 @@ def workload_named(
     if not name or "/" in place or not kind or kind == "Pod":
         return None
     if place and namespace not in (None, place):
-        raise InputError(f"not in namespace {namespace}", source=SOURCE, obj=text)
+        raise InputError(f"names another namespace than -n {namespace}", source=SOURCE, obj=text)
     return kind, name, place or namespace
 
 
@@ -287,7 +287,7 @@ def pod_named(
     else:
         place, _, name = text.rpartition("/")
     if place and namespace not in (None, place):
-        raise InputError(f"not in namespace {namespace}", source=SOURCE, obj=text)
+        raise InputError(f"names another namespace than -n {namespace}", source=SOURCE, obj=text)
     place = place or namespace or ""
 
     def named(listed: Iterable[Pod]) -> list[Pod]:
@@ -295,7 +295,7 @@ def pod_named(
 
     found = named(preparation.pods.values())
     if named(preparation.cluster.finished) and not found:
-        raise InputError("has finished: it is not scheduled any more", source=SOURCE, obj=text)
+        raise InputError("the pod has finished, and is not scheduled any more", source=SOURCE, obj=text)
     unmade = list[Group]()
     if not found:
         simulation = preparation.run()
@@ -343,4 +343,6 @@ def _check_unique(pods: Sequence[Pod], text: str) -> None:
     places = sorted({pod.namespace for pod in pods})
     if len(places) > 1:
         names = ", ".join(places)
-        raise InputError(f"in several namespaces ({names}): choose one with -n", source=SOURCE, obj=text)
+        raise InputError(
+            f"there are several, in namespaces {names}: choose one with -n", source=SOURCE, obj=text
+        )

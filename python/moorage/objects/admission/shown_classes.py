@@ -55,7 +55,7 @@ def shown_classes(objects: Iterable[Object], known: Collection[str]) -> tuple[li
     if found:
         names = [f"{shorten(one.name)} ({_text(one.value, one.preemption_policy)})" for one in found]
         head = "PriorityClasses that are not in the input are taken from pods that have them"
-        hint = "kubectl get priorityclass -o json gives them"
+        hint = "kubectl get priorityclass -o json lists them"
         warnings.append(f"{head}: {examples(names, _EXAMPLES)}; {hint}.")
     return found, warnings
 

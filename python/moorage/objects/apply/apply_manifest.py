@@ -170,7 +170,7 @@ def _last_applied(live: Object, value: dict[str, Any]) -> dict[str, Any]:
             return _applied_part(to_v1(msgspec.json.decode(text, type=dict[str, Any]), live.kind))
         except (msgspec.MsgspecError, RecursionError):
             path = f"metadata.annotations[{LAST_APPLIED}]"
-            raise InputError("is no manifest, so nothing can be applied", path=path) from None
+            raise InputError("is not a manifest, so nothing can be applied", path=path) from None
     if not is_served(live):
         meta = {key: one for key, one in value["metadata"].items() if key in ("labels", "annotations")}
         spec = value.get("spec", {})

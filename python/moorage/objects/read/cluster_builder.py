@@ -316,7 +316,7 @@ def _warnings(cluster: Cluster, told: Mapping[str, int]) -> list[str]:
     if stray:
         shown = examples([f"{pod.key} on {shorten(pod.spec.node_name)}" for pod in stray], _EXAMPLES)
         verb = "1 pod is" if len(stray) == 1 else f"{len(stray)} pods are"
-        warnings.append(f"{verb} bound to nodes that are not listed: {shown}.")
+        warnings.append(f"{verb} bound to nodes that are not in the input: {shown}.")
     return warnings
 
 
@@ -352,7 +352,7 @@ def _driver_warnings(cluster: Cluster) -> list[str]:
     )
     nodes = "" if has_nodes else _NO_CSI_NODE
     what = ", and ".join(filter(None, (without, nodes)))
-    return [f"The input has {what}; kubectl get -o yaml csidrivers,csinodes gives them."]
+    return [f"The input has {what}; kubectl get -o yaml csidrivers,csinodes lists them."]
 
 
 def _claim_warnings(cluster: Cluster) -> list[str]:
@@ -373,11 +373,11 @@ def _claim_warnings(cluster: Cluster) -> list[str]:
     out = []
     if found:
         pods = "1 pod on a node has" if len(found) == 1 else f"{len(found)} pods on nodes have"
-        text = "resource claims that are not listed, whose devices count as free"
+        text = "resource claims that are not in the input, so their devices count as free"
         out.append(f"{pods} {text}: {_some(found)}.")
     if lost:
         claims_are = "1 resource claim is" if len(lost) == 1 else f"{len(lost)} resource claims are"
-        text = "reserved only for pods that are not listed, and their devices count as free"
+        text = "reserved only for pods that are not in the input, so their devices count as free"
         out.append(f"{claims_are} {text}: {_some(lost)}.")
     return out
 

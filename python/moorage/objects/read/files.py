@@ -22,7 +22,7 @@ SUFFIXES = (".json", *YAML_SUFFIXES)
 _ARCHIVES = (".tar", ".tgz", ".zip")
 _SCHEMES = ("http://", "https://")
 _CHART = "Chart.yaml"
-RENDERS = "helm template FOLDER | moorage … -f - reads what a Helm chart makes"
+RENDERS = "for a Helm chart, use helm template FOLDER | moorage … -f -"
 _CLUSTER_RESOURCES = {
     "nodes": "Node",
     "namespaces": "Namespace",
@@ -73,7 +73,7 @@ def list_files(path: str | Path, recursive: bool = False) -> list[str]:
     if not str(path):
         raise InputError("the name of a file is empty", source="-f")
     if str(path).startswith(_SCHEMES):
-        raise InputError(f"a URL; curl -sSL {path} | moorage … -f - reads it", source="-f")
+        raise InputError(f"URLs are not read; use curl -sSL {path} | moorage … -f -", source="-f")
     path = Path(path)
     if not is_directory(path):
         return [str(path)]
@@ -286,7 +286,7 @@ def _read(file: str) -> bytes:
         if stat.S_ISREG(mode):
             return opened.read(MAX_SIZE + 1)
         if not stat.S_ISFIFO(mode):
-            raise InputError("neither a file nor a directory", source=file)
+            raise InputError("not a file or a directory", source=file)
         try:
             first = os.read(opened.fileno(), _PIECE)
             if not first:  # the pipe has no writer

@@ -408,7 +408,7 @@ class _Reader:
             number += 1
             self._read_whole(document, Origin(source, number))
         if not number:
-            raise NoManifestError("empty: there is no object in this file", source=source)
+            raise NoManifestError("this file is empty", source=source)
 
     def _read_lines(self, opened: BinaryIO, source: str) -> tuple[int, bytes, int]:
         """Read the objects at the beginning of a file of JSON lines, piece by piece.
@@ -579,7 +579,7 @@ class _Reader:
                     raise
         if has_suffix(source, (".csv",)):
             raise NoManifestError(
-                "a CSV file, not a dump of objects (moorage replay reads traces)", source=source
+                "a CSV file, not a dump of objects; for a trace, use moorage replay", source=source
             )
         try:
             text = data.decode()
@@ -595,7 +595,7 @@ class _Reader:
         if text.startswith("No resources found"):
             raise NoManifestError("kubectl found no objects when it wrote this file", source=source)
         if _TABLE.match(text):
-            hint = "a table that kubectl get prints; with -o json or -o yaml it prints objects"
+            hint = "a table that kubectl get prints; use kubectl get -o json or -o yaml"
             raise NoManifestError(hint, source=source)
         documents = self._of_yaml(text, source)
         is_other = "{{" in text or _KIND not in data  # a template of Helm, or no manifest at all
@@ -616,7 +616,7 @@ def _what_it_is(document: Mapping[str, Any]) -> str:
     if "events" in document:
         return ": a trace, not a dump of objects"
     if {"clientVersion", "Client Version"} & document.keys():
-        hint = "kubectl get -A -o json nodes,pods prints objects"
+        hint = "use kubectl get -A -o json nodes,pods"
         return f": what kubectl version prints, without a cluster's version; {hint}"
     return ""
 
@@ -640,7 +640,7 @@ def _of_no_manifest(documents: Iterable[Any], is_template: bool) -> list[Any]:
     try:
         return list(documents)
     except InputError as error:
-        hint = "; helm template renders a template" if is_template else ""
+        hint = "; for a template of Helm, use helm template" if is_template else ""
         raise _no_manifest(error, hint) from None
 
 

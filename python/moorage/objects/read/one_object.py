@@ -64,7 +64,7 @@ def read_object(
     """
     obj = read_one(source)
     if not isinstance(obj, kind):
-        raise InputError(f"a {kind.__name__} is wanted", obj=f"{obj.kind} {obj.key}".strip())
+        raise InputError(f"must be a {kind.__name__}", obj=f"{obj.kind} {obj.key}".strip())
     return obj if obj is source else with_defaults(obj, classes)
 
 
@@ -93,7 +93,7 @@ def read_one(source: Source) -> Object:
         kind = next(iter(read.skipped))
         raise InputError(versions_gone().get(kind) or f"scheduling does not read this kind: {kind}")
     if len(read.objects) != 1:
-        raise InputError(f"one object is wanted, not {len(read.objects)}")
+        raise InputError(f"must be one object, not {len(read.objects)}")
     return read.objects[0]
 
 

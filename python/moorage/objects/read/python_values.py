@@ -136,7 +136,7 @@ def _listed(source: object) -> list[Any]:
     """
     if not isinstance(source, Iterable):
         wanted = "a path, text, file object, dict or object of Kubernetes"
-        raise TypeError(f"{wanted} is wanted, not {type(source).__name__}")
+        raise TypeError(f"must be {wanted}, not {type(source).__name__}")
     items = list(source)
     for item in items:
         if not (isinstance(item, Mapping | Object) or _is_of_client(item)):
@@ -181,7 +181,7 @@ def _manifest(value: Any) -> Any:
         return dict(value)
     if isinstance(value, list | tuple | str | int | float | None):
         return value
-    raise TypeError(f"a value of type {type(value).__name__} is no JSON value")
+    raise TypeError(f"a value of type {type(value).__name__} is not a JSON value")
 
 
 def _with_kind(value: Any, manifest: dict[str, Any]) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def refuse_answers(document: Document, kind: str, api_version: str, source: str)
     is_named = not api_version and PurePath(source.rpartition("!")[2]).stem.lower() == "kustomization"
     if is_named or api_version.startswith("kustomize.config.k8s.io/"):
         folder = shorten(str(PurePath(source).parent))
-        raise InputError(f"a kustomization; kubectl kustomize {folder} | moorage … -f - reads what it makes")
+        raise InputError(f"a kustomization; use kubectl kustomize {folder} | moorage … -f -")
 
 
 def read_snapshot(document: Document) -> tuple[list[Listed], dict[str, int]] | None:

@@ -117,7 +117,7 @@ def too_large(most: int, source: str) -> InputError:
     """
     if most < MAX_SIZE:
         return InputError(f"unpacks to more than {most} bytes", source=source)
-    way_out = "jq -c writes JSON without indentation, and moorage dump what is read of it"
+    way_out = "write JSON without indentation (jq -c), or only what moorage reads (moorage dump)"
     return InputError(f"more than {most} bytes; {way_out}", source=source)
 
 

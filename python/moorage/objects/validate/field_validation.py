@@ -45,7 +45,7 @@ class FieldValidation:
 
     def __init__(self, mode: ValidationMode) -> None:
         if mode not in MODES:
-            raise InputError(f"{mode!r} is none of {', '.join(MODES)}", source="validate")
+            raise InputError(f"must be one of {', '.join(MODES)}, not {mode!r}", source="validate")
         self.mode = mode
         self._found: dict[tuple[str, str, str], str] = {}
         self._sound: set[tuple[str, tuple[bytes, ...]]] = set()

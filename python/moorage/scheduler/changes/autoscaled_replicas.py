@@ -113,7 +113,7 @@ def _target(client: ObjectClient, bounds: Bounds, namespace: str) -> Object | st
     kind, name = full_kind(bounds.kind, bounds.api_version), f"{namespace}/{bounds.name}"
     struct = kind_named(bounds.kind) if is_known(bounds.kind, bounds.api_version) else None
     if struct not in SCALABLE:
-        return f"its target {kind} {name} is of a kind without simulated replicas"
+        return f"moorage does not simulate the replicas of its target {kind} {name}"
     try:
         target: Any = client.get(struct, bounds.name, namespace)
     except NotFoundError:

@@ -215,7 +215,7 @@ class ClusterChanges(SchedulerParts):
             There is no such bound.
         """
         if bound not in ("min", "max"):
-            raise ValueError(f"neither min nor max: {bound!r}")
+            raise ValueError(f"must be min or max, not {bound!r}")
         with self._changing() as client:
             return scale_to(client, bound)
 

@@ -15,7 +15,7 @@ from .change import DAEMON, MIRROR, Change, full_name
 
 _TAINT = UNSCHEDULABLE.key, UNSCHEDULABLE.effect
 _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-NO_CONTROLLER = "no controller would make it again"
+NO_CONTROLLER = "no controller would replace it"
 LOCAL_DATA = "has local data (emptyDir)"
 LASTING = frozenset({NO_CONTROLLER, LOCAL_DATA, DAEMON, MIRROR})
 """Reasons to stay that time does not change; budgets may allow an eviction later."""

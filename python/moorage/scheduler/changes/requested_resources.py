@@ -223,7 +223,7 @@ def read_requests(file: str) -> RequestFile:
         for document in read_yaml(text, source):
             _read_document(document, found)
         if not found.requests and not found.without:
-            raise InputError("there are no requests")
+            raise InputError("this file has no requests")
     return found
 
 
@@ -242,7 +242,7 @@ def _read_csv(text: str, found: RequestFile) -> None:
             raise InputError(f"{len(rows.fieldnames or ())} fields are expected", path=where)
         found.requests.append(_row(row, where))
     if not found.requests:
-        raise InputError("there is no row")
+        raise InputError("this file has no rows")
 
 
 def _read_document(document: Any, found: RequestFile) -> None:
@@ -283,7 +283,7 @@ def _row(row: Mapping[str, str], where: str) -> ResourceRequest:
             raise InputError("is empty", path=f"{where}: {name}")
     requests = {name: row[name] for name in RESOURCES if row.get(name)}
     if not requests:
-        raise InputError("there is neither cpu nor memory", path=where)
+        raise InputError("give cpu or memory", path=where)
     workload, namespace = row["workload"], row.get("namespace", "")
     if namespace and workload.count("/") > 1:
         raise InputError("the workload has one already", path=f"{where}: namespace")

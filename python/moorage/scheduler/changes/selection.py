@@ -115,7 +115,7 @@ def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Objec
         named = [f"{kind.__name__.lower()}/{one.key}" for kind in kinds for one in client.list(kind)[0]]
         names = {text.rpartition("/")[2]: text for text in reversed(named)}
         near = f"; there is {names[reference]}" if reference in names else nearest(reference, names)
-        raise InputError(f'"{shorten(reference, 80)}" is no reference like deploy/web{near}')
+        raise InputError(f'"{shorten(reference, 80)}" is not a reference such as deploy/web{near}')
     struct, namespace, name = parse_reference(reference)
     if struct not in kinds:
         taken = either([kind.__name__ for kind in kinds])

@@ -211,7 +211,7 @@ def make_engines(
     """
     configuration, percentage, seed = options.configuration, options.percentage, options.seed
     if not hasattr(seed, "__index__"):
-        raise TypeError(f"seed {seed!r}: an integer is wanted")
+        raise TypeError(f"seed must be an integer, not {seed!r}")
     threads = PARALLELISM
     if configuration is None:
         profiles = check_profiles(profiles)
@@ -249,7 +249,7 @@ def _threads(wanted: int) -> int:
         Fewer than one is wanted.
     """
     if wanted < 1:
-        raise ValueError(f"threads {wanted}: 1 or more")
+        raise ValueError(f"threads must be at least 1, not {wanted}")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(wanted, cores, MAX_THREADS)
 

@@ -70,7 +70,9 @@ class NodeSearch:
         if profile.percentage_of_nodes_to_score is not None:
             percentage = profile.percentage_of_nodes_to_score
         if not 0 <= percentage <= 100:
-            raise ValueError(f"percentage_of_nodes_to_score {percentage}: 0 (adaptive) to 100")
+            raise ValueError(
+                f"percentage_of_nodes_to_score must be from 0 (adaptive) to 100, not {percentage}"
+            )
         self.profile = profile
         self.handle = handle
         self.cache = handle.cache

@@ -200,7 +200,9 @@ def explain_alone(make: Callable[[], Scheduler], keys: Sequence[str]) -> Explana
             explained[key] = replace(scheduler.explain(key), situation=situation)
     if len(explained) < len(keys):
         missing = min(set(keys) - explained.keys())
-        raise InputError("controllers make it during the run: there is no such pod before", obj=missing)
+        raise InputError(
+            "there is no such pod before the run: controllers make it during the run", obj=missing
+        )
     return explained
 
 

@@ -71,7 +71,9 @@ def threads_for(cluster: Cluster | ObjectClient, requested: int | None, time: ob
     if requested is None:
         return THREADS if takes_real_time and not isinstance(cluster, ObjectStore) else 0
     if requested < 0 or (requested and not takes_real_time):
-        raise ValueError(f"binding_threads {requested}: 0 or more; 0 with a Cluster, a clock or wait")
+        raise ValueError(
+            f"binding_threads must be at least 0, and 0 with a Cluster, a clock or wait, not {requested}"
+        )
     return requested
 
 

@@ -26,7 +26,7 @@ from moorage.scheduler.cycle.engine import Engine
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
 
-NOT_IN_CORE = "pod {}: a plugin or an extender outside the core has a say, so it cannot be placed at once"
+NOT_IN_CORE = "pod {}: a plugin or an extender outside the core takes part, so it cannot be placed at once"
 ENDED = "what was placed has been kept or taken back already"
 Offsets = npt.NDArray[np.int64]
 
@@ -211,7 +211,7 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
     """
     check_pods(context.cache.state, pods)
     if offsets and len(offsets) != len(pods):
-        raise ValueError("an offset for each pod is wanted")
+        raise ValueError("give an offset for each pod")
     begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
     try:
         targets = [(context.engine_of(pod), context.target_of(pod)) for pod in pods]

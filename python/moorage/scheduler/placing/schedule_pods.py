@@ -154,7 +154,7 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
     check_pod(template)
     check_readable((template,))
     if not 0 <= n <= MOST:
-        raise ValueError(f"n {n}: 0 to {MOST}")
+        raise ValueError(f"n must be from 0 to {MOST}, not {n}")
     state, engine = context.cache.state, context.engine_for(template)
     tries = engine.placer.tries(n)
     _check_names(context, template, tries, first)
@@ -191,7 +191,7 @@ def _check_names(context: SchedulingContext, template: Pod, n: int, first: int) 
         end = pod.key[len(base) :]
         is_ordinal = end.isdecimal() and end == str(int(end)) and int(end) in ordinals
         if is_ordinal and pod.metadata.uid != f"{base}#{end}":
-            raise CacheError(f"pod {pod.key} exists, so a replica can't have its name")
+            raise CacheError(f"a replica would have the name of pod {pod.key}, which exists")
 
 
 def _bind_each(context: SchedulingContext, batch: PodBatch, result: ScheduleResult) -> None:

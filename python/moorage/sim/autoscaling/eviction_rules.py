@@ -85,7 +85,7 @@ def reason_to_keep(pod: Pod, rules: ScaleDown, budgets: Budgets) -> str:
         return ""
     owner = pod.metadata.controller()
     if owner is None:
-        return "no controller would make it again"
+        return "no controller would replace it"
     if rules.skip_nodes_with_custom_controller_pods and owner.kind not in KNOWN_CONTROLLERS:
         return f"its controller is a {owner.kind}"
     if rules.skip_nodes_with_system_pods and pod.namespace == "kube-system" and not budgets.of(pod):

@@ -50,7 +50,7 @@ def read_alibaba_2020(timeline: Timeline, paths: Sequence[str | Path]) -> None:
             for row in csv_rows(path, MACHINES_2020):
                 cpu, memory, gpus = (number_of(row[name]) for name in ("cpu", "memory", "gpu"))
                 if cpu is None or memory is None:
-                    builder.note("machines left out: a field is missing or no number")
+                    builder.note("machines left out: a field is missing or not a number")
                     continue
                 room: Resources = {"cpu": f"{cpu:g}", "memory": f"{int(memory * 1024)}Mi"}
                 if gpus:
@@ -100,10 +100,10 @@ def add_task(
     """
     start, end, count = (number_of(row[name]) for name in ("start", "end", "instances"))
     if not start or start < 0 or milli is None or mib is None:
-        builder.note("tasks left out: no start, cpu or memory")
+        builder.note("tasks left out: start, cpu or memory is missing")
         return
     if not count or not 1 <= count <= MOST_INSTANCES:
-        builder.note("tasks left out: no number of instances")
+        builder.note("tasks left out: the number of instances is missing")
         return
     ended = end if end and end > 0 else None
     requests: Resources = {"cpu": f"{milli}m", "memory": f"{mib}Mi", **more}

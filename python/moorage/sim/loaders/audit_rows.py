@@ -43,7 +43,7 @@ def audit_rows(paths: Sequence[str | Path], note: Callable[[str], None]) -> Iter
         for row in _rows(path):
             found = list(_unwrapped(row))
             if not found:
-                note("lines left out: no event of an audit log")
+                note("lines left out: not an event of an audit log")
             yield from found
 
 

@@ -59,7 +59,7 @@ def fill(timeline: Timeline, paths: Sequence[str | Path], format: str, options: 
         There is no such format, an option is unknown, a file cannot be read, or nothing of it was used.
     """
     if not paths:
-        raise InputError("there is no file", obj="Timeline")
+        raise InputError("give at least one file", obj="Timeline")
     name = detect(paths) if format == "auto" else format
     if name not in FORMATS:
         raise InputError(f'there is no format "{name}"; known are {", ".join(FORMATS)}')
@@ -112,7 +112,7 @@ def detect(paths: Sequence[str | Path]) -> str:
         return name
     names, source = ", ".join(FORMATS), source_name(str(paths[0]))
     raise InputError(
-        f"its format has to be named by --format (in Python format): one of {names}", source=source
+        f"cannot tell its format: name it with --format (in Python format), one of {names}", source=source
     )
 
 

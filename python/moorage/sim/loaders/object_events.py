@@ -61,7 +61,7 @@ class ObjectEvents:
         """
         now = _number(time)
         if now is None:
-            self.note("records left out: no time")
+            self.note("records left out: the time is missing")
             return None
         if self._first is None:
             self._first = now
@@ -98,7 +98,7 @@ class ObjectEvents:
             None, and a note, for what scheduling does not read.
         """
         if not isinstance(document, dict):
-            self.note("records left out: no object")
+            self.note("records left out: the object is missing")
             return None
         kind, version = str(document.get("kind", "")), str(document.get("apiVersion", ""))
         if not is_known(kind, version):

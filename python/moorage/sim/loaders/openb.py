@@ -106,7 +106,7 @@ def read_openb(
         elif columns >= POD_LIST:
             listed += _read_pods(builder, path)
         else:
-            raise InputError("is neither a list of nodes nor of pods of openb", source=source_name(str(path)))
+            raise InputError("is not a list of nodes or pods of openb", source=source_name(str(path)))
     builder.finish()
     names = [row.name for row in listed]
     if seed is not None:
@@ -128,7 +128,7 @@ def _read_nodes(builder: TraceBuilder, path: str | Path, order: Random | None) -
         cpu, memory = number_of(row["cpu_milli"]), number_of(row["memory_mib"])
         gpus = int(number_of(row.get("gpu", "")) or 0)
         if cpu is None or memory is None or not row["sn"]:
-            builder.note("nodes left out: a field is missing or no number")
+            builder.note("nodes left out: a field is missing or not a number")
             continue
         resources: Resources = {"cpu": f"{int(cpu)}m", "memory": f"{int(memory)}Mi", "pods": PODS}
         if gpus:
@@ -143,7 +143,7 @@ def _read_pods(builder: TraceBuilder, path: str | Path) -> list[Row]:
     for row in csv_rows(path):
         numbers = [number_of(row[name]) for name in ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")]
         if not row["name"] or any(number is None or number < 0 for number in numbers):
-            builder.note("pods left out: a field is missing or no number")
+            builder.note("pods left out: a field is missing or not a number")
             continue
         cpu, memory, gpus, milli = (int(number or 0) for number in numbers)
         created, deleted = (number_of(row.get(name, "")) for name in ("creation_time", "deletion_time"))

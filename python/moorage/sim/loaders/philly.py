@@ -40,7 +40,7 @@ def read_philly(timeline: Timeline, paths: Sequence[str | Path]) -> None:
     Raises
     ------
     InputError
-        A file cannot be read, or the log is no list of jobs.
+        A file cannot be read, or the log is not a list of jobs.
     """
     builder, jobs, machines = TraceBuilder(timeline), list[dict[str, Any]](), dict[str, int]()
     for path in paths:
@@ -49,7 +49,7 @@ def read_philly(timeline: Timeline, paths: Sequence[str | Path]) -> None:
             try:
                 jobs += msgspec.json.decode(text, type=list[dict[str, Any]])
             except UNREADABLE as error:
-                raise InputError(f"is no list of jobs: {error}", source=source_name(str(path))) from None
+                raise InputError(f"is not a list of jobs: {error}", source=source_name(str(path))) from None
         else:
             for row in csv_rows(path):
                 _read_machine(builder, row, machines)
@@ -69,7 +69,7 @@ def _read_machine(builder: TraceBuilder, row: dict[str, str], machines: dict[str
     values = [value for name, value in row.items() if name]
     gpus = number_of(values[1]) if len(values) > 1 else None
     if gpus is None:
-        builder.note("machines left out: no number of GPUs")
+        builder.note("machines left out: the number of GPUs is missing")
         return
     machines[values[0]] = max(int(gpus), machines.get(values[0], 0))
 

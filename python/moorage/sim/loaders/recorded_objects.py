@@ -116,9 +116,9 @@ def read_simkube(timeline: Timeline, paths: Sequence[str | Path]) -> None:
         is_json = text.lstrip()[:1] in (b"{", b"[")
         trace: Any = msgspec.json.decode(text) if is_json else msgspec.msgpack.decode(text, strict=False)
     except (*UNREADABLE, TypeError) as error:
-        raise InputError(f"is no trace of SimKube: {error}", source=source) from None
+        raise InputError(f"is not a trace of SimKube: {error}", source=source) from None
     if not isinstance(trace, dict) or not isinstance(trace.get("events"), list):
-        raise InputError("is no trace of SimKube: it has no events", source=source)
+        raise InputError("is not a trace of SimKube: it has no events", source=source)
     events = ObjectEvents(timeline)
     if trace.get("pod_lifecycles"):
         events.note("lifetimes of pods left out")
@@ -234,7 +234,7 @@ def _items(path: str | Path) -> Iterator[dict[str, Any]]:
     document = _document(read_file(str(path)), source_name(str(path)))
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):
-        raise InputError("is no list of kubectl", source=source_name(str(path)))
+        raise InputError("is not a list of kubectl", source=source_name(str(path)))
     for item in items:
         if isinstance(item, dict):
             kind = str(document.get("kind", "")).removesuffix("List")
@@ -247,4 +247,4 @@ def _document(text: bytes, source: str) -> Any:
             return msgspec.json.decode(text)
         return next(read_yaml(text.decode(), source), None)
     except UNREADABLE as error:
-        raise InputError(f"is no JSON: {error}", source=source) from None
+        raise InputError(f"is not JSON: {error}", source=source) from None

@@ -82,7 +82,7 @@ def _add_job(builder: TraceBuilder, fields: Sequence[float | None], per_node: in
 
     processors = int(known(REQUESTED) if known(REQUESTED) > 0 else known(PROCESSORS))
     if known(SUBMIT) < 0 or processors < 1:
-        builder.note("jobs left out: no submission or no processors")
+        builder.note("jobs left out: submission or processors are missing")
         return
     if known(RUN) < 0:
         builder.note("jobs left out: they did not run")

@@ -226,7 +226,7 @@ def _checked(pods: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Shape, float]]
     for at, pod in enumerate(pods):
         with located(path=f"pods[{at}]"):
             if set(pod) != {"requests", "share"} or not pod["share"] >= 0:
-                raise InputError("must have requests, and a share from 0 on")
+                raise InputError("must have requests, and a share of at least 0")
             yield _shape(pod["requests"]) | {"pods": 1}, float(pod["share"])
 
 

@@ -48,7 +48,7 @@ def cost(
     """
     for value, price in [*prices.items(), ("default", default or 0)]:
         if isinstance(price, bool) or not isinstance(price, int | float) or not price >= 0:
-            raise InputError(f"must be a price from 0 on, not {price!r}", path=f"prices.{value}")
+            raise InputError(f"must be a price of at least 0, not {price!r}", path=f"prices.{value}")
 
     def price_of(node: Node) -> float:
         value = node.metadata.labels.get(label, "")

@@ -146,7 +146,7 @@ class _Parser:
                 yield _constant(before)
             if not action and not line:
                 if ends:
-                    raise self.error(f"there is no end of the block of line {self.line}", self.line)
+                    raise self.error(f"the block of line {self.line} has no end", self.line)
                 break
             word = action.split(maxsplit=1)[0] if action else ""
             if word in ends:

@@ -63,7 +63,8 @@ class GpuShare(RowPlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlug
             raise InputError(f'plugin "GpuShare": unknown argument {min(unknown)}')
         self._rule = self.args["gpuSelection"]
         if self._rule not in {*RULES, GRADIENT}:
-            raise InputError(f'plugin "GpuShare": gpuSelection {self._rule!r}: one of {[*RULES, GRADIENT]}')
+            known = ", ".join([*RULES, GRADIENT])
+            raise InputError(f'plugin "GpuShare": gpuSelection must be one of {known}, not {self._rule!r}')
         self.shares = GpuShares([typical_pod(pod) for pod in self.args["typicalPods"]])
         self.allocations: dict[str, Allocation] = {}
         self._random = UndoableRandom(self.args["seed"])
@@ -80,7 +81,7 @@ class GpuShare(RowPlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlug
         """Reject a request for parts of several GPUs, and skip the filter for pods without GPUs."""
         request = request_of(state.shape)
         if self.may_reject(state.shape):
-            text = f"{RESOURCE}: {request} is neither a share of one GPU nor a number of whole GPUs"
+            text = f"{RESOURCE}: {request} must be a share of one GPU or a number of whole GPUs"
             return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
         return None if request else fwk.SKIP
 

@@ -126,7 +126,9 @@ def _clause(text: str) -> Clause:
     if found := _REQUESTED.fullmatch(text):
         resource, compare, percent = found[1], _COMPARE[found[2]], float(found[3])
         return Clause(lambda replayer: compare(requested_percent(replayer, resource), percent))
-    raise InputError(f'"{text}" is no condition like "pod x pending > 5m" or "pending > 10"', path="until")
+    raise InputError(
+        f'"{text}" is not a condition such as "pod x pending > 5m" or "pending > 10"', path="until"
+    )
 
 
 def _key(name: str) -> str:

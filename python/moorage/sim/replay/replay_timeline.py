@@ -148,5 +148,5 @@ def _until(until: str | float | None) -> tuple[float, Condition | None]:
             return parse_duration(until), None
         return math.inf, parse_condition(until)
     if not until >= 0:
-        raise InputError(f"must be a number of seconds from 0 on, not {until}", path="until")
+        raise InputError(f"must be a number of seconds of at least 0, not {until}", path="until")
     return float(until), None

@@ -39,9 +39,9 @@ def make_executor(name: str, workers: int | None = None) -> Executor:
         The name is unknown, the number is below 1, or Ray is not installed.
     """
     if name not in EXECUTORS:
-        raise InputError(f'no executor "{name}": one of {", ".join(EXECUTORS)}')
+        raise InputError(f"executor must be one of {', '.join(EXECUTORS)}, not {name!r}")
     if workers is not None and workers < 1:
-        raise InputError(f"{workers} workers, where at least 1 is needed")
+        raise InputError(f"workers must be at least 1, not {workers}")
     count = workers or os.cpu_count() or 1
     if name == "serial":
         return SerialExecutor()

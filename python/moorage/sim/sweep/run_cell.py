@@ -65,7 +65,7 @@ def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") ->
             one = one if timeline is None else copy.deepcopy(one)
             add_events(one, cell.change)
         if not one.may_have_nodes:
-            raise InputError("There is no node in the timeline, so no pod can have one")
+            raise InputError("The timeline has no node, so no pod can have one")
         found = _replayed(cell, one)
         if history:
             columns = {f"pod_{name}": column for name, column in found.pod_columns.items()}

@@ -229,7 +229,7 @@ def _group(group: NodeGroup, templates: Mapping[str, Object]) -> NodeGroup:
     if not 0 <= group.min_size <= group.max_size:
         raise InputError(f"must be from 0 to maxSize, not {group.min_size}", path="minSize")
     if group.price is not None and not (0 <= group.price < math.inf):
-        raise InputError(f"must be from 0 on, not {group.price}", path="price")
+        raise InputError(f"must be at least 0, not {group.price}", path="price")
     template = group.template
     with located(path="template"):
         if isinstance(template, str):

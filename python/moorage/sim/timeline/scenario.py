@@ -321,7 +321,7 @@ def write_scenario(timeline: Timeline, path: str | Path) -> None:
 
     if timeline.workload is not None:
         named = timeline.workload.full_name
-        raise InputError("operations of scheduler_perf are no events of a scenario", obj=named)
+        raise InputError("operations of scheduler_perf cannot be written as a scenario", obj=named)
     target = Path(path)
     names = {at: f"template-{at}" for at, one in enumerate(timeline.arguments) if isinstance(one, Object)}
     spec: dict[str, Any] = {}

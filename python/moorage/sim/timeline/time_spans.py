@@ -34,7 +34,7 @@ def parse_duration(value: str | float) -> float:
         if parts and "".join(number + unit for number, unit in parts) == text:
             return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
         if not _NUMBER.fullmatch(text):
-            raise InputError(f'"{text[:40]}" is no duration like 90, 5m or 1h30m')
+            raise InputError(f'"{text[:40]}" is not a duration such as 90, 5m or 1h30m')
         value = float(text)
     if not 0 <= value < 1e12:
         raise InputError(f"must be between 0 and 1e12 seconds, not {value}")

@@ -202,7 +202,7 @@ class Timeline(Tabular):
             The time is negative or not finite, or there are 2^31 events.
         """
         if not 0 <= time < math.inf:
-            raise InputError(f"must be a number of seconds from 0 on, not {time}", path="time")
+            raise InputError(f"must be a number of seconds of at least 0, not {time}", path="time")
         if self._is_shared:
             self._unshare()
         if self._sorted and self._times and time < self._times[-1]:
@@ -240,7 +240,7 @@ class Timeline(Tabular):
         if len(self) + n > MOST_EVENTS:
             raise InputError(f"more than {MOST_EVENTS} events")
         if n and not (np.isfinite(times).all() and times.min() >= 0):
-            raise InputError("must be numbers of seconds from 0 on", path="times")
+            raise InputError("must be numbers of seconds of at least 0", path="times")
         self._unshare()
         self._sorted = self._sorted and not n and not len(self)
         self._times.frombytes(np.ascontiguousarray(times, np.float64).tobytes())

@@ -82,12 +82,14 @@ def run_command(command: ExecConfig, cluster: Cluster) -> ExecStatus:
     answer = msgspec.json.decode(done.stdout, type=_ExecCredential)
     if answer.kind != "ExecCredential" or answer.api_version != command.api_version:
         found = f"{answer.api_version} {answer.kind}".strip()
-        raise ValueError(f"exec: {command.command} answers {found!r}, not {command.api_version}")
+        raise ValueError(f"exec: {command.command} prints {found!r}, not {command.api_version}")
     status = answer.status
     if status is None or not (status.token or status.client_certificate_data):
-        raise ValueError(f"exec: {command.command} tells neither a token nor a certificate")
+        raise ValueError(f"exec: {command.command} prints neither a token nor a certificate")
     if bool(status.client_certificate_data) != bool(status.client_key_data):
-        raise ValueError(f"exec: {command.command} tells a certificate or its key, not both")
+        raise ValueError(
+            f"exec: {command.command} prints a certificate without its key, or a key without its certificate"
+        )
     return status
 
 

@@ -155,10 +155,10 @@ def _read(file: Path) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise InputError("no kubeconfig: it is no mapping", source=str(file))
+        raise InputError("not a kubeconfig: it must be a mapping", source=str(file))
     known = {"apiVersion", "kind", "preferences", "current-context", "extensions"}
     if unknown := value.keys() - known - {"contexts", "clusters", "users"}:
-        raise InputError(f"no kubeconfig: {min(map(str, unknown))} is no field of one", source=str(file))
+        raise InputError(f"not a kubeconfig: unknown field {min(map(str, unknown))}", source=str(file))
     return value
 
 
@@ -169,7 +169,9 @@ def _entry(
     for file, value in values:
         for entry in value.get(field) or ():
             if not isinstance(entry, dict):
-                raise InputError("no kubeconfig: an entry is no mapping", source=str(file), path=field)
+                raise InputError(
+                    "not a kubeconfig: each entry must be a mapping", source=str(file), path=field
+                )
             if entry.get("name") != name:
                 continue
             path = f"{field}[{name}].{field[:-1]}"
@@ -219,7 +221,7 @@ def _check_user(user: User, source: str, path: str) -> None:
     if bool(user.client_certificate or user.client_certificate_data) != bool(
         user.client_key or user.client_key_data
     ):
-        raise refuse("client-certificate", "client-certificate and client-key need each other")
+        raise refuse("client-certificate", "give both client-certificate and client-key, or neither")
     if user.exec is None:
         return
     if user.exec.api_version not in EXEC_VERSIONS:

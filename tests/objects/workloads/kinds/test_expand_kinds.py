@@ -260,7 +260,7 @@ def test_what_is_not_simulated_is_left_out_and_told(case: str, tmp_path: Path) -
 NOTES = {
     "CronJob": (
         obj("batch/v1", "CronJob", f"{{schedule: x, jobTemplate: {{spec: {{template: {TEMPLATE}}}}}}}"),
-        "as they make pods at their times (1): CronJob default/x",
+        "because they only make pods at their times (1): CronJob default/x",
     ),
     "suspended Job": (
         obj(
@@ -269,23 +269,23 @@ NOTES = {
             f"{{suspend: true, template: {TEMPLATE}}}",
             meta=", labels: {kueue.x-k8s.io/queue-name: q}",
         ),
-        "as they are suspended (spec.suspend: false counts them) (1): Job default/x (queue q)",
+        "because they are suspended (spec.suspend: false counts them) (1): Job default/x (queue q)",
     ),
     "suspended JobSet": (
         obj("jobset.x-k8s.io/v1", "JobSet", "{suspend: true}"),
-        "as they are suspended (spec.suspend: false counts them) (1): JobSet.jobset.x-k8s.io default/x",
+        "because they are suspended (spec.suspend: false counts them) (1): JobSet.jobset.x-k8s.io default/x",
     ),
     "ready": (
         obj("x.io/v1", "Thing", "{replicas: 2}", rest="status: {readyReplicas: 2}"),
-        "as their status calls their replicas ready (1): Thing.x.io default/x (2)",
+        "because their status says that their replicas are ready (1): Thing.x.io default/x (2)",
     ),
     "available": (
         obj("x.io/v1", "Thing", "{replicas: 2}", rest="status: {availableReplicas: 2}"),
-        "as their status calls their replicas ready (1): Thing.x.io default/x (2)",
+        "because their status says that their replicas are ready (1): Thing.x.io default/x (2)",
     ),
     "scaled": (
         obj("x.io/v1", "Thing", "{replicas: 2}", rest='status: {scale: {statusReplicas: "2/2"}}'),
-        "as their status calls their replicas ready (1): Thing.x.io default/x (2)",
+        "because their status says that their replicas are ready (1): Thing.x.io default/x (2)",
     ),
 }
 

@@ -26,8 +26,8 @@ from .owners import Owners
 
 _EXAMPLES = 5
 _QUEUE = "kueue.x-k8s.io/queue-name"
-SUSPENDED = "as they are suspended (spec.suspend: false counts them)"
-_READY = "as their status calls their replicas ready"
+SUSPENDED = "because they are suspended (spec.suspend: false counts them)"
+_READY = "because their status says that their replicas are ready"
 
 
 class Expanded(NamedTuple):

@@ -114,7 +114,7 @@ class Rule(NamedTuple):
     is_read: bool = False
 
 
-AT_TIMES = "as they make pods at their times"
+AT_TIMES = "because they only make pods at their times"
 _TIMED, _NONE, _READ = Rule(why_none=AT_TIMES), Rule(why_none=""), Rule(why_none="", is_read=True)
 _STEPS = Rule(suspend="spec.suspend", is_batch=True, why_left_out="whose pods depend on its steps")
 

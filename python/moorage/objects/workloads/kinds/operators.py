@@ -130,7 +130,7 @@ def _mebibytes(text: Any, path: str) -> int:
     """Return a size as Spark writes it, in MiB, which a number without a unit is in."""
     found = _SIZE.fullmatch(str(text).lower())
     if found is None:
-        raise InputError(f"{text!r} is no size of memory", path=path)
+        raise InputError(f"{text!r} is not a size of memory", path=path)
     return int(int(found[1]) * _UNITS[found[2]])
 
 

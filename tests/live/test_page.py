@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,3 +79,16 @@ def test_the_page_leads_to_a_scheduler_that_outlives_its_leader_and_its_certific
     assert (plane.folder / "docker.log").read_text().splitlines()[-1] == f"push {IMAGE}"
     for step, output in zip(found, printed, strict=True):
         assert agrees(output.splitlines(), step.shown or []), f"{step.commands}\nprints\n{output}"
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("overlay", ["in-place", "extender"])
+def test_the_server_accepts_the_other_overlays(binaries: Path, cluster: ControlPlane, overlay: str) -> None:
+    """kustomize and the server read them as they are; `kube-system` is there."""
+    command = ["apply", "-k", str(ROOT / "deploy/overlays" / overlay), "--dry-run=server"]
+    kubectl = [str(binaries / "kubectl"), "--kubeconfig", cluster.kubeconfig()]
+    done = subprocess.run([*kubectl, *command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    made = [line.removesuffix(" (server dry run)") for line in done.stdout.splitlines()]
+    assert any(line.startswith("deployment.apps/moorage-") for line in made)
+    assert all(line.endswith(" created") for line in made)

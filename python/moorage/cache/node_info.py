@@ -227,7 +227,7 @@ class NodeInfoClone(NodeInfoLists):
     follower : Follower or None
         The object that updates the map in which this copy is an entry.
 
-    The other attributes are those of `NodeInfo`.
+    The other attributes are as in `NodeInfo`.
     """
 
     name: str

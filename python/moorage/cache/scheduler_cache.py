@@ -41,7 +41,7 @@ class SchedulerCache(ClusterCache):
 
     A scheduler assumes a pod on a node before it is bound; the event that reports the bound pod confirms it.
     States of a pod: Initial, Assumed, Added, Expired, Deleted (kube-scheduler, backend/cache/interface.go).
-    Pods are identified by UID. Methods and error texts are those of the Cache of v1.13: CacheError where it
+    Pods are identified by UID. Methods and error texts are as in the Cache of v1.13: CacheError where it
     returned an error, CacheCorruptedError where it terminated the process. The state that a scheduling cycle
     reads follows v1.36. An operation that raises has changed nothing.
 
@@ -52,7 +52,7 @@ class SchedulerCache(ClusterCache):
     clock : callable
         Returns the time in seconds, for deadlines.
     gates : PodGates, optional
-        Feature gates that affect how pods are read; by default those of v1.36.
+        Feature gates that affect how pods are read; by default as in v1.36.
     """
 
     def __init__(

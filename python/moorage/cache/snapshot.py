@@ -18,7 +18,7 @@ Info = TypeVar("Info", bound=NodeInfo)
 class Snapshot(RowCopies):
     """A copy of the nodes of a cache, in list order, as of the last `SchedulerCache.update_snapshot`.
 
-    Ghosts are not included. The rules are those of kube-scheduler v1.36, snapshot.go and cache.go
+    Ghosts are not included. The rules are as in kube-scheduler v1.36, snapshot.go and cache.go
     UpdateSnapshot. A NodeInfo of the snapshot is a view of it, so it shows the new state after an update.
     """
 

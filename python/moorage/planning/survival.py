@@ -41,7 +41,7 @@ class LostPod(Struct, frozen=True):
     ----------
     pod : str
         ``namespace/name`` of the pod without a node: the one that its controller has made anew, or the lost
-        one where nobody makes it again.
+        one that no controller makes again.
     workload : str
         Such as ``deployment/web``.
     reason : str

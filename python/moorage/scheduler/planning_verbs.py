@@ -161,7 +161,7 @@ class PlanningVerbs:
     ) -> EmptyingPlan:
         """Return moves that free whole nodes, or a number of devices on one node.
 
-        The rules for moves are those of `drain_plan`.
+        The rules for moves are as in `drain_plan`.
 
         Parameters
         ----------

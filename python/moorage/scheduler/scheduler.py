@@ -80,7 +80,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         store that others write to as well. Nodes and bound pods enter the cache through informers. Pods
         without a node are scheduled by `run`.
     profile : Profile, optional
-        The only profile; by default that of kube-scheduler.
+        The only profile; by default kube-scheduler's.
     profiles : sequence of Profile, optional
         Several profiles, each for the pods with its scheduler name. All have the same queue order.
     config : path, bytes, mapping or KubeSchedulerConfiguration, optional
@@ -103,7 +103,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         v1.34.
     kubernetes_version : {"1.34", "1.35", "1.36", "1.37"}
         The release of kube-scheduler that decides; `feature_gates` that were made for a release
-        (`moorage.releases.feature_gates`) have precedence. `tie_break` is not that of the release.
+        (`moorage.releases.feature_gates`) have precedence. `tie_break` does not follow the release.
     seed : int
         Seed of the random tie-break.
     ttl : float, optional

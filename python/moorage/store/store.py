@@ -55,7 +55,7 @@ class ObjectStore:
     seed : int
         Generated UIDs follow from it and from the order of writes.
     history : int
-        The number of events of each kind that can be watched back; by default that of kube-apiserver v1.36.
+        The number of events of each kind that can be watched back; by default as in kube-apiserver v1.36.
 
     Raises
     ------

@@ -46,7 +46,7 @@ class BinderCache(ClusterCache):
     """The cache of a binder, updated by events, in which the binder assumes pods. Thread-safe.
 
     States of a pod: Initial, Assumed, Added, Expired, Deleted. Pods are identified by UID. Events add only
-    bound pods. Error texts are those of Gödel: CacheError where it returns an error, CacheCorruptedError
+    bound pods. Error texts are as in Gödel: CacheError where it returns an error, CacheCorruptedError
     where it terminates the process. An operation that raises has changed nothing.
 
     Parameters
@@ -642,7 +642,7 @@ class BinderCache(ClusterCache):
             self.units.add_pod_group(group)
 
     def update_pod_group(self, old: PodGroup, new: PodGroup) -> None:
-        """Remove the status of the old pod group, and set that of the new one.
+        """Remove the status of the old pod group, and set the new one's.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ PERIOD = 10.0
 
 @dataclass(frozen=True, slots=True)
 class CacheHandler:
-    """The settings of a BinderCache. Times are in seconds on `clock`; the defaults are those of Gödel.
+    """The settings of a BinderCache. Times are in seconds on `clock`; the defaults are Gödel's.
 
     Attributes
     ----------

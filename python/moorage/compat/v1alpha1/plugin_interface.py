@@ -25,7 +25,7 @@ class FrameworkError(MoorageError):
 
 
 class Code(IntEnum):
-    """Status codes. The numbers are those of v1alpha1: Wait is 3, where it is 4 today."""
+    """Status codes. The numbers are as in v1alpha1: Wait is 3, where it is 4 today."""
 
     Success = 0
     Error = 1

@@ -659,7 +659,7 @@ class PreBindPreFlightResult:
     Attributes
     ----------
     allow_parallel : bool
-        Whether PreBind may run at the same time as that of its neighbours in the profile.
+        Whether PreBind may run at the same time as the PreBind of its neighbours in the profile.
     """
 
     allow_parallel: bool = False

@@ -337,7 +337,7 @@ class Profile:
         Returns
         -------
         tuple of hashable, or None
-            The needs of each plugin; None where those of one are not known.
+            The needs of each plugin; None where the needs of one are not known.
         """
         plugins = self.volume_plugins
         out: list[Hashable] = [()] * len(plugins)
@@ -378,7 +378,7 @@ class Profile:
         Raises
         ------
         ValueError
-            The volumes are those of too many drivers.
+            The volumes have too many drivers.
         """
         reachable, attachments, devices = None, [], None
         for plugin, needed in zip(self.volume_plugins, needs, strict=True):

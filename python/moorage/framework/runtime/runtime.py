@@ -380,7 +380,7 @@ class Framework:
         pod : Pod
             The pod that is being scheduled.
         nodes : NodesView, optional
-            All nodes; by default those of the view.
+            All nodes; by default the nodes of the view.
 
         Returns
         -------

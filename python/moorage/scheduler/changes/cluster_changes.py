@@ -328,7 +328,7 @@ class ClusterChanges(SchedulerParts):
         like : str, Node, dict, text, or anything else that `load` reads
             The name of a node of the cluster, or a template.
         zone : str, optional
-            The zone of the new nodes; by default that of the other one.
+            The zone of the new nodes; by default the zone of the other one.
 
         Returns
         -------

@@ -77,7 +77,7 @@ def evaluate(history: History, *requests: Request) -> dict[str, Measurement]:
     ----------
     history : History
     *requests : Request
-        By default those of the timeline.
+        By default the measures of the timeline.
 
     Returns
     -------

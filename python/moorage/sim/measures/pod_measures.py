@@ -54,7 +54,7 @@ def pending(history: History, every: str | float = "1h") -> Measurement:
     Measurement
         Of the pods that were bound in each window, which begins at ``time``: their number ``placed``, and
         percentiles of their waits ``pending_p50``, …, ``pending_max`` in seconds (the least wait that so
-        many per cent of the pods do not exceed; NaN without pods). The numbers are those of all placed pods.
+        many per cent of the pods do not exceed; NaN without pods). The numbers are for all placed pods.
 
     Raises
     ------

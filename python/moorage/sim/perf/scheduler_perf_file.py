@@ -116,7 +116,7 @@ class Workload:
 
     @property
     def full_name(self) -> str:
-        """The name of the case and that of the workload, with a slash."""
+        """The names of case and workload, with a slash between them."""
         return f"{self.case}/{self.name}"
 
     def path(self, relative: str) -> Path:

@@ -66,7 +66,7 @@ class Verification(Tabular):
 
     @property
     def agrees(self) -> bool:
-        """Whether all decisions are those of the record."""
+        """Whether all decisions are as recorded."""
         return not self.divergences
 
     def headline(self) -> str:

@@ -194,7 +194,7 @@ class Timeline(Tabular):
         subject, argument : int
             Numbers of `subject` and of `arguments`; -1 for no argument.
         ordinal : int, optional
-            With it the name of the object is that of the subject, a hyphen and this number.
+            With it the name of the object is the name of the subject, a hyphen and this number.
 
         Raises
         ------

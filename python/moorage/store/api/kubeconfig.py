@@ -42,7 +42,7 @@ def connect(
     Parameters
     ----------
     kubeconfig : str, optional
-        Path of a kubeconfig; by default those of ``$KUBECONFIG``, else ``~/.kube/config``.
+        Path of a kubeconfig; by default the paths in ``$KUBECONFIG``, else ``~/.kube/config``.
     context : str, optional
         Of the kubeconfig; by default its current one.
     in_cluster : bool, optional

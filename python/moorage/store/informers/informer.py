@@ -51,7 +51,7 @@ class DeletedFinalStateUnknown(msgspec.Struct, Generic[T], frozen=True):
 
 
 class ResourceEventHandler(Protocol[T_contra]):
-    """Receives the changes of an informer's objects; those of one object in order."""
+    """Receives the changes of an informer's objects, in order for each object."""
 
     def on_add(self, obj: T_contra, is_in_initial_list: bool) -> None:
         """Receive an object that was added.

@@ -62,7 +62,7 @@ class AssumeCache(Generic[T]):
     description : str
         Kind in error messages, for example ``v1.PersistentVolume``.
     index_name : str
-        Name of the index. "": there is none, and nobody lists objects.
+        Name of the index. "": there is none, and objects cannot be listed.
     index_func : callable or None
         Returns an object's index values. It is called for objects from the informer, not for assumed ones.
     """

@@ -42,7 +42,7 @@ def sweep(  # noqa: PLR0913
     grid : Sweep, mapping, str or Path
         A sweep, its document, or the path of its file (`read_sweep`).
     data : Path, optional
-        Folder of the files that the sweep names; by default the folder of that file, or the working directory.
+        Folder of the files that the sweep names; by default that file's folder, or the working directory.
     executor : {"serial", "threads", "processes", "ray"} or concurrent.futures.Executor, optional
     workers : int, optional
         Threads or processes; by default one for each processor.

@@ -15,6 +15,7 @@ from tests.conformance.modes import Mode, every_mode
 from tests.conformance.replay import replay
 from tests.conformance.runner import failures
 from tests.conformance.vectors import lines
+from tests.conftest import NIGHTLY
 
 DATA = Path(__file__).parent / "data"
 
@@ -68,8 +69,12 @@ def test_family_passes(family: str, how: Mode) -> None:
 
 @pytest.mark.parametrize("how", every_mode(), ids=str)
 def test_each_mode_takes_its_way(how: Mode) -> None:
-    """Or else the test above would say nothing about it. Totals are kept in runs, which batches have."""
-    assert wrong_in("sampled_plain", how) == []
+    """Or else the test above would say nothing about it. Totals are kept in runs, which batches have.
+
+    By day with the two shorter scenarios of four: the test above has all, in the modes that differ most.
+    """
+    scenarios = sorted(lines(DATA / "sampled_plain.jsonl.gz"), key=len)[: 4 if NIGHTLY else 2]
+    assert [one for line in scenarios for one in failures(line, how)] == []
     taken = how.taken
     assert (taken["batches"] > 0) == (taken["pods"] > 100 * taken["batches"] > 0) == how.batch
     assert (taken["candidates"] > 0) == (how.candidates and how.batch)

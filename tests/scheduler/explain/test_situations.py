@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.conftest import NIGHTLY
 from tests.core.make import ZONE, node, pod
 
 from moorage.errors import InputError
@@ -100,7 +101,7 @@ def test_stopping_a_run_changes_no_decision_before() -> None:
     assert CountingRun(Scheduler(cluster), ["default/p5"]).all().placements == whole.placements
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(4 if NIGHTLY else 2))
 def test_pods_that_are_explained_together_are_explained_as_by_themselves(seed: int) -> None:
     pods = random_pods(Random(seed))
     cluster = Cluster(nodes=[node(f"n{at}", f"z{at % 2}") for at in range(3)], pods=pods)

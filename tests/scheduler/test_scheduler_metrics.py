@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.core.make import node, pod
+from tests.scheduler.groups.gang_kit import gang, members
 from tests.scheduler.make import Clock, scheduler_with
 
 from moorage.framework import Code, FilterPlugin, PermitPlugin, PostBindPlugin, ScorePlugin, Status
@@ -132,6 +133,32 @@ def test_queued_entities_are_counted_in_v1_37(version: str) -> None:
         "gated": 0,
     }
     assert sum(number for (_, kind), number in found.items() if kind == "podgroup") == 0
+
+
+def test_pods_whose_group_does_not_exist_are_incomplete_and_no_plugin_has_rejected_a_group() -> None:
+    gates = {"GenericWorkload": True}
+    pods = [*members("g", 2, cpu=9), *members("gone", 3), *members("few", 1)]
+    cluster = Cluster(nodes=[node("a", cpu="4")], pods=pods, others=[gang("g", 2), gang("few", 2)])
+    scheduler = Scheduler(cluster, kubernetes_version="1.37", feature_gates=gates, clock=lambda: 0.0)
+    metrics = scheduler.measure()
+    scheduler.run()
+    assert of(metrics, "pending_pods") == {
+        ("active",): 0,
+        ("backoff",): 2,
+        ("unschedulable",): 0,
+        ("gated",): 1,
+        ("incomplete",): 3,
+        ("pending",): 0,
+    }
+    entities = of(metrics, "queued_entities")
+    assert {queue: number for (queue, kind), number in entities.items() if kind == "podgroup"} == {
+        "active": 0,
+        "backoff": 1,
+        "unschedulable": 0,
+        "gated": 1,
+    }
+    rejected = {plugin: number for (plugin, _), number in of(metrics, "unschedulable_pods").items()}
+    assert rejected == {"GangScheduling": 1, "NodeResourcesFit": 1}
 
 
 def test_pods_that_a_timer_moves() -> None:

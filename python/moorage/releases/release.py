@@ -80,7 +80,8 @@ class Release:
         Plugins can register for events of the kinds UnscheduledPod and TargetPod (the waiting pod
         itself), and for raised requests. Without it, all of these are events of an UnschedulablePod.
     counts_entities : bool
-        The metric `scheduler_queued_entities` counts queued pods and pod groups.
+        The metric `scheduler_queued_entities` counts queued pods and pod groups, and
+        `scheduler_pending_pods` the pods that wait for a group that does not exist.
     namespaces_by_value : bool
         A namespaceSelector in a pod's own affinity that asks for no label (only NotIn or
         DoesNotExist) selects every namespace.

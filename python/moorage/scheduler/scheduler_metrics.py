@@ -12,6 +12,8 @@ import numpy as np
 from moorage._core.queue.in_flight import attempts_of
 from moorage.framework.plugin.interface import PostFilterPlugin
 from moorage.framework.runtime.observer import Observer
+from moorage.objects import group_of
+from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.queue import PendingPods, QueuedPodInfo, SchedulingQueue
 from moorage.volume.binding.metrics import (
     VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
@@ -300,7 +302,14 @@ class SchedulerMetrics(Observer):
         ):
             yield from one.collect()
         pending = self._queue.pending_pods()
-        yield self._pending(pending)
+        root = self._context.groups.root
+        # Those whose group, or one above it, does not exist. PreEnqueue rejects them; upstream does not ask.
+        incomplete = [
+            one for one in pending.gated if one.unit and root(group_of(one.pod) or one.unit) is None
+        ]
+        if incomplete:
+            pending = pending._replace(gated=[one for one in pending.gated if one not in set(incomplete)])
+        yield self._pending(pending, len(incomplete))
         if self._context.handle.release.counts_entities:
             yield _entities(pending)
         yield self._entered()
@@ -322,7 +331,7 @@ class SchedulerMetrics(Observer):
         registry.register(self)
         return generate_latest(registry)
 
-    def _pending(self, pending: PendingPods) -> Any:
+    def _pending(self, pending: PendingPods, incomplete: int) -> Any:
         family = prometheus().GaugeMetricFamily(
             "scheduler_pending_pods", "Number of pending pods, by the queue type.", labels=["queue"]
         )
@@ -330,6 +339,9 @@ class SchedulerMetrics(Observer):
         family.add_metric(["backoff"], len(pending.backoff) + len(pending.error_backoff))
         family.add_metric(["unschedulable"], len(pending.unschedulable))
         family.add_metric(["gated"], len(pending.gated))
+        if self._context.handle.release.counts_entities:
+            family.add_metric(["incomplete"], incomplete)
+            family.add_metric(["pending"], 0)  # pods that come during the attempt of their group
         return family
 
     def _entered(self) -> Any:
@@ -343,14 +355,19 @@ class SchedulerMetrics(Observer):
         return family
 
     def _unschedulable(self, pending: PendingPods) -> Any:
-        """Return how many waiting pods each plugin has rejected at their last attempt, or gates."""
+        """Return how many waiting pods each plugin has rejected at their last attempt, or gates. That a pod
+        has failed with its group is the work of no plugin."""
         family = prometheus().GaugeMetricFamily(
             "scheduler_unschedulable_pods",
             "Waiting pods that a plugin has rejected. A pod counts for each plugin that rejected it.",
             labels=["plugin", "profile"],
         )
         counts = Counter(
-            (plugin, self._profile(info)) for infos in pending for info in infos for plugin in info.rejectors
+            (plugin, self._profile(info))
+            for infos in pending
+            for info in infos
+            for plugin in info.rejectors
+            if not (info.unit and plugin == GangScheduling.name and infos is not pending.gated)
         )
         for labels, count in sorted(counts.items()):
             family.add_metric(labels, count)

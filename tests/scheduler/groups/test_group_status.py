@@ -37,6 +37,20 @@ def test_conditions() -> None:
     assert late == scheduled
 
 
+def test_a_condition_has_the_generation_that_was_tried() -> None:
+    """Also where nothing else changes; once the group is scheduled, it stays."""
+    group, store = gang("g", 2), ObjectStore()
+    store.create(group)
+    found = []
+    for generation, message in ((0, "too few"), (1, "too few"), (2, "too few"), (3, ""), (4, "late ones")):
+        current = store.get(PodGroup, "g", "default")
+        store.update(replace(current, metadata=replace(current.metadata, generation=generation)))
+        patch_groups(store, [store.get(PodGroup, "g", "default")], message)
+        (condition,) = store.get(PodGroup, "g", "default").status.conditions
+        found.append((condition.status, condition.observed_generation))
+    assert found == [("False", None), ("False", 1), ("False", 2), ("True", 3), ("True", 3)]
+
+
 def test_phases_of_godel() -> None:
     group = replace(gang("g", 0), api_version=f"{GODEL}/v1alpha1")
     assert [one.status.phase for one in written(group, "too few", "", "late")] == [

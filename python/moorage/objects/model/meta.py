@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import field
@@ -181,7 +181,10 @@ class Condition(Struct, frozen=True):
     last_transition_time: str | None = None
 
 
-def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
+C = TypeVar("C", bound=Condition)
+
+
+def with_condition(conditions: tuple[C, ...], new: C) -> tuple[C, ...]:
     """Replace or append the condition of a type.
 
     If the status is unchanged, so is the transition time; there is no clock to set a new one.

@@ -9,7 +9,7 @@ from moorage._core.base.fields import group_of as group_of
 from moorage.errors import InputError
 
 from .field_rules import at_most, between, labels, one_of, required
-from .meta import Condition, Int32, Object, Struct
+from .meta import Condition, Int32, Int64, Object, Struct
 from .pod import PodResourceClaim, PodResourceClaimStatus
 
 GODEL = "scheduling.godel.kubewharf.io"
@@ -142,10 +142,16 @@ class PodGroupSpec(Struct, frozen=True):
 _PHASES = ("Pending", "PreScheduling", "Scheduled", "Running", "Finished", "Failed", "Timeout", "Unknown")
 
 
+class GroupCondition(Condition, frozen=True):
+    """A condition of a pod group, with the generation of the group that it is about."""
+
+    observed_generation: Int64 | None = None
+
+
 class PodGroupStatus(Struct, frozen=True):
     """Status of a pod group; `phase` is a field of Gödel's kind."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[GroupCondition, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     phase: Annotated[str, one_of(*_PHASES)] = ""
 

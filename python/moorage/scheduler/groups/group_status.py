@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.objects.model.meta import Condition, with_condition
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects.model.meta import with_condition
+from moorage.objects.model.pod_group import GroupCondition, PodGroup
 from moorage.store import ApiError, NotFoundError, ObjectClient, ObjectStore
 from moorage.store.pod_status_patch import condition_value
 
@@ -19,7 +19,7 @@ logger = logging.getLogger("moorage.scheduler")
 
 POD_GROUP_SCHEDULED = "PodGroupInitiallyScheduled"
 SCHEDULED, PENDING = "Scheduled", "Pending"
-IS_SCHEDULED = Condition(type=POD_GROUP_SCHEDULED, status="True", reason=SCHEDULED)
+IS_SCHEDULED = GroupCondition(type=POD_GROUP_SCHEDULED, status="True", reason=SCHEDULED)
 
 
 def patch_groups(
@@ -32,8 +32,9 @@ def patch_groups(
 ) -> None:
     """Write the result of one attempt of each of several groups, if that changes the status of the group.
 
-    A Kubernetes group has the condition PodGroupInitiallyScheduled, a Gödel group a phase. Once it says that
-    the group is scheduled, it stays. Composite groups have none, as upstream.
+    A Kubernetes group has the condition PodGroupInitiallyScheduled, with the generation that was tried, a
+    Gödel group a phase. Once it says that the group is scheduled, it stays. Composite groups have none, as
+    upstream.
 
     Parameters
     ----------
@@ -53,7 +54,9 @@ def patch_groups(
         condition = replace(condition, status="False", reason=reason, message=message)
     if isinstance(client, ObjectStore):
         others = [group for group in groups if not group.is_godel]
-        client.set_condition(others, condition, stays="True" if message else "")
+        for generation, alike in groupby(sorted(others, key=_generation), _generation):
+            observed = replace(condition, observed_generation=generation or None)
+            client.set_condition(list(alike), observed, stays="True" if message else "")
         groups = [group for group in groups if group.is_godel]
     for group in groups:
         _patch(client, group, condition)
@@ -80,7 +83,12 @@ def patch_outcomes(
         patch_groups(client, [group for group, _ in alike], message, is_error, since=since)
 
 
-def _patch(client: ObjectClient, group: PodGroup, condition: Condition) -> None:
+def _generation(group: PodGroup) -> int:
+    """Return the generation of a group; 0 where it is not known."""
+    return group.metadata.generation
+
+
+def _patch(client: ObjectClient, group: PodGroup, condition: GroupCondition) -> None:
     """Write the result of an attempt of one group."""
     try:
         current = client.get(PodGroup, group.name, group.namespace)
@@ -94,19 +102,20 @@ def _patch(client: ObjectClient, group: PodGroup, condition: Condition) -> None:
         logger.error("Error updating pod group %s: %s", group.key, error)
 
 
-def _phase(group: PodGroup, condition: Condition) -> dict[str, Any]:
+def _phase(group: PodGroup, condition: GroupCondition) -> dict[str, Any]:
     """Return the change of the phase of a Gödel group; empty for none."""
     phase = SCHEDULED if condition.status == "True" else PENDING
     done = group.status.phase not in ("", "Unknown", "Pending", "PreScheduling")
     return {} if done or phase == group.status.phase else {"phase": phase}
 
 
-def _conditions(group: PodGroup, condition: Condition) -> dict[str, Any]:
+def _conditions(group: PodGroup, condition: GroupCondition) -> dict[str, Any]:
     """Return the change of the conditions of a Kubernetes group; empty for none."""
+    condition = replace(condition, observed_generation=_generation(group) or None)
     latest = next((one for one in group.status.conditions if one.type == condition.type), None)
     conditions = with_condition(group.status.conditions, condition)
     stays = condition.status != "True" and latest is not None and latest.status == "True"
     if stays or conditions == group.status.conditions:
         return {}
     (new,) = [one for one in conditions if one.type == condition.type]
-    return {"conditions": [condition_value(new, group.metadata.generation)]}
+    return {"conditions": [condition_value(new, _generation(group))]}

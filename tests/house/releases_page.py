@@ -24,7 +24,7 @@ If you do not choose a release, a command that loads a cluster takes the first o
    `cluster_version.json` of a support bundle, or from the output of `kubectl version -o json`
    (`serverVersion`) among the files.
 3. The newest kubelet (`status.nodeInfo.kubeletVersion`).
-4. {default}.
+4. Otherwise {default}.
 
 The command reports the release and the reason on stderr (`release: …`) and in `-o json` (`release`). If
 the release is not supported, the nearest one decides, and a warning names both. In case 4, stderr has the

@@ -318,7 +318,7 @@ def avoiding(at: int, keys: int, which: int) -> Pod:
     return pod(f"p{at}", requests={"cpu": "10m"}, labels={"app": "a"}, affinity=affinity)
 
 
-@pytest.mark.parametrize("keys", [lib.MR_KEY, lib.MR_KEY + 1, 64, 500])
+@pytest.mark.parametrize("keys", [lib.MR_KEY, lib.MR_KEY + 1, 64, 300])
 def test_other_pods_terms_rest_on_many_keys(keys: int) -> None:
     """Nobody's own terms are many; those of the pods that are there count as well."""
     outcomes = []

@@ -72,6 +72,13 @@ def test_every_page_is_in_the_index() -> None:
     ]
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_in_plain_words(page: str) -> None:
+    if page != "docs/interfaces.md":  # has names of tests
+        riddles = r"\b(?:(?:is|are) told|nobody|somebody|of too many|(?:says|tells) that)\b"
+        assert re.findall(riddles, prose(page), re.IGNORECASE) == []
+
+
 # ---- Pages for users -------------------------------------------------------------------------------------
 
 NAMES = {"KubeSchedulerConfiguration", "PersistentVolumeController"}

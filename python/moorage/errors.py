@@ -109,6 +109,22 @@ def either(texts: Sequence[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
+def number_of(number: int, one: str, several: str) -> str:
+    """Return a number with a noun, and what follows it: ``1 pod has``, ``3 pods have``.
+
+    Parameters
+    ----------
+    number : int
+    one, several : str
+        What follows the number 1, and what any other.
+
+    Returns
+    -------
+    str
+    """
+    return f"{number} {one if number == 1 else several}"
+
+
 def nearest(text: str, names: Iterable[str]) -> str:
     """Return what an error adds about the names that are most like one that does not exist.
 

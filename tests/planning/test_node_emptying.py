@@ -160,7 +160,7 @@ def test_pods_of_daemon_sets_and_static_pods_stay() -> None:
 @pytest.mark.parametrize(
     ("bound", "others", "reason"),
     [
-        (pod("p", on="a"), [], "no controller replaces it"),
+        (pod("p", on="a"), [], "no controller would replace it"),
         (
             web("p", "a", labels={"app": "web"}),
             [budget(0)],

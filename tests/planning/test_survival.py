@@ -64,7 +64,7 @@ def test_pods_without_a_controller_are_lost_and_those_of_daemon_sets_go_with_the
     assert scheduler([node("a"), node("b")], [daemon]).survive()
     found = scheduler([node("a"), node("b")], [daemon, pod("bare", on="b")]).survive()
     assert lost(found) == {"b": ["default/bare"]}
-    assert found.losses[0].lost[0].reason == "no controller replaces it"
+    assert found.losses[0].lost[0].reason == "no controller would replace it"
 
 
 def test_pods_that_are_evicted_for_lost_ones_are_placed_or_lost_too() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from moorage.errors import number_of
 from moorage.objects.model.pod import Pod
 
 from .linear_program import Rows, is_installed, solve
@@ -116,7 +117,7 @@ def _lacking(found: Relaxation, old: npt.NDArray[np.bool_]) -> str:
     for kind in found.kinds:
         room = int(kind.room[old].sum())
         if room < kind.count and not kind.room[~old].any():
-            pods = "1 pod" if kind.count == 1 else f"{kind.count} pods"
+            pods = number_of(kind.count, "pod", "pods")
             return KIND.format(pods, kind.pod.key, room)
     return TOGETHER
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.watch_events import keys_of
 from moorage.controllers.workloads.store_control import admission_of
-from moorage.errors import InputError
+from moorage.errors import InputError, number_of
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
@@ -77,9 +77,9 @@ class NodesNeeded(Tabular):
 
     def headline(self) -> str:
         """Return the status and numbers in one line."""
-        text = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        text = number_of(self.nodes, "node", "nodes")
         if self.unplaced:
-            out = "1 pod has" if len(self.unplaced) == 1 else f"{len(self.unplaced)} pods have"
+            out = number_of(len(self.unplaced), "pod has", "pods have")
             text = f"with {text} {out} no place"
         needed = f"{self.lower_bound} {'is' if self.lower_bound == 1 else 'are'} needed"
         bound = "" if self.lower_bound is None else f", at least {needed}"
@@ -141,7 +141,7 @@ def nodes_needed(scheduler: Scheduler, workload: Asked | None, like: Likes, most
     found = replace_fields(found, skipped=skipped or None)
     if not refused:
         return found
-    count = "1 pod" if len(refused) == 1 else f"{len(refused)} pods"
+    count = number_of(len(refused), "pod", "pods")
     proof = f"The API server refuses {count}: {next(iter(refused.values()))}"
     unplaced = refused | found.unplaced
     return NodesNeeded(IMPOSSIBLE, found.counts, None, "", unplaced, proof, found.skipped)

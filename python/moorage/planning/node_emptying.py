@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moorage.errors import InputError
+from moorage.errors import InputError, number_of
 from moorage.scheduler.changes.selection import select_nodes
 from moorage.tables import Table, Tabular
 from moorage.tables.table import rows_of
@@ -67,8 +67,8 @@ class EmptyingPlan(Tabular):
 
     def headline(self) -> str:
         """Return the status and numbers in one line."""
-        nodes = "1 node" if len(self.nodes) == 1 else f"{len(self.nodes)} nodes"
-        moves = "1 move" if len(self.moves) == 1 else f"{len(self.moves)} moves"
+        nodes = number_of(len(self.nodes), "node", "nodes")
+        moves = number_of(len(self.moves), "move", "moves")
         counts = f"{self.status}: {nodes}, {moves}"
         if self or not (self.proof or self.blockers):
             return counts

@@ -12,7 +12,7 @@ from moorage.objects import PodDisruptionBudget
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
-from moorage.scheduler.changes.drain import set_unschedulable
+from moorage.scheduler.changes.drain import MIRROR_ANNOTATION, NO_CONTROLLER, set_unschedulable
 from moorage.store import ObjectStore
 
 from .node_verdicts import node_verdicts
@@ -23,10 +23,8 @@ from .templates import as_template
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
 
-MIRROR = "kubernetes.io/config.mirror"
 FIXED = LASTING - {"NodeResourcesFit", "NodePorts"}
 """Filters whose rejection of a node no move of pods ends."""
-UNMANAGED = "no controller replaces it"
 SEVERAL = "several PodDisruptionBudgets select it, so it cannot be evicted"
 TOLERATES = "it tolerates unschedulable nodes, and would be placed on one again"
 NO_DISRUPTION = 'PodDisruptionBudget "{}" allows no disruption'
@@ -80,7 +78,7 @@ def stays(pod: Pod) -> bool:
     pod : Pod
     """
     owner = pod.metadata.controller()
-    return MIRROR in pod.metadata.annotations or (owner is not None and owner.kind == "DaemonSet")
+    return MIRROR_ANNOTATION in pod.metadata.annotations or (owner is not None and owner.kind == "DaemonSet")
 
 
 def must_move(pod: Pod) -> bool:
@@ -165,7 +163,7 @@ class Mover:
         pod : Pod
         """
         if pod.metadata.controller() is None and not self._force:
-            return UNMANAGED
+            return NO_CONTROLLER
         budgets = [] if ignores_budgets(pod) else self._budgets.of(pod)
         if len(budgets) > 1:
             return SEVERAL

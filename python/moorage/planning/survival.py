@@ -17,11 +17,12 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job, ReplicaSet
 from moorage.objects.workloads.kinds.replacements import replacement
 from moorage.objects.workloads.top_controller import Workloads
+from moorage.scheduler.changes.drain import NO_CONTROLLER
 from moorage.store import ObjectStore
 from moorage.tables import Table, Tabular
 
 from .node_groups import grouped_rows
-from .pod_moves import UNMANAGED, pods_to_move
+from .pod_moves import pods_to_move
 from .stored_pods import release_claims, store_with_claims
 from .templates import as_template
 
@@ -287,7 +288,7 @@ class _Trial:
         lost = []
         while True:
             evicted: list[Pod] = []
-            lost += [self._lost(pod, UNMANAGED) for pod in gone if pod.metadata.controller() is None]
+            lost += [self._lost(pod, NO_CONTROLLER) for pod in gone if pod.metadata.controller() is None]
             self._make_again(gone)
             result = self._run(evicted)
             gone = evicted

@@ -14,6 +14,7 @@ from moorage._core.base.selectors import find_intolerable_taint, with_labels
 from moorage._core.decide.terms import DomainCounts
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
+from moorage.errors import number_of
 from moorage.framework.plugin.events import (
     NODE,
     POD,
@@ -138,13 +139,13 @@ class SpreadEvidence(Evidence):
 
     def _fewest(self) -> str:
         if self.fewest_in is None:
-            exist = "1 domain exists" if self.domains == 1 else f"{self.domains} domains exist"
+            exist = number_of(self.domains, "domain exists", "domains exist")
             return f"fewest counts as 0, as only {exist} and minDomains is {self.min_domains}"
         if self.fewest_in == self.value:
             return f"fewest {self.fewest} here"
         notes = ["; ".join(self.fewest_nodes)] if self.fewest_nodes else []
         if self.terminating:
-            pods = "1 matching pod" if self.terminating == 1 else f"{self.terminating} matching pods"
+            pods = number_of(self.terminating, "matching pod", "matching pods")
             notes.append(f"{pods} there being deleted, not counted")
         if self.other_fewest:
             notes.append(f"as in {self.other_fewest} other domains")

@@ -9,7 +9,7 @@ from typing import Any
 from moorage.cli.runs.gate import Finding, Verdict
 from moorage.cli.runs.removed_pods import Removed
 from moorage.cli.runs.simulation import KEPT, PLACED, Outcome, Simulation
-from moorage.errors import examples
+from moorage.errors import examples, number_of
 from moorage.objects.workloads.top_controller import Workload
 from moorage.planning.survival import Survival
 
@@ -75,9 +75,9 @@ def _head(verdict: Verdict, survival: Survival | None) -> Iterator[str]:
     kept = sum(one.pods for one in verdict.findings if one.counts and one.group.status == KEPT)
     failed = verdict.failed - kept
     if failed:
-        yield f"FAIL: {failed} {'pod has' if failed == 1 else 'pods have'} no node"
+        yield f"FAIL: {number_of(failed, 'pod has', 'pods have')} no node"
     if kept:
-        yield f"FAIL: {kept} {'pod stays' if kept == 1 else 'pods stay'} on a drained node"
+        yield f"FAIL: {number_of(kept, 'pod stays', 'pods stay')} on a drained node"
     losses = [] if survival is None else [*survival_lines(survival, verdict.passed)]
     fails_by_loss = survival is not None and not survival
     yield from losses if fails_by_loss else ()
@@ -93,7 +93,7 @@ def _placed_text(verdict: Verdict) -> str:
     if not verdict.is_about_pods:
         return "no pod was checked"
     if verdict.placed:
-        return "1 pod has found a node" if verdict.placed == 1 else f"{verdict.placed} pods have found a node"
+        return number_of(verdict.placed, "pod has found a node", "pods have found a node")
     which = "counts" if verdict.findings else "should run"
     return f"every pod that {which} has a node"
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from moorage.cli.runs.gate import Verdict
-from moorage.errors import printable
+from moorage.errors import number_of, printable
 from moorage.planning.survival import Survival, lost_by_workload
 
 
@@ -49,7 +49,7 @@ def _findings(verdict: Verdict) -> Iterator[Case]:
     for finding in verdict.findings:
         workload, status, reason, _ = finding.group
         title = f"{workload.namespace}/{workload.text}"
-        pods = "1 pod" if finding.pods == 1 else f"{finding.pods} pods"
+        pods = number_of(finding.pods, "pod", "pods")
         because = f" Because of {', '.join(finding.because)}." if finding.because else ""
         yield Case(title, f"{pods} {status}: {reason}{because}", finding.counts)
 
@@ -60,7 +60,7 @@ def _losses(survival: Survival) -> Iterator[Case]:
             f"{namespace}/{workload} ({count}): {reason}"
             for (namespace, workload, reason), count in lost_by_workload(loss).items()
         ]
-        pods = "1 pod finds" if len(loss.lost) == 1 else f"{len(loss.lost)} pods find"
+        pods = number_of(len(loss.lost), "pod finds", "pods find")
         title = f"loss of {survival.by} {', '.join(loss.domains)}"
         yield Case(title, f"{pods} no place: {'; '.join(parts)}", True)
 

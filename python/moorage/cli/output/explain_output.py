@@ -9,6 +9,7 @@ from moorage.cli.runs.alike_targets import ExplainedTarget
 from moorage.cli.runs.simulation import skip_reason
 from moorage.cli.runs.targets import Target
 from moorage.devices.request_survey import RequestSurvey
+from moorage.errors import number_of
 from moorage.framework.plugin.status import Status
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
@@ -105,7 +106,7 @@ def _list_document(
 
 def _heading(target: Target, explanation: Explanation) -> str:
     workload, count = target.workload, len(target.pods)
-    pods = "1 pod" if count == 1 else f"{count} pods"
+    pods = number_of(count, "pod", "pods")
     outcome = "" if explanation.has_place else " without a node"
     if count == 1:
         return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from moorage.errors import number_of
 from moorage.planning.node_demand import NodesNeeded
 from moorage.planning.node_emptying import EmptyingPlan
 from moorage.planning.placement_bound import Bound
@@ -45,7 +46,7 @@ def _left_out(found: Tabular) -> Iterator[str]:
     """Yield what an answer does not take into account, a line each."""
     if isinstance(found, Bound | NodesNeeded):
         for why, count in (found.skipped or {}).items():
-            yield f"not asked about: {count} pending {'pod' if count == 1 else 'pods'} ({why})"
+            yield f"not asked about: {number_of(count, 'pending pod', 'pending pods')} ({why})"
     if isinstance(found, Bound):
         for text in found.relaxed:
             yield f"relaxed: {text}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from moorage.errors import number_of
 from moorage.planning.survival import NODE, Survival, lost_by_workload
 
 from .printing import Table
@@ -23,11 +24,11 @@ def survival_lines(survival: Survival, all_have_node: bool) -> Iterator[str]:
         head = "PASS" if all_have_node else "losses"
         yield f"{head}: every pod finds a place after the loss of any {survival.by}"
     else:
-        losses = "1 loss leaves" if len(survival.losses) == 1 else f"{len(survival.losses)} losses leave"
+        losses = number_of(len(survival.losses), "loss leaves", "losses leave")
         yield f"FAIL: {losses} pods without a place"
     yield f"tried: {survival.searched}"
     if survival.without_label:
-        nodes = "1 node has" if survival.without_label == 1 else f"{survival.without_label} nodes have"
+        nodes = number_of(survival.without_label, "node has", "nodes have")
         yield f"not tried: {nodes} no label {survival.by}"
 
 

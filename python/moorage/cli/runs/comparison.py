@@ -18,11 +18,11 @@ from moorage.objects.model.pod import PodStatus
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.registry import read_configuration
 from moorage.scheduler import Scheduler
+from moorage.scheduler.changes.drain import MIRROR_ANNOTATION
 
 from .simulation import PLACED, REPLACED, Preparation, Simulation
 
 AS_IS = "as-is"
-MIRROR = "kubernetes.io/config.mirror"
 CONFIGURATION = b"KubeSchedulerConfiguration"
 
 
@@ -166,7 +166,9 @@ def without_bindings(cluster: Cluster) -> Cluster:
     """
     pods = [
         pod
-        if not pod.spec.node_name or MIRROR in pod.metadata.annotations or pod.metadata.deletion_timestamp
+        if not pod.spec.node_name
+        or MIRROR_ANNOTATION in pod.metadata.annotations
+        or pod.metadata.deletion_timestamp
         else with_fields(pod, spec=with_fields(pod.spec, node_name=""), status=PodStatus(phase="Pending"))
         for pod in cluster.pods
     ]

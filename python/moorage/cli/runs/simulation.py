@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import RequestedChange, left_as_is
+from moorage.errors import number_of
 from moorage.objects import Cluster, CompositePodGroup, Object, ObjectMeta, Pod, PodGroup
 from moorage.objects.model.cluster import RefusedPod
 from moorage.objects.model.workload import MAX_PODS, CronJob, Job, ReplicaSet
@@ -18,6 +19,7 @@ from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
 from moorage.objects.workloads.jobs.job_state import verdict_of
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
+from moorage.planning.survival import AWAITS
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.changes.change import Change
@@ -48,6 +50,11 @@ class Evicted(NamedTuple):
 
     pod: Pod
     reason: str
+
+    @classmethod
+    def by(cls, change: RequestedChange, pod: Pod) -> Evicted:
+        """Return a pod that a change has taken from its node."""
+        return cls(pod, f"{change.text} took it from node {pod.spec.node_name}")
 
 
 class Outcome(NamedTuple):
@@ -164,8 +171,7 @@ class Simulation:
         replacements = Counter(map(self.workloads.of, made))
         found = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
         awaited = [
-            Outcome(pod, self.workloads.of(pod), WAITING, "", "waits until the pods before it are available")
-            for pod in self.scheduler.awaited_pods()
+            Outcome(pod, self.workloads.of(pod), WAITING, "", AWAITS) for pod in self.scheduler.awaited_pods()
         ]
         refused = [
             Outcome(one.pod, self.workloads.of(one.pod), REFUSED, "", one.message) for one in self.refused
@@ -198,7 +204,7 @@ class Simulation:
             group = group_to_show(one.kind, f"{one.group}/")
             workload = Workload(one.namespace, one.kind, one.name, group)
             pod = Pod(metadata=ObjectMeta(name=one.name, namespace=one.namespace))
-            replicas = "1 replica" if one.replicas == 1 else f"{one.replicas} replicas"
+            replicas = number_of(one.replicas, "replica", "replicas")
             reason = f"{replicas} of {one.full_kind}, {one.why}"
             found += [Outcome(pod, workload, SKIPPED_KIND, "", reason)] * min(one.replicas, MAX_PODS)
         return found
@@ -290,13 +296,13 @@ class Simulation:
         yield from self._unready_templates()
         evictions = Counter(budget for one in self.result.evicted.values() for budget in one.budgets)
         for budget, count in sorted(evictions.items()):
-            pods = "1 pod" if count == 1 else f"{count} pods"
+            pods = number_of(count, "pod", "pods")
             yield f"preemption evicts {pods} in violation of PodDisruptionBudget {budget}."
         yield from self.result.warnings
         names = Counter(one.pod.spec.scheduler_name for one in self.outcomes if one.status == OTHER_SCHEDULER)
         profiles = ", ".join(self.scheduler.engines)
         for name, count in sorted(names.items()):
-            pods = "1 pod asks" if count == 1 else f"{count} pods ask"
+            pods = number_of(count, "pod asks", "pods ask")
             which = f"which is not one of the profiles ({profiles})"
             hint = "add a profile with --config, or let check pass with --allow other-scheduler"
             yield f"{pods} for the scheduler {name}, {which}; {hint}."
@@ -361,7 +367,7 @@ def _device_warnings(scheduler: Scheduler) -> Iterator[str]:
     release, pods = scheduler.handle.release, scheduler.client.list(Pod)[0]
     asking = sum(bool(one.spec.resource_claims) and not one.spec.node_name for one in pods)
     if asking and not release.devices_are_exact:
-        have = "1 pod has" if asking == 1 else f"{asking} pods have"
+        have = number_of(asking, "pod has", "pods have")
         text = f"{release.patch} may choose other devices and nodes (docs/releases.md)"
         yield f"{have} claims for devices, which are allocated as in v1.35: {text}."
 
@@ -483,7 +489,7 @@ class Preparation:
                 owner is None or owner.kind != "DaemonSet"
             )
             if pod.key in deleted and pod.spec.node_name and should_run:
-                self.evicted[pod.key] = Evicted(pod, f"{change.text} took it from node {pod.spec.node_name}")
+                self.evicted[pod.key] = Evicted.by(change, pod)
             if (why := made.unfinished.get(POD + pod.key)) is not None:
                 self.kept[pod.key] = f"{change.text}: {why}"
                 if why not in LASTING:
@@ -536,7 +542,7 @@ class Preparation:
                 continue
             del done.kept[pod.key]
             if POD + pod.key in made.deleted:
-                done.evicted[pod.key] = Evicted(pod, f"{change.text} took it from node {pod.spec.node_name}")
+                done.evicted[pod.key] = Evicted.by(change, pod)
         return bool(made.deleted)
 
     def run_several(self, schedulers: int, multi: Mapping[str, Any]) -> Simulation:

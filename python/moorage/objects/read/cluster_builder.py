@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from itertools import chain
 from typing import NamedTuple
 
-from moorage.errors import InputError, examples, shorten
+from moorage.errors import InputError, examples, number_of, shorten
 from moorage.objects.admission.new_pods import NewPods
 from moorage.objects.admission.shown_classes import shown_classes
 from moorage.objects.apply.immutable_fields import check_update
@@ -269,7 +269,7 @@ def refusal_warnings(refused: Sequence[RefusedPod]) -> list[str]:
     """
     if not refused:
         return []
-    pods = "1 new pod is" if len(refused) == 1 else f"{len(refused)} new pods are"
+    pods = number_of(len(refused), "new pod is", "new pods are")
     return [f"{pods} refused by admission, such as: {shorten(refused[0].message)}."]
 
 
@@ -315,7 +315,7 @@ def _warnings(cluster: Cluster, told: Mapping[str, int]) -> list[str]:
     stray = [pod for pod in cluster.pods if pod.spec.node_name and pod.spec.node_name not in nodes]
     if stray:
         shown = examples([f"{pod.key} on {shorten(pod.spec.node_name)}" for pod in stray], _EXAMPLES)
-        verb = "1 pod is" if len(stray) == 1 else f"{len(stray)} pods are"
+        verb = number_of(len(stray), "pod is", "pods are")
         warnings.append(f"{verb} bound to nodes that are not in the input: {shown}.")
     return warnings
 
@@ -372,11 +372,11 @@ def _claim_warnings(cluster: Cluster) -> list[str]:
     ]
     out = []
     if found:
-        pods = "1 pod on a node has" if len(found) == 1 else f"{len(found)} pods on nodes have"
+        pods = number_of(len(found), "pod on a node has", "pods on nodes have")
         text = "resource claims that are not in the input, so their devices count as free"
         out.append(f"{pods} {text}: {_some(found)}.")
     if lost:
-        claims_are = "1 resource claim is" if len(lost) == 1 else f"{len(lost)} resource claims are"
+        claims_are = number_of(len(lost), "resource claim is", "resource claims are")
         text = "reserved only for pods that are not in the input, so their devices count as free"
         out.append(f"{claims_are} {text}: {_some(lost)}.")
     return out

@@ -14,7 +14,7 @@ from moorage.store import ApiError, NotFoundError, ObjectClient, evict_pod
 from .change import DAEMON, MIRROR, Change, full_name
 
 _TAINT = UNSCHEDULABLE.key, UNSCHEDULABLE.effect
-_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 NO_CONTROLLER = "no controller would replace it"
 LOCAL_DATA = "has local data (emptyDir)"
 LASTING = frozenset({NO_CONTROLLER, LOCAL_DATA, DAEMON, MIRROR})
@@ -145,7 +145,7 @@ def reason_to_stay(pod: Pod, force: bool, delete_local_data: bool) -> str:
         "" if it is evicted.
     """
     owner = pod.metadata.controller()
-    if _MIRROR_ANNOTATION in pod.metadata.annotations:
+    if MIRROR_ANNOTATION in pod.metadata.annotations:
         return MIRROR
     if pod.status.phase in FINISHED:
         return ""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from moorage.devices.device_properties import comparable_value, find_attribute, tolerates_taints
 from moorage.devices.request_survey import RequestSurvey
+from moorage.errors import number_of
 from moorage.objects.model.resource_claims import (
     EXACT_COUNT,
     CELDeviceSelector,
@@ -152,7 +153,7 @@ def _fewer(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
     count = largest(most, lambda count: _count_with(probe, with_count(count)) > 0)
     if count:
         before = "all" if request.wants_all else str(request.count)
-        devices = "1 device" if count == 1 else f"{count} devices"
+        devices = number_of(count, "device", "devices")
         claim = with_count(count)
         yield Change(
             FEWER_DEVICES,
@@ -272,7 +273,7 @@ def _freed(probe: Probe, devices: PodClaims, explained: list[ClaimExplanation]) 
     held = [claim for key in sorted(keys) if (claim := devices.state.claim_cache.find(key)) is not None]
     for claim in sorted(held, key=_devices_of)[:MOST_CLAIMS]:
         users = ", ".join(one.name for one in claim.status.reserved_for)
-        count = "1 device" if _devices_of(claim) == 1 else f"{_devices_of(claim)} devices"
+        count = number_of(_devices_of(claim), "device", "devices")
         text = f"free claim {claim.key} ({count}, {f'used by {users}' if users else 'unused'})"
         freed = replace(claim, status=ResourceClaimStatus())
         yield from _tried(probe, FREE_CLAIM, text, freed, claim=claim.key)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from moorage._core.base.fields import unfinished_group_of
+from moorage.errors import number_of
 from moorage.framework import FrameworkHandle
 from moorage.objects import CompositePodGroup, Object, Pod, PodGroup
 from moorage.releases.feature_gates import releases_with
@@ -75,13 +76,11 @@ def pods_without_group(handle: FrameworkHandle, groups: Iterable[PodGroup], pods
     if known or not missing:  # `ignored_groups` says it
         return []
     number = sum(missing.values())
-    return [
-        f"1 pod of a pod group is {GROUPS}." if number == 1 else f"{number} pods of pod groups are {GROUPS}."
-    ]
+    return [f"{number_of(number, 'pod of a pod group is', 'pods of pod groups are')} {GROUPS}."]
 
 
 def _waiting(group: str, number: int) -> str:
-    pods = "1 pod waits" if number == 1 else f"{number} pods wait"
+    pods = number_of(number, "pod waits", "pods wait")
     return f"{pods} for PodGroup {group}, which is not in the input: add it with -f."
 
 

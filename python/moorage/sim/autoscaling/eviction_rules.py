@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from moorage.objects import Pod, PodDisruptionBudget
 from moorage.objects.workloads.disruption import BudgetSelectors
 from moorage.scheduler import Scheduler
+from moorage.scheduler.changes.drain import NO_CONTROLLER
 from moorage.sim.timeline.autoscaler_spec import ScaleDown
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -85,7 +86,7 @@ def reason_to_keep(pod: Pod, rules: ScaleDown, budgets: Budgets) -> str:
         return ""
     owner = pod.metadata.controller()
     if owner is None:
-        return "no controller would replace it"
+        return NO_CONTROLLER
     if rules.skip_nodes_with_custom_controller_pods and owner.kind not in KNOWN_CONTROLLERS:
         return f"its controller is a {owner.kind}"
     if rules.skip_nodes_with_system_pods and pod.namespace == "kube-system" and not budgets.of(pod):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from moorage.errors import InputError, examples, located, shorten
+from moorage.errors import InputError, examples, located, number_of, shorten
 from moorage.objects.model.cluster import LeftOut, Suspended
 from moorage.objects.model.meta import Object
 from moorage.objects.model.other_workloads import CustomObject
@@ -284,7 +284,7 @@ class _Expansion:
 
 
 def _left_out_text(one: LeftOut) -> str:
-    replicas = "1 replica" if one.replicas == 1 else f"{one.replicas} replicas"
+    replicas = number_of(one.replicas, "replica", "replicas")
     why = "" if one.why == NOT_SIMULATED else f", {one.why}"
     return f"{one.full_kind} {one.key} ({replicas}{why})"
 

@@ -8,7 +8,7 @@ victims. Units on other nodes are not looked at, where no filter reads other row
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from moorage._core.preempt.bound_pods import not_terminating
 from moorage._core.preempt.lower_units import LowerUnits
@@ -86,21 +86,23 @@ def _is_ongoing(handle: FrameworkHandle, failed: FailedGroup, units: EvictionUni
 def _leaving(handle: FrameworkHandle, failed: FailedGroup, units: LowerUnits) -> list[int]:
     """Return the indexes of the units that have to go, the most important first. The caller undoes what this
     changes in the cache."""
-    state, protected, rows = handle.cache.state, _protected(handle, units), failed.decisive_rows()
+    state, rows, searches = handle.cache.state, failed.decisive_rows(), failed.searches()
     concerned = range(len(units)) if rows is None else units.on_rows(rows)
-    pods = {at: units.pods(at) for at in concerned}  # read before the cache changes
+    order = [*dict.fromkeys((*_protected(handle, units, concerned), *concerned))]
+    if searches is not None:
+        return units.most_important_first(units.to_leave(order, searches))
+    pods = {at: units.pods(at) for at in order}  # read before the cache changes
     for unit in pods.values():
         for pod in unit:
             state.discard_pod(pod)
-    first = dict.fromkeys(at for at in protected if at in pods)
-    order = (*first, *(at for at in concerned if at not in first))
     return units.most_important_first([at for at in order if not failed.readmit(pods[at])])
 
 
-def _protected(handle: FrameworkHandle, units: LowerUnits) -> list[int]:
-    """Return the indexes of the units that a disruption budget protects, which return first."""
+def _protected(handle: FrameworkHandle, units: LowerUnits, concerned: Collection[int]) -> list[int]:
+    """Return the indexes of the concerned units that a disruption budget protects, which return first."""
     budgets = tuple(budgets_of(handle))
     budgeted = units.budgeted(budgets) if budgets else []
     members = [Unit(units.pods(at), 0) for at in budgeted]
     costs = violations(members, budgets, stops=handle.release.budgets_stop_at_violation)
-    return [at for at, cost in zip(budgeted, costs, strict=True) if cost]
+    among = {*concerned} if budgeted else ()
+    return [at for at, cost in zip(budgeted, costs, strict=True) if cost and at in among]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
-from tests.core.make import ZONE, node
+from tests.core.make import ZONE, node, port
 from tests.framework.make import make
 from tests.preemption.test_dry_run import LABELS, spread
 from tests.preemption.test_eviction_units import SINGLE, group, member
@@ -27,6 +27,7 @@ from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.registry import default_profile
 from moorage.preemption.eviction_units import Unit, units_by_importance, violations
 from moorage.scheduler import Eviction, Scheduler, ScheduleResult
+from moorage.scheduler.groups.group_post_filter import FailedAttempt
 from moorage.scheduler.groups.place_group import place_group
 
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)
@@ -199,6 +200,32 @@ def test_a_preemption_that_goes_on_is_waited_for() -> None:
     going = terminating(victim("v", cpu=4), LEAVING)
     waiting = [nominated(one, "a") for one in its(1, cpu=3)]
     assert message(full(nodes(4), [going], asking(1), waiting)) == "ongoing preemption on nominated nodes"
+
+
+@WAYS
+def test_a_host_port_of_the_group_keeps_units_away(python: bool) -> None:
+    """Pods of two kinds go to one node: v holds the port of the second, w leaves its cpu."""
+    ports = (port(80),)
+    there = [victim("u", cpu=1), victim("v", cpu=1, priority=2), victim("w", cpu=2, priority=1)]
+    there[1] = with_ports(there[1], ports)
+    pods = its(2, cpu=1)
+    one = full(nodes(4), there, asking(2), [pods[0], with_ports(pods[1], ports)], python=python)
+    assert evicted(one.run()) == ["u", "v"]
+    assert sorted(on_nodes(one)) == ["p-0", "p-1", "w"]
+
+
+def with_ports(one: Pod, ports: Any) -> Pod:
+    container = replace(one.spec.containers[0], ports=ports)
+    return replace(one, spec=replace(one.spec, containers=(container,)))
+
+
+def test_without_plugins_outside_the_core_units_return_in_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> bool:
+        raise AssertionError("a unit returns in Python")
+
+    monkeypatch.setattr(FailedAttempt, "readmit", never)
+    there = [victim(name, cpu=2, priority=at) for at, name in enumerate("stuv")]
+    assert evicted(full(nodes(8), there, asking(2), its(2, cpu=2)).run()) == ["s", "t"]
 
 
 @pytest.mark.parametrize(("node", "leaves"), [("", "w"), ("a", "v")], ids=["plain", "nominated"])

@@ -579,6 +579,16 @@ class FailedGroup(Protocol):
         """
         ...
 
+    def searches(self) -> list[Any] | None:
+        """Return how the core checks each pod on the node that `place` has found for it.
+
+        Returns
+        -------
+        list of (Search, int, (int, int, int), int) or None
+            See `LowerUnits.to_leave`; None where the core alone cannot.
+        """
+        ...
+
     def readmit(self, pods: Sequence[Pod]) -> bool:
         """Have pods return to their nodes, in the cache, if each pod of the group then passes the filters on
         the node that `place` has found for it, after those before it are placed.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from moorage._core.decide.search import Search
 from moorage._core.state.pod_spec import bound
 from moorage.framework import (
     Code,
@@ -20,7 +21,7 @@ from moorage.framework import (
     Status,
 )
 from moorage.framework.runtime.call import note_exception
-from moorage.framework.runtime.runtime import native_filters
+from moorage.framework.runtime.runtime import Target, native_filters
 from moorage.objects import Pod
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.pod_topology_spread import PodTopologySpread
@@ -50,6 +51,8 @@ class Assignment(NamedTuple):
         Runs the filters; its result is false where the pod passes.
     reads_row : bool
         Whether the filters are in the core, and read nothing but the row.
+    search : tuple or None
+        See `FailedGroup.searches`; None where they are not, or pods are nominated to the node.
     """
 
     at: int
@@ -59,6 +62,7 @@ class Assignment(NamedTuple):
     state: CycleState
     rejects: Callable[[], object]
     reads_row: bool
+    search: tuple[Search, int, Target, int] | None = None
 
 
 def run_post_filter(members: Members, attempt: Attempt) -> tuple[Mapping[int, NominatingInfo] | None, Status]:
@@ -145,17 +149,22 @@ class FailedAttempt:
                 state.assume_pod(bound(pod, state.table.row_name(row)))
         finally:
             state.rollback(mark)
-        # Nominated pods of the group may be in the way, on rows that no unit returns to.
-        read_rows = all(one.reads_row for one in self._assignments)
-        self._reads_rows_alone = read_rows and self._fit(self._assignments)
         for one in self._assignments:
             self._by_row.setdefault(one.row, []).append(one)
             if not one.engine.framework.plugins_of(one.state.target).pre_filters_are_native:
                 self._told.append(one)
+        # Nominated pods of the group may be in the way, on rows that no unit returns to.
+        read_rows = all(one.reads_row for one in self._assignments)
+        self._reads_rows_alone = read_rows and (self.searches() is not None or self._fit(self._assignments))
 
     def decisive_rows(self) -> Collection[int] | None:
         """Return the rows of the pods of the group, if pods on others do not count."""
         return self._by_row.keys() if self._reads_rows_alone else None
+
+    def searches(self) -> list[tuple[Search, int, Target, int]] | None:
+        """Return how the core checks each pod; see `FailedGroup`."""
+        found = [one.search for one in self._assignments if one.search is not None]
+        return found if len(found) == len(self._assignments) and not self._told else None
 
     def readmit(self, pods: Sequence[Pod]) -> bool:
         """Have pods return to their nodes if each pod of the group then passes the filters on its own."""
@@ -206,19 +215,18 @@ class FailedAttempt:
 def _assignment(at: int, pod: Pod, row: int, engine: Engine, state: CycleState) -> Assignment:
     """Return an assignment, with the way to run the filters again."""
     framework, kernels = engine.framework, engine.framework.kernels
-    info = framework.handle.cache.node_info(framework.handle.cache.state.table.row_name(row))
-    assert info is not None
-    rejects: Callable[[], object] = partial(
-        framework.run_filter_plugins_with_nominated_pods, state, pod, info
-    )
-    called = framework.plugins_of(state.target)
+    handle, called = framework.handle, framework.plugins_of(state.target)
+    name = handle.cache.state.table.row_name(row)
     counting = COUNTING.intersection(plugin.name for plugin in called.filters) - state.skip_filter_plugins
-    if kernels is None or counting or not called.profile.filters_in_core:
-        return Assignment(at, pod, row, engine, state, rejects, False)
-    if not framework.handle.nominator.nominated_pods_for_node(info.name):
-        natives = native_filters(called.filters, state)
-        rejects = partial(engine.search.verdict_after, [(row, [], [], None)], natives, state.target)
-    return Assignment(at, pod, row, engine, state, rejects, True)
+    reads_row = kernels is not None and not counting and called.profile.filters_in_core
+    if reads_row and not handle.nominator.nominated_pods_for_node(name):
+        search = engine.search, native_filters(called.filters, state), state.target, row
+        verdict = partial(engine.search.verdict_after, [(row, [], [], None)], search[1], state.target)
+        return Assignment(at, pod, row, engine, state, verdict, True, search)
+    info = handle.cache.node_info(name)
+    assert info is not None
+    rejects = partial(framework.run_filter_plugins_with_nominated_pods, state, pod, info)
+    return Assignment(at, pod, row, engine, state, rejects, reads_row)
 
 
 def _placed(

@@ -5,14 +5,16 @@ kube-scheduler v1.37, framework/preemption/podgrouppreemption.go and util.go Mor
 
 import numpy as np
 
-from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 
 from moorage._core.base cimport METADATA, UID, group_of
+from moorage._core.csrc cimport mr_verdicts
+from moorage._core.decide.search cimport Search
 from moorage._core.preempt.bound_pods cimport pods_with_numbers
 from moorage._core.preempt.budgets cimport Budgets
 from moorage._core.preempt.importance cimport start_of
 from moorage._core.preempt.importance import order_as_upstream, start_time
-from moorage._core.state cimport ClusterState, Ledger, PodRecord
+from moorage._core.state cimport ClusterState, Ledger, PodRecord, Shape
 from moorage._core.state.pod_spec import bound
 
 cdef object UNASKED = object()
@@ -291,6 +293,51 @@ cdef class LowerUnits:
             for each in range(self.first[at], self.end[at]):
                 self.state._take_away(self.numbers[each])
 
+    def to_leave(self, list order not None, list found not None):
+        """Return the units with which pods do not fit on the nodes that were found for them.
+
+        All units leave, and each returns with which all of these pods still fit. The filters read the row
+        alone, so that the usage of rows is all that changes here, in a transaction of the caller that is
+        undone.
+
+        Parameters
+        ----------
+        order : list of int
+            Indexes of the units, in the order in which they return.
+        found : list of (Search, int, (int, int, int), int)
+            The search of each pod, its filters and target (see `Search.verdict_after`), and its row. A row
+            takes its pods in this order.
+
+        Returns
+        -------
+        list of int
+            Indexes of the units that do not return, in order.
+
+        Raises
+        ------
+        IndexError
+            There is no such unit, or a row is not in the node table.
+        """
+        cdef int32_t at, each
+        cdef list leaving = []
+        cdef dict by_row = {}
+        for one in found:
+            self.state.table.check_row(one[3])
+            by_row.setdefault(one[3], []).append(one)
+        for at in order:
+            if not 0 <= at < self.size:
+                raise IndexError(f"there is no unit {at} among {self.size}")
+            _move(self, at, -1)
+        for at in order:
+            _move(self, at, 1)
+            for each in range(self.first[at], self.end[at]):
+                pods = by_row.get(self.state.ledger.row_of(self.numbers[each]))
+                if pods is not None and not _fit(self.state, pods):
+                    _move(self, at, -1)
+                    leaving.append(at)
+                    break
+        return leaving
+
     def _pod(self, int32_t number):
         """The pod with a number, with its node name."""
         cdef Ledger ledger = self.state.ledger
@@ -321,6 +368,41 @@ cdef class LowerUnits:
                     found.append(at)
                     break
         return found
+
+
+cdef int _move(LowerUnits units, int32_t at, int32_t sign) except -1:
+    """Add the usage of a unit to its rows (sign 1), or subtract it (sign -1)."""
+    cdef int32_t each, number
+    for each in range(units.first[at], units.end[at]):
+        number = units.numbers[each]
+        _count(units.state, units.state.ledger.class_of(number), units.state.ledger.row_of(number), sign)
+
+
+cdef int _count(ClusterState state, int32_t pod_class, int32_t row, int32_t sign) except -1:
+    """Add the usage of a pod to a row (sign 1), or subtract it (sign -1)."""
+    cdef Shape shape = state.classes.shape(pod_class)
+    return state.table.add_pod(shape.ledger, row, &shape.c, shape.ports, sign)
+
+
+cdef bint _fit(ClusterState state, list found) except -1:
+    """Whether pods pass their filters on one row, each with those before it."""
+    cdef Search search
+    cdef uint64_t filters, verdict = 0
+    cdef int32_t pod_class, node_name, pinned, row, at, counted = 0
+    try:
+        for search, filters, (pod_class, node_name, pinned), row in found:
+            search._prepare(pod_class, node_name, pinned)
+            if mr_verdicts(&search.search, filters, &row, 1, &verdict):
+                search._raise_failure()
+            if verdict:
+                return False
+            if counted + 1 < len(found):
+                _count(state, pod_class, row, 1)
+                counted += 1
+    finally:
+        for at in range(counted):
+            _count(state, found[at][2][0], found[at][3], -1)
+    return True
 
 
 cdef bint _are_in_order(int32_t n, const int32_t[::1] size, const int64_t[::1] rank,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tests.house import releases_page
 from tests.house.source import ROOT
@@ -52,12 +54,18 @@ def test_defaults_of_releases() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "gate"),
-    [(V134, "OpportunisticBatching"), (V135, "WorkloadAwarePreemption"), (V137, "GangScheduling")],
+    ("release", "gate", "others"),
+    [
+        (V134, "OpportunisticBatching", "Kubernetes 1.35, 1.36, 1.37 have it (OpportunisticBatching)"),
+        (V134, "GenericWorkload", "Kubernetes 1.37 has it (GenericWorkload)"),
+        (V135, "WorkloadAwarePreemption", "Kubernetes 1.37 has it (GenericWorkload)"),
+        (V137, "GangScheduling", "Kubernetes 1.37 has it (GenericWorkload)"),
+    ],
     ids=lambda one: getattr(one, "version", one),
 )
-def test_a_gate_that_a_release_does_not_have(release: Release, gate: str) -> None:
-    with pytest.raises(ValueError, match=f"^unrecognized feature gate: {gate}$"):
+def test_a_gate_that_a_release_does_not_have(release: Release, gate: str, others: str) -> None:
+    """The error names the releases that have it."""
+    with pytest.raises(ValueError, match=f"^{re.escape(f'unrecognized feature gate: {gate}; {others}')}$"):
         feature_gates({gate: False}, release)
     assert not default_gates(release)[gate]
 

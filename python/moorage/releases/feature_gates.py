@@ -166,7 +166,7 @@ def feature_gates(
     ------
     ValueError
         A gate is unknown or locked, needs others that are off, or a value is not a boolean (with upstream's
-        message); or a value is not built.
+        message, and the releases that have the gate); or a value is not built.
     """
     if isinstance(changes, FeatureGates):
         return changes
@@ -176,7 +176,7 @@ def feature_gates(
     gates = dict(defaults)
     for name, value in changes.items():
         if name not in known and name not in ALL:
-            raise ValueError(f"unrecognized feature gate: {name}")
+            raise ValueError(f"unrecognized feature gate: {name}{_built_in(name)}")
         if not isinstance(value, bool):
             raise ValueError(f"invalid value of {name}={value}, err: not a boolean")
     for every, stage in ALL.items():
@@ -231,10 +231,12 @@ def _check(gate: Gate, value: bool, release: Release) -> None:
 
 
 def _built_in(name: str) -> str:
-    """Say which releases a refused gate is built for, and what it is called there; "" for none."""
+    """Say which releases a gate is built for that this one refuses or lacks, and what it is called there; ""
+    for none."""
     name = PART_OF.get(name, name)
     built = releases_with(name)
-    return f"; Kubernetes {', '.join(built)} has it ({name})" if built else ""
+    verb = "has" if len(built) == 1 else "have"
+    return f"; Kubernetes {', '.join(built)} {verb} it ({name})" if built else ""
 
 
 def releases_with(name: str) -> list[str]:

@@ -29,6 +29,7 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "DRAOptionalNodeOperations": "Drivers may skip the preparation of devices on the node.",
                 "DRAPartitionableDevicesType": "Pools say which types of partitions their devices have.",
                 "DynamicResourceAllocation": "DynamicResources is always in the default profile.",
+                "GangScheduling": "Part of GenericWorkload in 1.37.",
                 "InPlacePodVerticalScalingMemoryBackedVolumes": "Pods that resize memory-backed volumes "
                 "need a node that declares the feature.",
                 "InPlacePodVerticalScalingSchedulerPreemption": "Pods are evicted for deferred resizes.",
@@ -36,6 +37,7 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "PodGroupPreemptionPolicy": "Pod groups have a preemption policy.",
                 "SchedulerPreQueueingHints": "Events are filtered before the queueing hints.",
                 "VolumeBindMountOptions": "Pods that use it need a node that declares the feature.",
+                "WorkloadAwarePreemption": "Part of GenericWorkload in 1.37.",
             },
         ),
         (
@@ -66,7 +68,6 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "DRAResourceClaimDeviceStatus": "DRADeviceBindingConditions needs it; nothing else reads it.",
                 "DRASchedulerFilterTimeout": "The search for devices on a node has a limit (filterTimeout).",
                 "DRAWorkloadResourceClaims": "Pods share claims with their PodGroup.",
-                "GangScheduling": "Part of GenericWorkload in 1.37.",
                 "GenericWorkload": "Pods of a PodGroup are placed together or not at all, and preempt as "
                 "a group.",
                 "InPlacePodLevelResourcesVerticalScaling": "Pod-level resources in a pod's status count "
@@ -91,7 +92,6 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "VolumeAttributesClass": "A volume needs the VolumeAttributesClass of its claim.",
                 "VolumeLimitScaling": "Volumes of a CSIDriver with preventPodSchedulingIfMissing need nodes "
                 "whose CSINode lists the driver.",
-                "WorkloadAwarePreemption": "Part of GenericWorkload in 1.37.",
             },
         ),
     )

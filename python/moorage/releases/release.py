@@ -215,9 +215,7 @@ _PLUGINS_137 = (
     "TaintTolerationPreFilter",
     *_PLUGINS_136[5:],
 )
-_GROUPS = frozenset(
-    {"GangScheduling", "GenericWorkload", "TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption"}
-)
+_GROUPS_136 = frozenset({"DRAWorkloadResourceClaims", "GenericWorkload", "TopologyAwareWorkloadScheduling"})
 _ALPHA_137 = frozenset({"DRAListTypeAttributes", "DRANodeAllocatableResources"})
 
 RELEASES = {
@@ -229,7 +227,7 @@ RELEASES = {
             tie_break="random",
             plugins=_PLUGINS_134,
             extension_points=(),
-            refused_gates=_GROUPS,
+            refused_gates=frozenset(),
             scheme="pkg/runtime/scheme.go:110",
             balance_by_change=False,
             image_volumes="",
@@ -274,7 +272,7 @@ RELEASES = {
             tie_break="go-heap",
             plugins=_PLUGINS_136,
             extension_points=(),
-            refused_gates=_GROUPS,
+            refused_gates=frozenset({"GenericWorkload"}),
             scheme="pkg/runtime/scheme.go:111",
             balance_by_change=False,
             image_volumes="",
@@ -319,7 +317,7 @@ RELEASES = {
             tie_break="go-heap",
             plugins=_PLUGINS_136,
             extension_points=("placementGenerate", "placementScore"),
-            refused_gates=_GROUPS | {"DRAWorkloadResourceClaims"},
+            refused_gates=_GROUPS_136,
             scheme="k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29",
             balance_by_change=True,
             image_volumes="size",

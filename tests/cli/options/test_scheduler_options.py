@@ -180,6 +180,8 @@ def test_a_release_scores_the_balance_in_its_own_way(capsys: pytest.CaptureFixtu
 def test_gates_of_a_release(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["simulate", "--synthetic", "nodes=1", "--kubernetes-version"]
     assert main([*command, "1.34", "--feature-gates", "GangScheduling=true"]) == 2
-    text = "--feature-gates: unrecognized feature gate: GangScheduling"
+    text = (
+        "--feature-gates: unrecognized feature gate: GangScheduling; Kubernetes 1.37 has it (GenericWorkload)"
+    )
     assert capsys.readouterr().err == f"error: {text}\n"
     assert main([*command, "1.33"]) == 2

@@ -16,8 +16,8 @@ or in a file of `moorage perf`. The [release](releases.md) that decides determin
 - A gate that is marked as refused can only have its default. Any other value is an error that names the
   gate.
 - A locked gate keeps its default, as in kube-scheduler.
-- A gate that `kube-scheduler --help` of the release does not list is an `unrecognized feature gate`. The error
-  names the releases that have it.
+- A gate that `kube-scheduler --help` of the release does not list is an `unrecognized feature gate`. The
+  error names the releases that have it.
 - A gate that needs others can only be on if these are. In the files of `moorage perf`, a gate that is not
   set is off if a gate that it needs is off.
 - `AllAlpha` and `AllBeta` set all gates of their stage, except those that you set yourself.

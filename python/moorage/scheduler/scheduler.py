@@ -212,8 +212,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             self.controllers = None
             if options.owns_store and options.controllers and isinstance(client, ObjectStore):
                 now = clock if clock is not None and options.wait is None else self.volumes.now
-                gate = gates["MaxUnavailableStatefulSet"]
-                self.controllers = ClusterControllers(client, self.informers, cache, now, gate)
+                self.controllers = ClusterControllers(client, self.informers, cache, now, gates)
             yield
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import machine, pods, scheduler, template
+from tests.core.make import node
 from tests.objects.make import make, owned, pod, workload
+from tests.scheduler.groups.gang_kit import gang, members
 
-from moorage.objects import Object, PersistentVolumeClaim
+from moorage.objects import Cluster, Object, PersistentVolumeClaim, Pod, PodGroup
+from moorage.objects.model.pod import PodStatus
 from moorage.scheduler import Scheduler
 
 PROTECTED = {"finalizers": ["kubernetes.io/pvc-protection"]}
@@ -75,3 +78,61 @@ def test_the_next_pod_of_a_name_gets_a_claim_of_its_own() -> None:
     assert list(pods(one)) == ["db-0"]
     assert claims(one) == {"db-0-v": False}
     assert one.client.get(PersistentVolumeClaim, "db-0-v", "default").metadata.uid != before.metadata.uid
+
+
+# ---- pod groups --------------------------------------------------------------------------------------------
+
+
+def grouped(*pods: Any, gate: bool = True, **metadata: Any) -> Scheduler:
+    """A gang of two, and pods, of which the gang has those without a node."""
+    group = gang("g", 2)
+    group = replace(group, metadata=replace(group.metadata, **metadata))
+    gates = {"GenericWorkload": True} if gate else {}
+    return Scheduler(
+        Cluster(nodes=[node("n")], pods=list(pods), others=[group]),
+        kubernetes_version="1.37",
+        feature_gates=gates,
+    )
+
+
+def groups(one: Scheduler) -> dict[str, bool]:
+    """The groups, and whether each is being deleted."""
+    one.sync()
+    found: list[PodGroup] = one.client.list(PodGroup)[0]
+    return {each.name: each.metadata.deletion_timestamp is not None for each in found}
+
+
+@pytest.mark.parametrize("metadata", [{}, {"finalizers": ("scheduling.k8s.io/podgroup-protection",)}])
+def test_a_group_goes_with_the_last_of_its_pods(metadata: dict[str, Any]) -> None:
+    """Until then they are placed as a gang."""
+    one = grouped(*members("g", 2), **metadata)
+    one.delete("podgroup/g")
+    assert groups(one) == {"g": True}
+    assert len(one.run().placements) == 2
+    one.delete("pod/g-0")
+    assert groups(one) == {"g": True}
+    one.delete("pod/g-1")
+    assert groups(one) == {}
+
+
+def test_pods_that_have_ended_do_not_keep_a_group() -> None:
+    ended = [replace(each, status=PodStatus(phase="Succeeded")) for each in members("g", 1)]
+    one = grouped(*ended)
+    one.delete("podgroup/g")
+    assert groups(one) == {}
+
+
+def test_a_pod_that_ends_lets_its_group_go() -> None:
+    one = grouped(*members("g", 1))
+    one.delete("podgroup/g")
+    assert groups(one) == {"g": True}
+    (current,) = one.client.list(Pod)[0]
+    one.client.update(replace(current, status=PodStatus(phase="Failed")))
+    one.sync()
+    assert groups(one) == {}
+
+
+def test_a_group_goes_at_once_where_groups_are_ignored() -> None:
+    one = grouped(*members("g", 2), gate=False)
+    one.delete("podgroup/g")
+    assert groups(one) == {}

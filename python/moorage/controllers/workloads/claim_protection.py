@@ -1,16 +1,20 @@
-"""Keeps claims that are deleted until no pod uses them, and volumes until no claim has them.
+"""Keeps claims and pod groups that are deleted until no pod uses them, and volumes until no claim has them.
 
-It follows kubernetes v1.36, pvc_protection_controller.go and pv_protection_controller.go.
+It follows kubernetes v1.36, pvc_protection_controller.go and pv_protection_controller.go, and v1.37,
+podgroup_protection_controller.go.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any, cast
 
 from msgspec.structs import replace
 
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.objects.workloads.ownership import FINISHED
 from moorage.store import Indexer, NotFoundError, ObjectStore
 
 PROTECTION = "kubernetes.io/pvc-protection"
@@ -22,47 +26,88 @@ _OF_VOLUMES = frozenset(
     }
 )
 """Finalizers of simulated controllers, which volumes keep until no claim has them."""
-_CLAIM = "claim"
+_CLAIM, _GROUP = "claim", "pod group"
+_FINALIZERS = {
+    PersistentVolumeClaim: PROTECTION,
+    PodGroup: "scheduling.k8s.io/podgroup-protection",
+}
+Used = PersistentVolumeClaim | PodGroup
+Protected = Used | PersistentVolume
+
+
+def _group_keys(pod: Pod) -> list[str]:
+    """Return the key of the Kubernetes group that a pod names, if it names one."""
+    group = pod.spec.scheduling_group
+    return [f"{pod.namespace}/{group.pod_group_name}"] if group and group.pod_group_name else []
 
 
 class ClaimProtection:
-    """Keeps claims that are deleted until no pod on a node uses them, and volumes while a claim has them.
+    """Keeps claims that are deleted until no pod on a node uses them, volumes while a claim has them, and pod
+    groups while they have pods that have not ended.
 
-    The finalizer of claims in use is added when they are deleted, not when they are created.
+    The finalizer of what is in use is added when it is deleted, not when it is created.
 
     Parameters
     ----------
     client : ObjectStore
     pods, claims : Indexer
         The informers' copies.
+    groups : Indexer, optional
+        None where groups are ignored.
 
     Attributes
     ----------
-    changed : dict of str to PersistentVolumeClaim or PersistentVolume
-        By kind and name the claims and volumes that are being deleted, and whose users may have changed.
+    changed : dict of str to PersistentVolumeClaim, PersistentVolume or PodGroup
+        By kind and name the objects that are being deleted, and whose users may have changed.
+    going_groups : set of str
+        ``namespace/name`` of the groups that were to be deleted; some may be gone.
     """
 
     def __init__(
-        self, client: ObjectStore, pods: Indexer[Pod], claims: Indexer[PersistentVolumeClaim]
+        self,
+        client: ObjectStore,
+        pods: Indexer[Pod],
+        claims: Indexer[PersistentVolumeClaim],
+        groups: Indexer[PodGroup] | None = None,
     ) -> None:
         self._client = client
         self._pods = pods
-        self._claims = claims
-        self.changed: dict[str, PersistentVolumeClaim | PersistentVolume] = {}
+        self._claims, self._groups = claims, groups
+        self.changed: dict[str, Protected] = {}
+        self.going_groups: set[str] = set()
         pods.add_index(_CLAIM, Pod.claim_keys, is_lasting=True)
+        if groups is not None:
+            pods.add_index(_GROUP, _group_keys, is_lasting=True)
 
-    def note(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
-        """Look at a claim or a volume in the next round, if it is being deleted.
+    def note(self, obj: Protected) -> None:
+        """Look at a claim, a volume or a group in the next round, if it is being deleted.
 
         Parameters
         ----------
-        obj : PersistentVolumeClaim or PersistentVolume
+        obj : PersistentVolumeClaim, PersistentVolume or PodGroup
         """
         if obj.metadata.deletion_timestamp is not None:
             self.changed[f"{obj.kind} {obj.key}"] = obj
+            if isinstance(obj, PodGroup):
+                self.going_groups.add(obj.key)
+
+    def save(self) -> object:
+        """Return the state, for `undo`."""
+        return self.changed.copy(), self.going_groups.copy()
+
+    def undo(self, saved: Any) -> None:
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
+        changed, going = saved
+        self.changed, self.going_groups = changed.copy(), going.copy()
 
     def note_lost_pod(self, pod: Pod) -> None:
-        """Look at the claims of a pod that is gone in the next round.
+        """Look at the claims and the group of a pod that is gone, or has ended, in the next round.
 
         Parameters
         ----------
@@ -70,9 +115,12 @@ class ClaimProtection:
         """
         for claim in filter(None, map(self._claims.get, pod.claim_keys())):
             self.note(claim)
+        for key in self.going_groups.intersection(_group_keys(pod)) if self.going_groups else ():
+            if self._groups is not None and (group := self._groups.get(key)) is not None:
+                self.note(group)
 
     def work(self) -> None:
-        """Let the claims go that no pod uses any more, and the volumes that no claim has."""
+        """Let the claims and groups go that no pod uses any more, and the volumes that no claim has."""
         changed, self.changed = self.changed, {}
         for obj in changed.values():
             if isinstance(obj, PersistentVolume):
@@ -80,32 +128,32 @@ class ClaimProtection:
             else:
                 self.release(obj)
 
-    def protect(self, claim: PersistentVolumeClaim) -> None:
-        """Have a claim that a pod uses outlast its deletion, which comes next.
+    def protect(self, obj: Used) -> None:
+        """Have a claim or a group that a pod uses outlast its deletion, which comes next.
 
         Parameters
         ----------
-        claim : PersistentVolumeClaim
+        obj : PersistentVolumeClaim or PodGroup
         """
-        meta = claim.metadata
-        if PROTECTION not in meta.finalizers and self._is_used(claim):
-            finalizers = (*meta.finalizers, PROTECTION)
-            self._client.update(replace(claim, metadata=replace(meta, finalizers=finalizers)))
+        meta, finalizer = obj.metadata, _FINALIZERS[type(obj)]
+        if finalizer not in meta.finalizers and self._is_used(obj):
+            finalizers = (*meta.finalizers, finalizer)
+            self._client.update(replace(obj, metadata=replace(meta, finalizers=finalizers)))
 
-    def release(self, claim: PersistentVolumeClaim) -> None:
-        """Let a claim go that is being deleted, unless a pod uses it.
+    def release(self, obj: Used) -> None:
+        """Let a claim or a group go that is being deleted, unless a pod uses it.
 
         Parameters
         ----------
-        claim : PersistentVolumeClaim
-            Its name and namespace count.
+        obj : PersistentVolumeClaim or PodGroup
+            Its kind, name and namespace count.
         """
         with suppress(NotFoundError):
-            current = self._client.get(PersistentVolumeClaim, claim.name, claim.namespace)
-            meta = current.metadata
-            is_candidate = meta.deletion_timestamp is not None and PROTECTION in meta.finalizers
+            current = cast(Used, self._client.get(type(obj), obj.name, obj.namespace))
+            meta, finalizer = current.metadata, _FINALIZERS[type(obj)]
+            is_candidate = meta.deletion_timestamp is not None and finalizer in meta.finalizers
             if is_candidate and not self._is_used(current):
-                finalizers = tuple(one for one in meta.finalizers if one != PROTECTION)
+                finalizers = tuple(one for one in meta.finalizers if one != finalizer)
                 self._client.update(replace(current, metadata=replace(meta, finalizers=finalizers)))
 
     def _release_volume(self, volume: PersistentVolume) -> None:
@@ -117,9 +165,12 @@ class ClaimProtection:
             if is_free and finalizers != meta.finalizers:
                 self._client.update(replace(current, metadata=replace(meta, finalizers=finalizers)))
 
-    def _is_used(self, claim: PersistentVolumeClaim) -> bool:
-        pods = self._pods.by_index(_CLAIM, claim.key)
-        return any(pod.spec.node_name and _uses(pod, claim) for pod in pods)
+    def _is_used(self, obj: Used) -> bool:
+        if isinstance(obj, PodGroup):
+            pods = () if self._groups is None else self._pods.by_index(_GROUP, obj.key)
+            return any(pod.status.phase not in FINISHED for pod in pods)
+        pods = self._pods.by_index(_CLAIM, obj.key)
+        return any(pod.spec.node_name and _uses(pod, obj) for pod in pods)
 
 
 def _uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:

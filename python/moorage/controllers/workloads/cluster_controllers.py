@@ -7,7 +7,7 @@ passes in none of their steps, except for `minReadySeconds`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from typing import Any, cast
@@ -24,6 +24,7 @@ from moorage.objects.model.meta import Object, OwnerReference
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.model.policy import PodDisruptionBudget
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.workload import (
@@ -86,8 +87,8 @@ class ClusterControllers:
         Has the pods of each node.
     now : callable
         Returns seconds, for `minReadySeconds`.
-    max_unavailable : bool
-        The gate MaxUnavailableStatefulSet.
+    gates : mapping of str to bool
+        Of which MaxUnavailableStatefulSet and GenericWorkload count.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class ClusterControllers:
         informers: InformerFactory,
         cache: SchedulerCache,
         now: Callable[[], float],
-        max_unavailable: bool = False,
+        gates: Mapping[str, bool],
     ) -> None:
         self._client = client
         self._cache = cache
@@ -115,12 +116,15 @@ class ClusterControllers:
         self.control = StoreControl(client, pods, revisions)
         self.availability = Availability(now)
         self.deployments = DeploymentController(self.control, self._copies["ReplicaSet"], self.availability)
-        self.stateful_sets = StatefulSetController(self.control, claims, self.availability, max_unavailable)
+        self.stateful_sets = StatefulSetController(
+            self.control, claims, self.availability, gates["MaxUnavailableStatefulSet"]
+        )
         self.daemon_sets = DaemonSetController(self.control, self._node_copy, self.availability)
         self.jobs = JobController(self.control, self.availability)
         self.kubelets = Kubelets(client, self._node_copy, now)
         self.budgets = DisruptionController(client, informers, pods)
-        self.claims = ClaimProtection(client, pods, claims)
+        groups = informers.informer(PodGroup).indexer if gates["GenericWorkload"] else None
+        self.claims = ClaimProtection(client, pods, claims, groups)
         children = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
         self._dependents = pods, *children, claims, revisions
         for copy in self._dependents:
@@ -133,7 +137,8 @@ class ClusterControllers:
         informers.informer(PodDisruptionBudget).add_event_handler(self.budgets)
         namespaces = HandlerFunctions[Namespace](lambda _: None, lambda _, __: None, self.note_deletion)
         informers.informer(Namespace).add_event_handler(namespaces)
-        for protected in (PersistentVolumeClaim, PersistentVolume):
+        protected_kinds = (PersistentVolumeClaim, PersistentVolume, *(() if groups is None else (PodGroup,)))
+        for protected in protected_kinds:
             deleted = HandlerFunctions[Any](
                 self.claims.note, lambda _, new: self.claims.note(new), lambda _: None
             )
@@ -162,7 +167,7 @@ class ClusterControllers:
 
     def save(self) -> object:
         """Return the state, for `undo`."""
-        queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy(), self.claims.changed.copy()
+        queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy(), self.claims.save()
         control = self.control.refusals.copy(), self.control.has_new_claims, self._replacements.copy()
         pods = self.jobs.save(), self.kubelets.save()
         return queues, self.availability.save(), self.budgets.save(), control, pods
@@ -183,7 +188,7 @@ class ClusterControllers:
         changed, nodes, deleted, claims = queues
         self.control.refusals = refusals.copy()
         self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
-        self.claims.changed = claims.copy()
+        self.claims.undo(claims)
         self.availability.undo(availability)
         self.daemon_sets.forget_rollouts()
         self.budgets.undo(budgets)
@@ -298,9 +303,9 @@ class ClusterControllers:
 
     @property
     def follows_all_pods(self) -> bool:
-        """Whether there is work, or changes of pods without owners would make some: for budgets, and for
-        workloads that wait."""
-        return self.budgets.has_budgets or not self.is_idle
+        """Whether there is work, or changes of pods without owners would make some: for budgets, for groups
+        that are deleted, and for workloads that wait."""
+        return self.budgets.has_budgets or bool(self.claims.going_groups) or not self.is_idle
 
     @property
     def is_idle(self) -> bool:
@@ -622,9 +627,10 @@ class PodEvents:
         """
         controllers = self._controllers
         has_budgets, waiting = controllers.budgets.has_budgets, controllers.availability.waiting
+        reads_all = has_budgets or waiting or controllers.claims.going_groups
         number, selected = of_dependents(notices)
         noted: set[object] = set()  # the namespace and labels of pods that budgets know to have changed
-        for notice in notices if has_budgets or waiting else selected:
+        for notice in notices if reads_all else selected:
             if notice.is_deletion:
                 self._deleted(notice.old)
             else:
@@ -651,6 +657,8 @@ class PodEvents:
             self._controllers.budgets.note(old)
         if new.metadata.deletion_timestamp is not None:
             self._controllers.note_end(new)
+        if is_active(old) != is_active(new):
+            self._controllers.claims.note_lost_pod(new)
         if is_active(old) != is_active(new) or old.metadata.owner_references != new.metadata.owner_references:
             self._controllers.note_owner(old)
             self._controllers.note_owner(new)
@@ -691,6 +699,6 @@ class PodEvents:
         self._controllers.daemon_sets.note_pod(pod)
         self._controllers.budgets.note(pod)
         self._controllers.note_pods()
+        self._controllers.claims.note_lost_pod(pod)
         if pod.claim_keys():
-            self._controllers.claims.note_lost_pod(pod)
             self._controllers.note_deletion(pod)

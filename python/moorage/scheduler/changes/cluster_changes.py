@@ -13,7 +13,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located
-from moorage.objects import Namespace, Node, Object, Pod
+from moorage.objects import Namespace, Node, Object, Pod, PodGroup
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.cluster import Suspended
 from moorage.objects.model.storage import PersistentVolumeClaim
@@ -107,7 +107,7 @@ class ClusterChanges(SchedulerParts):
 
     def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:
         """Delete objects. What a workload owns goes with it; pods of a workload come back. A claim that a
-        pod on a node uses stays until the pod is gone.
+        pod on a node uses stays until the pod is gone, and so does a pod group with pods that have not ended.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class ClusterChanges(SchedulerParts):
                 if isinstance(obj, Namespace) and obj.name in _PERMANENT:
                     text = f'namespaces "{obj.name}" is forbidden: this namespace may not be deleted'
                     raise InputError(text)
-                if controllers is not None and isinstance(obj, PersistentVolumeClaim):
+                if controllers is not None and isinstance(obj, PersistentVolumeClaim | PodGroup):
                     controllers.claims.protect(obj)
                 client.delete(type(obj), obj.name, obj.namespace)
             return Change(deleted=tuple(dict.fromkeys(map(full_name, objects))))

@@ -104,10 +104,18 @@ def test_naming_the_pod(text: str, dump: str, capsys: pytest.CaptureFixture[str]
     ("arguments", "message"),
     [
         ("twin", "TARGET: twin: there are several, in namespaces default, other: choose one with -n"),
-        ("none", "TARGET: none: there is no such pod; nearest: torn"),
-        ("none -n other", "TARGET: none: there is no such pod in namespace other"),
-        ("fits -n other", "TARGET: fits: there is no such pod in namespace other; there is pod/default/fits"),
-        ("gone/fits", "TARGET: gone/fits: there is no such pod in namespace gone; there is pod/default/fits"),
+        ("none", "TARGET: none: no pod, workload or group has this name; nearest: torn"),
+        ("none -n other", "TARGET: none: no pod, workload or group in namespace other has this name"),
+        (
+            "fits -n other",
+            "TARGET: fits: no pod, workload or group in namespace other has this name; "
+            "there is pod/default/fits",
+        ),
+        (
+            "gone/fits",
+            "TARGET: gone/fits: no pod, workload or group in namespace gone has this name; "
+            "there is pod/default/fits",
+        ),
         ("default/fits -n other", "TARGET: default/fits: names another namespace than -n other"),
         ("done", "TARGET: done: the pod has finished, and is not scheduled any more"),
         ("fits --node c", "--node, --why-not: c: there is no such node"),
@@ -465,7 +473,8 @@ def test_no_pending_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         ("deploy/web --all-pending", "give either TARGET or --all-pending"),
         (
             "widget/web",
-            "TARGET: widget/web: there is no such pod in namespace widget; there is deployment/default/web",
+            "TARGET: widget/web: no pod, workload or group in namespace widget has this name; "
+            "there is deployment/default/web",
         ),
     ],
 )

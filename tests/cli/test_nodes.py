@@ -99,7 +99,7 @@ def test_what_a_change_could_not_do_is_told(tmp_path: Path, capsys: pytest.Captu
     [
         (["--by", "rack"], '--by: no node has the label "rack"'),
         (["-l", "a=b"], '--selector: no Node has the labels "a=b"'),
-        (["--sort-by", "gpu"], "--sort-by: 'gpu': not one of name, cpu, memory, pods"),
+        (["--sort-by", "gpu"], "--sort-by: 'gpu': must be one of name, cpu, memory, pods"),
         (["--by", "zone", "-o", "name"], "--by does not write -o name"),
     ],
 )

@@ -104,7 +104,7 @@ def check(
     """Check that every pod that should run has a node. The first -f is the cluster, later ones change it.
 
     Each pod without a node fails the gate: it fits nowhere, waits for scheduling gates or its pod group, asks
-    for a scheduler that is no profile here, or was evicted and has found no other node. With --survive, so
+    for a scheduler that has no profile, or was evicted and has found no other node. With --survive, so
     does each pod that would find no node after a loss.
 
     Exit codes: 0 if every pod that should run has a node; 1 if not; 2 for bad input.

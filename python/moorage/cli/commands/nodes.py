@@ -85,5 +85,5 @@ def _sorted(rooms: list[Room], key: str) -> list[Room]:
         return sorted(rooms, key=lambda room: room.name)
     known = sorted({name for room in rooms for name in room.free})
     if rooms and key not in known:
-        raise InputError(f"not one of name, {', '.join(known)}", source="--sort-by", obj=repr(key))
+        raise InputError(f"must be one of name, {', '.join(known)}", source="--sort-by", obj=repr(key))
     return sorted(rooms, key=lambda room: -room.free[key])

@@ -325,7 +325,8 @@ def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> 
         names = {one.name for one in listed} | {pod.name for pod in pods if place in ("", pod.namespace)}
         near = same_or_nearest(name, sorted(map(reference_to, workloads)), names)
         near = near or nearest(text, [f"{one.kind.lower()}/{one.name}" for one in workloads])
-        raise InputError(f"there is no such pod{where}{near}", source=SOURCE, obj=text)
+        message = f"no pod, workload or group{where} has this name{near}"
+        raise InputError(message, source=SOURCE, obj=text)
     if len(found) > 1:
         among = " or ".join(f"{one.text} in namespace {one.namespace}" for one in found)
         raise InputError(f"several workloads have this name{where}: give {among}", source=SOURCE, obj=text)

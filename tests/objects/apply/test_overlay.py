@@ -194,7 +194,7 @@ def test_workloads_of_operators_are_merged_too(tmp_path: Path) -> None:
 def test_a_broken_annotation_is_told(tmp_path: Path) -> None:
     before = applied(deployment())
     before["metadata"]["annotations"][LAST_APPLIED] = "{"
-    with pytest.raises(InputError, match=r"1.json: Deployment shop/web: metadata.annot.* is no manifest"):
+    with pytest.raises(InputError, match=r"1.json: Deployment shop/web: metadata.annot.* is not a manifest"):
         loaded(tmp_path, before, deployment())
 
 

@@ -221,7 +221,7 @@ def test_the_mean_cost_begins_with_the_first_node() -> None:
         ({"largest_pod": {"shape": {"cpu": "x"}}}, "measures.largest_pod.cpu: "),
         ({"largest_pod": {"shape": {}}}, "must request something"),
         ({"fragmentation": {"pods": [{"requests": {}}]}}, "must have requests, and a share"),
-        ({"cost": {"prices": {"a": -1}}}, "must be a price from 0 on"),
+        ({"cost": {"prices": {"a": -1}}}, "must be a price of at least 0"),
         ({"cost": {"prices": {}}, "pending": {}}, "a measure has one name, not 2"),
         (["pending", {"pending": {"every": 1}}], "measures.pending: asked for twice"),
         ("moorage.sim.measures:nothing", "measures.moorage.sim.measures:nothing: module"),

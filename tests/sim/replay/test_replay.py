@@ -276,8 +276,8 @@ def test_recorded_bindings_have_no_effect() -> None:
         ),
         (lambda t: None, {"on_failure": "x"}, 'on_failure: must be retry or drop, not "x"'),
         (lambda t: None, {"clock": 1}, "clock: is virtual in a replay"),
-        (lambda t: None, {"until": -1}, "until: must be a number of seconds from 0 on"),
-        (lambda t: None, {"until": "x > 5"}, 'until: "x > 5" is no condition'),
+        (lambda t: None, {"until": -1}, "until: must be a number of seconds of at least 0"),
+        (lambda t: None, {"until": "x > 5"}, 'until: "x > 5" is not a condition'),
     ],
 )
 def test_bad_input_is_refused(add: Any, options: dict[str, Any], message: str) -> None:

@@ -156,7 +156,10 @@ def test_a_wait_for_pods_ends_where_an_event_deletes_one(tmp_path: Path, bound: 
     ("use", "message"),
     [
         (mo.verify, "Case/small: operations of scheduler_perf record no bindings"),
-        (lambda timeline: timeline.write("x.yaml"), "Case/small: operations of scheduler_perf are no events"),
+        (
+            lambda timeline: timeline.write("x.yaml"),
+            "Case/small: operations of scheduler_perf cannot be written",
+        ),
         (
             lambda timeline: mo.replay(timeline).record(),
             "operations of scheduler_perf take no bindings",

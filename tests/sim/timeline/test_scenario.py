@@ -91,7 +91,7 @@ HEAD = "apiVersion: replay.moorage.dev/v1\nkind: Scenario\n"
             "spec.events[0]: Object contains unknown field `make`",
         ),
         (HEAD + "spec: {events: [{time: 1}]}", "spec.events[0]: must have one of create"),
-        (HEAD + "spec: {events: [{time: 5x, drain: a}]}", 'spec.events[0]: "5x" is no duration'),
+        (HEAD + "spec: {events: [{time: 5x, drain: a}]}", 'spec.events[0]: "5x" is not a duration'),
         (HEAD + "spec: {events: [{time: 1, drain: a, node: b}]}", "spec.events[0]: drain has no field node"),
         (HEAD + "spec: {events: [{time: 1, create: a}]}", 'spec.events[0]: there is no template "a"'),
         (HEAD + "spec: {events: [{time: 1, scale: deploy/a}]}", "spec.events[0].replicas: required"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from tests.scheduler.groups.gang_kit import GATES
 
 from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.pod_batch import PodBatch
+from moorage.errors import CacheError
+from moorage.framework import as_status
 from moorage.multi import Outcome, Placement
 from moorage.objects import LabelSelector, ObjectMeta, Pod, PodGroup, Taint
 from moorage.objects.model.godel import RESOURCE_TYPE
@@ -174,3 +178,13 @@ def test_what_admission_refuses() -> None:
     chosen.rows[:] = 0
     with world.binder.cache.transaction():
         assert engine.placer.admit(chosen, verdicts, 0, 2) == 0
+
+
+def test_a_refusal_in_a_cycle_of_references_is_collected() -> None:
+    """Its status has an exception, whose frames have the refusal."""
+    error = CacheError("refused")
+    error.outcome = Outcome(Placement(pod("p"), "a"), as_status(error))  # type: ignore[attr-defined]
+    seen = ref(error)
+    del error
+    gc.collect()
+    assert seen() is None

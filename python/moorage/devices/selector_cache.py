@@ -52,13 +52,13 @@ class SelectorCache:
                 self._by_driver.clear()
             self._results[key] = found
         if isinstance(found, SelectorError):
-            raise found
+            raise found.with_traceback(None)  # it is kept; each time would add to its traceback
         return found
 
     def _evaluate(self, expression: str, device: PublishedDevice) -> bool | SelectorError:
         selector = compile_selector(expression, list_attributes=self._list_attributes)
         if isinstance(selector, CompileError):
-            raise selector
+            raise selector.with_traceback(None)  # as above
         driver, lists, multiple = device.id[0], self._list_attributes, self._multiple_allocations
         try:
             if not selector.reads_driver_alone:

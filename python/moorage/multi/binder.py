@@ -77,7 +77,7 @@ class Placement(Struct, frozen=True, gc=False):
     scheduler: str = ""
 
 
-class Outcome(Struct, frozen=True, gc=False):
+class Outcome(Struct, frozen=True):
     """The binder's decision about a placement: bound, waiting for victims, or rejected.
 
     Attributes
@@ -122,7 +122,7 @@ POD, NODE, PLACEMENT = map(attrgetter, ("pod", "node", "placement"))
 TOO_LATE = "victims were not deleted within {:g} s"
 
 
-class Admitted(Struct, frozen=True, gc=False):
+class Admitted(Struct, frozen=True):
     """A placement whose pod is assumed.
 
     Attributes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traceback import walk_tb
 from typing import Any
 
 import pytest
@@ -213,3 +214,27 @@ def test_includes_looks_at_as_many_values_as_an_attribute_may_have(
     assert isinstance(beyond, Selector)
     with pytest.raises(SelectorError, match="cannot be applied to lists longer than 48 values"):
         beyond.matches(device_value(DRIVER, DEVICE))
+
+
+def traceback_length(error: BaseException) -> int:
+    return sum(1 for _ in walk_tb(error.__traceback__))
+
+
+@pytest.mark.parametrize("text", ["device.driver ==", "1", "device.driver"])
+def test_a_refusal_that_is_kept_keeps_nothing_of_its_callers(text: str) -> None:
+    """An exception holds the frames that it went through, and these all that was in hand."""
+    found = compile_selector(f"{text} // kept")
+    assert isinstance(found, CompileError)
+    assert (found.__traceback__, found.__context__) == (None, None)
+
+
+@pytest.mark.parametrize("text", ["device.driver ==", 'device.attributes["x"].none == 1'])
+def test_an_error_that_is_raised_again_does_not_grow(text: str) -> None:
+    cache, spec = SelectorCache(), ResourceSliceSpec(driver=DRIVER, devices=(Device(name="a"),))
+    device = PublishedSlice(ResourceSlice(spec=spec), SliceKinds()).device(0)
+    lengths = []
+    for _ in range(3):
+        with pytest.raises((CompileError, SelectorError)) as caught:
+            cache.matches(text, device)
+        lengths.append(traceback_length(caught.value))
+    assert lengths == [lengths[0]] * 3

@@ -145,7 +145,9 @@ def compile_selector(text: str, *, list_attributes: bool = False) -> Selector | 
         begin_work()
         return Selector(compile_expression(root), _reads_driver_alone(root))
     except CompileError as error:
-        return error
+        # It is kept: with its traceback, so would be all that the callers had in hand.
+        error.__context__ = None
+        return error.with_traceback(None)
     except EvaluationError as error:
         return ProgramError(str(error))
     except RecursionError:

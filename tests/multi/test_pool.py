@@ -74,7 +74,7 @@ def test_an_error_of_a_worker_is_the_caller_s() -> None:
 
 def test_a_worker_that_cannot_be_made_ends_all() -> None:
     wrong = [WorkerInit(one.pods, one.cluster, one.number, None, {"tie_break": "last"}) for one in inits()]
-    with pytest.raises(ValueError, match="tie_break 'last'"):
+    with pytest.raises(ValueError, match=r"^tie_break must be one of first, random, go-heap, not 'last'"):
         Threads(wrong)
 
 

@@ -102,5 +102,5 @@ def test_an_actor_that_died_is_named(cluster: Any) -> None:
 
 def test_an_error_of_an_actor_is_the_caller_s(cluster: Any) -> None:
     wrong = inits()[0].__class__((), Cluster(), 0, None, {"tie_break": "last"})
-    with pytest.raises(ValueError, match=r"^tie_break 'last'"):
+    with pytest.raises(ValueError, match=r"^tie_break must be one of first, random, go-heap, not 'last'"):
         RayActors([wrong])

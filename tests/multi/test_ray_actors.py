@@ -69,7 +69,7 @@ def test_a_cluster_that_was_started_is_ended(ray: Ray) -> None:
         assert ray.is_connected
     assert not ray.is_connected
     wrong = inits()[0].__class__((), Cluster(), 0, None, {"tie_break": "last"})
-    with pytest.raises(ValueError, match=r"^tie_break 'last'"):
+    with pytest.raises(ValueError, match=r"^tie_break must be one of first, random, go-heap, not 'last'"):
         RayActors([wrong])
     assert not ray.is_connected
 

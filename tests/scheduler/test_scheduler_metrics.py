@@ -161,6 +161,14 @@ def test_pods_whose_group_does_not_exist_are_incomplete_and_no_plugin_has_reject
     assert rejected == {"GangScheduling": 1, "NodeResourcesFit": 1}
 
 
+@pytest.mark.parametrize(("version", "found"), [("1.35", {}), ("1.36", {(): 0})])
+def test_pods_that_a_timer_moved_are_counted_from_v1_36_on(version: str, found: dict[Any, int]) -> None:
+    cluster = Cluster(nodes=[node("a")], pods=[pod("p")])
+    scheduler = Scheduler(cluster, kubernetes_version=version, measured=True)
+    scheduler.run()
+    assert of(scheduler.measure(), "pod_scheduled_after_flush_total") == found
+
+
 def test_pods_that_a_timer_moves() -> None:
     scheduler = Scheduler(Cluster(nodes=[node("a", cpu="4")]), clock=(clock := Clock()), measured=True)
     scheduler.client.create(pod("large", requests={"cpu": "6"}))

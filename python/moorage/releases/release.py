@@ -79,6 +79,8 @@ class Release:
     pod_events_name_target : bool
         Plugins can register for events of the kinds UnscheduledPod and TargetPod (the waiting pod
         itself), and for raised requests. Without it, all of these are events of an UnschedulablePod.
+    counts_flushed : bool
+        The metric `scheduler_pod_scheduled_after_flush_total` counts pods that a timer had moved.
     counts_entities : bool
         The metric `scheduler_queued_entities` counts queued pods and pod groups, and
         `scheduler_pending_pods` the pods that wait for a group that does not exist.
@@ -160,6 +162,7 @@ class Release:
     budgets_stop_at_violation: bool
     preemptors_are_told: bool
     pod_events_name_target: bool
+    counts_flushed: bool
     counts_entities: bool
     namespaces_by_value: bool
     replaced_nodes_lose_claims: bool
@@ -245,6 +248,7 @@ RELEASES = {
             budgets_stop_at_violation=False,
             preemptors_are_told=False,
             pod_events_name_target=False,
+            counts_flushed=False,
             counts_entities=False,
             namespaces_by_value=True,
             replaced_nodes_lose_claims=False,
@@ -290,6 +294,7 @@ RELEASES = {
             budgets_stop_at_violation=False,
             preemptors_are_told=False,
             pod_events_name_target=False,
+            counts_flushed=False,
             counts_entities=False,
             namespaces_by_value=True,
             replaced_nodes_lose_claims=False,
@@ -335,6 +340,7 @@ RELEASES = {
             budgets_stop_at_violation=False,
             preemptors_are_told=False,
             pod_events_name_target=False,
+            counts_flushed=True,
             counts_entities=False,
             namespaces_by_value=True,
             replaced_nodes_lose_claims=False,
@@ -380,6 +386,7 @@ RELEASES = {
             budgets_stop_at_violation=True,
             preemptors_are_told=True,
             pod_events_name_target=True,
+            counts_flushed=True,
             counts_entities=True,
             namespaces_by_value=False,
             replaced_nodes_lose_claims=True,

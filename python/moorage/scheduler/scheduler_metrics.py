@@ -168,7 +168,8 @@ class SchedulerMetrics(Observer):
         """The metrics that are counted here."""
         attempts = self.attempts, self._attempt_durations, self._algorithm, self._pod_attempts
         plugins = self._points, self._executions, self._evaluations, self._permits
-        return (*attempts, self._durations, self._flushed, *plugins, self._preemptions, self._victims)
+        flushed = (self._flushed,) if self._context.handle.release.counts_flushed else ()
+        return (*attempts, self._durations, *flushed, *plugins, self._preemptions, self._victims)
 
     # ---- what runs report ----------------------------------------------------------------------------------
 

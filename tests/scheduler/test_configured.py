@@ -51,7 +51,7 @@ def test_threads_are_those_asked_for_up_to_the_cores(
     given = {} if parallelism is None else {"parallelism": parallelism}
     one = scheduler(config(**given), threads=asked)
     assert [engine.search.threads for engine in one.engines.values()] == [expected]
-    with pytest.raises(ValueError, match=r"^threads 0: 1 or more$"):
+    with pytest.raises(ValueError, match=r"^threads must be at least 1, not 0$"):
         Scheduler(threads=0)
 
 

@@ -98,6 +98,7 @@ from .model.pod_group import CompositePodGroupStatus as CompositePodGroupStatus
 from .model.pod_group import DisruptionMode as DisruptionMode
 from .model.pod_group import GangGroupSchedulingPolicy as GangGroupSchedulingPolicy
 from .model.pod_group import GangSchedulingPolicy as GangSchedulingPolicy
+from .model.pod_group import GroupCondition as GroupCondition
 from .model.pod_group import PodGroup as PodGroup
 from .model.pod_group import PodGroupSchedulingConstraints as PodGroupSchedulingConstraints
 from .model.pod_group import PodGroupSchedulingPolicy as PodGroupSchedulingPolicy

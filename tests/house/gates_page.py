@@ -10,8 +10,8 @@ from moorage.releases.gate_effects import OF_OTHERS, OF_THE_SCHEDULER
 
 HEAD = """# Feature gates
 
-Set gates as for kube-scheduler: `--feature-gates NAME=true`, `Scheduler(feature_gates={"NAME": True})`,
-or in a file of `moorage perf`. The [release](releases.md) that decides determines the defaults.
+Set gates like those of kube-scheduler: with `--feature-gates NAME=true`,
+`Scheduler(feature_gates={"NAME": True})`, or in a file of `moorage perf`. The [release](releases.md) that decides determines the defaults.
 
 - A gate that is marked as refused can only have its default. Any other value is an error that names the
   gate.
@@ -22,7 +22,7 @@ or in a file of `moorage perf`. The [release](releases.md) that decides determin
   set is off if a gate that it needs is off.
 - `AllAlpha` and `AllBeta` set all gates of their stage, except those that you set yourself.
 
-In the tables, ALPHA is alpha, BETA is beta, and no letter stands for GA. **L** is locked, **R** is refused.
+In the tables, ALPHA means alpha and BETA beta; gates without a letter are GA. **L** means locked, **R** refused.
 
 ## Gates that change decisions
 
@@ -35,8 +35,9 @@ All other gates of a release are accepted, and no decision depends on them:
 
 """
 FOOT = """
-`python/moorage/releases/gate_effects.py` has their names. This page is made by
-`python -m tests.house.gates_page`.
+Their names are in `python/moorage/releases/gate_effects.py`.
+
+<!-- Made by python -m tests.house.gates_page. -->
 """
 
 

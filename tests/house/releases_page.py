@@ -9,7 +9,7 @@ from moorage.releases.behaviours import described
 
 HEAD = """# Kubernetes releases
 
-moorage decides as the kube-scheduler of one release: {patches}. Choose it with
+moorage makes the decisions of kube-scheduler {patches}. Choose the release with
 `--kubernetes-version {versions}`, or in Python with
 `Scheduler(kubernetes_version="{default}")`.
 
@@ -17,9 +17,9 @@ moorage decides as the kube-scheduler of one release: {patches}. Choose it with
 
 If you do not choose a release, a command that loads a cluster takes the first of these that it finds:
 
-1. The image tag of kube-scheduler in the namespace kube-system; without one, that of kube-apiserver;
-   without one, that of kube-controller-manager. One image for all of them counts too
-   (`hardened-kubernetes` of RKE2). Of several tags, the newest counts.
+1. The image tag of kube-scheduler in the namespace kube-system, or else of kube-apiserver, or else of
+   kube-controller-manager. An image that has all of them counts too (`hardened-kubernetes` of RKE2). If
+   there are several tags, the newest one counts.
 2. The version of the API server: from the server that `--kubeconfig` or `--context` names, from
    `cluster_version.json` of a support bundle, or from the output of `kubectl version -o json`
    (`serverVersion`) among the files.
@@ -27,16 +27,16 @@ If you do not choose a release, a command that loads a cluster takes the first o
 4. Otherwise {default}.
 
 The command reports the release and the reason on stderr (`release: …`) and in `-o json` (`release`). If
-the release is not supported, the nearest one decides, and a warning names both. In case 4, stderr has the
-line only with `--upgrade-from`.
+the release is not supported, the nearest one decides, and a warning names both. In case 4, the line is
+printed only with `--upgrade-from`.
 
-Where there is no cluster to read (configurations, traces, files of scheduler_perf), and for
-`moorage replay` and `Scheduler` in Python, {default} decides unless you choose another one.
-`moorage scheduler` decides as the release of its API server.
+If there is no cluster to read (configurations, traces, files of scheduler_perf), and for
+`moorage replay` and `Scheduler` in Python, {default} decides unless you choose another release.
+`moorage scheduler` uses the release of its API server.
 
 ## What changed from release to release
 
-Each difference has a name. `moorage compare` uses these names to tell
+Each difference has a name, which `moorage compare` prints to show
 [what an upgrade changes](guide/before_you_upgrade.md). A behaviour is on in the releases of its heading, and
 off in the others.
 """
@@ -45,7 +45,7 @@ NOT_EXACT = """
 
 - **1.34**: Devices are allocated as in v1.35. Pods with claims that get no node have a warning.
 - **1.35**: With some gates off, counters that a refused device took are given back as in v1.36.3, and
-  binding conditions have the texts of v1.36.3.
+  binding conditions have the messages of v1.36.3.
 - **1.37**: Pod groups have [a list of their own](groups.md#what-is-not-exact). When nodes are replaced,
   the count of claims in use can differ from upstream's; when such a count falls below 0, upstream also
   lists the nodes anew, in another order. Pods with bindMountOptions ask for no node that declares them
@@ -53,9 +53,9 @@ NOT_EXACT = """
 
 ## Feature gates
 
-[Feature gates](gates.md) has the default of every gate in every release.
+[Feature gates](gates.md) lists the default of every gate in every release.
 
-This page is made from `python/moorage/releases/release.py`, by `python -m tests.house.releases_page`.
+<!-- Made from python/moorage/releases/release.py, by python -m tests.house.releases_page. -->
 """
 DATA = ("version", "patch", "plugins", "refused_gates", "scheme")
 """Fields that are not shown: names, data, and the place in upstream's code that errors about kinds name."""

@@ -285,6 +285,8 @@ class Twin:
         if group.place.endswith("backoff"):
             self.entries = [one for one in self.entries if one is not group]
             self.requeue(group, BACKOFF, POD_EVENTS.added.label)
+        elif group.place == "active" and self.gated(group):
+            self.enter(group, "gated", POD_EVENTS.added.label)
 
     def activate(self, pods: list[Pod]) -> None:
         for pod in pods:

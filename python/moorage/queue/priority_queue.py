@@ -413,7 +413,8 @@ class PriorityQueue(PodQueue):
         return self.requeue(group, strategy, label) and group.place is ACTIVE
 
     def remove(self, info: QueuedPodInfo, label: str) -> None:
-        """Remove a waiting pod. What is left of its group stays where it is, unless its backoff is over.
+        """Remove a waiting pod. What is left of its group stays where it is, unless its backoff is over or
+        PreEnqueue gates it.
 
         Parameters
         ----------
@@ -433,6 +434,8 @@ class PriorityQueue(PodQueue):
             return
         if place in BACKOFFS:
             self.requeue(entry, Strategy.AFTER_BACKOFF, label)
+        elif place is ACTIVE and self._is_gated(entry):
+            self._enter(entry, Place.UNSCHEDULABLE, label)
         else:
             self.put(entry, cast(Place, place))
 

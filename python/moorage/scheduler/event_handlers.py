@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from itertools import chain, islice, takewhile
 from operator import attrgetter
 from typing import Any
@@ -213,6 +214,7 @@ class PodHandler:
         self.finished: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
         self._release = handle.release
+        self._counting = handle.shared(PodGroups).counting if queue.groups_pods else nullcontext
         self._of_cause = {
             Cause.BOUND: self._on_bound_pods,
             Cause.EVICTED: self._on_evicted_pods,
@@ -462,7 +464,8 @@ class PodHandler:
         obj : Pod or DeletedFinalStateUnknown
         """
         pod = last_state(obj)
-        self._leave(pod)
+        with self._counting(pod):
+            self._leave(pod)
         self.finished.pop(pod.key, None)
         had_ended = pod.status.phase in FINISHED  # a finished pod was removed, unless the cache still has it
         was_assigned = bool(pod.spec.node_name) or isinstance(obj, DeletedFinalStateUnknown)

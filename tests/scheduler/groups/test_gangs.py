@@ -372,3 +372,14 @@ def test_scheduling_in_an_order_waits_as_well() -> None:
     one.schedule_pods(pods[1:])
     one.advance()
     assert on_nodes(one).keys() == {"g-0", "g-1"}
+
+
+@pytest.mark.parametrize(("deleted", "gated"), [(["g-0"], []), (["g-0", "g-1"], ["g-2"])])
+def test_a_gang_that_loses_pods_is_gated_with_the_next_one(deleted: list[str], gated: list[str]) -> None:
+    """PreEnqueue is asked before the pod that goes is forgotten, as upstream."""
+    one = world(nodes(9), gang("g", 3), members("g", 3))
+    one.sync()
+    for name in deleted:
+        one.client.delete(Pod, name, "default")
+    one.sync()
+    assert [info.pod.name for info in one.queue.pending_pods().gated] == gated

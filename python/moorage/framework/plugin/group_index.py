@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, compress
 from operator import is_not
@@ -11,7 +12,7 @@ from typing import Any
 
 from moorage._core.base.fields import disrupted_whole, unfinished_group_of
 from moorage._core.base.watch_events import keys_of
-from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey
+from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey, group_of
 from moorage.objects.model.pod_group import COMPOSITE
 
 from .handle import FrameworkHandle
@@ -206,6 +207,7 @@ class PodGroups:
         self._read = -1  # the version of these two and `_lowest`
         self._complete: dict[UnitKey, bool] = {}  # as of the change `_completed` of pods and of `_version`
         self._completed = -1
+        self._leaving: UnitKey | None = None  # see `counting`
         self._trees: dict[UnitKey, GroupTree] = {}  # as of `_version`; so are `_roots` and `_leaves`
         self._roots: dict[UnitKey, UnitKey | None] = {}
         self._leaves: dict[UnitKey, tuple[UnitKey, ...]] = {}
@@ -214,7 +216,24 @@ class PodGroups:
     def version(self) -> tuple[int, int]:
         """Equal as long as no pod changes, and no group but in its conditions."""
         self._follow()
-        return self._version, self._pods.changes
+        changes = self._pods.changes
+        return self._version, changes if self._leaving is None else -1 - changes
+
+    @contextmanager
+    def counting(self, pod: Pod) -> Iterator[None]:
+        """Count a pod that is deleted among those of its group, while it leaves the queue: upstream asks
+        PreEnqueue about the others before it forgets the pod.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        self._leaving = group_of(pod) if unfinished_group_of(pod) else None
+        self._completed = -1
+        try:
+            yield
+        finally:
+            self._leaving, self._completed = None, -1
 
     def _follow(self) -> None:
         """Forget what was found of groups, if one has changed since in more than its conditions."""
@@ -513,7 +532,7 @@ class PodGroups:
         int
         """
         count: int = self._pods.count(INDEX, "/".join(key))
-        return count
+        return count + (key == self._leaving)
 
     def is_complete(self, root: UnitKey) -> bool:
         """Whether a tree has the pods and groups that it needs.

@@ -11,7 +11,8 @@ from moorage.releases.gate_effects import OF_OTHERS, OF_THE_SCHEDULER
 HEAD = """# Feature gates
 
 Set gates like those of kube-scheduler: with `--feature-gates NAME=true`,
-`Scheduler(feature_gates={"NAME": True})`, or in a file of `moorage perf`. The [release](releases.md) that decides determines the defaults.
+`Scheduler(feature_gates={"NAME": True})`, or in a file of `moorage perf`. The [release](releases.md) that
+decides determines the defaults.
 
 - A gate that is marked as refused can only have its default. Any other value is an error that names the
   gate.
@@ -22,7 +23,8 @@ Set gates like those of kube-scheduler: with `--feature-gates NAME=true`,
   set is off if a gate that it needs is off.
 - `AllAlpha` and `AllBeta` set all gates of their stage, except those that you set yourself.
 
-In the tables, ALPHA means alpha and BETA beta; gates without a letter are GA. **L** means locked, **R** refused.
+In the tables, ALPHA means alpha and BETA beta; gates without a letter are GA. **L** means locked, **R**
+refused.
 
 ## Gates that change decisions
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import re
-from ctypes import cast, py_object
 from functools import cache
 from typing import Any
 
@@ -148,10 +147,7 @@ def memory(state: ClusterState, buffers: int) -> dict[int, bytes]:
     skipped += [view["order"], view["names"]]
     dropped = {id(buffer) for buffer in skipped}
     out = {}
-    for number, address in enumerate(inside(state.journal)["buffers"][:buffers]):
-        if address == 0:  # of a buffer that has gone
-            continue
-        buffer = cast(address, py_object).value
+    for number, buffer in enumerate(inside(state.journal)["buffers"][:buffers]):
         data = bytes(buffer.array("u1", buffer.capacity)).rstrip(b"\0")
         if id(buffer) not in dropped and data:
             out[number] = data

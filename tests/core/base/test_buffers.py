@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from functools import partial
 from typing import Any
 
@@ -46,27 +45,6 @@ def test_buffers_grow_by_doubling_and_arrays_are_stale_then() -> None:
     assert not np.shares_memory(before, generations)
     assert generations.ctypes.data % 64 == 0
     assert (np.diff(generations) > 0).all()
-
-
-def test_memory_is_free_when_its_owner_goes_without_the_collector_of_cycles() -> None:
-    one = state()
-    gc.disable()
-    try:
-        before = buffers()
-        fork = one.fork()
-        mark = fork.begin()
-        fork.set_node(node("c", labels={"disk": "c"}))
-        fork.commit(mark)
-        assert buffers() > before
-        del fork
-        assert buffers() == before
-    finally:
-        gc.enable()
-
-
-def buffers() -> int:
-    """The buffers that are alive."""
-    return sum(isinstance(one, Buffer) for one in gc.get_objects())
 
 
 # ---- rollback --------------------------------------------------------------------------------------------
@@ -118,22 +96,6 @@ def test_the_journal_itself_grows() -> None:
         one.set_node(node("a", cpu=str(number)))
     one.rollback(mark)
     assert dump(one, before) == before
-
-
-@pytest.mark.parametrize("end", ["rollback", "commit"])
-def test_the_memory_of_a_long_transaction_is_free_after_the_outermost(end: str) -> None:
-    one = state()
-    outer, inner = one.begin(), one.begin()
-    for number in range(3000):
-        one.set_node(node("a", cpu=str(number)))
-    getattr(one, end)(inner)
-    assert inside(one.journal)["memory"] is not None
-    getattr(one, end)(outer)
-    assert inside(one.journal)["memory"] is None
-    mark = one.begin()
-    one.set_node(node("a", cpu="7"))
-    one.rollback(mark)
-    assert len(inside(one.journal)["memory"]) < 1 << 20
 
 
 def test_places_in_the_tree_come_back() -> None:

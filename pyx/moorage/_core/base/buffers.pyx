@@ -5,8 +5,6 @@ transaction is open, `touch` saves the bytes of the item; `Journal.rollback` cop
 A change of a Python container registers an undo function with `Journal.on_undo` instead.
 """
 
-cimport cython
-
 import numpy as np
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.string cimport memcpy, memset
@@ -17,7 +15,6 @@ cdef object ABSENT = object()
 
 cdef enum:
     ACTION = -1
-    KEPT = 1 << 20  # bytes of memory that a journal keeps between transactions
 
 cdef struct Header:
     int64_t offset
@@ -37,16 +34,13 @@ cdef bytes zeroed_memory(Py_ssize_t nbytes):
 cdef class Journal:
     """The undo log of one cluster: before-images of buffer items and undo functions, in order of the changes.
 
-    It knows its buffers by their addresses and does not keep them: memory is free when its owner goes, and
-    need not wait for Python's collector of cycles, which does not know its size.
-
     Attributes
     ----------
     depth : int
         Number of open transactions.
     moves : int
-        Number of times that the memory of a buffer of this journal moved, or one was added or has gone. Code
-        that keeps an address over several calls compares this number.
+        Number of times that the memory of a buffer of this journal moved or a buffer was added. Code that
+        keeps an address over several calls compares this number.
     undone : int
         Number of rollbacks.
     """
@@ -57,10 +51,9 @@ cdef class Journal:
 
     cdef Buffer adopt(self, Buffer buffer):
         """Record the changes of a buffer in this journal from now on; return the buffer."""
-        self.buffers.append(<Py_ssize_t><void*>buffer)
-        _leave(buffer)
         buffer.journal = self
-        buffer.number = <int32_t>(len(self.buffers) - 1)
+        buffer.number = <int32_t>len(self.buffers)
+        self.buffers.append(buffer)
         self.moves += 1
         return buffer
 
@@ -93,7 +86,6 @@ cdef class Journal:
         if self.depth == 0:
             self.used = 0
             self.actions.clear()
-            _shrink(self)
 
     cdef int _check(self, Py_ssize_t mark) except -1:
         """Raise ValueError unless `mark` can belong to an open transaction."""
@@ -118,7 +110,6 @@ cdef class Journal:
         """
         cdef Header header
         cdef Buffer buffer
-        cdef Py_ssize_t address
         cdef int depth = self.depth
         cdef Py_ssize_t left = len(self.actions)
         failure = None
@@ -140,10 +131,7 @@ cdef class Journal:
                         failure = error
             else:
                 self.used -= header.nbytes
-                address = self.buffers[header.buffer]
-                if address == 0:
-                    continue
-                buffer = <Buffer><void*>address
+                buffer = self.buffers[header.buffer]
                 debug_below(header.offset + header.nbytes, buffer.capacity * buffer.itemsize + 1,
                             b"end of the bytes that an undo restores")
                 memcpy(buffer.data + header.offset, self.data + self.used, header.nbytes)
@@ -153,8 +141,6 @@ cdef class Journal:
             del self.actions[left:]
         else:
             self.actions.clear()
-        if depth == 1:
-            _shrink(self)
         if failure is not None:
             raise failure
 
@@ -229,12 +215,6 @@ cdef class Journal:
             del table[key]
 
 
-cdef void _shrink(Journal journal) noexcept:
-    """Free the memory of a log that was long, outside transactions."""
-    if journal.capacity > KEPT:
-        journal.memory, journal.data, journal.capacity = None, NULL, 0
-
-
 cdef int _put_back(tuple change) except -1:
     """Undo a change of an item of a container."""
     table, key, before = change
@@ -245,7 +225,6 @@ cdef int _put_back(tuple change) except -1:
     return 0
 
 
-@cython.no_gc_clear  # a buffer that goes tells its journal
 cdef class Buffer:
     """A zero-filled array of fixed-size items, 64-byte aligned, that grows by doubling.
 
@@ -267,13 +246,10 @@ cdef class Buffer:
     """
 
     def __cinit__(self, Journal journal not None, Py_ssize_t itemsize, Py_ssize_t items=16):
-        self.itemsize, self.number = itemsize, -1
+        self.itemsize = itemsize
         self.journal = journal
         self.reserve(items)
         journal.adopt(self)  # with its memory
-
-    def __dealloc__(self):
-        _leave(self)
 
     cdef int reserve(self, Py_ssize_t items) except -1:
         """Make room for `items` items in all."""
@@ -354,14 +330,6 @@ cdef class Buffer:
         if not 0 <= items <= have:
             raise ValueError(f"{items} items of a buffer of {have}")
         return np.frombuffer(memory, np.uint8, items * self.itemsize, skip).view(dtype)
-
-
-cdef void _leave(Buffer buffer) noexcept:
-    """Have the journal of a buffer forget it, if there is one."""
-    cdef Journal journal = buffer.journal
-    if journal is not None and buffer.number >= 0 and journal.buffers is not None:
-        journal.buffers[buffer.number] = 0
-        journal.moves += 1
 
 
 cdef void _check_range(Buffer buffer, Py_ssize_t first, Py_ssize_t items) noexcept nogil:

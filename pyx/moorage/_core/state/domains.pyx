@@ -520,7 +520,7 @@ cdef bint _counts(Domains domains, Eligibility eligibility, int32_t row) except 
 
 
 cdef Buffer _buffer(Domains domains, Py_ssize_t items, Py_ssize_t itemsize=sizeof(int32_t)):
-    """Return a zeroed buffer: that of a dropped counter if there is one."""
+    """Return a zeroed buffer, reusing that of a dropped counter: a journal never releases its buffers."""
     cdef list spare = domains.spare.setdefault(itemsize, [])
     cdef Buffer out
     if not spare:

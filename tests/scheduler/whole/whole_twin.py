@@ -122,7 +122,7 @@ def follow_attempts(scheduler: Followed) -> None:
         twin.queue.activate(listed)
 
     def follow_pop(timeout: float | None = 0) -> QueuedPodInfo | None:
-        info, entry = pop(0), twin.queue.pop()
+        info, entry = pop(0), next(iter(twin.queue.pop_unit()), None)
         assert (info and info.pod) == (entry and entry.pod)
         if entry is not None:
             entries[entry.uid] = entry
@@ -136,7 +136,7 @@ def follow_attempts(scheduler: Followed) -> None:
     def follow_put_back(*infos: QueuedPodInfo) -> None:
         put_back(*infos)
         for info in infos:
-            twin.queue.put_back(entries.pop(info.pod.metadata.uid))
+            twin.queue.put_back([entries.pop(info.pod.metadata.uid)])
 
     def follow_done(*uids: str) -> None:
         for uid in uids:

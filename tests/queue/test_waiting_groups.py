@@ -289,6 +289,122 @@ def test_deleted_members_of_a_group_are_not_popped() -> None:
     assert places(queue) == {}
 
 
+def half_failed() -> tuple[Any, list[Any]]:
+    """A queue, and the pods of a group whose attempt has not ended, the first of which was given back."""
+    queue = made(member("a"), member("b"), member("c"))
+    infos = queue.pop_unit(timeout=0)
+    reject(queue, infos[0], "Filter")
+    return queue, infos
+
+
+def end_half(queue: Any, infos: list[Any]) -> None:
+    """End the attempt of `half_failed`."""
+    end(queue, infos[1:], "Filter")
+
+
+@pytest.mark.parametrize("others", [[], ["d"]])
+def test_a_pod_deleted_before_the_attempt_of_its_group_ends_does_not_return(others: list[str]) -> None:
+    queue, infos = half_failed()
+    for name in others:
+        queue.add(member(name))
+    queue.delete(infos[0].pod)
+    end_half(queue, infos)
+    assert places(queue) == {"error_backoff": ["b", "c", *others]}
+    assert len(queue) == 2 + len(others)
+
+
+def test_a_pod_changed_before_the_attempt_of_its_group_ends_returns_as_it_is_now() -> None:
+    queue, infos = half_failed()
+    old = infos[0].pod
+    new = replace(old, metadata=replace(old.metadata, labels={"is": "new"}))
+    queue.update(old, new)
+    end_half(queue, infos)
+    assert queue.get(new.metadata.uid).pod is new
+
+
+def test_a_pod_activated_before_the_attempt_of_its_group_ends_waits_for_the_others() -> None:
+    queue, infos = half_failed()
+    queue.activate([infos[0].pod])
+    assert popped(queue) == []
+    end_half(queue, infos)
+    assert places(queue) == {"error_backoff": ["a", "b", "c"]}
+
+
+def test_a_group_counts_each_pod_once_after_an_attempt_was_broken_off() -> None:
+    queue, infos = half_failed()
+    queue.repair()
+    for info in queue.in_flight():
+        queue.put_back(info)
+    queue.end_attempts(infos, False)
+    assert sorted(names(queue.pending_pods().active)) == ["a", "b", "c"]
+    assert queue._queue.entry_of(infos[0]).size == 3
+
+
+def test_pods_that_are_put_back_take_along_the_failed_ones_of_their_group() -> None:
+    queue, infos = half_failed()
+    queue.put_back(*infos[1:])
+    queue.end_attempts(infos, False)
+    assert places(queue) == {"active": ["a", "b", "c"]}
+    assert queue._queue.entry_of(infos[0]).size == 3
+
+
+def test_a_pod_that_fails_after_others_of_its_group_were_put_back_joins_them() -> None:
+    gated = {"d"}
+    queue = made(member("a"), member("b"), plugins=[gating("Gate", lambda one: one.name in gated)])
+    infos = queue.pop_unit(timeout=0)
+    queue.add(member("d"))
+    queue.put_back(infos[1])
+    assert places(queue) == {"gated": ["b", "d"], "in_flight": ["a"]}, "PreEnqueue is asked about the others"
+    end(queue, infos[:1], "Filter")
+    assert sorted(names(queue.pending_pods().gated)) == ["a", "b", "d"]
+    gated.clear()
+    queue.activate([infos[0].pod])
+    assert popped(queue) == ["a", "b", "d"]
+
+
+def test_pods_that_are_put_back_one_by_one_join_their_gated_group() -> None:
+    queue = made(member("a"), member("b"), plugins=[gating("Gate", lambda one: one.name == "d")])
+    infos = queue.pop_unit(timeout=0)
+    queue.add(member("d"))
+    queue.put_back(*infos)
+    assert sorted(names(queue.pending_pods().gated)) == ["a", "b", "d"]
+    queue.delete(infos[1].pod)
+    assert sorted(names(queue.pending_pods().gated)) == ["a", "d"]
+
+
+def test_a_copy_made_during_an_attempt_leaves_the_group_of_the_original_alone() -> None:
+    queue, infos = half_failed()
+    copy = made()
+    copy.copy_from(queue)
+    for info in copy.in_flight():
+        reject(copy, info, "Filter")
+    assert places(copy) == {"active": ["a", "b", "c"]}
+    end_half(queue, infos)
+    assert [queue.get(info.uid) for info in infos] == infos
+
+
+def test_pods_whose_tree_changes_during_their_attempt_join_those_of_the_new_tree() -> None:
+    tops: dict[Any, Any] = {}
+    queue = made(member("a"), top_of=lambda key: tops.get(key, key))
+    infos = queue.pop_unit(timeout=0)
+    tops["default", "g"] = "default", "root", "CompositePodGroup"
+    queue.add(member("b"))
+    end(queue, infos, "Filter")
+    assert sorted(popped(queue)) == ["a", "b"]
+
+
+def test_undo_after_a_timeout_forgets_that_gated_pods_were_flushed() -> None:
+    clock = Clock()
+    queue = make_queue(gating("Gate", lambda one: True), clock=clock, groups_pods=True)
+    queue.add(member("a"))
+    saved = queue.save()
+    clock.advance(400)
+    queue.flush_unschedulable_left_over()
+    assert queue.get("a").was_flushed
+    queue.undo(saved)
+    assert not queue.get("a").was_flushed
+
+
 # ---- events ----------------------------------------------------------------------------------------------
 
 

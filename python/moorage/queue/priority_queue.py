@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from copy import copy
 from enum import Enum
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
@@ -261,7 +262,8 @@ class PriorityQueue(PodQueue):
         return pods
 
     def entry_of(self, info: QueuedPodInfo) -> QueuedPodInfo:
-        """Return the entry that a waiting pod belongs to: its group, or itself.
+        """Return the entry that a waiting pod belongs to: its group, or itself. A group has no place from its
+        pop to the end of its attempt, nor have the pods that were given back to it.
 
         Parameters
         ----------
@@ -271,6 +273,8 @@ class PriorityQueue(PodQueue):
         -------
         QueuedPodInfo or QueuedGroupInfo
         """
+        if info.group is not None:
+            return info.group
         return info if info.unit is None else self.groups.get(info.unit, info)
 
     def has_next(self) -> bool:
@@ -395,22 +399,33 @@ class PriorityQueue(PodQueue):
             group.consecutive_errors_count = info.consecutive_errors_count
             return self.requeue(group, Strategy.AFTER_BACKOFF, label) and group.place is ACTIVE
         if group.place is Place.UNSCHEDULABLE:
-            info.gating_plugin = group.gating_plugin
-            group.join(info)
-            self.infos[info.uid] = info
-            self.unschedulable.add(info)
+            self.add_member(group, info)
             self._count("unschedulable", label, group)
             return False
         if group.place is ACTIVE and not self._is_gated(info):
             info.note_ready(self.now())
-            group.join(info)
-            self.infos[info.uid] = info
+            self.add_member(group, info)
             self._count("active", label, group)
             return True
         strategy = Strategy.IMMEDIATELY if group.place is ACTIVE else Strategy.AFTER_BACKOFF
         self.leave(group)
         group.join(info)
         return self.requeue(group, strategy, label) and group.place is ACTIVE
+
+    def add_member(self, group: QueuedGroupInfo, info: QueuedPodInfo) -> None:
+        """Add a pod to a group that stays where it is, or whose attempt has not ended.
+
+        Parameters
+        ----------
+        group : QueuedGroupInfo
+        info : QueuedPodInfo
+        """
+        self.changes += 1
+        group.join(info)
+        self.infos[info.uid] = info
+        if group.place is Place.UNSCHEDULABLE:
+            info.gating_plugin = group.gating_plugin
+            self.unschedulable.add(info)
 
     def remove(self, info: QueuedPodInfo, label: str) -> None:
         """Remove a waiting pod. What is left of its group stays where it is, unless its backoff is over or
@@ -428,16 +443,37 @@ class PriorityQueue(PodQueue):
                 self.leave(info)
             return
         place = entry.place
+        if place is None:  # its attempt has not ended
+            self._forget(info)
+            entry.part(info)
+            info.group = None
+            return
         self.leave(entry)
         entry.part(info)
         if not entry.size:
             return
         if place in BACKOFFS:
             self.requeue(entry, Strategy.AFTER_BACKOFF, label)
-        elif place is ACTIVE and self._is_gated(entry):
-            self._enter(entry, Place.UNSCHEDULABLE, label)
         else:
-            self.put(entry, cast(Place, place))
+            self._put_anew(entry, place, label)
+
+    def _put_anew(self, group: QueuedGroupInfo, place: Place, label: str) -> None:
+        """Add a group whose pods have changed to its former place, unless PreEnqueue keeps it out of the
+        active queue."""
+        if place is ACTIVE and self._is_gated(group):
+            self._enter(group, Place.UNSCHEDULABLE, label)
+        else:
+            self.put(group, place)
+
+    def _take_newer(self, group: QueuedGroupInfo) -> bool:
+        """Add the pods to a popped group that have come since its pop; return whether there are any."""
+        newer = self.groups.get(cast(UnitKey, group.unit))
+        if newer is None:
+            return False
+        self.leave(newer)
+        for info in newer.members.values():
+            group.join(info)
+        return True
 
     def regroup(self, keys: Iterable[UnitKey], deleted: UnitKey | None, label: str) -> None:
         """Find the groups of waiting pods anew, after a change of the groups. Pods that belong to another one
@@ -473,11 +509,7 @@ class PriorityQueue(PodQueue):
         is_error : bool
             Whether it failed with an error.
         """
-        newer = self.groups.get(cast(UnitKey, group.unit))
-        if newer is not None:
-            self.leave(newer)
-            for info in newer.members.values():
-                group.join(info)
+        self._take_newer(group)
         if succeeded and any(info.consecutive_errors_count > 1 for info in group.members.values()):
             succeeded, is_error = False, True  # bindings that fail again and again: the attempts have to end
         if succeeded:
@@ -489,6 +521,7 @@ class PriorityQueue(PodQueue):
         group.until, group.was_flushed, group.flushed_at = 0, False, -math.inf
         strategy = Strategy.IMMEDIATELY if succeeded else Strategy.AFTER_BACKOFF
         self.requeue(group, strategy, SCHEDULE_ATTEMPT_FAILURE)
+        self.regroup([cast(UnitKey, group.unit)], None, SCHEDULE_ATTEMPT_FAILURE)  # as trees may have changed
 
     def put_back(self, info: QueuedPodInfo, place: Place, label: str) -> None:
         """Return a popped pod to its place, with its group if that was popped with it.
@@ -506,18 +539,16 @@ class PriorityQueue(PodQueue):
         elif group is None:
             self.join(info, cast(UnitKey, group_of(info.pod)), label)
         elif group.place is not None:
-            self.changes += 1
-            group.join(info)
-            self.infos[info.uid] = info
+            self.add_member(group, info)
         else:
-            newer = self.groups.get(info.unit)
             group.attempts -= 1
             group.join(info)
-            if newer is not None:
-                self.leave(newer)
-                for other in newer.members.values():
-                    group.join(other)
-            self.put(group, place)
+            for one in group.members.values():
+                one.group = None
+            if self._take_newer(group):
+                self._put_anew(group, place, label)
+            else:
+                self.put(group, place)
 
     def older_than(self, end: int) -> list[QueuedPodInfo]:
         """Return the entries that have been unschedulable since before a time, and were not flushed since.
@@ -567,7 +598,7 @@ class PriorityQueue(PodQueue):
         Parameters
         ----------
         info : QueuedPodInfo
-            The pod in its place.
+            The pod in its place, or in none, while the attempt of its group has not ended.
         pod : Pod
             Its new state.
         label : str
@@ -575,23 +606,22 @@ class PriorityQueue(PodQueue):
         """
         self.changes += 1
         entry, place = self.entry_of(info), info.place
-        assert place is not None
         if self.groups_pods and group_of(pod) != group_of(info.pod):  # as an annotation says
             self.remove(info, label)
             info.pod, info.unit = pod, None
             self.enter(info, label)
             return
-        is_first = entry.pod is info.pod
-        moves = place is not Place.UNSCHEDULABLE and not (self._is_by_priority and pod.spec is info.pod.spec)
+        keeps_rank = self._is_by_priority and pod.spec is info.pod.spec
+        moves = place is not None and place is not Place.UNSCHEDULABLE and not keeps_rank
         if moves:
             self.leave(entry)
         if place is Place.UNSCHEDULABLE:  # ordered by entry, not by rank
             self.unschedulable.replace(info, pod)
         info.pod = pod
-        if is_first:
-            entry.pod = pod
+        if isinstance(entry, QueuedGroupInfo):
+            entry.pod = next(iter(entry.members.values())).pod
         if moves:
-            self.put(entry, place)
+            self.put(entry, cast(Place, place))
 
     def reject(
         self,
@@ -831,6 +861,8 @@ class PriorityQueue(PodQueue):
         self.numbers.last = other.numbers.last
         self.infos = copies_of(other.infos)
         self.groups = {unit: copy(group) for unit, group in other.groups.items()}
+        for info in chain(self.infos.values(), self.in_flight) if self.groups_pods else ():
+            info.group = None  # that of the other queue
         self.rebuild()
 
     def rebuild(self) -> None:
@@ -844,12 +876,14 @@ class PriorityQueue(PodQueue):
             if info.unit is None:
                 self.put(info, info.place or ACTIVE)
                 continue
+            attempted, info.group = info.group, None
+            if attempted is not None and info.uid in attempted.members:
+                attempted.part(info)
             group = groups.get(info.unit)
             if group is None:
                 group = known.get(info.unit) or QueuedGroupInfo(info.unit, info.timestamp)
                 group.clear()
                 groups[info.unit] = group
-            info.group = None
             group.join(info)
         for group in groups.values():
             self.put(group, group.place or ACTIVE)

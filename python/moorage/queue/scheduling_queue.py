@@ -321,7 +321,7 @@ class SchedulingQueue:
                 if info is None:
                     continue
                 entry = self._queue.entry_of(info)
-                if entry.place is not Place.ACTIVE:
+                if entry.place not in (None, Place.ACTIVE):
                     moved |= self._queue.to_active(entry, FORCE_ACTIVATE.label, entry.place in BACKOFFS)
             if moved:
                 self._wake()
@@ -439,7 +439,7 @@ class SchedulingQueue:
             for info in infos:
                 info.group = None
             for group in groups:
-                if group is not None and group.size:
+                if group is not None and group.size and group.place is None:  # else it was put back
                     self._queue.return_group(group, succeeded, is_error)
             self._wake()
 
@@ -640,11 +640,10 @@ class SchedulingQueue:
             if info.unit is None:
                 strategy = self._strategy_after_attempt(info)
                 queue.requeue(info, strategy, SCHEDULE_ATTEMPT_FAILURE)
-            elif info.group is not None:
-                queue.changes += 1
-                info.group.join(info)
-                queue.infos[uid] = info
+            elif info.group is not None and info.group.place is None:
+                queue.add_member(info.group, info)
             else:
+                info.group = None
                 queue.join(info, group_of(info.pod) or info.unit, label)
         in_flight.finish([info])
         return returns
@@ -816,6 +815,7 @@ class SchedulingQueue:
             entries = self._queue.older_than(microseconds(now) - MAX_UNSCHEDULABLE)
             if not entries:
                 return
+            self._queue.changes += 1
             event, meaning = UNSCHEDULABLE_TIMEOUT, self.hints.meaning
             infos = [one for entry in entries for one in members_of(entry)]
             for info in infos:

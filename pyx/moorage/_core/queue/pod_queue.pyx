@@ -189,7 +189,7 @@ cdef class PodQueue:
                 if not (plugins[0] or plugins[1]) or info.uid in self.infos \
                         or not self.in_flight.is_as_popped(info, latest[at]):
                     break
-                if info.unit is not None and info.group is None:
+                if info.unit is not None and (info.group is None or info.group.place is not None):
                     break
                 info.note_failure(plugins, self.now())
                 if info.unit is None:

@@ -221,7 +221,7 @@ cdef class QueuedGroupInfo(QueuedPodInfo):
         if not self.size:
             self.pod = info.pod
         self.members[info.uid] = info
-        self.size += 1
+        self.size = len(self.members)
         return 0
 
     cpdef int part(self, QueuedPodInfo info) except -1:
@@ -234,7 +234,7 @@ cdef class QueuedGroupInfo(QueuedPodInfo):
         if info is None:
             raise TypeError("a pod is None")
         del self.members[info.uid]
-        self.size -= 1
+        self.size = len(self.members)
         info.place = None
         for other in self.members.values():
             self.pod = (<QueuedPodInfo>other).pod

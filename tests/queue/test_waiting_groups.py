@@ -340,6 +340,14 @@ def test_a_group_counts_each_pod_once_after_an_attempt_was_broken_off() -> None:
     assert queue._queue.entry_of(infos[0]).size == 3
 
 
+def test_pods_that_fail_with_their_group_are_counted_where_the_group_returns() -> None:
+    queue = made(member("a"), member("b"))
+    counted = queue.count_incoming()
+    failed(queue)
+    assert counted == {("backoff", "ScheduleAttemptFailure"): 2}
+    assert ("unschedulable", "ScheduleAttemptFailure") not in counted, "a series of zero is no fact"
+
+
 def test_pods_that_are_put_back_take_along_the_failed_ones_of_their_group() -> None:
     queue, infos = half_failed()
     queue.put_back(*infos[1:])

@@ -632,8 +632,7 @@ class PriorityQueue(PodQueue):
     ) -> int:
         self.changes += 1
         end = super().reject(infos, latest, rejectors, first)
-        if self.incoming is not None:
-            alone = sum(info.unit is None for info in infos[first:end])
+        if self.incoming is not None and (alone := sum(info.unit is None for info in infos[first:end])):
             self.incoming["unschedulable", SCHEDULE_ATTEMPT_FAILURE] += alone
         return end
 

@@ -183,6 +183,15 @@ def test_a_group_that_does_not_exist_is_said_to_be_missing() -> None:
     assert one.explain("default/bound").group is None
 
 
+@pytest.mark.parametrize(("gates", "evicts"), [(GATES, False), (DEFAULT_GATES, True)])
+def test_no_eviction_for_a_single_pod_is_offered_where_groups_count(gates: Any, evicts: bool) -> None:
+    there = member("there", "", 4, node_name="a")
+    found = world(nodes(4), there, gang("g", 0), members("g", 1, 3), feature_gates=gates).explain(
+        "default/g-0"
+    )
+    assert (found.preemption is not None, found.raised_priority is not None) == (evicts, evicts)
+
+
 def test_a_group_is_named_as_a_workload_is() -> None:
     one = world(nodes(4), gang("g", 2), members("g", 2, 3), members("h", 1))
     assert one.explain("podgroup/g").pod.name == "g-0"

@@ -51,14 +51,14 @@
     Where no single change places the pod: sets of constraints (``kind``, ``name``), each minimal by
     inclusion; or the FitError text of a pod without these constraints, if no node is feasible for it.
 ``preemption``
-    Null where a node is feasible, or the profile does not preempt. ``message``: why the pod may not preempt;
-    ``potential``: number of nodes where that could help; ``candidates``, the chosen one first, then in order
-    of their dry runs: ``node``, ``victims`` (``pod``, ``priority``, ``startTime``), ``pdbViolations``,
-    ``violatedBudgets`` (``namespace/name``), ``sumOfPriorities``; ``otherCandidates`` (number of those that
-    are not listed); ``rejected`` (reason to number of nodes where it does not help); ``chosen`` node, the
-    ``criterion`` that decided, the nodes ``tied`` then; ``raisedPriority``: null, or the least ``priority``
-    with which a pod that evicts nobody would get a ``node``, the ``priorityClass`` of the cluster that is
-    enough ("" for none), ``victims``, ``violatedBudgets``, and all that as ``text``.
+    Null where a node is feasible, the pod has a group, or the profile does not preempt. ``message``: why the
+    pod may not preempt; ``potential``: number of nodes where that could help; ``candidates``, the chosen one
+    first, then in order of their dry runs: ``node``, ``victims`` (``pod``, ``priority``, ``startTime``),
+    ``pdbViolations``, ``violatedBudgets`` (``namespace/name``), ``sumOfPriorities``; ``otherCandidates``
+    (number of those that are not listed); ``rejected`` (reason to number of nodes where it does not help);
+    ``chosen`` node, the ``criterion`` that decided, the nodes ``tied`` then; ``raisedPriority``: null, or the
+    least ``priority`` with which a pod that evicts nobody would get a ``node``, the ``priorityClass`` of the
+    cluster that is enough ("" for none), ``victims``, ``violatedBudgets``, and all that as ``text``.
 ``claims``
     The pod's claims for devices: ``claim`` (``namespace/name``), ``use`` (its name in the pod; empty for the
     extended resources that device classes provide), ``devices`` and ``users`` of an allocated claim, else

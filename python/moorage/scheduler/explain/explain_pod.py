@@ -192,7 +192,9 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
     conflicts, blocked = ([], "") if changes else find_conflicts(probe)
     pairs = find_pairs(probe, conflicts) if conflicts else []
     found = replace(explanation, changes=changes, pairs=pairs, conflicts=conflicts, blocked=blocked)
-    return _with_preemption(found, probe) if preemption_plugins(engine.profile) else found
+    is_alone = not engine.handle.groups_pods or group_of(pod) is None  # a pod of a group evicts no other
+    may_evict = is_alone and bool(preemption_plugins(engine.profile))
+    return _with_preemption(found, probe) if may_evict else found
 
 
 def _with_preemption(explanation: Explanation, probe: Probe) -> Explanation:

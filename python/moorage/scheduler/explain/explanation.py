@@ -236,7 +236,8 @@ class ExplainedPod(Tabular):
     blocked : str
         Where no node is feasible even without these constraints: the FitError text of such a pod.
     preemption : PreemptionExamination or None
-        Victims of an infeasible pod, and the choice of their node; None where the profile does not preempt.
+        Victims of an infeasible pod, and the choice of their node; None for a pod of a group, which evicts no
+        other by itself, and where the profile does not preempt.
     violated_budgets : dict of str to tuple of str
         By candidate, the PodDisruptionBudgets that its evictions violate, as ``namespace/name``.
     raised_priority : RaisedPriority or None

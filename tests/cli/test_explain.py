@@ -837,7 +837,7 @@ def test_a_job_is_meant_before_a_group_of_its_name(
 
 
 WITHOUT_GROUP = """\
-warning: 4 pods wait for PodGroup default/train, which is not in the input: add it with -f.
+warning: 4 pods wait for PodGroup default/train, which the input lacks: add it as scheduling.k8s.io/v1beta1.
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import tarfile
 import zipfile
 from pathlib import Path
@@ -610,3 +611,26 @@ def test_a_version_that_is_gone_is_left_out_with_the_one_to_write(tmp_path: Path
     ]
     with pytest.raises(InputError, match=text):
         read_one(group)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "instead"),
+    [
+        ("Deployment", "apps/v9", "apps/v1"),
+        ("Pod", "v7", "v1"),
+        ("PodGroup", "scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1"),
+        ("PodGroup", "scheduling.k8s.io/v1alpha1", "scheduling.k8s.io/v1beta1"),
+    ],
+)
+def test_a_version_that_never_was_is_refused(kind: str, version: str, instead: str, tmp_path: Path) -> None:
+    written = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}}
+    (tmp_path / "a.json").write_text(json.dumps({"kind": "List", "items": [NODE, written]}))
+    text = f'apiVersion: no matches for kind "{kind}" in version "{version}"; write {instead}'
+    with pytest.raises(InputError, match=rf"a\.json: .*{kind} .*a.*: {re.escape(text)}$"):
+        load(tmp_path / "a.json")
+
+
+def test_versions_of_earlier_releases_are_read(tmp_path: Path) -> None:
+    budget = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
+    (tmp_path / "a.json").write_text(json.dumps({"kind": "List", "items": [NODE, budget]}))
+    assert [one.name for one in load(tmp_path / "a.json").others] == ["b"]

@@ -203,12 +203,11 @@ def test_in_the_store() -> None:
 REF = {"workloadName": "w", "templateName": "t"}
 
 
-@pytest.mark.parametrize("version", ["v1alpha3", "v1beta1"])
-def test_composite_groups(tmp_path: Path, version: str) -> None:
+def test_composite_groups(tmp_path: Path) -> None:
     spec = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, "workloadRef": REF}
     spec |= {"schedulingConstraints": {"topology": [{"key": "zone"}]}, "disruptionMode": {"all": {}}}
     spec |= {"priorityClassName": "high", "parentCompositePodGroupName": "top"}
-    found = make("CompositePodGroup", "c", spec, apiVersion=f"scheduling.k8s.io/{version}")
+    found = make("CompositePodGroup", "c", spec, apiVersion="scheduling.k8s.io/v1alpha3")
     assert isinstance(found, CompositePodGroup)
     assert (found.min_count, found.topology_keys, disrupted_whole([found])) == (2, ("zone",), ([found], 0))
     assert (found.unit, found.parent) == (

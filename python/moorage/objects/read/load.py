@@ -22,7 +22,7 @@ from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object
 from moorage.objects.model.other_workloads import full_kind
 from moorage.objects.validate.field_validation import FieldValidation, ValidationMode
-from moorage.objects.validate.unknown_fields import has_version
+from moorage.objects.validate.unknown_fields import check_version, has_version
 from moorage.objects.workloads.kinds.custom_objects import makes_pods, read_custom
 from moorage.objects.workloads.other_kinds import is_simulated
 
@@ -538,7 +538,10 @@ class _Reader:
                 list(head.items or ()),
             )  # Go writes null for an empty list
             return [(item, kind, origin._replace(item=at)) for at, item in enumerate(items)][::-1]
-        obj = decode_kind(document, kind) if is_known(kind, head.api_version) else None
+        obj = None
+        if is_known(kind, head.api_version):
+            check_version(kind, head.api_version)
+            obj = decode_kind(document, kind)
         if obj is not None and is_simulated(obj):
             version = head.api_version or obj.api_version  # as it was before a conversion
             self.fields.check(document, kind, version, origin.source, obj.metadata)

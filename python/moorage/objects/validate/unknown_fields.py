@@ -10,9 +10,24 @@ from typing import Any
 
 import msgspec
 
+from moorage.errors import InputError
+
 LISTS, MAPS = "[]", "{}"
 Path = tuple[str | int, ...]
 """Field names, keys and indices from an object to a field."""
+_ENDED = {
+    "apps": ("v1beta1", "v1beta2"),
+    "autoscaling": ("v2beta1", "v2beta2"),
+    "batch": ("v1beta1", "v2alpha1"),
+    "node.k8s.io": ("v1alpha1", "v1beta1"),
+    "policy": ("v1beta1",),
+    "resource.k8s.io": ("v1alpha1", "v1alpha2", "v1alpha3"),
+    "scheduling.k8s.io": ("v1alpha1", "v1beta1"),
+    "storage.k8s.io": ("v1alpha1", "v1beta1"),
+}
+"""Versions by API group that earlier releases served, and that the table of fields does not have."""
+_WITHOUT_PAST = ("PodGroup", "CompositePodGroup")
+"""Kinds that are younger than the versions of their group that ended."""
 
 
 class _Table(msgspec.Struct):
@@ -82,6 +97,32 @@ def has_version(kind: str, api_version: str) -> bool:
     kind, api_version : str
     """
     return f"{api_version}/{kind}" in _table().kinds
+
+
+@cache
+def check_version(kind: str, api_version: str) -> None:
+    """Refuse a version that no release of Kubernetes has served.
+
+    Versions that ended pass: dumps of old clusters and old manifests have them.
+
+    Parameters
+    ----------
+    kind, api_version : str
+        Kinds that are not built in pass.
+
+    Raises
+    ------
+    InputError
+        The version does not exist; names the one to write. The text is kubectl's.
+    """
+    group, _, version = api_version.rpartition("/")
+    newest = [name for name in _table().kinds if name.rpartition("/")[2] == kind and _group(name) == group]
+    ended = () if kind in _WITHOUT_PAST else _ENDED.get(group, ())
+    if not newest or not version or f"{api_version}/{kind}" in newest or version in ended:
+        return
+    instead = min(newest, key=_age).rpartition("/")[0]
+    text = f'no matches for kind "{kind}" in version "{api_version}"; write {instead}'
+    raise InputError(text, path="apiVersion")
 
 
 def _group(name: str) -> str:

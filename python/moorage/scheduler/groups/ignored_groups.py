@@ -81,7 +81,7 @@ def pods_without_group(handle: FrameworkHandle, groups: Iterable[PodGroup], pods
 
 def _waiting(group: str, number: int) -> str:
     pods = number_of(number, "pod waits", "pods wait")
-    return f"{pods} for PodGroup {group}, which is not in the input: add it with -f."
+    return f"{pods} for PodGroup {group}, which the input lacks: add it as scheduling.k8s.io/v1beta1."
 
 
 def _are(number: int) -> str:

@@ -153,6 +153,24 @@ def nearest(text: str, names: Iterable[str]) -> str:
     return f"; nearest: {', '.join(found)}" if found else ""
 
 
+def no_label(tried: Sequence[str], labels: Iterable[str]) -> str:
+    """Return the text that no node has a label, with the labels that are most like it.
+
+    Parameters
+    ----------
+    tried : sequence of str
+        Keys of labels, one of which was looked for.
+    labels : iterable of str
+        The keys of labels that nodes have.
+
+    Returns
+    -------
+    str
+    """
+    names = " or ".join(f'"{label}"' for label in tried)
+    return f"no node has the label {names}{nearest(tried[0], labels)}"
+
+
 def same_or_nearest(name: str, references: Iterable[str], names: Iterable[str], most: int = 3) -> str:
     """Return what an error adds about an object that does not exist: where its name stands, or names like it.
 

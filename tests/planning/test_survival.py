@@ -50,6 +50,8 @@ def test_a_domain_is_all_nodes_with_a_value_of_the_label() -> None:
     assert lost(found) == {"a": ["default/p1"]}
     with pytest.raises(InputError, match='no node has the label "rack"'):
         scheduler(nodes, pods).survive("rack")
+    with pytest.raises(InputError, match=r"\"topology/zone\"; nearest: topology\.kubernetes\.io/zone"):
+        scheduler(nodes, pods).survive("topology/zone")
     with pytest.raises(InputError, match=r'"eks\.amazonaws\.com/nodegroup" or '):
         scheduler(nodes, pods).survive("pool")
 

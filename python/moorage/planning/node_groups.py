@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage.errors import InputError
+from moorage.errors import InputError, no_label
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
@@ -54,5 +54,4 @@ def grouped_rows(scheduler: Scheduler, by: str) -> tuple[str, dict[str, list[int
                 groups.setdefault(its[label], []).append(row)
         if groups:
             return label, groups
-    tried = " or ".join(f'"{label}"' for label in NAMES.get(by, (by,)))
-    raise InputError(f"no node has the label {tried}")
+    raise InputError(no_label(NAMES.get(by, (by,)), {label for its in labels for label in its}))

@@ -144,10 +144,97 @@ def test_a_change_that_places_the_next_pod_but_not_the_group_is_not_offered() ->
 
 
 def test_pods_that_cannot_form_a_group_are_told_why() -> None:
-    one = world(nodes(9), gang("g", 2, priority=5), members("g", 2))
-    found = group_of_explained(one)
-    assert found.message.startswith("all pods in a single pod group should have the same priority")
+    pods = [member("g-0", "g"), member("g-1", "g", scheduler_name="other")]
+    profiles = [{"schedulerName": name} for name in ("default-scheduler", "other")]
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": profiles,
+    }
+    found = group_of_explained(world(nodes(9), gang("g", 2), pods, config=config))
+    assert found.message == (
+        'all pods in a single pod group should have the same .spec.schedulerName set, got: "other" and '
+        '"default-scheduler"'
+    )
     assert not found.changes
+
+
+@pytest.mark.parametrize(
+    ("its", "pods", "text"),
+    [
+        ({"priority": 5}, {}, "give the PodGroup the priority of its pods: 0, not 5"),
+        (
+            {},
+            {"priority": 7, "priority_class_name": "high"},
+            "set priorityClassName high in the PodGroup (priority 7)",
+        ),
+    ],
+)
+def test_the_priority_of_the_pods_is_offered_to_a_group_with_another(
+    its: dict[str, Any], pods: dict[str, Any], text: str
+) -> None:
+    one = world(nodes(3), gang("g", 2, **its), members("g", 4, **pods))
+    before = one.fork()
+    found = group_of_explained(one)
+    assert not before.diff(one)
+    own, other = its.get("priority", 0), pods.get("priority", 0)
+    assert found.message == (
+        "all pods in a single pod group should have the same priority as the pod group's priority, "
+        f"got {other} and {own}; the priority of the PodGroup is {own}"
+    )
+    (offered,) = found.changes
+    assert (offered.kind, offered.text, offered.placed) == ("priority", text, 3)
+    assert (offered.before, offered.after) == (str(own), str(other))
+    same = world(nodes(3), gang("g", 2, priority=other), members("g", 4, **pods))
+    assert len(same.run().placements) == offered.placed
+
+
+@pytest.mark.parametrize(
+    ("minimum", "priorities", "policy"),
+    [
+        (2, (0, 7), None),  # the pods differ
+        (2, (7, 7), "Never"),  # another rule forbids the group
+        (4, (7, 7), None),  # the group has too few pods
+    ],
+)
+def test_a_priority_that_does_not_place_the_group_is_not_offered(
+    minimum: int, priorities: tuple[int, int], policy: str | None
+) -> None:
+    pods = [member(f"g-{at}", "g", priority=one) for at, one in enumerate(priorities)]
+    pods[1] = replace(pods[1], spec=replace(pods[1].spec, preemption_policy=policy))
+    found = group_of_explained(world(nodes(9), gang("g", minimum), pods))
+    assert found.message.endswith("got 7 and 0; the priority of the PodGroup is 0")
+    assert not found.changes
+
+
+def test_a_topology_that_no_node_has_is_named_with_the_labels_like_it() -> None:
+    there = [node(name, zone="x", cpu=4) for name in "ab"]
+    labels = replace(there[0].metadata, labels={**there[0].metadata.labels, "racks": "r"})
+    there[0] = replace(there[0], metadata=labels)
+    found = group_of_explained(
+        world(there, gang("g", 2, **topology("rack")), members("g", 3, 3), feature_gates=TOPOLOGY)
+    )
+    assert (found.fits, found.next, found.nodes) == (0, "", [])
+    assert found.message == 'no node has the label "rack"; nearest: racks'
+    (offered,) = found.changes
+    assert (offered.kind, offered.text) == ("drop", "remove the topology rack from schedulingConstraints")
+    assert offered.placed == len(
+        world(there, gang("g", 2), members("g", 3, 3), feature_gates=TOPOLOGY).run().placements
+    )
+
+
+def test_a_topology_is_not_removed_where_the_group_fits_nowhere_without_it() -> None:
+    there = [node("a", zone="x", cpu=4)]
+    one = world(there, gang("g", 2, **topology("rack")), members("g", 2, 3), feature_gates=TOPOLOGY)
+    assert not group_of_explained(one).changes
+
+
+def test_members_outside_of_each_domain_are_told() -> None:
+    there = [node("a", zone="x", cpu=4), node("b", cpu=4)]
+    its = gang("g", 2, **topology(ZONE)), member("old", "g", node_name="b"), members("g", 1)
+    found = group_of_explained(world(there, *its, feature_gates=TOPOLOGY))
+    assert "no topology domain found for pod default/old" in found.message
+    assert (found.next, [each.kind for each in found.changes]) == ("", ["drop"])
 
 
 def test_where_pods_ask_for_different_amounts_the_largest_is_lowered() -> None:

@@ -78,7 +78,7 @@
     ``message`` and ``nodes`` (as ``groups``); ``changes`` with which the group is placed: ``kind``, ``text``,
     how many pods are ``placed`` then; ``nodes`` and ``like`` of ``add-node``, ``node`` of ``uncordon-node``
     and ``add-label``, ``resource``, ``from`` and ``to`` of ``lower-request``, ``from`` and ``to`` of
-    ``min-count``.
+    ``min-count`` and ``priority``.
 ``details``
     The requested nodes: ``node``, ``verdicts`` by filter (null: passes), ``needs``, ``blockers``, ``score``,
     and for a feasible node on which the pod is not placed ``comparison`` with the ``chosen`` one: ``text``,

@@ -57,8 +57,8 @@ class GroupChange:
     Attributes
     ----------
     kind : str
-        ``add-node``, ``lower-request``, ``min-count``, ``uncordon-node``, ``add-label``; in each pod
-        ``add-toleration``, ``change-spread`` or ``drop``.
+        ``add-node``, ``lower-request``, ``min-count``, ``uncordon-node``, ``add-label``; ``priority`` of the
+        group; in each pod ``add-toleration``, ``change-spread`` or ``drop``, which also removes a topology.
     text : str
         The change in words.
     placed : int
@@ -68,7 +68,8 @@ class GroupChange:
     nodes : int
         For ``add-node``: how many copies.
     resource, before, after : str
-        For ``lower-request``: the resource, and the largest request of a pod. For ``min-count``: its values.
+        For ``lower-request``: the resource, and the largest request of a pod. For ``min-count`` and
+        ``priority``: their values.
     """
 
     kind: str
@@ -104,7 +105,8 @@ class ExplainedGroup:
     next : str
         The first pod that fits nowhere beside those; "" where all fit.
     message : str
-        Why not: its FitError text. Or why the pods cannot form a group, or what to do if there is no group.
+        Why not: its FitError text. Or why no pod was tried: they cannot form a group, or no node has the
+        label of its topology. Or what to do if there is no group.
     nodes : list of NodeGroup
         The nodes of the domain, or all, by what rejects the next pod beside the others.
     changes : list of GroupChange

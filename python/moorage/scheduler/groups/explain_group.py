@@ -10,6 +10,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from moorage._core.state.pod_spec import bound
+from moorage.errors import no_label
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, Pod, PodGroup, group_of
 from moorage.objects.model.pod_group import COMPOSITE, GangSchedulingPolicy, PodGroupSchedulingPolicy
@@ -33,9 +34,9 @@ from moorage.scheduler.explain.single_change import (
 from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .group_attempt import Attempt
-from .place_group import try_group, why_invalid
+from .place_group import OTHER_PRIORITY, try_group, why_invalid
 
-MINIMUM = "min-count"
+MINIMUM, PRIORITY = "min-count", "priority"
 MISSING = "its pods wait until it is created: add the PodGroup, or remove spec.schedulingGroup from the pods"
 INSUFFICIENT = "Insufficient "
 STEPS = {"memory": 1 << 20, "ephemeral-storage": 1 << 20}
@@ -68,9 +69,9 @@ def explain_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None
     trial = GroupTrial(context, group, pods, context.groups.scheduled(unit)[0])
     above = context.groups.ancestors(unit)
     tree = "/".join(above[-1]).replace(f"{COMPOSITE}/", "") if above else ""
-    if error := why_invalid(group, (*pods, *trial.scheduled)):
-        return _told(trial, tree, message=error)
     with context.cache.lock:
+        if error := why_invalid(group, (*pods, *trial.scheduled)):
+            return _explain_invalid(trial, tree, error)
         return _explain(trial, tree)
 
 
@@ -90,6 +91,10 @@ class GroupTrial:
     ) -> None:
         self.context, self.group, self.pods, self.scheduled = context, group, pods, scheduled
         self.engine = context.engine_of(pods[0])
+
+    def other(self, group: PodGroup) -> GroupTrial:
+        """Return the trial of another group with the same pods."""
+        return GroupTrial(self.context, group, self.pods, self.scheduled)
 
     @property
     def is_bound(self) -> bool:
@@ -131,6 +136,25 @@ def _told(trial: GroupTrial, tree: str, **found: object) -> ExplainedGroup:
     return ExplainedGroup(group.key, tree, *numbers, **found)  # type: ignore[arg-type]
 
 
+def _explain_invalid(trial: GroupTrial, tree: str, error: str) -> ExplainedGroup:
+    """Explain a group whose pods cannot form one. Where priorities differ, try one priority for all."""
+    group, pods = trial.group, (*trial.pods, *trial.scheduled)
+    own = group.spec.priority or 0
+    priorities = {pod.spec.priority or 0 for pod in pods}
+    if error not in [OTHER_PRIORITY.format(one, own) for one in priorities]:
+        return _told(trial, tree, message=error)
+    spec = pods[0].spec
+    changed = replace(group.spec, priority=spec.priority, priority_class_name=spec.priority_class_name)
+    same, found = trial.other(replace(group, spec=changed)), list[GroupChange]()
+    if len(priorities) == 1 and not why_invalid(same.group, pods) and (placed := same.places()):
+        values = str(own), str(spec.priority or 0)
+        text = f"give the PodGroup the priority of its pods: {values[1]}, not {values[0]}"
+        if spec.priority_class_name:
+            text = f"set priorityClassName {spec.priority_class_name} in the PodGroup (priority {values[1]})"
+        found.append(GroupChange(PRIORITY, text, placed, before=values[0], after=values[1]))
+    return _told(trial, tree, message=f"{error}; the priority of the PodGroup is {own}", changes=found)
+
+
 def _explain(trial: GroupTrial, tree: str) -> ExplainedGroup:
     """Explain a group whose pods can form one."""
     attempt = trial.most()
@@ -141,7 +165,8 @@ def _explain(trial: GroupTrial, tree: str) -> ExplainedGroup:
         missing = trial.group.min_count - fits - len(trial.scheduled)
         return known(changes=[_smaller(trial, fits)] if fits and missing > 0 else [])
     failure = attempt.failures.get(stopped)
-    message = "" if failure is None else failure.search_message
+    if failure is None:
+        return known(message=_untried(trial, attempt), changes=list(_unbound(trial)))
     domain, names = _domain(trial, attempt)
     with _assumed(trial, attempt):
         seen = explain(trial.engine, trial.pods[stopped], "")
@@ -152,7 +177,7 @@ def _explain(trial: GroupTrial, tree: str) -> ExplainedGroup:
     return known(
         domain=domain,
         next=seen.pod.key,
-        message=message,
+        message=failure.search_message,
         nodes=_groups_of(seen, names),
         changes=found,
     )
@@ -167,6 +192,15 @@ def _assumed(trial: GroupTrial, attempt: Attempt) -> Iterator[None]:
             if row >= 0:
                 cache.state.assume_pod(bound(pod, cache.state.table.row_name(row)))
         yield
+
+
+def _untried(trial: GroupTrial, attempt: Attempt) -> str:
+    """Return why an attempt has not tried a pod: its status, or which label no node has."""
+    objects, rows = trial.context.cache.state.table.objects, trial.context.view_rows().tolist()
+    labels = {label for row in rows for label in objects[row].metadata.labels}
+    if trial.is_bound and labels.isdisjoint(trial.group.topology_keys):
+        return no_label(trial.group.topology_keys, labels)
+    return "" if attempt.status is None else attempt.status.message()
 
 
 def _domain(trial: GroupTrial, attempt: Attempt) -> tuple[str, frozenset[str] | None]:
@@ -222,6 +256,14 @@ def _changes(trial: GroupTrial, fits: int, seen: Explanation, template: int) -> 
     yield from _more_nodes(trial, probe, _like(trial, probe, seen, template), lacking)
     for change in seen.changes:
         yield from _same_for_all(trial, probe, change)
+
+
+def _unbound(trial: GroupTrial) -> Iterator[GroupChange]:
+    """Yield the change to a group without a topology, if it places the group."""
+    free = trial.other(replace(trial.group, spec=replace(trial.group.spec, scheduling_constraints=None)))
+    if trial.is_bound and (placed := free.places()):
+        keys = ", ".join(trial.group.topology_keys)
+        yield GroupChange(DROP, f"remove the topology {keys} from schedulingConstraints", placed)
 
 
 def _smaller(trial: GroupTrial, fits: int) -> GroupChange:

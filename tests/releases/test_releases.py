@@ -56,10 +56,10 @@ def test_defaults_of_releases() -> None:
 @pytest.mark.parametrize(
     ("release", "gate", "others"),
     [
-        (V134, "OpportunisticBatching", "Kubernetes 1.35, 1.36, 1.37 have it (OpportunisticBatching)"),
-        (V134, "GenericWorkload", "Kubernetes 1.37 has it (GenericWorkload)"),
-        (V135, "WorkloadAwarePreemption", "Kubernetes 1.37 has it (GenericWorkload)"),
-        (V137, "GangScheduling", "Kubernetes 1.37 has it (GenericWorkload)"),
+        (V134, "OpportunisticBatching", "Kubernetes 1.34 decides here, and 1.35, 1.36, 1.37 have it"),
+        (V134, "GenericWorkload", "Kubernetes 1.34 decides here, and 1.37 has it"),
+        (V135, "WorkloadAwarePreemption", "Kubernetes 1.35 decides here, and 1.37 has it as GenericWorkload"),
+        (V137, "GangScheduling", "it is part of GenericWorkload"),
     ],
     ids=lambda one: getattr(one, "version", one),
 )
@@ -84,14 +84,14 @@ def test_a_gate_that_a_release_does_not_have(release: Release, gate: str, others
 )
 def test_a_gate_that_is_not_built_for_a_release_is_refused_by_name(release: Release, gate: str) -> None:
     assert gates_of(release)[gate].effect is Effect.NOT_BUILT
-    text = f"^feature gate {gate}=true is not built for Kubernetes {release.version}, only its default"
+    text = f"^feature gate {gate}=true cannot be set for Kubernetes {release.version}: moorage has only its"
     with pytest.raises(ValueError, match=text):
         feature_gates({gate: True}, release)
     assert not feature_gates({gate: False}, release)[gate]
 
 
 def test_gates_of_groups_are_refused_with_the_release_that_has_them() -> None:
-    text = r"GangScheduling=true .* default false is; Kubernetes 1\.37 has it \(GenericWorkload\)$"
+    text = r"GangScheduling=true .* default, false; Kubernetes 1\.37 has it as GenericWorkload$"
     with pytest.raises(ValueError, match=text):
         feature_gates({"GangScheduling": True, "GenericWorkload": True}, V136)
     gates = feature_gates(dict.fromkeys(GROUPS, True), V137)

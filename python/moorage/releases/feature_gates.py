@@ -176,7 +176,8 @@ def feature_gates(
     gates = dict(defaults)
     for name, value in changes.items():
         if name not in known and name not in ALL:
-            raise ValueError(f"unrecognized feature gate: {name}{_built_in(name)}")
+            here = f"{release.version} decides here, and "
+            raise ValueError(f"unrecognized feature gate: {name}{_built_in(name, release, here)}")
         if not isinstance(value, bool):
             raise ValueError(f"invalid value of {name}={value}, err: not a boolean")
     for every, stage in ALL.items():
@@ -226,17 +227,18 @@ def _check(gate: Gate, value: bool, release: Release) -> None:
     if gate.is_locked:
         raise ValueError(f"cannot set feature gate {gate.name} to {text}, feature is locked to {default}")
     if gate.effect is Effect.NOT_BUILT:
-        what = f"feature gate {gate.name}={text} is not built for Kubernetes {release.version}"
-        raise ValueError(f"{what}, only its default {default} is{_built_in(gate.name)}")
+        what = f"feature gate {gate.name}={text} cannot be set for Kubernetes {release.version}"
+        raise ValueError(f"{what}: moorage has only its default, {default}{_built_in(gate.name, release)}")
 
 
-def _built_in(name: str) -> str:
-    """Say which releases a gate is built for that this one refuses or lacks, and what it is called there; ""
-    for none."""
-    name = PART_OF.get(name, name)
-    built = releases_with(name)
+def _built_in(name: str, release: Release, here: str = "") -> str:
+    """Name the gate that a gate is part of now, or the releases that a gate is built for; "" for neither."""
+    built = releases_with(now := PART_OF.get(name, name))
+    if now != name and release.version in built:
+        return f"; it is part of {now}"
     verb = "has" if len(built) == 1 else "have"
-    return f"; Kubernetes {', '.join(built)} {verb} it ({name})" if built else ""
+    known_as = "" if now == name else f" as {now}"
+    return f"; Kubernetes {here}{', '.join(built)} {verb} it{known_as}" if built else ""
 
 
 def releases_with(name: str) -> list[str]:

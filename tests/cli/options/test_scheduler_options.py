@@ -177,11 +177,19 @@ def test_a_release_scores_the_balance_in_its_own_way(capsys: pytest.CaptureFixtu
     assert chosen == ["even", "even", "skewed"]
 
 
+def test_feature_gates_can_be_repeated() -> None:
+    command = ["simulate", "--synthetic", "nodes=1", "--kubernetes-version", "1.37"]
+    first = ["--feature-gates", "TopologyAwareWorkloadScheduling=true"]
+    assert main([*command, *first]) == 2  # it needs the other
+    assert main([*command, *first, "--feature-gates", "GenericWorkload=True"]) == 0
+
+
 def test_gates_of_a_release(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["simulate", "--synthetic", "nodes=1", "--kubernetes-version"]
     assert main([*command, "1.34", "--feature-gates", "GangScheduling=true"]) == 2
     text = (
-        "--feature-gates: unrecognized feature gate: GangScheduling; Kubernetes 1.37 has it (GenericWorkload)"
+        "--feature-gates: unrecognized feature gate: GangScheduling; Kubernetes 1.34 decides here, and "
+        "1.37 has it as GenericWorkload"
     )
     assert capsys.readouterr().err == f"error: {text}\n"
     assert main([*command, "1.33"]) == 2

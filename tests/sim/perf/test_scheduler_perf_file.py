@@ -94,7 +94,7 @@ def test_gates_that_need_one_that_is_off_are_off(tmp_path: Path) -> None:
 
 
 def test_gates_of_the_alpha_of_pod_groups_are_refused(tmp_path: Path) -> None:
-    text = "perf.yaml: Case/small: featureGates: feature gate GangScheduling=true is not built for Kubernetes"
+    text = "perf.yaml: Case/small: featureGates: feature gate GangScheduling=true cannot be set for"
     assert refusal(tmp_path, featureGates={"GangScheduling": True}).startswith(text)
 
 

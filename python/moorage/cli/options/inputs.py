@@ -372,14 +372,15 @@ GATE_OPTIONS = (
         "--feature-gates",
         "gates",
         metavar="A=true,B=false",
-        default="",
-        help="Feature gates of kube-scheduler to set, where the defaults will not do.",
+        multiple=True,
+        callback=lambda _context, _option, given: ",".join(given),
+        help="Feature gates of kube-scheduler that differ from their defaults; can be repeated.",
     ),
     click.option(
         "--kubernetes-version",
         "version",
         type=ReleaseChoice(),
-        help=f"The release of kube-scheduler to follow; default: that of the cluster, or {DEFAULT}.",
+        help=f"The release of kube-scheduler to follow; default: the nearest to the cluster's, or {DEFAULT}.",
     ),
 )
 """Options for `selected_gates`."""
@@ -477,9 +478,9 @@ def changed_gates(text: str) -> dict[str, bool]:
     changes: dict[str, bool] = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.strip().partition("=")
-        if value not in ("true", "false"):
+        if value.lower() not in ("true", "false"):
             raise InputError(f"must be true or false, not {value!r}", source="--feature-gates", path=name)
-        changes[name] = value == "true"
+        changes[name] = value.lower() == "true"
     return changes
 
 

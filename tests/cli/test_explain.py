@@ -777,6 +777,8 @@ def test_a_group_is_explained_with_what_would_place_it(
     out = capsys.readouterr().out
     assert GROUP_WORDS in out
     assert out.count("CHANGE FOR THE GROUP") == 1
+    first = "train-3" if target == "train-3" else "train-0"
+    assert f"{GROUP_WORDS}\none pod of the group, default/{first}:\nRANK" in out
     if target == "--all-pending":
         assert out.startswith("4 pods in namespace default without a node (train-0, ")
     elif target != "train-3":

@@ -122,6 +122,8 @@ def _print_explanation(explanation: Explanation, limit: int | None, nodes: Seque
     print()
     if explanation.group is not None:
         _print_group(explanation.group, limit)
+        if explanation.feasible or explanation.groups:
+            print_lines([f"one pod of the group, {explanation.pod.key}:"])
     if explanation.feasible:
         print_table(*_ranking(explanation, explanation.ranking(limit)))
     if explanation.groups:

@@ -146,7 +146,7 @@ def _explain_invalid(trial: GroupTrial, tree: str, error: str) -> ExplainedGroup
     spec = pods[0].spec
     changed = replace(group.spec, priority=spec.priority, priority_class_name=spec.priority_class_name)
     same, found = trial.other(replace(group, spec=changed)), list[GroupChange]()
-    if len(priorities) == 1 and not why_invalid(same.group, pods) and (placed := same.places()):
+    if not why_invalid(same.group, pods) and (placed := same.places()):
         values = str(own), str(spec.priority or 0)
         text = f"give the PodGroup the priority of its pods: {values[1]}, not {values[0]}"
         if spec.priority_class_name:

@@ -54,3 +54,16 @@ def test_a_scheduler_is_served_under_both_names(capsys: pytest.CaptureFixture[st
         assert main([*command, "--help"]) == 0
         texts.append(capsys.readouterr().out.partition("\n")[2])
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [("compare", "A B…"), ("dump", "FILE|-"), ("explain", "[TARGET]"), ("sweep", "FILE.yaml")],
+)
+def test_an_argument_without_a_text_is_in_the_usage_alone(
+    name: str, argument: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"Usage: moorage {name} [OPTIONS] {argument}\n")
+    assert f"\n  {argument}" not in out

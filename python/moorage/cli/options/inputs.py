@@ -104,7 +104,7 @@ def input_options(command: Callable[..., Any], shows_synthetic: bool = False) ->
         "-n",
         "--namespace",
         metavar="NAME",
-        help="The namespace of objects that name none; simulate shows only the pods of this namespace.",
+        help="The namespace of objects that name none; simulate and explain show only its pods.",
     )
     return files(recursive(validate(namespace(synthetic(connection_options(command))))))
 

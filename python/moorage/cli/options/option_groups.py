@@ -62,7 +62,7 @@ class GroupedCommand(click.Command):
         of_name |= dict.fromkeys(self.changes, GROUPS[2][0])
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record is not None and record[1]:  # an argument without a text is in the usage
                 groups[of_name.get(parameter.name or "", GROUPS[1][0])].append(record)
         for heading, records in groups.items():
             if records:

@@ -97,8 +97,8 @@ def is_known(kind: str, api_version: str) -> bool:
     kind : str
         The kind.
     api_version : str
-        ``group/version``, of which the version is not checked, but for an alpha of pod groups; "" matches
-        every group.
+        ``group/version``; "" matches every group. Of the versions, only an alpha of pod groups is not read;
+        `check_version` refuses those that never existed.
 
     Returns
     -------

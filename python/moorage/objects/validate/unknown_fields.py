@@ -68,9 +68,8 @@ def struct_of(kind: str, api_version: str) -> str:
     kinds = _table().kinds
     if (exact := f"{api_version}/{kind}") in kinds:
         return kinds[exact]
-    group = api_version.rpartition("/")[0]
-    others = [name for name in kinds if name.rpartition("/")[2] == kind and _group(name) == group]
-    return kinds[min(others, key=_age)] if others else ""
+    others = _versions(kind, api_version.rpartition("/")[0])
+    return kinds[others[0]] if others else ""
 
 
 def fields_of(struct: str) -> dict[str, str]:
@@ -116,13 +115,19 @@ def check_version(kind: str, api_version: str) -> None:
         The version does not exist; names the one to write. The text is kubectl's.
     """
     group, _, version = api_version.rpartition("/")
-    newest = [name for name in _table().kinds if name.rpartition("/")[2] == kind and _group(name) == group]
+    known = _versions(kind, group)
     ended = () if kind in _WITHOUT_PAST else _ENDED.get(group, ())
-    if not newest or not version or f"{api_version}/{kind}" in newest or version in ended:
+    if not known or not version or f"{api_version}/{kind}" in known or version in ended:
         return
-    instead = min(newest, key=_age).rpartition("/")[0]
+    instead = known[0].rpartition("/")[0]
     text = f'no matches for kind "{kind}" in version "{api_version}"; write {instead}'
     raise InputError(text, path="apiVersion")
+
+
+def _versions(kind: str, group: str) -> list[str]:
+    """Return the names in the table of a kind of an API group, the newest version first."""
+    names = [name for name in _table().kinds if name.rpartition("/")[2] == kind and _group(name) == group]
+    return sorted(names, key=_age)
 
 
 def _group(name: str) -> str:

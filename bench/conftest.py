@@ -23,6 +23,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Hypothesis looks at the end for what refers to its generators, and cannot see what is frozen."""
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session")
 def scheduler() -> Scheduler:
     return filled_scheduler()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,19 +18,17 @@ TAINTS = 300  # every node without taints: 100, weighted by 3
 JUST_ABOVE_ERROR = 2.0**-44  # so that a product that means an integer does not truncate below it
 
 
-def _preorder(places: int) -> npt.NDArray[np.int32]:
-    """Keys that sort the first places of a heap by its preorder."""
-    index = np.arange(1, places, dtype=np.int32)
+@cache
+def _preorder() -> npt.NDArray[np.int32]:
+    """Keys that sort the first million places of a heap by its preorder."""
+    index = np.arange(1, 2**20, dtype=np.int32)
     return index << (20 - np.floor(np.log2(index)).astype(np.int32))
-
-
-PREORDER = _preorder(2**20)
 
 
 def heap_top(totals: Totals) -> int:
     """The one that Go's heap has on top: of the greatest, the first in the heap's preorder."""
     best = np.flatnonzero(totals == totals.max())
-    return int(best[PREORDER[best].argmin()])
+    return int(best[_preorder()[best].argmin()])
 
 
 class NumpyTwin:

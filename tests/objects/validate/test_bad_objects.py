@@ -284,11 +284,11 @@ OBJECTS = {
         f'{POD}spec.nodeSelector[a]: "b c" is not a label value: {LABEL_VALUE}',
     ),
     "long label": (
-        pod(metadata=f"name: p, labels: {{a: {'x' * 1_000_000}}}"),
+        pod(metadata=f"name: p, labels: {{a: {'x' * 100_000}}}"),
         f'{POD}metadata.labels[a]: "{LONG_X}" is not a label value: {LABEL_VALUE}',
     ),
     "long label key": (
-        pod(metadata="name: p, labels: {? " + "k" * 1_000_000 + " : v}"),
+        pod(metadata="name: p, labels: {? " + "k" * 100_000 + " : v}"),
         f'{POD}metadata.labels[{"k" * 104}…{"k" * 59}]: "{LONG_K}" is not a label key',
     ),
     "restart policy": (

@@ -32,6 +32,8 @@ from moorage.store.api import ApiClient, connect
 pytestmark = pytest.mark.live
 NAMESPACE, ACCOUNT = "moorage-system", "moorage-scheduler"
 USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+GATE = "--feature-gates=DRAExtendedResource=true"
+"""Off by default before 1.36; with it, claims are created for pods that ask for extended resources."""
 AUDIT = f"""apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -150,7 +152,7 @@ def test_a_deployed_scheduler_asks_for_its_rights_and_for_nothing_else(
     policy, log = plane.folder / "audit.yaml", plane.folder / "audit.log"
     policy.write_text(AUDIT)
     plane.end("kube-apiserver")
-    plane.start_apiserver(f"--audit-policy-file={policy}", f"--audit-log-path={log}")
+    plane.start_apiserver(f"--audit-policy-file={policy}", f"--audit-log-path={log}", GATE)
     plane.start_controllers()
     with connect(plane.kubeconfig()) as admin:
         deploy(admin)
@@ -164,6 +166,7 @@ def test_a_deployed_scheduler_asks_for_its_rights_and_for_nothing_else(
             str(account),
             str(plane.port),
             *arguments(plane, port),
+            GATE,
         )
         create(admin, workload())
         followed = FollowedPods(admin)

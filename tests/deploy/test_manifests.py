@@ -218,8 +218,19 @@ def test_arguments_ports_and_files_are_those_of_the_command(file: str, command: 
         for one in probe.values():
             if isinstance(one, dict):
                 assert one["port"] in ports
-    assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert spec["securityContext"]["runAsNonRoot"] is True
+
+
+@pytest.mark.parametrize("file", ["base/deployment.yaml", "overlays/extender/deployment.yaml"])
+def test_the_only_folder_that_can_be_written_is_that_of_temporary_files(file: str) -> None:
+    """OpenSSL reads certificates that a kubeconfig contains from a file. It does not reach a disk."""
+    spec = find(DEPLOY / file, "Deployment")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    writable = {one["name"]: one["mountPath"] for one in container["volumeMounts"] if "readOnly" not in one}
+    assert writable == {"tmp": "/tmp"}
+    (volume,) = [one for one in spec["volumes"] if one["name"] == "tmp"]
+    assert volume["emptyDir"]["medium"] == "Memory"
 
 
 def test_pods_are_selected_by_labels_that_they_have() -> None:

@@ -133,6 +133,9 @@ class ProcessKubelet:
         core = f"/api/v1/namespaces/{self.namespace}"
         for mount in container["volumeMounts"]:
             source, target = sources[mount["name"]], folder / mount["mountPath"].lstrip("/")
+            if "emptyDir" in source:
+                target.mkdir(parents=True, exist_ok=True)
+                continue
             if "configMap" in source:
                 found = send(self.client, "GET", f"{core}/configmaps/{source['configMap']['name']}")["data"]
                 files = {name: text.encode() for name, text in found.items()}

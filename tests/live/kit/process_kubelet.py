@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -114,10 +115,8 @@ class ProcessKubelet:
         address, folder = f"127.0.1.{self.made}", self.plane.folder / "pods" / name
         self._mount(value, folder)
         (container,) = value["spec"]["containers"]
-        arguments = list(container["args"])
-        for mount in container["volumeMounts"]:
-            path = mount["mountPath"]
-            arguments = [one.replace(f"={path}/", f"={folder}{path}/") for one in arguments]
+        mounted = "|".join(re.escape(mount["mountPath"]) for mount in container["volumeMounts"])
+        arguments = [re.sub(f"=({mounted})/", rf"={folder}\1/", one) for one in container["args"]]
         arguments.append(f"--bind-address={address}")
         command = [sys.executable, "-m", "tests.live.kit.in_pod", f"{folder}/account", str(self.plane.port)]
         with (folder / "log").open("ab") as log:

@@ -69,7 +69,7 @@ cdef class Shape:
     key : tuple
         Equal for equal shapes of one `PodClasses`: the namespace, the requests besides cpu and memory, those
         of cpu and memory, and the number of all the rest.
-    carried : tuple of int
+    carried : frozenset of int
         The pod affinity terms, as indices in `PodClasses.terms`; set when the shape is interned.
     terms : tuple of four tuples of PodTerm
         By `TermKind`.
@@ -830,7 +830,7 @@ cdef object _add_shape(PodClasses classes, Shape shape):
     for term in [term for terms in shape.terms for term in terms]:
         repeats[term.key] = repeats.get(term.key, -1) + 1
         carried.append(classes._intern_term(term, repeats[term.key]))
-    shape.carried = tuple(carried)
+    shape.carried = frozenset(carried)
     classes.shapes.append(shape)
     classes.shape_ids[shape.key] = shape.id
     classes.lowest_priority = min(classes.lowest_priority, shape.priority)

@@ -37,7 +37,7 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
         "TEMPLATE           SHARE  REPLICAS  NODES",
         "default/small-pod  1      59        2",
         "",
-        f"next default/small-pod: {MESSAGE}",
+        f"next replica of default/small-pod: {MESSAGE}",
         "",
         "TOPOLOGY.KUBERNETES.IO/ZONE  NODES  BINDING RESOURCE  REASONS",
         "(none)                       2      cpu               2 Insufficient cpu",
@@ -429,7 +429,7 @@ def test_gangs(capsys: pytest.CaptureFixture[str]) -> None:
         "TEMPLATE           GANGS  SHARE  REPLICAS  NODES",
         "default/small-pod  7      8      56        2",
         "",
-        f"3 of the 8 pods of the next gang fit; next default/small-pod: {MESSAGE}",
+        f"3 of the 8 pods of the next gang fit; next replica of default/small-pod: {MESSAGE}",
     ]
     document = json.loads("\n".join(lines(capsys, *COMMAND, "--gang", "8", "-o", "json")))
     assert (document["gang"], document["count"]) == ({"size": 8, "count": 7, "rest": 3}, 56)
@@ -442,7 +442,7 @@ def test_gangs(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--gang", "0"], "Invalid value for '--gang': must be a whole number of at least 1, not '0'."),
         (["--gang", "x"], "Invalid value for '--gang': must be a whole number of at least 1, not 'x'."),
-        (["--gang", "2", "--pod", f"{POD}=2"], "--gang: give one --pod, with one template and without =N"),
+        (["--gang", "2", "--pod", f"{POD}=2"], "--gang: it says how many pods a gang has: leave out =N"),
         (
             ["--gang", "2", "--compatible", "cluster-capacity"],
             "cluster-capacity has no gangs: leave out --gang",

@@ -70,14 +70,40 @@ def test_gangs_are_what_the_engine_places_as_a_whole(made: tuple[Scheduler, Pod]
 
 @pytest.mark.parametrize("size", [0, -1, True, 1.5, "2", 2**31])
 def test_a_size_that_is_no_positive_number_is_refused(size: Any) -> None:
-    with pytest.raises(InputError, match=r"gang must be a whole number from 1 to 2147483647, not"):
+    with pytest.raises(InputError, match=r"gang: must be a whole number from 1 to 2147483647, not"):
         scheduler(node("a")).capacity(WEB, gang=size)
 
 
-@pytest.mark.parametrize("templates", [[WEB, pod("db")], [(WEB, 2)]])
-def test_a_gang_is_of_one_template(templates: Any) -> None:
-    with pytest.raises(InputError, match="gang: give one template, without a share"):
+@pytest.mark.parametrize(
+    ("templates", "message"),
+    [
+        ([WEB, (pod("db"), 2)], "gang: must be a multiple of 3 (1 default/web, 2 default/db), not 2"),
+        (
+            [WEB, member("m", "g")],
+            "gang: the pods of a gang must be in one pod group, not in default/g, no group",
+        ),
+    ],
+)
+def test_a_gang_that_its_templates_cannot_make_is_refused(templates: Any, message: str) -> None:
+    with pytest.raises(InputError) as error:
         scheduler(node("a")).capacity(templates, gang=2)
+    assert str(error.value) == message
+
+
+def test_a_gang_of_several_templates_has_each_by_its_share() -> None:
+    one, big = scheduler(node("a", cpu="11", pods=99)), pod("db", requests={"cpu": 2})
+    before = one.fork()
+    found = one.capacity([big, (WEB, 2)], gang=3)
+    assert [(each.share, each.count, each.nodes) for each in found.templates] == [
+        (1, 2, {"a": 2}),
+        (2, 4, {"a": 4}),
+    ]
+    assert (found.rounds, found.gang, found.rest, found.failed) == (2, 3, 0, "default/db")
+    found = one.capacity([big, (WEB, 2)], gang=6)
+    assert [(each.share, each.count) for each in found.templates] == [(2, 2), (4, 4)]
+    found = one.capacity([big, (WEB, 3)], gang=8)
+    assert (found.rounds, found.rest, found.failed) == (0, 6, "default/web")
+    assert not before.diff(one)
 
 
 # ---- groups ------------------------------------------------------------------------------------------------
@@ -112,6 +138,20 @@ def test_gangs_of_a_group_that_is_bound_to_a_topology_are_each_in_one_zone() -> 
     assert found.binding == ()
     assert not before.diff(one)
     assert one.capacity(member("m", "g", 1), gang=2, max=1).rounds == 1
+
+
+def test_gangs_of_several_templates_of_a_bound_group_are_each_in_one_zone() -> None:
+    one = world(zones(4, 3, 2), gang("g", 3, **topology(ZONE)), feature_gates=TOPOLOGY)
+    found = one.capacity([member("big", "g", 2), (member("small", "g", 1), 2)], gang=3)
+    assert [each.nodes for each in found.templates] == [{"a": 1}, {"a": 2}]
+    assert (found.rounds, found.rest, found.failed) == (1, 2, "default/big")
+    assert "minCount (3) cannot be satisfied" in found.message
+
+
+def test_a_whole_gang_is_all_that_its_group_waits_for() -> None:
+    one = world(zones(9), gang("g", 4))
+    assert one.capacity(member("m", "g"), gang=4).templates[0].skipped == ""
+    assert "minCount" in one.capacity(member("m", "g"), gang=3).templates[0].skipped
 
 
 @pytest.mark.parametrize(("cpus", "rest"), [((3, 2, 1), 3), ((1, 2), 2), ((4, 3), 0)])

@@ -258,7 +258,7 @@ def capacity(
         Maximum number of rounds.
     label : str
     gang : int, optional
-        Pods of a gang; by default each replica counts.
+        Pods of a gang, in which the templates have their shares; by default each replica counts.
 
     Returns
     -------
@@ -268,7 +268,8 @@ def capacity(
     ------
     InputError
         There is no template, a share is no positive number, `most` is negative, or a template has something
-        else where a quantity belongs; or `gang` is no positive number, or there is more than one template.
+        else where a quantity belongs; or `gang` is no multiple of the shares together, or the templates of a
+        gang are in several pod groups.
     MoorageError
         The client is no ObjectStore, or pods are being bound.
     """
@@ -277,7 +278,7 @@ def capacity(
         raise InputError(f"max must be a whole number from 0 to {MOST}, not {most}")
     check_readable(pod for pod, _ in given)
     scheduler.sync()
-    skipped = [reason_not_scheduled(scheduler, replace(pod, status=PodStatus())) for pod, _ in given]
+    skipped = [_reason_not_scheduled(scheduler, pod, gang) for pod, _ in given]
     with scheduler.transaction():
         admission = admission_of(scheduler.client)
         every = [
@@ -286,7 +287,7 @@ def capacity(
         ]
         scheduler.volumes.settle()
         if gang is not None:
-            failed, rounds, stop = _place_gangs(scheduler, every[0], most)
+            failed, rounds, stop = _place_gangs(scheduler, every, most)
         elif len(every) == 1:
             _fill(scheduler, every[0], _limit(every[0], most))
             failed, rounds, stop = _place_one_kind(scheduler, every[0], most)
@@ -297,7 +298,9 @@ def capacity(
         binding = (
             () if failure is None or is_of_group else _binding(scheduler, _next(scheduler, failed), label)
         )
-        rest = 0 if gang is None or stop is None else _take_back_rest(scheduler, failed, rounds)
+        rest = 0
+        if stop is not None and (gang is not None or len(every) > 1):
+            rest = _take_back_rest(scheduler, every, rounds)
         names = scheduler.table.names
     counted = tuple(
         [
@@ -306,7 +309,8 @@ def capacity(
         ]
     )
     name = "" if stop is None else failed.name
-    return Capacity(counted, rounds, name, failure, label, binding, refusal, gang or 0, rest)
+    size = (0, 0) if gang is None else (gang, rest)
+    return Capacity(counted, rounds, name, failure, label, binding, refusal, *size)
 
 
 def _with_shares(template: Shares) -> list[tuple[Pod, int]]:
@@ -322,12 +326,29 @@ def _with_shares(template: Shares) -> list[tuple[Pod, int]]:
 
 
 def _with_gang(given: list[tuple[Pod, int]], gang: int) -> list[tuple[Pod, int]]:
-    """Return the template with the pods of a gang as its share."""
+    """Return the templates, each with its number of pods in a gang."""
     if isinstance(gang, bool) or not isinstance(gang, int) or not 1 <= gang <= MOST:
-        raise InputError(f"gang must be a whole number from 1 to {MOST}, not {gang!r}")
-    if len(given) > 1 or given[0][1] != 1:
-        raise InputError("gang: give one template, without a share")
-    return [(given[0][0], gang)]
+        raise InputError(f"must be a whole number from 1 to {MOST}, not {gang!r}", path="gang")
+    total = sum(share for _, share in given)
+    if gang % total:
+        parts = ", ".join(f"{share} {pod.key}" for pod, share in given)
+        raise InputError(f"must be a multiple of {total} ({parts}), not {gang}", path="gang")
+    groups = {"/".join(unit) if (unit := group_of(pod)) else "no group" for pod, _ in given}
+    if len(groups) > 1:
+        names = ", ".join(sorted(groups))
+        raise InputError(f"the pods of a gang must be in one pod group, not in {names}", path="gang")
+    return [(pod, share * (gang // total)) for pod, share in given]
+
+
+def _reason_not_scheduled(scheduler: Scheduler, template: Pod, gang: int | None) -> str:
+    """Return why the scheduler does not schedule pods of a template now; "" where it does.
+
+    A whole gang is all that its group waits for.
+    """
+    group = _group_of(scheduler, template)
+    if gang is not None and group is not None and gang >= group.min_count:
+        template = replace(template, spec=replace(template.spec, scheduling_group=None))
+    return reason_not_scheduled(scheduler, replace(template, status=PodStatus()))
 
 
 def _unused_names(pod: Pod, number: int) -> Pod:
@@ -421,65 +442,80 @@ def _replicas(one: _Replicas, n: int) -> list[Pod]:
     return [replica(one.template, at) for at in range(one.placed, one.placed + n)]
 
 
+def _with_claims(scheduler: Scheduler, one: _Replicas, n: int) -> list[Pod]:
+    """Return the next replicas, with their claims."""
+    pods = _replicas(one, n)
+    return store_with_claims(scheduler, pods) if _makes_claims(one.template) else pods
+
+
 # ---- gangs -------------------------------------------------------------------------------------------------
 
 
 def _place_gangs(
-    scheduler: Scheduler, one: _Replicas, most: int | None
+    scheduler: Scheduler, every: list[_Replicas], most: int | None
 ) -> tuple[_Replicas, int, Stop | None]:
     """Place gangs, up to the first that is not placed whole. Its pods are placed in order, as in the cycle of
     a group; the group is asked for where its topology matters."""
-    group = _bound_group(scheduler, one)
+    group = _bound_group(scheduler, every)
+    if group is None and len(every) == 1:
+        return _place_one_kind(scheduler, every[0], most)
     if group is None:
-        return _place_one_kind(scheduler, one, most)
+        return _place_rounds(scheduler, every, most)
     rounds = 0
     while most is None or rounds < most:
-        stop = _place_gang(scheduler, one, group)
+        failed, stop = _place_gang(scheduler, every, group)
         if stop is not None:
-            return one, rounds, stop
+            return failed, rounds, stop
         rounds += 1
-    return one, rounds, None
+    return every[0], rounds, None
 
 
-def _take_back_rest(scheduler: Scheduler, one: _Replicas, rounds: int) -> int:
-    """Return how many pods of the gang fit that is not placed whole, and keep none of them."""
-    placed, group = rounds * one.share, _bound_group(scheduler, one)
+def _take_back_rest(scheduler: Scheduler, every: list[_Replicas], rounds: int) -> int:
+    """Return how many pods of the round fit that is not placed whole, and keep none of them."""
+    group = _bound_group(scheduler, every)
     if group is None:
-        rest = one.placed - placed
-        if rest:
-            _take_back(one, placed)
+        rest = sum(one.placed - rounds * one.share for one in every)
+        for one in every:
+            _take_back(one, rounds * one.share)
         return rest
-    pods = _replicas(one, one.admitted - placed)
-    if _makes_claims(one.template):
-        pods = store_with_claims(scheduler, pods)
+    pods = [pod for one in every for pod in _with_claims(scheduler, one, one.admitted - one.placed)]
     most = GroupTrial(scheduler.context, group, pods, ()).most() if pods else None
     return 0 if most is None else int((most.rows >= 0).sum())
 
 
-def _bound_group(scheduler: Scheduler, one: _Replicas) -> PodGroup | None:
-    """Return the group of a template with the minimum of a whole gang, if it is bound to a topology."""
-    handle, unit = scheduler.handle, group_of(one.template)
-    if unit is None or not (handle.groups_pods and handle.places_groups):
+def _group_of(scheduler: Scheduler, template: Pod) -> PodGroup | None:
+    """Return the group of a template, if it has one that exists and groups count."""
+    unit = group_of(template)
+    group = scheduler.context.groups.known(unit) if unit and scheduler.handle.groups_pods else None
+    return group if isinstance(group, PodGroup) else None
+
+
+def _bound_group(scheduler: Scheduler, every: list[_Replicas]) -> PodGroup | None:
+    """Return the group of a gang with the minimum of a whole one, if it is bound to a topology."""
+    group = _group_of(scheduler, every[0].template)
+    if group is None or not (group.topology_keys and scheduler.handle.places_groups):
         return None
-    group = scheduler.context.groups.known(unit)
-    if not isinstance(group, PodGroup) or not group.topology_keys:
-        return None
-    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=one.share))
+    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=sum(one.share for one in every)))
     return replace(group, spec=replace(group.spec, scheduling_policy=policy))
 
 
-def _place_gang(scheduler: Scheduler, one: _Replicas, group: PodGroup) -> Stop | None:
+def _place_gang(
+    scheduler: Scheduler, every: list[_Replicas], group: PodGroup
+) -> tuple[_Replicas, Stop | None]:
     """Place one gang by the cycle of its group, as if no other pod of the group were there."""
-    if one.admit(one.placed + one.share) < one.placed + one.share:
-        return one.refusal
-    pods = _replicas(one, one.share)
-    if _makes_claims(one.template):
-        pods = store_with_claims(scheduler, pods)
+    for one in every:
+        if one.admit(one.placed + one.share) < one.placed + one.share:
+            return one, one.refusal
+    pods = [pod for one in every for pod in _with_claims(scheduler, one, one.share)]
     result = schedule_workload(scheduler.context, group, pods, ())
     if not result.succeeded:
-        return Failure(group_failure=result.message)
-    one.add(result.rows[result.rows >= 0], np.ones(int((result.rows >= 0).sum()), dtype=np.int32))
-    return result.failure
+        return every[0], Failure(group_failure=result.message)
+    at = 0
+    for one in every:
+        rows = result.rows[at : at + one.share]
+        one.add(rows[rows >= 0], np.ones(int((rows >= 0).sum()), dtype=np.int32))
+        at += one.share
+    return every[0], result.failure
 
 
 # ---- several templates -------------------------------------------------------------------------------------
@@ -488,14 +524,12 @@ def _place_gang(scheduler: Scheduler, one: _Replicas, group: PodGroup) -> Stop |
 def _place_rounds(
     scheduler: Scheduler, every: list[_Replicas], most: int | None
 ) -> tuple[_Replicas, int, Stop | None]:
-    """Place rounds of all templates, up to the first that is not complete, which does not count."""
+    """Place rounds of all templates, up to the first that is not complete."""
     rounds = 0
     while most is None or rounds < most:
         for one in every:
             stop = _place(scheduler, one, one.share)
             if stop is not None:
-                for each in every:
-                    _take_back(each, rounds * each.share)
                 return one, rounds, stop
         rounds += 1
     return every[0], rounds, None
@@ -513,9 +547,7 @@ def _take_back(one: _Replicas, placed: int) -> None:
 
 def _next(scheduler: Scheduler, one: _Replicas) -> Pod:
     """Return the next replica, with its claims."""
-    if not _makes_claims(one.template):
-        return one.template
-    return store_with_claims(scheduler, _replicas(one, 1))[0]
+    return _with_claims(scheduler, one, 1)[0] if _makes_claims(one.template) else one.template
 
 
 def _binding(scheduler: Scheduler, pod: Pod, label: str) -> tuple[Binding, ...]:

@@ -60,8 +60,9 @@ class PlanningVerbs:
         by : str, optional
             Key of a label; the reasons against the next replica are counted by its values.
         gang : int, optional
-            Number of pods that count only together: whole gangs of them are placed. A group of the template
-            that is bound to a topology is placed by its cycle, gang after gang, where the gates are on.
+            Number of pods that count only together: whole gangs of them are placed, which have several
+            templates in proportion to their shares. If the group of the templates is bound to a topology and
+            the gates are on, its cycle places gang after gang.
 
         Returns
         -------
@@ -73,7 +74,7 @@ class PlanningVerbs:
         ------
         InputError
             `load` would refuse a template, there is none, a share is no positive number, `max` is negative,
-            `gang` is no positive number, or a gang has more than one template.
+            `gang` is no multiple of the shares together, or the templates of a gang are in several groups.
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         TypeError

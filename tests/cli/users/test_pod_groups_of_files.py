@@ -111,6 +111,53 @@ def test_schedule_workload_places_the_group_of_a_file_whole_or_not() -> None:
     assert (one.schedule_workload(group).rows >= 0).all()
 
 
+def parts(tmp_path: Path, *replaced: tuple[str, str]) -> tuple[str, str]:
+    """The nodes, and the group with its pods, in a file each."""
+    text = Path(GANG).read_text()
+    for old, new in (*replaced, ('cpu: "4"', 'cpu: "10"')):
+        text = text.replace(old, new)
+    listed = text.split("\n---\n")
+    (tmp_path / "nodes.yaml").write_text("\n---\n".join(listed[:2]))
+    (tmp_path / "group.yaml").write_text("\n---\n".join(listed[2:]))
+    return str(tmp_path / "nodes.yaml"), str(tmp_path / "group.yaml")
+
+
+def gangs(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[Any, list[tuple[str, int, int]]]:
+    found = document(capsys, "capacity", *words, *GATES)
+    return found["gang"], [(one["name"], one["share"], one["count"]) for one in found["templates"]]
+
+
+def test_capacity_counts_the_gangs_of_a_file_with_a_group_and_its_pods(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = "train-3, namespace: default}\nspec: {"
+    cluster, group = parts(tmp_path, (pod, f"{pod}hostname: last, "))
+    expected = {"size": 4, "count": 1, "rest": 2}, [("default/train-0", 4, 4)]
+    assert gangs(capsys, "-f", cluster, "--pod", group, "--gang", "4") == expected
+    both = ["-f", cluster, "-f", group, "--gang", "4", "--pod"]
+    assert gangs(capsys, *both, "podgroup/train") == expected
+    assert gangs(capsys, *both, "podgroup/default/train") == expected
+
+
+def test_capacity_repeats_the_different_pods_of_a_group_in_proportion(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = "train-0, namespace: default}\nspec: {"
+    cluster, group = parts(tmp_path, (pod, f"{pod}tolerations: [{{key: a, operator: Exists}}], "))
+    expected = {"size": 4, "count": 1, "rest": 2}, [("default/train-0", 1, 1), ("default/train-1", 3, 3)]
+    assert gangs(capsys, "-f", cluster, "--pod", group, "--gang", "4") == expected
+    words = ["capacity", "-f", cluster, "--pod", group, "--gang", "6", *GATES]
+    assert main(words) == 2
+    text = "error: --gang: must be a multiple of 4 (1 default/train-0, 3 default/train-1), not 6\n"
+    assert capsys.readouterr().err == text
+
+
+def test_capacity_refuses_a_group_without_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster, group = parts(tmp_path, ("podGroupName: train", "podGroupName: trian"))
+    assert main(["capacity", "-f", cluster, "-f", group, "--pod", "podgroup/train", *GATES]) == 2
+    assert capsys.readouterr().err == "error: --pod: PodGroup default/train: no pod is in this group\n"
+
+
 @pytest.mark.parametrize(
     ("leave_out", "size", "warning"),
     [

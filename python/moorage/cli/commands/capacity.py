@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="FILE|KIND/NAME[=N]",
-    help="Manifests of pods and workloads, or a workload of the cluster, such as "
-    "deploy/NAMESPACE/NAME. Repeatable; =N is the number of its replicas in a round.",
+    help="Manifests of pods and workloads, or a workload or pod group of the cluster, such as "
+    "deploy/NAMESPACE/NAME or podgroup/NAME. Repeatable; =N is the number of its replicas in a round.",
 )
 @click.option(
     "--max-limit", type=WholeNumber(0), default=0, help="Stop after N rounds; 0, the default, means no limit."
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     "--gang",
     type=WholeNumber(1),
     metavar="N",
-    help="Count whole gangs of N replicas, which are useless without one another.",
+    help="Count whole gangs of N pods, which are useless without one another; different pods as in --pod.",
 )
 @click.option("--exclude-nodes", metavar="NODE,…", help="Leave out these nodes and their pods.")
 @click.option("--by", metavar="LABEL", help="Count reasons by this node label; default: by zone.")
@@ -82,16 +82,16 @@ def capacity(  # noqa: PLR0913
     cluster. The count ends when the next replica fits nowhere, or admission refuses it, for example because
     of a ResourceQuota.
 
-    With several --pod, replicas of all of them are placed in rounds, until a round is not complete. With
-    --gang, gangs of one template are. Pending pods of the cluster are ignored, except with --after-run or a
-    change.
+    With several templates, replicas of all of them are placed in rounds, until a round is not complete. With
+    --gang N, whole gangs of N pods are placed: of templates that differ, N is a multiple of a round. Pending
+    pods of the cluster are ignored, except with --after-run or a change.
 
     Exit codes: 0 if it ran, however many fit; 2 for bad input.
     """
     from moorage.cli.output.capacity_output import write_capacity
     from moorage.cli.output.cluster_capacity import write_compatible
     from moorage.cli.output.printing import told
-    from moorage.cli.runs.pod_templates import group_warnings, read_templates
+    from moorage.cli.runs.pod_templates import as_gang, group_warnings, read_templates
     from moorage.cli.runs.simulation import input_warnings
     from moorage.scheduler import Scheduler
 
@@ -107,8 +107,6 @@ def capacity(  # noqa: PLR0913
         read = read_templates(templates, cluster, options["validate"], namespace)
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
-        if gang is not None and (len(read.pods) > 1 or read.pods[0].share != 1):
-            raise InputError("give one --pod, with one template and without =N", source="--gang")
         stage()
         scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
         scheduler.apply(read.others)
@@ -118,9 +116,13 @@ def capacity(  # noqa: PLR0913
         if places_first(options):
             scheduler.run()
         label = {} if by is None else {"by": by}
-        found = scheduler.capacity(read.pods, max=max_limit or None, gang=gang, **label)
+        pods = read.pods if gang is None else as_gang(scheduler, read.pods)
+        try:
+            found = scheduler.capacity(pods, max=max_limit or None, gang=gang, **label)
+        except InputError as error:
+            raise (InputError(error.message, source="--gang") if error.path == "gang" else error) from None
     warnings = [*input_warnings(cluster, scheduler), *without_effect, *read.warnings]
-    warnings += group_warnings(scheduler, read.pods, gang)
+    warnings += group_warnings(scheduler, pods, gang)
     print_release(cluster)
     print_warnings(warnings)
     if compatible:

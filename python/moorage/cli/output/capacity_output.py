@@ -55,8 +55,8 @@ def _end(found: Capacity) -> str:
         return f"limit of {found.rounds} reached"
     if found.rest:
         fit = f"{found.rest} of the {found.gang} pods of the next gang fit"
-        return f"{fit}; next {found.failed}: {found.message}"
-    return f"next {found.failed}: {found.message}"
+        return f"{fit}; next replica of {found.failed}: {found.message}"
+    return f"next replica of {found.failed}: {found.message}"
 
 
 def _counts(found: Capacity) -> Table:

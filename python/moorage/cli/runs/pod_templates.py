@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from moorage.cli.options.inputs import file_named, is_input
 from moorage.errors import InputError, examples, nearest, same_or_nearest
-from moorage.objects import Cluster, Object, Pod, group_of
+from moorage.objects import Cluster, Object, Pod, PodGroup, UnitKey, group_of
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
 from moorage.objects.model.workload import (
@@ -32,6 +32,7 @@ from moorage.objects.workloads.deployment_rollout import find_new_replica_set
 from moorage.objects.workloads.expand_workloads import expand_workloads
 from moorage.objects.workloads.jobs.cron_runs import next_run
 from moorage.objects.workloads.ownership import refers_to
+from moorage.planning.templates import as_template
 from moorage.scheduler import Scheduler
 from moorage.store import parse_reference
 
@@ -77,14 +78,15 @@ class Templates(NamedTuple):
 def read_templates(
     texts: Iterable[str], cluster: Cluster, validate: ValidationMode, namespace: str
 ) -> Templates:
-    """Read ``FILE``, ``KIND/NAME`` or ``KIND/NAMESPACE/NAME``, each with ``=N`` or without.
+    """Read ``FILE``, ``KIND/NAME`` or ``KIND/NAMESPACE/NAME``, each with ``=N`` or without; a pod group
+    stands for its pods.
 
     Parameters
     ----------
     texts : iterable of str
         A file that exists is read. It may have several pods and workloads, each of which is a template.
     cluster : Cluster
-        Has the workloads that are named, the priority classes, and the ReplicaSets that a Deployment has.
+        Has the workloads and groups that are named, the priority classes, and the ReplicaSets of Deployments.
     validate : {"strict", "warn", "ignore"}
     namespace : str
         Of objects that name none.
@@ -107,7 +109,7 @@ def read_templates(
         if is_input(name):
             tops = _read(name, found, cluster, validate, namespace)
         else:
-            tops = [_named(name, cluster, namespace)]
+            tops = _named(name, cluster, namespace)
         for top in tops:
             try:
                 if isinstance(top, CronJob):
@@ -120,8 +122,38 @@ def read_templates(
     return found
 
 
+def as_gang(scheduler: Scheduler, templates: Sequence[Template]) -> list[Template]:
+    """Return the templates of a gang: of those whose pods are alike for the scheduler the first, with the
+    shares of all. A gang of one kind of pods may have any number of them.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    templates : sequence of Template
+
+    Returns
+    -------
+    list of Template
+
+    Raises
+    ------
+    InputError
+        There is one kind of pods, and a number of them in a round.
+    """
+    classes, kinds = scheduler.cache.state.classes, dict[object, Template]()
+    for one in templates:
+        kind = classes.intern(as_template(one.pod))
+        first = kinds.setdefault(kind, Template(one.pod, 0))
+        kinds[kind] = first._replace(share=first.share + one.share)
+    if len(kinds) > 1:
+        return list(kinds.values())
+    if any(one.share > 1 for one in templates):
+        raise InputError("it says how many pods a gang has: leave out =N", source="--gang")
+    return [Template(templates[0].pod, 1)]
+
+
 def group_warnings(scheduler: Scheduler, templates: Iterable[Template], gang: int | None) -> Iterator[str]:
-    """Yield a sentence about each template whose pod group is missing, or asks for another number of pods.
+    """Yield a sentence about each pod group of templates that is missing, or asks for another number of pods.
 
     Parameters
     ----------
@@ -135,22 +167,25 @@ def group_warnings(scheduler: Scheduler, templates: Iterable[Template], gang: in
     ------
     str
     """
+    units: dict[UnitKey, Pod] = {}
     for template in templates if scheduler.handle.groups_pods else ():
-        unit = group_of(template.pod)
-        if unit is None:
-            continue
+        if (unit := group_of(template.pod)) is not None:
+            units.setdefault(unit, template.pod)
+    for unit, pod in units.items():
         group, name = scheduler.context.groups.get(unit), "/".join(unit)
         if group is None:
-            which = f"{template.pod.key} names PodGroup {name}, which is not in the input"
+            which = f"{pod.key} names PodGroup {name}, which is not in the input"
             yield f"{which}, so that its topology does not count: add it with -f."
-        elif gang is not None and group.min_count != gang:
+        elif gang is not None and group.min_count not in (0, gang):
             least = f"minCount of PodGroup {name} is {group.min_count}"
             yield f"--gang {gang} counts gangs of {gang}, but {least}."
 
 
-def _named(text: str, cluster: Cluster, namespace: str) -> Object:
-    """Return the workload of a cluster that a reference names."""
-    objects: list[Object] = [obj for obj in (*cluster.others, *cluster.pods) if isinstance(obj, _COUNTED)]
+def _named(text: str, cluster: Cluster, namespace: str) -> list[Object]:
+    """Return the pod or workload of a cluster that a reference names, or the pods of a pod group."""
+    objects: list[Object] = [
+        obj for obj in (*cluster.others, *cluster.pods) if isinstance(obj, (*_COUNTED, PodGroup))
+    ]
     if "=" in text:
         raise InputError("no such file; in KIND/NAME=N, N must be a whole number", source=OPTION, obj=text)
     try:
@@ -161,7 +196,7 @@ def _named(text: str, cluster: Cluster, namespace: str) -> Object:
         names = [f"{obj.kind.lower()}/{obj.name}" for obj in objects]
         near = "" if "/" in text else same_or_nearest(text, names, names, most=5)
         raise InputError(f"no such file, and {error.message}{near}", source=OPTION) from None
-    if kind not in _COUNTED:
+    if kind not in (*_COUNTED, PodGroup):
         message = (
             f"no such file, and a {kind.__name__} has no pods; name a pod or a workload, such as deploy/web"
         )
@@ -169,12 +204,20 @@ def _named(text: str, cluster: Cluster, namespace: str) -> Object:
     place = place if text.count("/") > 1 else namespace
     its = {f"{obj.namespace}/{obj.name}": obj for obj in objects if type(obj) is kind}
     if (found := its.get(f"{place}/{name}")) is not None:
-        return found
+        return _members(found, cluster) if isinstance(found, PodGroup) else [found]
     same = [key for key, obj in its.items() if obj.name == name]
     near = nearest(f"{place}/{name}", its).removeprefix("; nearest: ")
     there = examples(same, 5) or near or examples([*its], 5) or "none"
     message = f"no such file, and no {kind.__name__} {place}/{name}; there is {there}"
     raise InputError(message, source=OPTION, obj=text)
+
+
+def _members(group: PodGroup, cluster: Cluster) -> list[Object]:
+    """Return the pods of a group."""
+    members: list[Object] = [pod for pod in cluster.pods if group_of(pod) == group.unit]
+    if not members:
+        raise InputError("no pod is in this group", source=OPTION, obj=f"PodGroup {group.key}")
+    return members
 
 
 def _read(

@@ -31,6 +31,8 @@ COMMANDS = [
     ["explain", "podgroup/train", *GROUPS],
     ["explain", "train-0", *GROUPS],
     ["check", *EXAMPLES],
+    ["check", *GROUPS],
+    ["simulate", *GROUPS],
     ["nodes", *EXAMPLES],
     ["nodes", *GPU, "--by", "zone"],
     ["plan", "nodes", *EXAMPLES, "--like", "node-1"],

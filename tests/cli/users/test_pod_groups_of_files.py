@@ -67,6 +67,71 @@ def test_check_fails_until_the_whole_group_has_room(capsys: pytest.CaptureFixtur
     assert main([*words, "--add-nodes", "a=2"]) == 0
 
 
+def group_row(capsys: pytest.CaptureFixture[str], *words: str, form: str = "table") -> list[str]:
+    """The cells of the row of the group in the table of groups."""
+    assert main([*words, "-o", form]) < 2
+    lines = capsys.readouterr().out.splitlines()
+    (at,) = [at for at, line in enumerate(lines) if line.startswith("NAMESPACE  GROUP ")]
+    heads = ["NAMESPACE", "GROUP", "MINIMUM", "WITH NODE", "MORE FIT", "STOPPED BY"]
+    starts = [lines[at].index(head) for head in heads]
+    return [lines[at + 1][a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
+
+
+@pytest.mark.parametrize(("command", "form"), [("check", "table"), ("check", "wide"), ("simulate", "wide")])
+def test_a_group_has_a_row_that_says_what_stops_it(
+    command: str, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = group_row(capsys, command, "-f", GANG, *GATES, form=form)
+    stop = "default/train-2: 0/2 nodes are available: 2 Insufficient cpu."
+    assert row == ["default", "train", "4", "0/4", "2", stop]
+
+
+def test_simulate_says_how_many_pods_of_a_placed_group_have_a_node(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    row = group_row(capsys, "simulate", "-f", GANG, *GATES, "--add-nodes", "a=2")
+    assert row == ["default", "train", "4", "4/4", "", ""]
+    assert main(["check", "-f", GANG, *GATES, "--add-nodes", "a=2"]) == 0
+    assert "GROUP" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "row"),
+    [
+        ("minCount: 4", "minCount: 9", ["9", "0/4", "2", "the group has only 4 of 9 pods"]),
+        (
+            "gang: {minCount: 4}",
+            "basic: {}",
+            ["", "2/4", "0", "default/train-2: 0/2 nodes are available: 2 Insufficient cpu."],
+        ),
+        (
+            "kind: PodGroup\nmetadata: {name: train",
+            "kind: PodGroup\nmetadata: {name: trian",
+            [
+                *("", "0/4", "0"),
+                "its pods wait until it is created: add the PodGroup, or remove spec.schedulingGroup from "
+                "the pods",
+            ],
+        ),
+    ],
+)
+def test_the_row_of_a_group_says_what_else_stops_it(
+    old: str, new: str, row: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gang.yaml").write_text(Path(GANG).read_text().replace(old, new))
+    assert group_row(capsys, "check", "-f", str(tmp_path / "gang.yaml"), *GATES)[2:] == row
+
+
+def test_groups_have_no_row_without_the_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "-f", GANG]) == 0
+    assert "GROUP" not in capsys.readouterr().out
+    assert document(capsys, "simulate", "-f", GANG)["groups"] == []
+    found = document(capsys, "check", "-f", GANG, *GATES)["groups"]
+    assert [(one["group"], one["minCount"], one["pods"], one["withNode"], one["fit"]) for one in found] == [
+        ("train", 4, 4, 0, 2)
+    ]
+
+
 def test_a_group_that_waits_for_pods_fails_the_gate_though_gated_pods_are_allowed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

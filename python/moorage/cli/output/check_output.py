@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from moorage.cli.runs.gate import Finding, Verdict
+from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.removed_pods import Removed
 from moorage.cli.runs.simulation import KEPT, PLACED, Outcome, Simulation
 from moorage.errors import examples, number_of
@@ -15,7 +16,7 @@ from moorage.planning.survival import Survival
 
 from .ci_output import ci_text
 from .printing import Table, ignore_broken_pipe, print_lines, told, write_tables, write_value
-from .run_output import by_workload, unplaced_document
+from .run_output import by_workload, group_tables, unplaced_document
 from .survival_output import survival_document, survival_lines, survival_table
 
 API_VERSION = "check.moorage.dev/v1"
@@ -52,6 +53,7 @@ def write_verdict(
         elif form in ("json", "yaml"):
             about = told(simulation.cluster, warnings)
             document = _document(verdict, survival) | {"removed": list(map(_removed, removed))} | about
+            document["groups"] = _groups(simulation, verdict)
             write_value(form, document | survival_document(survival))
         elif form in ("junit", "github"):
             print(ci_text(form, verdict, survival), end="")
@@ -62,12 +64,18 @@ def write_verdict(
                 print_lines(chain(_head(verdict, survival), _changes(removed, form == "wide")))
                 print()
             tables = [_table(simulation, verdict, form in ("wide", "csv"))]
+            tables += () if form == "csv" else group_tables(_groups(simulation, verdict))
             if form == "wide":
                 tables.append(_placed(simulation))
             tables_form = "table" if form == "wide" else form
             write_tables(tables_form, tables)
             if survival is not None:
                 write_tables(tables_form, [survival_table(survival)])
+
+
+def _groups(simulation: Simulation, verdict: Verdict) -> list[GroupFit]:
+    """Return the pod groups that have pods without a node."""
+    return group_fits(simulation, [one for finding in verdict.findings for one in finding.group.outcomes])
 
 
 def _head(verdict: Verdict, survival: Survival | None) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.simulation import KEPT, PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
 from moorage.framework.plugin.amounts import held_by, unit
 from moorage.objects import Node
@@ -79,10 +80,11 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
         else:
             by_pod = [_pod_table(simulation, shown)]
             tables = by_pod if form == "wide" else _workload_tables(simulation, shown)
+            groups = group_tables(group_fits(simulation, shown))
             several = _multi_tables(simulation.several)
             write_tables(
                 "markdown" if form == "markdown" else "table",
-                chain(tables, _summary_tables(simulation.summary), several),
+                chain(tables, groups, _summary_tables(simulation.summary), several),
             )
 
 
@@ -176,6 +178,28 @@ def _workload_document(simulation: Simulation, workload: Workload, members: Sequ
     }
 
 
+def group_tables(groups: Sequence[GroupFit]) -> Iterator[Table]:
+    """Yield the table of pod groups, if there are any.
+
+    Parameters
+    ----------
+    groups : sequence of GroupFit
+
+    Yields
+    ------
+    Table
+    """
+    if not groups:
+        return
+    rows = []
+    for one in groups:
+        fit = str(one.fit) if one.message else ""
+        stop = f"{one.next}: {one.message}" if one.next else one.message
+        numbers = str(one.min_count or ""), f"{one.with_node}/{one.pods}", fit
+        rows.append((one.namespace, one.group, *numbers, stop))
+    yield Table(("NAMESPACE", "GROUP", "MINIMUM", "WITH NODE", "MORE FIT", "STOPPED BY"), rows)
+
+
 def unplaced_document(group: Group) -> dict[str, Any]:
     """Return pods without a node that have one reason, as a JSON value.
 
@@ -217,6 +241,7 @@ def _document(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> dic
     if outcomes is not None:
         out["workloads"] = [_workload_document(simulation, *item) for item in by_workload(outcomes).items()]
         out["pods"] = [_pod_row(one) for one in outcomes]
+        out["groups"] = group_fits(simulation, outcomes)
         out["nodes"] = [room.to_dict() for room in simulation.scheduler.node_room()]
     out |= {"summary": shown} | told(simulation.cluster, simulation.warnings())
     return out | _multi_document(simulation.several)

@@ -133,7 +133,8 @@ class ExplainedGroup:
         where = f" in {self.domain}" if self.domain else ""
         number = f"{self.fits} of {self.pods - self.scheduled} pods fit at once{where}{have}"
         missing = "" if self.pods >= self.minimum else f", but there are only {self.pods}"
-        return f"group {self.group}: {number}; minCount is {self.minimum}{missing}"
+        needed = "one is enough" if self.minimum == 1 else f"minCount is {self.minimum}"
+        return f"group {self.group}: {number}; {needed}{missing}"
 
 
 @dataclass(frozen=True, slots=True)

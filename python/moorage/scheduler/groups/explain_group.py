@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -58,6 +59,34 @@ def explain_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None
     ExplainedGroup or None
         None where the pod has no group, or all pods of its group have a node.
     """
+    return _look_at_group(context, pod, _explain)
+
+
+def fit_of_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None:
+    """Find how many pods of a group fit at once and what stops the next one, as `explain_group` does, without
+    the nodes and the changes.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+    pod : Pod
+
+    Returns
+    -------
+    ExplainedGroup or None
+        As of `explain_group`.
+    """
+
+    def told(trial: GroupTrial, tree: str) -> ExplainedGroup:
+        return _told(trial, tree, **_fit(trial).told)
+
+    return _look_at_group(context, pod, told)
+
+
+def _look_at_group(
+    context: SchedulingContext, pod: Pod, look: Callable[[GroupTrial, str], ExplainedGroup]
+) -> ExplainedGroup | None:
+    """Return what is found out about the group of a pod if its pods can form one, or else why not."""
     unit = group_of(pod)
     if unit is None:
         return None
@@ -72,7 +101,7 @@ def explain_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None
     with context.cache.lock:
         if error := why_invalid(group, (*pods, *trial.scheduled)):
             return _explain_invalid(trial, tree, error)
-        return _explain(trial, tree)
+        return look(trial, tree)
 
 
 class GroupTrial:
@@ -155,18 +184,40 @@ def _explain_invalid(trial: GroupTrial, tree: str, error: str) -> ExplainedGroup
     return _told(trial, tree, message=f"{error}; the priority of the PodGroup is {own}", changes=found)
 
 
-def _explain(trial: GroupTrial, tree: str) -> ExplainedGroup:
-    """Explain a group whose pods can form one."""
+class _Fit(NamedTuple):
+    """The attempt that places the most pods of a group, how many it places, the index of the first pod that
+    it does not place (-1 for none), and what is told of that."""
+
+    attempt: Attempt
+    fits: int
+    stopped: int
+    told: dict[str, Any]
+
+
+def _fit(trial: GroupTrial) -> _Fit:
+    """Find how many pods fit at once, and what stops the next one."""
     attempt = trial.most()
     fits = int((attempt.rows >= 0).sum())
     stopped = next((at for at, row in enumerate(attempt.rows.tolist()) if row < 0), -1)
-    known = partial(_told, trial, tree, fits=fits)
+    told: dict[str, Any] = {"fits": fits}
+    failure = attempt.failures.get(stopped)
+    if failure is not None:
+        told["domain"] = _domain(trial, attempt)[0]
+        told |= {"next": trial.pods[stopped].key, "message": failure.search_message}
+    elif stopped >= 0:
+        told["message"] = _untried(trial, attempt)
+    return _Fit(attempt, fits, stopped, told)
+
+
+def _explain(trial: GroupTrial, tree: str) -> ExplainedGroup:
+    """Explain a group whose pods can form one."""
+    attempt, fits, stopped, told = _fit(trial)
+    known = partial(_told, trial, tree, **told)
     if stopped < 0:
         missing = trial.group.min_count - fits - len(trial.scheduled)
         return known(changes=[_smaller(trial, fits)] if fits and missing > 0 else [])
-    failure = attempt.failures.get(stopped)
-    if failure is None:
-        return known(message=_untried(trial, attempt), changes=list(_unbound(trial)))
+    if stopped not in attempt.failures:
+        return known(changes=list(_unbound(trial)))
     domain, names = _domain(trial, attempt)
     with _assumed(trial, attempt):
         seen = explain(trial.engine, trial.pods[stopped], "")
@@ -174,13 +225,7 @@ def _explain(trial: GroupTrial, tree: str) -> ExplainedGroup:
     if fits + len(trial.scheduled) < trial.group.min_count or not fits:
         template = next((int(row) for row in attempt.rows.tolist() if row >= 0), -1) if domain else -1
         found = sorted(_changes(trial, fits, seen, template), key=lambda one: ORDER.get(one.kind, len(ORDER)))
-    return known(
-        domain=domain,
-        next=seen.pod.key,
-        message=failure.search_message,
-        nodes=_groups_of(seen, names),
-        changes=found,
-    )
+    return known(nodes=_groups_of(seen, names), changes=found)
 
 
 @contextmanager

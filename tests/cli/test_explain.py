@@ -871,6 +871,21 @@ def test_the_error_about_a_wrong_name_names_groups(
     assert capsys.readouterr().err == text
 
 
+def test_the_error_about_a_group_without_pods_names_pods_that_misspell_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path(GANG).read_text().replace("podGroupName: train", "podGroupName: trian")
+    (tmp_path / "gang.yaml").write_text(text)
+    words = ["-f", str(tmp_path / "gang.yaml"), *GROUPS[2:]]
+    waiting = "4 pods wait for PodGroup default/trian, which the input lacks; nearest: default/train"
+    assert explain("podgroup/train", *words) == 2
+    assert capsys.readouterr().err == f"error: TARGET: podgroup/train: it has no pod; {waiting}\n"
+    assert explain("train", *words) == 2
+    assert capsys.readouterr().err.endswith(f"but PodGroup default/train: it has no pod; {waiting}\n")
+    assert main(["check", *words]) == 1
+    assert capsys.readouterr().err == f"warning: {waiting}.\n"
+
+
 def test_a_group_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain("podgroup/none", *GROUPS) == 2
     assert "podgroup/none" in capsys.readouterr().err

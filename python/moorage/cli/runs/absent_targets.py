@@ -7,11 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 from moorage.errors import InputError, same_or_nearest
-from moorage.objects import Node, Object, PodGroup
+from moorage.objects import Node, Object, Pod, PodGroup
 from moorage.objects.model.workload import CronJob, Job
 from moorage.objects.workloads.jobs.job_state import is_over
 from moorage.scheduler import Scheduler
 from moorage.scheduler.changes.selection import WORKLOADS
+from moorage.scheduler.groups.ignored_groups import pods_without_group
 from moorage.store import kind_named
 
 SUSPENDED = "it is suspended, and has no pods; --unsuspend lets it run"
@@ -40,7 +41,7 @@ def absent_workload(scheduler: Scheduler, kind: str, name: str, namespace: str |
     workloads = [*_workloads(scheduler, kind)]
     for one in workloads:
         if one.kind == kind and one.name == name and namespace in (None, one.namespace):
-            return _without_pods(one)
+            return _without_pods(one) + _pods_of_missing_groups(scheduler, one)
     where = f" in namespace {namespace}" if namespace else ""
     return f"{NO_POD}{where}{_alike(workloads, kind, name)}"
 
@@ -68,7 +69,8 @@ def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
             return f", but {waiting.text}: {SUSPENDED}"
     for one in (*_workloads(scheduler), *scheduler.client.list(PodGroup)[0]):
         if one.name == name and place in ("", one.namespace):
-            return f", but {one.kind} {one.key}: {_without_pods(one)}"
+            why = _without_pods(one) + _pods_of_missing_groups(scheduler, one)
+            return f", but {one.kind} {one.key}: {why}"
     return ""
 
 
@@ -115,6 +117,16 @@ def _without_pods(obj: Any) -> str:
     if getattr(obj.spec, "replicas", None) == 0:
         return f"it has 0 replicas; --scale {reference_to(obj)}=N gives it some"
     return "it has no pod"
+
+
+def _pods_of_missing_groups(scheduler: Scheduler, obj: Any) -> str:
+    """Return what an error adds about a pod group without pods, if pods of its namespace wait for a group
+    that does not exist: one of the names may be wrong."""
+    if not isinstance(obj, PodGroup):
+        return ""
+    pods = [pod for pod in scheduler.client.list(Pod)[0] if pod.namespace == obj.namespace]
+    texts = pods_without_group(scheduler.handle, scheduler.client.list(PodGroup)[0], pods)
+    return f"; {texts[0].removesuffix('.')}" if texts else ""
 
 
 def _alike(workloads: list[Any], kind: str, name: str) -> str:

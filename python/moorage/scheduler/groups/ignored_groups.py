@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from moorage._core.base.fields import unfinished_group_of
-from moorage.errors import number_of
+from moorage.errors import nearest, number_of
 from moorage.framework import FrameworkHandle
 from moorage.objects import CompositePodGroup, Object, Pod, PodGroup
 from moorage.releases.feature_gates import releases_with
@@ -72,16 +72,17 @@ def pods_without_group(handle: FrameworkHandle, groups: Iterable[PodGroup], pods
     named = Counter(key for pod in pods if not pod.spec.node_name for key in unfinished_group_of(pod))
     missing = {key: number for key, number in sorted(named.items()) if key not in known}
     if handle.groups_pods:
-        return [_waiting(name, number) for name, number in missing.items()]
+        return [_waiting(name, number, known) for name, number in missing.items()]
     if known or not missing:  # `ignored_groups` says it
         return []
     number = sum(missing.values())
     return [f"{number_of(number, 'pod of a pod group is', 'pods of pod groups are')} {GROUPS}."]
 
 
-def _waiting(group: str, number: int) -> str:
+def _waiting(group: str, number: int, known: Iterable[str]) -> str:
     pods = number_of(number, "pod waits", "pods wait")
-    return f"{pods} for PodGroup {group}, which the input lacks: add it as scheduling.k8s.io/v1beta1."
+    near = nearest(group, known) or ": add it as scheduling.k8s.io/v1beta1"
+    return f"{pods} for PodGroup {group}, which the input lacks{near}."
 
 
 def _are(number: int) -> str:

@@ -414,6 +414,35 @@ def test_bad_input(command: list[str], message: str, capsys: pytest.CaptureFixtu
     assert (out, message in err, err.count("\n")) == ("", True, 1), err
 
 
+NAMESPACES = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": name, "resourceVersion": "1"}}
+    for name in ("default", "shop")
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "server", "more", "message"),
+    [
+        ("nowhere", True, "", 'Pod nowhere/small-pod: namespaces "nowhere" not found'),
+        ("shop", True, "", ""),
+        ("nowhere", True, "namespace", ""),
+        ("nowhere", False, "", ""),
+    ],
+)
+def test_a_template_in_a_namespace_that_the_server_lacks_is_refused(
+    place: str, server: bool, more: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    cluster, pod = tmp_path / "cluster.json", tmp_path / "pod.yaml"
+    cluster.write_text(json.dumps({"kind": "List", "items": NAMESPACES if server else NAMESPACES[:0]}))
+    text = Path(POD).read_text().replace("metadata:\n", f"metadata:\n  namespace: {place}\n", 1)
+    if more:
+        text += f"\n---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: {place}}}\n"
+    pod.write_text(text)
+    code = main(["capacity", "-f", "tests/data/gang.yaml", "-f", str(cluster), "--pod", str(pod)])
+    err = capsys.readouterr().err
+    assert (code, err.endswith(f"{message}\n")) == (2 if message else 0, True), err
+
+
 def test_pods_that_a_change_makes_are_placed_before_the_count(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

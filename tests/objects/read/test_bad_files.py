@@ -68,6 +68,15 @@ YAML = {
         "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n",
         "f.yaml:3: a key must be a string; for a template of Helm, use helm template",
     ),
+    "template of a name": (
+        "kind: Pod\nmetadata: {name: 'web-{{ .Release.Name }}'}\n",
+        'f.yaml: metadata.name: "web-{{ .Release.Name }}"; for a template of Helm, use helm template',
+    ),
+    "template of a number": (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: '{{ .Values.n }}'}\n",
+        "f.yaml: Deployment web: spec.replicas: expected integer, got string; "
+        "for a template of Helm, use helm template",
+    ),
     "kustomization": (
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n",
         "f.yaml: Kustomization (document 1): a kustomization; use kubectl kustomize FOLDER | moorage … -f -",

@@ -142,6 +142,39 @@ def test_a_chart_of_helm_is_told(tmp_path: Path) -> None:
     assert refusal(tmp_path / "empty").endswith(f"no .json, .yaml or .yml file in this directory; {hint}")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n",
+        "kind: Pod\nmetadata: {name: '{{ .Release.Name }}'}\n",
+        "kind: Pod\nmetadata: {name: web, namespace: '{{ .Release.Namespace }}'}\n",
+        "kind: ConfigMap\nmetadata: {name: web, labels: {app: '{{ .Chart.Name }}'}}\n",
+        f"{json.dumps(NODE)}\n---\nkind: Pod\nmetadata: {{generateName: '{{{{ .Release.Name }}}}-'}}\n",
+        "kind: Pod\nmetadata: {name: web}\nspec: {priority: '{{ .Values.priority }}'}\n",
+        "kind: Pod\nmetadata: {name: web}\nspec: {containers: [{ports: [{containerPort: '{{ .port }}'}]}]}\n",
+    ],
+)
+def test_a_template_in_a_directory_is_left_out(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    hint = "for a template of Helm, use helm template"
+    assert refusal(tmp_path).endswith(f": its files have no objects; {hint}")
+    (tmp_path / "n.json").write_text(json.dumps(NODE))
+    cluster = load(tmp_path)
+    assert (names(cluster), cluster.skipped, len(cluster.pods)) == (["n1"], {}, 0)
+    (warning,) = cluster.warnings
+    assert warning.startswith("Left out, because there are no objects in these files (1): ")
+    assert warning.endswith(f"a.yaml; {hint}.")
+    assert refusal(tmp_path / "a.yaml").endswith(f"; {hint}")
+
+
+def test_a_manifest_is_none_the_less_one_for_braces_where_they_may_be(tmp_path: Path) -> None:
+    pod = "kind: Pod\nmetadata: {name: p, annotations: {a: '{{b}}'}}\nspec: {containers: [{args: ['{{c}}']}]"
+    (tmp_path / "a.yaml").write_text(f"{pod}}}\n")
+    assert [one.name for one in load(tmp_path, validate="ignore").pods] == ["p"]
+    (tmp_path / "a.yaml").write_text(f"{pod}, priority: high}}\n")
+    assert refusal(tmp_path).endswith("a.yaml: Pod p: spec.priority: expected integer, got string")
+
+
 def test_hidden_directories_and_links_to_directories_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "d" / ".git").mkdir(parents=True)
     (tmp_path / "d" / ".git" / "x.json").write_text("{")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from moorage.cli.options.inputs import file_named, is_input
 from moorage.errors import InputError, examples, nearest, same_or_nearest
-from moorage.objects import Cluster, Object, Pod, PodGroup, UnitKey, group_of
+from moorage.objects import Cluster, Namespace, Object, Pod, PodGroup, UnitKey, group_of
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
 from moorage.objects.model.workload import (
@@ -25,7 +25,7 @@ from moorage.objects.model.workload import (
     ReplicationController,
     StatefulSet,
 )
-from moorage.objects.read.cluster_builder import complete
+from moorage.objects.read.cluster_builder import check_namespaces, complete
 from moorage.objects.read.load import in_namespace, read_objects
 from moorage.objects.validate.field_validation import ValidationMode
 from moorage.objects.workloads.deployment_rollout import find_new_replica_set
@@ -226,7 +226,12 @@ def _read(
     """Return the pods and workloads of a file, and add its other objects to what was found."""
     read = read_objects(file_named(file), validate=validate, namespace=namespace)
     classes = [one for one in cluster.others if isinstance(one, PriorityClass)]
-    completed = complete(in_namespace(read.objects, namespace), read.origins, classes, admitted=True)
+    objects = [*in_namespace(read.objects, namespace)]
+    default = [one for one in cluster.namespaces if one.name == "default"]
+    if any(one.metadata.resource_version for one in default):  # of a server, not implied by objects
+        own = [obj for obj in objects if isinstance(obj, Namespace)]
+        check_namespaces(objects, read.origins, [*own, *cluster.namespaces])
+    completed = complete(objects, read.origins, classes, admitted=True)
     tops = _tops([obj for obj in completed.objects if isinstance(obj, _COUNTED)])
     if not tops:
         left_out = f"; left out: {', '.join(read.skipped)}" if read.skipped else ""

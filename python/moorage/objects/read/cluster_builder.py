@@ -174,7 +174,7 @@ def complete(
         except InputError as error:
             raise _located(error, obj, places[at]) from None
     listed, places = overlay.result()
-    _check_namespaces(listed, places)
+    check_namespaces(listed, places, [obj for obj in listed if isinstance(obj, Namespace)])
     left_out, notes, named, suspended = list[LeftOut](), list[str](), Counter[str](), list[Suspended]()
     if any(isinstance(obj, CustomObject) for obj in listed):
         origin_of = places.__getitem__
@@ -207,17 +207,32 @@ def complete(
     )
 
 
-def _check_namespaces(objects: Sequence[Object], places: Sequence[Origin]) -> None:
+def check_namespaces(
+    objects: Sequence[Object], places: Sequence[Origin], namespaces: Iterable[Namespace]
+) -> None:
     """Check that the namespaces of manifests exist, where a server's are listed.
 
     The namespace `default` cannot be deleted, so a list without it is not a whole one.
+
+    Parameters
+    ----------
+    objects : sequence of Object
+    places : sequence of Origin
+        Of each object.
+    namespaces : iterable of Namespace
+        Of a server, if `default` is not a manifest.
+
+    Raises
+    ------
+    InputError
+        A manifest is in another namespace.
     """
-    namespaces = {obj.name: obj for obj in objects if isinstance(obj, Namespace)}
-    if "default" not in namespaces or _is_manifest(namespaces["default"]):
+    listed = {one.name: one for one in namespaces}
+    if "default" not in listed or _is_manifest(listed["default"]):
         return
     for obj, place in zip(objects, places, strict=True):
         name = default_namespace(obj)
-        if name and name not in namespaces and _is_manifest(obj):
+        if name and name not in listed and _is_manifest(obj):
             raise _located(InputError(f'namespaces "{name}" not found'), obj, place)
 
 

@@ -6,7 +6,7 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
@@ -60,6 +60,8 @@ _LOGS = re.compile(
     rb"^==== START logs for container .*?^==== END logs for container [^\n]*\n?", re.DOTALL | re.MULTILINE
 )
 _HOOK = "helm.sh/hook"
+_OPEN = "{{"
+TEMPLATE_HINT = "; for a template of Helm, use helm template"
 _KIND = b"kind"
 """A broken file without this word is no manifest, and may be left out of an archive."""
 OWN_GROUP = ".moorage.dev"
@@ -259,7 +261,7 @@ def read_objects(
         else:
             name = f"argument {at}" if len(sources) > 1 else "input"
             reader.read_value(source, name)
-    warnings = [no_manifests(reader.left_out)] if reader.left_out else []
+    warnings = [no_manifests(reader.left_out, reader.has_templates)] if reader.left_out else []
     if reader.hooks:
         shown = examples(reader.hooks, _EXAMPLES)
         why = f"because Helm runs hooks apart from a release ({len(reader.hooks)})"
@@ -269,20 +271,24 @@ def read_objects(
     return ReadObjects(reader.objects, reader.origins, reader.texts, reader.skipped, warnings, version)
 
 
-def no_manifests(files: list[str]) -> str:
+def no_manifests(files: list[str], has_templates: bool = False) -> str:
     """Return the warning about files that have no objects.
 
     Parameters
     ----------
     files : list of str
         At least one.
+    has_templates : bool, optional
+        Whether some of them are templates.
 
     Returns
     -------
     str
     """
     shown = examples(files, _EXAMPLES)
-    hint = f"; {RENDERS}" if any(is_chart(file) for file in files) else ""
+    hint = TEMPLATE_HINT if has_templates else ""
+    if any(is_chart(file) for file in files):
+        hint = f"; {RENDERS}"
     return f"Left out, because there are no objects in these files ({len(files)}): {shown}{hint}."
 
 
@@ -310,6 +316,7 @@ class _Reader:
         self._indexed = 0  # number of the objects that are among them
         self.skipped: Counter[str] = Counter()
         self.left_out: list[str] = []
+        self.has_templates = False  # among the files that are left out
         self.hooks: list[str] = []
         self.server_version = ""
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
@@ -369,7 +376,7 @@ class _Reader:
         if before == self._read_so_far():
             source = source_name(str(path))
             if may_leave_out:
-                hint = unread_hint(path, recursive)
+                hint = unread_hint(path, recursive) or (TEMPLATE_HINT if self.has_templates else "")
                 raise InputError(f"its files have no objects{hint}", source=source)
             if self._own_kind:
                 raise InputError(f"a {self._own_kind} of moorage, not a dump of objects", source=source)
@@ -382,10 +389,11 @@ class _Reader:
         before = self._read_so_far()
         try:
             self._read_stream(opened, source)
-        except NoManifestError:
+        except NoManifestError as error:
             if not may_leave_out or before != self._read_so_far():
                 raise
             self.left_out.append(source)
+            self.has_templates |= error.message.endswith(TEMPLATE_HINT)
 
     def _read_stream(self, opened: BinaryIO, source: str) -> None:
         self._source = source
@@ -505,6 +513,8 @@ class _Reader:
             except InputError as error:
                 obj = label(*_identity(document, kind), origin)
                 path = shorten(error.path)
+                if _is_template(document, error.path):
+                    error = _no_manifest(error, TEMPLATE_HINT)
                 is_whole = isinstance(error, NoManifestError) and origin.item is None
                 wrapped = NoManifestError if is_whole else InputError
                 raise wrapped(error.message, source=origin.source, obj=obj, path=path) from None
@@ -601,8 +611,12 @@ class _Reader:
             hint = "a table that kubectl get prints; use kubectl get -o json or -o yaml"
             raise NoManifestError(hint, source=source)
         documents = self._of_yaml(text, source)
-        is_other = "{{" in text or _KIND not in data  # a template of Helm, or no manifest at all
-        return map(_as_json, _of_no_manifest(documents, "{{" in text) if is_other else documents)
+        if _OPEN not in text and _KIND in data:
+            return map(_as_json, documents)
+        listed = _of_no_manifest(documents, _OPEN in text)  # a template of Helm, or no manifest at all
+        for document in listed if _OPEN in text else ():
+            _refuse_template(document, source)
+        return map(_as_json, listed)
 
     def _of_yaml(self, text: str, source: str) -> Iterator[Any]:
         """Read YAML documents; with duplicate keys, unless they are refused."""
@@ -643,8 +657,32 @@ def _of_no_manifest(documents: Iterable[Any], is_template: bool) -> list[Any]:
     try:
         return list(documents)
     except InputError as error:
-        hint = "; for a template of Helm, use helm template" if is_template else ""
-        raise _no_manifest(error, hint) from None
+        raise _no_manifest(error, TEMPLATE_HINT if is_template else "") from None
+
+
+def _refuse_template(document: Any, source: str) -> None:
+    """Raise a NoManifestError for a document that is an object but for the braces of a template in what names
+    it: an object of a server never has them there, though its arguments or annotations may."""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    if not isinstance(metadata, dict):
+        return
+    labels = metadata.get("labels")
+    values = {f"metadata.{field}": metadata.get(field) for field in ("name", "generateName", "namespace")}
+    if isinstance(labels, dict):
+        values |= {f"metadata.labels.{key}": value for key, value in labels.items()}
+    for path, value in values.items():
+        if isinstance(value, str) and _OPEN in value:
+            raise NoManifestError(f'"{shorten(value)}"{TEMPLATE_HINT}', source=source, path=shorten(path))
+
+
+def _is_template(document: Any, path: str) -> bool:
+    """Whether the value of a document at the path of an error has the braces of a template."""
+    with suppress(msgspec.DecodeError, RecursionError, LookupError, TypeError):
+        value = msgspec.json.decode(document) if is_json(document) else document
+        for key, index in re.findall(r"([^.\[\]]+)|\[([0-9]+)\]", path):
+            value = value[int(index)] if index else value[key]
+        return isinstance(value, str) and _OPEN in value
+    return False
 
 
 def _no_manifest(error: InputError, hint: str = "") -> NoManifestError:

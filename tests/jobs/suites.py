@@ -10,6 +10,7 @@ from tests.jobs.job import (
     ALONE,
     GO,
     PARALLEL,
+    PYTEST,
     ROOT,
     WHOLE,
     JobError,
@@ -166,15 +167,21 @@ def test_report() -> None:
     python(*ALONE, "-m", "report", "tests/report")
 
 
-def run_live(release: str, *tests: str, only: str = "live and not slow") -> None:
-    """Build a control plane of a release, and run live tests against it."""
+def run_live(release: str, *tests: str, are_long: bool = False) -> None:
+    """Build a control plane of a release, and run live tests against it.
+
+    Short ones wait most of the time, for Leases, starts and timeouts, so three run at once, each with a
+    control plane of its own.
+    """
     servers = {"MOORAGE_SERVERS": python("-m", "tests.live.servers.build", release, stdout=PIPE)}
-    waits = ["-o", "faulthandler_timeout=1200"]
-    python("-X", "faulthandler", *ALONE, *waits, "-m", only, *(tests or ["tests/live"]), environment=servers)
+    how = ["-m", "live and not slow", "-n", "3", "-o", "faulthandler_timeout=1200"]
+    if are_long:
+        how = ["-m", "live and slow", "-p", "no:xdist", "-o", "faulthandler_timeout=7200"]
+    python("-X", "faulthandler", *PYTEST, *how, *(tests or ["tests/live"]), environment=servers)
 
 
 @job(
-    "24 min beside other work, 5 of a processor; Go first builds for 25 min",
+    "10 min beside other work, 6 of a processor; Go first builds for 25 min",
     needs=[GO],
     takes=["RELEASE", "ONLY"],
     nightly=True,
@@ -212,4 +219,4 @@ def live_releases() -> None:
 def live_long() -> None:
     """Live tests that take long: 10,000 pods and gangs beside kube-scheduler, memory over 12,000 pods"""
     for release, names in LONG.items():
-        run_live(release, *(f"tests/live/test_{name}.py" for name in names), only="live and slow")
+        run_live(release, *(f"tests/live/test_{name}.py" for name in names), are_long=True)

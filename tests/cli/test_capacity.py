@@ -81,12 +81,19 @@ def test_nodes_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert "0/1 nodes are available: 1 Insufficient cpu." in out[3]
 
 
-@pytest.mark.parametrize("names", ["", " ,"])
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("", "an argument is empty; give it a value, or leave it out"),
+        (" ,", "give at least one node"),
+        ("bigernode-3i745", 'there is no Node "bigernode-3i745"; nearest: biggernode-3i745, smallnode-3i74t'),
+    ],
+)
 def test_without_a_node_to_leave_out_the_option_is_refused(
-    names: str, capsys: pytest.CaptureFixture[str]
+    names: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*COMMAND, "--exclude-nodes", names]) == 2
-    assert capsys.readouterr().err == "error: --exclude-nodes: give at least one node\n"
+    assert capsys.readouterr().err == f"error: --exclude-nodes: {message}\n"
 
 
 def test_pending_pods_may_be_placed_first(capsys: pytest.CaptureFixture[str]) -> None:
@@ -400,7 +407,7 @@ def test_each_document_of_a_file_is_a_template(capsys: pytest.CaptureFixture[str
         ),
         (["--pod", POD, "--by", ""], "--by: an argument is empty; give it a value, or leave it out"),
         (["--pod", "docs/nowhere.yaml"], "docs/nowhere.yaml: no such file"),
-        (["--pod", POD, "--exclude-nodes", "x"], "--exclude-nodes: x: there is no such node"),
+        (["--pod", POD, "--exclude-nodes", "x"], '--exclude-nodes: there is no Node "x"'),
         (["--pod", POD, "--max-limit", "-1"], "must be a whole number of at least 0, not '-1'"),
         (
             ["--pod", POD, "--compatible", "cluster-capacity", "-o", "csv"],

@@ -181,7 +181,7 @@ def test_a_workload_is_one_finding(file: Any, capsys: pytest.CaptureFixture[str]
             "must be some of gated, other-scheduler, skipped-kind, evicted, not 'everything'",
         ),
         (["-o", "html"], "Invalid value for '-o' / '--output'"),
-        (["--synthetic", "nodes=1"], "give either -f or --synthetic, or --kubeconfig"),
+        (["--synthetic", "nodes=1"], "--synthetic cannot be combined with -f or --kubeconfig"),
         (["-f", "/nowhere.yaml"], "/nowhere.yaml: no such file"),
         (["--require-all"], "No such option"),
     ],
@@ -576,3 +576,21 @@ def test_annotations_of_github_are_errors_and_warnings(file: Any, capsys: pytest
     )
     assert check(*file(*ROOM), "-o", "github") == 0
     assert capsys.readouterr().out == "::notice title=moorage check::every pod has a node\n"
+
+
+def test_a_configuration_in_place_of_a_cluster_names_the_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.yaml").write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    )
+    assert main(["check", "-f", str(tmp_path / "config.yaml")]) == 2
+    err = capsys.readouterr().err
+    assert err.endswith("lists nodes; a KubeSchedulerConfiguration is given with --config\n")
+
+
+def test_a_file_of_scheduler_perf_names_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(ROOT / "tests/data/scheduler_perf/excerpt/performance-config.yaml")
+    assert main(["check", "-f", file]) == 2
+    text = "document 1: a list, but not of objects: test cases of scheduler_perf; moorage perf runs them"
+    assert capsys.readouterr().err == f"error: {file}: {text}\n"

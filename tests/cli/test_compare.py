@@ -12,6 +12,7 @@ import pytest
 
 from moorage.cli import main
 from tests.cli.test_simulate import node, pod
+from tests.house.source import ROOT
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 PACK = """profiles:
@@ -105,7 +106,7 @@ def test_forms(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Non
     ("arguments", "message"),
     [
         (["as-is"], "give at least two alternatives"),
-        (["as-is", "as-is"], "give either -f or --synthetic, or --kubeconfig"),
+        (["as-is", "as-is"], "give the cluster with -f or --kubeconfig"),
         (["as-is", "/nowhere", "--synthetic", "nodes=1"], "/nowhere: no such file"),
         (["as-is", "drain n; sing", "--synthetic", "nodes=1"], "drain n; sing: not a change: 'sing'"),
         (["as-is", "drain a b", "--synthetic", "nodes=1"], "drain a b: not a change: 'drain a b'"),
@@ -135,3 +136,11 @@ def test_a_bad_configuration(files: dict[str, str], capsys: pytest.CaptureFixtur
     Path(files["pack"]).write_text(HEAD + "parallelism: 0\n")
     assert main(["compare", "as-is", files["pack"], "-f", files["one"]]) == 2
     assert capsys.readouterr().err.startswith(f"error: {files['pack']}: parallelism: Invalid value: 0")
+
+
+def test_a_warning_about_one_alternative_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pod = str(ROOT / "tests/data/web_pod.yaml")
+    assert main(["compare", "as-is", pod, "--synthetic", "nodes=1,pods=1"]) == 0
+    assert capsys.readouterr().err == f"warning: {pod}: The input has no node.\n"
+    assert main(["compare", pod, pod, "--synthetic", "nodes=1,pods=1"]) == 0
+    assert capsys.readouterr().err == "warning: The input has no node.\n"

@@ -118,11 +118,11 @@ def test_naming_the_pod(text: str, dump: str, capsys: pytest.CaptureFixture[str]
         ),
         ("default/fits -n other", "TARGET: default/fits: names another namespace than -n other"),
         ("done", "TARGET: done: the pod has finished, and is not scheduled any more"),
-        ("fits --node c", "--node, --why-not: c: there is no such node"),
-        ("fits --node ab", "--node, --why-not: ab: there is no such node; nearest: b, a"),
+        ("fits --node c", '--node, --why-not: there is no Node "c"'),
+        ("fits --node ab", '--node, --why-not: there is no Node "ab"; nearest: b, a'),
         ("fits --nodes -1", "Invalid value for '--nodes': must be a number of at least 1, or all, not '-1'"),
         ("fits --nodes 0", "Invalid value for '--nodes': must be a number of at least 1, or all, not '0'"),
-        ("fits --synthetic nodes=1", "give either -f or --synthetic, or --kubeconfig"),
+        ("fits --synthetic nodes=1", "--synthetic cannot be combined with -f or --kubeconfig"),
     ],
 )
 def test_bad_input(arguments: str, message: str, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,7 +132,7 @@ def test_bad_input(arguments: str, message: str, dump: str, capsys: pytest.Captu
 
 def test_no_pod_and_no_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain("fits") == 2
-    assert capsys.readouterr().err == "error: give either -f or --synthetic, or --kubeconfig\n"
+    assert capsys.readouterr().err == "error: give the cluster with -f or --kubeconfig\n"
     assert explain() == 2
     assert capsys.readouterr().err == "error: give either TARGET or --all-pending\n"
 
@@ -204,11 +204,13 @@ def test_a_pod_that_simulate_does_not_try_is_explained_alone(
 
 
 def test_one_situation_only(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The last option counts, as always."""
-    assert explain("big", "-f", dump, "--alone", "--after-run") == 1
+    assert explain("big", "-f", dump, "--after-run") == 1
     assert (
         "\nsituation: after simulate; of the other pending pods 1 placed, 4 not\n" in capsys.readouterr().out
     )
+    for order in (["--alone", "--after-run"], ["--after-run", "--alone"]):
+        assert explain("big", "-f", dump, *order) == 2
+        assert capsys.readouterr() == ("", "error: give either --alone or --after-run\n")
 
 
 def test_volumes_are_bound_before_a_pod_is_explained(

@@ -13,6 +13,7 @@ import pytest
 
 from moorage.cli import main
 from tests.cli.test_simulate import node, pod
+from tests.house.source import ROOT
 
 ITEMS = [
     node("a", "z1"),
@@ -122,3 +123,10 @@ def test_pods_that_a_change_makes_are_on_nodes(tmp_path: Path, capsys: pytest.Ca
     assert main(["nodes", "-f", str(path), "--scale", "rs/web=1", "-o", "csv"]) == 0
     row = next(csv.DictReader(StringIO(capsys.readouterr().out)))
     assert row["pods_requested"] == "1"
+
+
+def test_an_input_without_nodes_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pod.yaml").write_text((ROOT / "tests/data/web_pod.yaml").read_text())
+    assert main(["nodes", "-f", str(tmp_path / "pod.yaml")]) == 2
+    text = "error: -f: The input has no node; kubectl get nodes -o json lists nodes\n"
+    assert capsys.readouterr() == ("", text)

@@ -20,6 +20,7 @@ FIELDS = {
     "init_pods",
     "measured_pods",
     "tie_break",
+    "kubernetes_version",
     "unschedulable",
     "seconds",
     "placing_seconds",
@@ -110,7 +111,7 @@ def test_a_failed_workload_is_told_and_the_others_run(
         "Case": "failed: startCollectingProfile not built yet",
         "Good": "done",
     }
-    assert err == "1 of 2 workloads failed\n"
+    assert err.endswith("\n1 of 2 workloads failed\n")
 
 
 def test_a_workload_whose_cluster_has_no_room_has_not_failed(
@@ -137,7 +138,7 @@ def test_a_workload_whose_cluster_has_no_room_has_not_failed(
     assert json.loads(out)["workloads"][0]["status"] == (
         "stuck: no node has the devices of ResourceClaim n/x; 1 of 1 ResourceSlices select no node"
     )
-    assert err == "1 of 1 workloads are stuck: their clusters have no room\n"
+    assert err.splitlines()[1:] == ["1 of 1 workloads are stuck: their clusters have no room"]
 
 
 @pytest.mark.parametrize(
@@ -162,3 +163,39 @@ def test_a_file_without_workloads(tmp_path: Path, capsys: pytest.CaptureFixture[
     path.write_text("[]")
     assert main(["perf", str(path)]) == 2
     assert capsys.readouterr().err == f"error: {path}: this file has no workload\n"
+
+
+PREEMPTION = ["perf", str(DATA), "--case", "PreemptionBasic/5Nodes", "-o", "json"]
+
+
+def test_the_release_that_decides_is_told_unless_it_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(PREEMPTION) == 0
+    out, err = capsys.readouterr()
+    text = (
+        "release: Kubernetes 1.36 decides for 1 workload (the default; --kubernetes-version chooses another)"
+    )
+    assert (err, json.loads(out)["workloads"][0]["kubernetes_version"]) == (f"{text}\n", "1.36")
+    assert main([*PREEMPTION, "--kubernetes-version", "v1.37.2"]) == 0
+    out, err = capsys.readouterr()
+    assert (err, json.loads(out)["workloads"][0]["kubernetes_version"]) == ("", "1.37")
+
+
+def test_workloads_with_pod_groups_have_the_first_release_with_groups(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path, nodes(1), pods(1), featureGates={"GenericWorkload": True})
+    words = ["perf", str(file), "-o", "json"]
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["workloads"][0]["kubernetes_version"] == "1.37"
+    assert err.startswith("release: Kubernetes 1.37 decides for 1 workload (the first with pod groups; ")
+    assert main([*words, "--kubernetes-version", "1.36"]) == 2
+    assert "feature gate GenericWorkload=true cannot be set for Kubernetes 1.36" in capsys.readouterr().err
+
+
+def test_a_release_without_a_gate_that_is_off_by_default_runs_workloads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path, nodes(1), pods(1))
+    assert main(["perf", str(file), "-o", "json", "--kubernetes-version", "1.34"]) == 0
+    assert json.loads(capsys.readouterr().out)["workloads"][0]["status"] == "done"

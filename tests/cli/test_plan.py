@@ -12,6 +12,7 @@ import moorage
 from moorage.cli import main
 from tests.cli.test_check import owned
 from tests.cli.test_simulate import node, pod
+from tests.house.source import ROOT
 
 
 @pytest.fixture
@@ -133,3 +134,19 @@ def test_bad_options_are_one_line(
     assert main(["plan", *command, "-f", dump]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n"), text in err) == ("", 1, True), err
+
+
+@pytest.mark.parametrize("words", [["nodes", "--like", "a"], ["bound"]])
+def test_a_plan_for_pending_pods_says_that_there_is_none(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "tests/data/gang.yaml").read_text()
+    (tmp_path / "nodes.yaml").write_text("---\n".join(text.split("---\n")[:2]))
+    command = ["plan", *words, "-f", str(tmp_path / "nodes.yaml")]
+    warning = "warning: No pod is pending, so the answer is about none; --pod asks about others.\n"
+    assert main(command) == 0
+    assert capsys.readouterr().err == warning
+    web = str(ROOT / "tests/data/web_pod.yaml")
+    for more in (["--pod", web], ["-f", web]):
+        assert main([*command, *more]) == 0
+        assert capsys.readouterr().err == ""

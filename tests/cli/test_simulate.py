@@ -261,8 +261,8 @@ def test_settings_reach_the_scheduler(tie_break: str, monkeypatch: pytest.Monkey
     ("arguments", "message"),
     [
         (["-f", "/no/such/file.yaml"], "/no/such/file.yaml: "),
-        ([], "give either -f or --synthetic, or --kubeconfig"),
-        (["-f", "x", "--synthetic", "nodes=1"], "give either -f or --synthetic, or --kubeconfig"),
+        ([], "give the cluster with -f or --kubeconfig"),
+        (["-f", "x", "--synthetic", "nodes=1"], "--synthetic cannot be combined with -f or --kubeconfig"),
         (["--synthetic", "nodes=many"], "--synthetic: nodes: must be a whole number below 10^9, not 'many'"),
         (
             ["--synthetic", "nodes=" + "9" * 5000],

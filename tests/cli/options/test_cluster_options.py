@@ -190,7 +190,10 @@ def test_the_user_s_rights(server: WireServer, tmp_path: Path, capsys: pytest.Ca
         (["--context", "one"], "~/.kube/config: Configuration file ~/.kube/config not found"),
         (["--in-cluster"], "service account: not in a cluster: KUBERNETES_SERVICE_HOST is not set"),
         (["--in-cluster", "--context", "one"], "give either --in-cluster, or --kubeconfig"),
-        (["--kubeconfig", "{}/config", "--synthetic", "nodes=1,pods=1"], "give either -f or --synthetic"),
+        (
+            ["--kubeconfig", "{}/config", "--synthetic", "nodes=1,pods=1"],
+            "--synthetic cannot be combined with",
+        ),
     ],
 )
 def test_bad_input(

@@ -193,3 +193,43 @@ def test_gates_of_a_release(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert capsys.readouterr().err == f"error: {text}\n"
     assert main([*command, "1.33"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("apiVersion: v1\nkind: Pod\n", "a Pod of v1"),
+        (
+            "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\n",
+            "a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1beta1",
+        ),
+        ("replicas: 3\n", "no kind"),
+        ("", "no kind"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_named_by_its_kind(
+    text: str, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    message = (
+        f"error: {file}: {what}; expected a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1\n"
+    )
+    assert main(["simulate", "--synthetic", "nodes=1,pods=1", "--config", str(file)]) == 2
+    assert capsys.readouterr().err == message
+    if "KubeSchedulerConfiguration" in text:
+        assert main(["compare", "--synthetic", "nodes=1,pods=1", "as-is", str(file)]) == 2
+        assert capsys.readouterr().err == message
+
+
+def test_an_error_within_a_configuration_stays_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config.yaml"
+    args = "args: {apiVersion: example.com/v1, kind: NodeAffinityArgs}"
+    file.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        f"profiles: [{{pluginConfig: [{{name: NodeAffinity, {args}}}]}}]\n"
+    )
+    assert main(["simulate", "--synthetic", "nodes=1,pods=1", "--config", str(file)]) == 2
+    assert "decoding args for plugin NodeAffinity: no kind" in capsys.readouterr().err

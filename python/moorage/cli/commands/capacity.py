@@ -18,7 +18,7 @@ from moorage.cli.options.change_options import (
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.options.number_ranges import WholeNumber
-from moorage.errors import InputError
+from moorage.errors import InputError, nearest, shorten
 
 if TYPE_CHECKING:
     from moorage.objects import Cluster
@@ -138,8 +138,10 @@ def _without(cluster: Cluster, names: str) -> Cluster:
     left_out = {name for part in names.split(",") if (name := part.strip())}
     if not left_out:
         raise InputError("give at least one node", source="--exclude-nodes")
-    if unknown := sorted(left_out - {node.name for node in cluster.nodes}):
-        raise InputError("there is no such node", source="--exclude-nodes", obj=unknown[0])
+    known = {node.name for node in cluster.nodes}
+    if unknown := sorted(left_out - known):
+        near = nearest(unknown[0], known)
+        raise InputError(f'there is no Node "{shorten(unknown[0], 80)}"{near}', source="--exclude-nodes")
     nodes = [node for node in cluster.nodes if node.name not in left_out]
     pods = [pod for pod in cluster.pods if pod.spec.node_name not in left_out]
     return replace(cluster, nodes=nodes, pods=pods)

@@ -114,6 +114,7 @@ def check(
     from moorage.cli.runs.release_comparison import Side, compare_releases
     from moorage.cli.runs.removed_pods import removed_pods
     from moorage.cli.runs.simulation import Preparation
+    from moorage.objects.read.cluster_builder import CONFIGURATION
 
     if options["survive"] is None and options["at_once"] > 1:
         raise click.UsageError("--at-once needs --survive")
@@ -125,6 +126,8 @@ def check(
             hint = "so no pod can have one; kubectl get nodes -o json lists nodes"
             if {"Event", "Event.events.k8s.io"} & after.skipped.keys():
                 hint += "; to replay events as a trace, use moorage replay --format kubectl-events"
+            if CONFIGURATION in after.skipped:
+                hint += "; a KubeSchedulerConfiguration is given with --config"
             raise InputError(f"{NO_NODE}, {hint}", source="-f")
         changes, causes = requested_changes(options), dict[str, str]()
         if options["upgrade_from"] is None:

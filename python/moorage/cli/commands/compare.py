@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -11,6 +12,9 @@ from click.core import ParameterSource
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.inputs import input_options, scheduler_options
 from moorage.cli.options.option_groups import GroupedCommand
+
+if TYPE_CHECKING:
+    from moorage.cli.runs.comparison import Alternative
 
 
 @click.command(cls=GroupedCommand)
@@ -59,7 +63,22 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
             for name in alternatives:
                 done.append(run_alternative(name, options, from_scratch))
                 stage()
-    warnings = dict.fromkeys(text for one in done for text in one.simulation.warnings())
+    warnings = _warnings(done)
     print_release(*(one.simulation.cluster for one in done))
     print_warnings(warnings)
     write_comparison(output, done, warnings, compared)
+
+
+def _warnings(alternatives: Sequence[Alternative]) -> list[str]:
+    """Return the warnings of all alternatives. Those that only some have begin with the names of these, but
+    for a change, which they name anyway."""
+    by_text: dict[str, list[str]] = {}
+    for one in alternatives:
+        for text in dict.fromkeys(one.simulation.warnings()):
+            by_text.setdefault(text, []).append(one.name)
+    return [
+        text
+        if len(names) == len(alternatives) or names[0] in text
+        else f"{', '.join(dict.fromkeys(names))}: {text}"
+        for text, names in by_text.items()
+    ]

@@ -11,7 +11,7 @@ from moorage.cli.messages import print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
-from moorage.errors import InputError, nearest
+from moorage.errors import InputError, nearest, shorten
 
 if TYPE_CHECKING:
     from moorage.cli.runs.simulation import Group, Preparation
@@ -59,14 +59,12 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
 )
 @click.option(
     "--alone",
-    "situation",
-    flag_value="alone",
+    is_flag=True,
     help="Ignore all other pending pods. By default, the pods that come first in the queue are placed first.",
 )
 @click.option(
     "--after-run",
-    "situation",
-    flag_value="after-run",
+    is_flag=True,
     help="Explain the cluster as simulate leaves it, with the pods that come later in the queue placed, too.",
 )
 @change_options
@@ -77,7 +75,6 @@ def explain(
     output: str,
     limit: int | None,
     names: tuple[str, ...],
-    situation: str | None,
     **options: Any,
 ) -> int:
     """Explain where TARGET would be placed, or why it fits nowhere: what each filter says about each node,
@@ -98,20 +95,24 @@ def explain(
     from moorage.cli.output.explain_output import write_explanations
     from moorage.cli.output.printing import told
     from moorage.cli.runs.alike_targets import merge_alike
+    from moorage.scheduler.explain.explanation import AFTER_RUN, ALONE, IN_TURN
     from moorage.scheduler.explain.situations import SITUATIONS
 
+    alone, after_run = options["alone"], options["after_run"]
+    if alone and after_run:
+        raise click.UsageError("give either --alone or --after-run")
     if (target is None) != all_pending:
         raise click.UsageError("give either TARGET or --all-pending")
     preparation = _prepare(options)
     known = {node.name for node in preparation.cluster.nodes}
     for name in names:
         if name not in known:
-            raise InputError(
-                f"there is no such node{nearest(name, known)}", source="--node, --why-not", obj=name
-            )
+            near = nearest(name, known)
+            raise InputError(f'there is no Node "{shorten(name, 80)}"{near}', source="--node, --why-not")
     targets, unmade, is_list = _targets(preparation, target, options["namespace"])
     keys = [one.key for one in targets]
-    explanations = SITUATIONS[situation or "in-turn"](preparation.make, keys)
+    situation = ALONE if alone else AFTER_RUN if after_run else IN_TURN
+    explanations = SITUATIONS[situation](preparation.make, keys)
     unmade_texts = [f"{one.workload.text}: {len(one.outcomes)} {one.status}: {one.reason}" for one in unmade]
     warnings = [*preparation.warnings, *unmade_texts]
     print_release(preparation.cluster)

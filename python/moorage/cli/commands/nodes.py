@@ -15,7 +15,13 @@ from moorage.cli.options.change_options import (
     requested_changes,
 )
 from moorage.cli.options.deciding_release import print_release
-from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.options.inputs import (
+    NO_NODE,
+    input_options,
+    load_input,
+    scheduler_options,
+    scheduler_settings,
+)
 from moorage.errors import InputError, located
 
 if TYPE_CHECKING:
@@ -62,6 +68,8 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
         raise click.UsageError("--by does not write -o name")
     with Stages("reading", "counting") as stage:
         cluster = load_input(options)
+        if not cluster.nodes:
+            raise InputError(f"{NO_NODE}; kubectl get nodes -o json lists nodes", source="-f")
         preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes(options))
         scheduler = preparation.make()
         if places_first(options):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.messages import Stages, print_message, print_warnings
 from moorage.cli.options.option_groups import GroupedCommand
-from moorage.errors import InputError
+from moorage.cli.options.release_choice import ReleaseChoice
+from moorage.errors import InputError, number_of
+from moorage.releases import DEFAULT
 
 if TYPE_CHECKING:
     from moorage.sim.perf import WorkloadReport
@@ -47,8 +50,17 @@ def _rate(context: click.Context, option: click.Parameter, value: str | None) ->
     help="How to choose among nodes with equal scores; default: go-heap, as kube-scheduler "
     "does, and random for workloads that leave pods without a node that way.",
 )
+@click.option(
+    "--kubernetes-version",
+    "version",
+    type=ReleaseChoice(),
+    help=f"The release of kube-scheduler to follow; default: {DEFAULT}, and for workloads with pod groups "
+    "the first that has them.",
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, output: str) -> None:
+def perf(
+    file: str, only: str, rate: Fraction | None, tie_break: str | None, version: str | None, output: str
+) -> None:
     """Run scheduler_perf workloads in virtual time, and measure how fast the engine is.
 
     Each workload gets a row as soon as it ends. PODS/S, NS/POD and RATIO count everything: queue, decision,
@@ -62,9 +74,11 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
     from moorage.sim.perf import read_workloads, run_workload
     from moorage.sim.perf.report import COLUMNS, row
 
-    workloads = read_workloads(file, only)
+    workloads = read_workloads(file, only, version)
     if not workloads:
         raise InputError("this file has no workload", source=file)
+    if version is None:
+        _print_releases([workload.kubernetes_version for workload in workloads])
     print_warnings(text for workload in workloads for text in workload.warnings)
     names = [workload.full_name for workload in workloads]
     reports: list[WorkloadReport] = []
@@ -87,3 +101,12 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
         print(f"{failed} of {len(reports)} workloads failed", file=sys.stderr)
     if stuck:
         print(f"{stuck} of {len(reports)} workloads are stuck: their clusters have no room", file=sys.stderr)
+
+
+def _print_releases(versions: list[str]) -> None:
+    """Say on stderr which release decides for the workloads, and why."""
+    for version, number in sorted(Counter(versions).items()):
+        workloads = number_of(number, "workload", "workloads")
+        why = "the default" if version == DEFAULT else "the first with pod groups"
+        text = f"Kubernetes {version} decides for {workloads} ({why}; --kubernetes-version chooses another)"
+        print_message("release", text)

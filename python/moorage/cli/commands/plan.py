@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from moorage.scheduler import Scheduler
     from moorage.tables import Tabular
 
+NO_PENDING = "No pod is pending, so the answer is about none; --pod asks about others."
 Question = Callable[["Scheduler", list[tuple["Pod", int]]], "Tabular"]
 pod_option = click.option(
     "--pod",
@@ -206,9 +207,10 @@ def _answer(options: dict[str, Any], ask: Question, source: str) -> None:
         if options["after_run"] or (places_first(options) and not asks_of_pending):
             scheduler.run()
         stage()
+        is_about_none = asks_of_pending and not scheduler.pods.pending
         with located(source=source):
             found = ask(scheduler, [(one.pod, one.share) for one in read.pods])
-    warnings = [*preparation.warnings, *read.warnings]
+    warnings = [*preparation.warnings, *read.warnings, *([NO_PENDING] if is_about_none else [])]
     print_release(cluster)
     print_warnings(warnings)
     write_plan(options["output"], found, told(cluster, warnings))

@@ -14,6 +14,7 @@ import click
 from moorage.errors import InputError, located
 from moorage.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
 
+from .configuration_kind import naming_other_kinds
 from .number_ranges import WholeNumber
 from .release_choice import ReleaseChoice
 
@@ -280,8 +281,10 @@ def _sources(options: Mapping[str, Any]) -> Sequence[object]:
 
 
 def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
-    if bool(_sources(options)) == bool(options["synthetic"]):
-        raise click.UsageError("give either -f or --synthetic, or --kubeconfig")
+    if _sources(options) and options["synthetic"]:
+        raise click.UsageError("--synthetic cannot be combined with -f or --kubeconfig")
+    if not (_sources(options) or options["synthetic"]):
+        raise click.UsageError("give the cluster with -f or --kubeconfig")
     files = map(file_named, options["files"])
     if not names_server(options):
         return (*files,)
@@ -453,9 +456,11 @@ def scheduler_settings(options: Mapping[str, Any], cluster: Cluster | None = Non
     release = None if cluster is None else cluster.release
     gates = selected_gates(options["gates"], options["version"] if release is None else release.version)
     config = options["config"]
+    if config is not None:
+        with naming_other_kinds():
+            config = read_configuration(config, gates)
     return {
-        # Read once, because the file may be standard input.
-        "config": None if config is None else read_configuration(config, gates),
+        "config": config,  # read once, because the file may be standard input
         "feature_gates": gates,
         "seed": options["seed"],
         "percentage_of_nodes_to_score": options["percentage"],

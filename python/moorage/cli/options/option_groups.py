@@ -24,7 +24,7 @@ GROUPS = (
     ("Scheduler", SCHEDULER),
 )
 """Headings, and the parameters below them; of the second and third those that are in no other group."""
-MAY_BE_EMPTY = {"namespace", "selector", "gates", "exclude_nodes"}
+MAY_BE_EMPTY = {"namespace", "selector", "gates"}
 """Lists and selectors, of which an empty one says nothing; every other argument that is empty, as an unset
 variable of a shell is, is an error."""
 

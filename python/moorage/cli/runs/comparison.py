@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace as with_fields
 
 from moorage.cli.options.change_options import OPTIONS, RequestedChange, parse_changes
+from moorage.cli.options.configuration_kind import naming_other_kinds
 from moorage.cli.options.inputs import is_input, load_input, scheduler_settings, without_server
 from moorage.errors import ConfigurationError, InputError, located, nearest
 from moorage.objects import Cluster, Pod
@@ -123,7 +124,7 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     )
     settings = scheduler_settings(options, cluster)
     if is_configuration:
-        with located(source=name):
+        with located(source=name), naming_other_kinds():
             try:
                 settings["config"] = read_configuration(name, settings["feature_gates"])
             except ConfigurationError as error:

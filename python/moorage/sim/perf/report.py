@@ -39,6 +39,8 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
         ``done``; or ``stuck:`` or ``failed:`` and the reason.
     tie_break : str
         Choice among nodes of equal score.
+    kubernetes_version : str
+        The release that has decided.
     nodes : int
         Number of nodes that operations created, without those of churn.
     init_pods, measured_pods : int
@@ -74,6 +76,7 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     workload: str
     status: str = DONE
     tie_break: str = DEFAULT_TIE_BREAK
+    kubernetes_version: str = ""
     nodes: int = 0
     init_pods: int = 0
     measured_pods: int = 0
@@ -126,6 +129,7 @@ def make_report(workload: Workload, meter: Meter, status: str, **counts: Any) ->
         case=workload.case,
         workload=workload.name,
         status=status,
+        kubernetes_version=workload.kubernetes_version,
         measured_pods=meter.pods,
         seconds=meter.all_ns / 1e9,
         placing_seconds=meter.placing_all_ns / 1e9,

@@ -18,12 +18,14 @@ from moorage.objects.read.decode import decode
 from moorage.objects.read.files import source_name
 from moorage.objects.read.yaml_reader import read_yaml
 from moorage.releases import DEFAULT, release_named
-from moorage.releases.feature_gates import releases_with
+from moorage.releases.feature_gates import gates_of, releases_with
 
 from .object_templates import fold_case, read_template, read_text
 from .ops import OPS, UNBUILT_OPS, CountedOp, Op, UnbuiltOp
 
 DEFAULT_RATE = 500
+GROUPS = "GenericWorkload"
+"""The gate of pod groups."""
 """Scheduling attempts per second of virtual time, for a workload without a threshold."""
 THROUGHPUT = "SchedulingThroughput"
 QUEUE_GATES = frozenset({"SchedulerQueueingHints"})
@@ -134,7 +136,7 @@ class Workload:
         return Path(self.source).parent / relative
 
 
-def read_workloads(file: str, only: str = "") -> list[Workload]:
+def read_workloads(file: str, only: str = "", version: str | None = None) -> list[Workload]:
     """Read the workloads of a file, case by case.
 
     Parameters
@@ -143,6 +145,9 @@ def read_workloads(file: str, only: str = "") -> list[Workload]:
         Path of the YAML file.
     only : str, optional
         ``CASE`` or ``CASE/WORKLOAD``; other cases are checked only for their shape.
+    version : str, optional
+        The release that workloads are run as; by default `moorage.releases.DEFAULT`, or the first that has
+        the pod groups of a workload.
 
     Returns
     -------
@@ -167,7 +172,7 @@ def read_workloads(file: str, only: str = "") -> list[Workload]:
         if only and case.name != case_name:
             continue
         chosen = [workload for workload in case.workloads if workload_name in ("", workload.name)]
-        workloads += [_workload(case, workload, source) for workload in chosen]
+        workloads += [_workload(case, workload, source, version) for workload in chosen]
     if only and not workloads:
         raise InputError(f"there is no case or workload {only}", source=source)
     return workloads
@@ -182,7 +187,7 @@ def _decode(document: Any, struct: type[Any]) -> Any:
     return decode(fold_case(document, struct), struct)
 
 
-def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
+def _workload(case: _Case, workload: _Workload, source: str, version: str | None) -> Workload:
     params, failure, ops = _Params(workload.params), "", tuple[Op, ...]()
     try:
         ops = _operations(case.workload_template, params)
@@ -195,7 +200,7 @@ def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
     selector = workload.threshold_metric_selector or case.default_threshold_metric_selector
     if isinstance(threshold, dict):
         threshold = threshold.get(THROUGHPUT, 0.0)
-    version, gates = _gates(case.feature_gates | workload.feature_gates)
+    version, gates = _gates(case.feature_gates | workload.feature_gates, version)
     ready = Workload(
         source=source,
         case=case.name,
@@ -230,16 +235,18 @@ def _operations(documents: Sequence[dict[str, Any]], params: _Params) -> tuple[O
     return tuple(ops)
 
 
-def _gates(gates: dict[str, bool]) -> tuple[str, dict[str, bool]]:
+def _gates(gates: dict[str, bool], version: str | None) -> tuple[str, dict[str, bool]]:
     """The release that a workload is run as, and its feature gates; OpportunisticBatching is off by default.
 
     A workload with pod groups is run as the first release that has them. Gates that need one which is off are
     off, as where upstream's tests set gates.
     """
-    version = releases_with("GenericWorkload")[0] if gates.get("GenericWorkload") else DEFAULT
+    if version is None:
+        version = releases_with(GROUPS)[0] if gates.get(GROUPS) else DEFAULT
     others = {name: value for name, value in gates.items() if name not in QUEUE_GATES}
-    given = {"OpportunisticBatching": False} | others
-    return version, dependents_off(given, release_named(version)) | given
+    release = release_named(version)
+    given = {name: False for name in ("OpportunisticBatching",) if name in gates_of(release)} | others
+    return version, dependents_off(given, release) | given
 
 
 def _check_runnable(workload: Workload) -> None:

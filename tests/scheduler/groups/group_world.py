@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from msgspec.structs import replace
 from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import node, pod
 from tests.core.twins.cycle_twin import Manifest
 
 from moorage import Cluster, Scheduler
+from moorage.framework import Placement
 from moorage.objects import Node, Pod, PodGroup, decode_object
 from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.objects.model.pod_group import (
@@ -23,7 +25,10 @@ from moorage.objects.model.pod_group import (
     PodGroupSpec,
     TopologyConstraint,
 )
-from moorage.scheduler.groups.group_attempt import GroupResult
+from moorage.scheduler.groups import group_attempt
+from moorage.scheduler.groups.group_attempt import Attempt, GroupResult
+from moorage.scheduler.groups.group_batch import GroupBatch
+from moorage.scheduler.groups.members import Members
 from moorage.scheduler.groups.place_group import place_group
 from moorage.scheduler.placing.single_cycle import schedule_one
 
@@ -105,3 +110,24 @@ def twin(
     placed = sum(row >= 0 for row in rows)
     fits = placed > 0 and scheduled + placed >= group.min_count
     return np.array(rows if fits else [-1] * len(rows), dtype=np.int32), fits
+
+
+# ---- what is remembered of placements ----------------------------------------------------------------------
+
+
+def forget_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Place each group that is bound to a topology in a cycle of its own, which remembers nothing."""
+    monkeypatch.setattr(GroupBatch, "_place_bound", lambda self, engine, first: first)
+
+
+def note_searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the placements that are searched for pod groups from now on, with a memory."""
+    found, search = list[str](), group_attempt._try_in
+
+    def note(members: Members, placement: Placement, commit: bool) -> Attempt:
+        if members.memory is not None and not members.is_composite:
+            found.append(placement.name)
+        return search(members, placement, commit)
+
+    monkeypatch.setattr(group_attempt, "_try_in", note)
+    return found

@@ -11,16 +11,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import ZONE, node
 from tests.scheduler.groups.gang_kit import TOPOLOGY
-from tests.scheduler.groups.group_world import RACK, gang, made_up, members, racks
+from tests.scheduler.groups.group_world import RACK, gang, made_up, members, note_searches, racks
 from tests.scheduler.groups.test_group_batch import Groups, leftovers, place_each, place_in_batch
 
 from moorage import Cluster, Scheduler
 from moorage._core.decide.decider import most_allocated
-from moorage.framework import Placement
 from moorage.objects import Pod
 from moorage.scheduler import ScheduleResult
-from moorage.scheduler.groups.placement_memory import Found, PlacementMemory
-from moorage.scheduler.groups.tree_placement import Node, TreePlacement
+from moorage.scheduler.groups.placement_memory import PlacementMemory
 
 SETTINGS: dict[str, Any] = {"feature_gates": TOPOLOGY}
 GROUP = st.tuples(st.just("group"), st.sampled_from([2, 2, 2, 1, 3]), st.sampled_from([3, 3, 3, 1, 0]))
@@ -114,15 +112,7 @@ def bound_groups(*sizes: int, minimum: int | None = None) -> Groups:
 @pytest.fixture
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The placements that are searched."""
-    found: list[str] = []
-    search = TreePlacement._search
-
-    def note(self: TreePlacement, node: Node, placement: Placement) -> Found:
-        found.append(placement.name)
-        return search(self, node, placement)
-
-    monkeypatch.setattr(TreePlacement, "_search", note)
-    return found
+    return note_searches(monkeypatch)
 
 
 def test_only_placements_that_have_changed_are_searched_again(searched: list[str]) -> None:
@@ -227,7 +217,10 @@ def test_only_pods_that_are_there_are_accounted_for() -> None:
         ScheduleResult(scheduler.cache.state, 2, batch),
         scheduler.context.rotation.engines[0].placer,
     )
-    for first, end in ((0, 3), (-1, 1), (2, 1), (0, 1)):  # the last has no row
+    placer.account(batch, result, 0, 2)  # none has a row
+    assert leftovers(scheduler) == leftovers(over_racks("4"))
+    for first, end in ((0, 3), (-1, 1), (2, 1), (0, 1)):  # the last has a row that is no node's
+        result.rows[0] = scheduler.table.used if end == 1 else -1
         with pytest.raises(IndexError):
             placer.account(batch, result, first, end)
     assert not placer.reads_rows_alone(batch, 1, 1)

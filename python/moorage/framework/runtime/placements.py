@@ -6,7 +6,7 @@ framework/runtime/framework.go, RunPlacementGeneratePlugins and RunPlacementScor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,10 @@ def make_placements(
 
 
 def score_placements(
-    profile: Profile, group: AnyGroup, found: Sequence[interface.Assignments]
+    profile: Profile,
+    group: AnyGroup,
+    count: int,
+    raw: Callable[[interface.PlacementScorePlugin], Sequence[int]],
 ) -> npt.NDArray[np.int64]:
     """Run the PlacementScore plugins of a profile.
 
@@ -67,8 +70,10 @@ def score_placements(
         The scheduling profile.
     group : PodGroup or CompositePodGroup
         The pod group.
-    found : sequence of Assignments
-        One entry for each of n placements that the group fits.
+    count : int
+        Number n of placements that the group fits.
+    raw : callable
+        Returns the scores of these placements by a plugin, not normalized.
 
     Returns
     -------
@@ -80,13 +85,13 @@ def score_placements(
     StatusError
         A plugin failed, or left the range of 0 to 100.
     """
-    totals = np.zeros(len(found), dtype=np.int64)
+    totals = np.zeros(count, dtype=np.int64)
     for plugin in profile.at(interface.PlacementScorePlugin):
         step = "PlacementScore"
         try:
-            raw = [plugin.score_placement(group, assignments) for assignments in found]
+            own = np.array(raw(plugin), dtype=np.int64)
             step = "NormalizePlacementScore on PlacementScore"
-            scores = np.asarray(plugin.normalize_placement_scores(np.array(raw, dtype=np.int64)))
+            scores = np.asarray(plugin.normalize_placement_scores(own))
         except Exception as error:  # an exception of a plugin fails the group
             note_exception(plugin, f"pod group {group.key}", error)
             text = f'running {step} plugins: plugin "{plugin.name}" failed with'

@@ -11,14 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
 from moorage._core.decide.batch_rows import Sink
 from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import MoorageError
-from moorage.framework import Assignments, Code, CycleState, NominatingInfo, Placement, Status, StatusError
+from moorage.framework import (
+    Assignments,
+    Code,
+    CycleState,
+    NominatingInfo,
+    Placement,
+    PlacementScorePlugin,
+    Status,
+    StatusError,
+)
 from moorage.framework.runtime.placements import make_placements, score_placements
 from moorage.objects import Pod, PodGroup
 from moorage.scheduler.cycle.diagnosis import Diagnosis
@@ -27,7 +35,7 @@ from moorage.scheduler.placing.binding_cycle import Started, assumed_on
 from moorage.scheduler.placing.place import ALONE, LEDGER, Placing, never
 
 from .members import Members, Segment
-from .placement_memory import PlacementMemory
+from .placement_memory import Chain, PlacementMemory, Rows
 
 UNSCHEDULABLE = MoorageError("pod group is unschedulable")
 OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
@@ -76,6 +84,8 @@ class Attempt:
     Parameters
     ----------
     members : Members
+    rows : (pods,) int32 array, optional
+        The rows that are known already; by default none is.
 
     Attributes
     ----------
@@ -101,9 +111,9 @@ class Attempt:
         Index after the last pod that is entered in the ledger.
     """
 
-    def __init__(self, members: Members) -> None:
+    def __init__(self, members: Members, rows: Rows | None = None) -> None:
         self.members, self.context = members, members.context
-        self.rows: npt.NDArray[np.int32] = np.full(len(members.pods), -1, dtype=np.int32)
+        self.rows: Rows = np.full(len(members.pods), -1, dtype=np.int32) if rows is None else rows
         self.failures: dict[int, Failure] = {}
         self.children: list[Attempt] = []
         self.tried, self.reached = 0, 0 if members.is_composite else len(members.scheduled)
@@ -230,6 +240,18 @@ class Attempt:
         if end > self.entered and self.result is not None:
             LEDGER.enter(self.members.batch, self.result, self.entered, end)
             self.entered = end
+
+    def take(self) -> None:
+        """Assume the pods on rows that were known already."""
+        members = self.members
+        for child, at in zip(members.children, members.indexes, strict=True):
+            Attempt(child, self.rows[at]).take()
+        if not members.is_composite:
+            self.result = ScheduleResult(self.context.cache.state, len(self.rows), members.batch)
+            self.result.rows[:] = self.rows
+            members.engine.batching.scored = None
+            members.engine.placer.account(members.batch, self.result, 0, len(self.rows))
+            self.enter()
 
     def unreserve(self) -> None:
         """Run Unreserve for all reserved pods in reverse order; `start` reserves them again if the group
@@ -432,47 +454,66 @@ def decide(members: Members, commit: bool = True, parent: Placement | None = Non
 
 
 def _decide_among(members: Members, placements: Sequence[Placement], commit: bool) -> Attempt:
-    """Try the placements in order, and place the group in the one with the best score of those that take
-    it."""
-    rotation = members.context.rotation
-    first: Attempt | None = None
-    feasible: list[tuple[Placement, int, Attempt]] = []
-    for placement in placements:
-        start, attempt = rotation.start, _try_in(members, placement, commit and len(placements) == 1)
+    """Try the placements in order, unless it is known what they give, and place the group in the one with the
+    best score of those that take it."""
+    rotation, memory = members.context.rotation, members.memory
+    if memory is None:
+        chain = Chain(len(placements), rotation.start)
+    else:
+        chain = memory.chain(placements, members.kind, rotation.start)
+    commits = commit and len(placements) == 1 and memory is None
+    attempts: dict[int, Attempt] = {}
+    for at in chain.unknown():
+        rotation.start = chain.starts[at]
+        attempts[at] = attempt = _try_in(members, placements[at], commits)
         if attempt.is_error:
             return attempt
-        first = first or attempt
-        if attempt.succeeded:
-            feasible.append((placement, start, attempt))
+        if memory is not None:
+            memory.undone(attempt.rows.tolist() if members.is_composite else ())
+        chain.note(at, attempt.rows, attempt.status, rotation.start)
+    rotation.start = chain.starts[-1]
+    feasible = [at for at, status in enumerate(chain.statuses) if status is None]
     if not feasible:
-        assert first is not None
-        assert first.status is not None
-        text = NONE_AVAILABLE.format(len(placements), first.status.as_error())
-        first.status = Status(Code.UNSCHEDULABLE, (text,), err=UNSCHEDULABLE)
-        return first
-    try:
-        placement, start, attempt = feasible[_best(members, feasible)]
-    except StatusError as failed:
-        failed_attempt = Attempt(members)
-        failed_attempt.status = failed.status
-        return failed_attempt
-    if not commit or len(placements) == 1:
+        attempt, status = attempts.get(0) or Attempt(members), chain.statuses[0]
+        assert status is not None
+        text = NONE_AVAILABLE.format(len(placements), status.as_error())
+        attempt.status = Status(Code.UNSCHEDULABLE, (text,), err=UNSCHEDULABLE)
         return attempt
-    after, rotation.start = rotation.start, start
-    done = _try_in(members, placement, True)
-    rotation.start = after
+    try:
+        at = feasible[_best(members, placements, chain, feasible)]
+    except StatusError as failed:
+        attempt = Attempt(members)
+        attempt.status = failed.status
+        return attempt
+    if memory is not None:
+        attempt = Attempt(members, chain.rows[at])
+        if commit:
+            attempt.take()
+        return attempt
+    if not commit or commits:
+        return attempts[at]
+    rotation.start = chain.starts[at]
+    done = _try_in(members, placements[at], True)
+    rotation.start = chain.starts[-1]
     return done
 
 
-def _best(members: Members, feasible: Sequence[tuple[Placement, int, Attempt]]) -> int:
-    """Return the index of the placement with the highest score. Ties are broken as among nodes."""
+def _best(members: Members, placements: Sequence[Placement], chain: Chain, feasible: Sequence[int]) -> int:
+    """Return the index of the feasible placement with the highest score. Ties are broken as among nodes."""
     if len(feasible) == 1:
         return 0
-    each = [
-        Assignments(placement, members.pods, attempt.rows, len(members.scheduled))
-        for placement, _, attempt in feasible
-    ]
-    totals = score_placements(members.engine.profile, members.group, each)
+
+    def raw(plugin: PlacementScorePlugin) -> list[int]:
+        scores = chain.scores.setdefault(plugin.name, [None] * len(placements))
+        for at in feasible:
+            if scores[at] is None:
+                found = Assignments(placements[at], members.pods, chain.rows[at], len(members.scheduled))
+                scores[at] = plugin.score_placement(members.group, found)
+        return [scores[at] or 0 for at in feasible]
+
+    totals = score_placements(members.engine.profile, members.group, len(feasible), raw)
+    if members.memory is not None:
+        return members.engine.decider.pick(totals)
     with members.context.cache.transaction():  # restores the random state, for placing the pods again
         return members.engine.decider.pick(totals)
 
@@ -480,15 +521,18 @@ def _best(members: Members, feasible: Sequence[tuple[Placement, int, Attempt]]) 
 def _try_in(members: Members, placement: Placement, commit: bool) -> Attempt:
     """Place the pods of a group on the nodes of one placement. The rotation advances in any case."""
     context, attempt = members.context, Attempt(members)
+    if members.memory is not None:  # without plugins or nominations that a transaction would have to undo
+        context.cache.state.view.refresh()  # else each attempt reads the changes before it, and undoes that
+        mark = context.cache.state.begin()
+        try:
+            _place_in(attempt, placement)
+            start = context.rotation.start
+        finally:
+            context.cache.state.rollback(mark)
+        context.rotation.start = start
+        return attempt
     with context.cache.transaction() as transaction:
-        if members.is_composite:
-            attempt.place_groups(placement)
-        else:
-            _search_in(members, placement)
-            try:
-                attempt.place_pods()
-            finally:
-                attempt.unreserve()
+        _place_in(attempt, placement)
         start = context.rotation.start
         if attempt.succeeded and commit:
             transaction.commit()
@@ -500,10 +544,18 @@ def _try_in(members: Members, placement: Placement, commit: bool) -> Attempt:
     return attempt
 
 
-def _search_in(members: Members, placement: Placement) -> None:
-    """Have the engines search the nodes of a placement."""
+def _place_in(attempt: Attempt, placement: Placement) -> None:
+    """Place the pods on the nodes of a placement, as far as the engines search them."""
+    members = attempt.members
+    if members.is_composite:
+        attempt.place_groups(placement)
+        return
     is_part = len(placement.rows) < members.context.cache.state.view.size
     for engine in members.engines:
         engine.search.search_in(placement.rows if is_part else None)
         if members.engine.handle.places_groups:
             engine.search.states.open_scope()  # remembered failures concern other nodes
+    try:
+        attempt.place_pods()
+    finally:
+        attempt.unreserve()

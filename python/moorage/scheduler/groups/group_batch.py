@@ -11,9 +11,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
+from moorage._core.decide.batch_rows import Sink
+from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.pod_batch import PodBatch, Route
+from moorage.framework import PlacementGeneratePlugin, PlacementScorePlugin
 from moorage.framework.plugin.group_index import GroupTree
 from moorage.objects import AnyGroup, Pod, PodGroup
+from moorage.plugins.topology_placement_generator import TopologyPlacementGenerator
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
@@ -21,15 +25,29 @@ from moorage.scheduler.placing.place import LEDGER
 from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE
 from moorage.scheduler.scheduling_context import SchedulingContext
 
-from .members import counts_members, leaf_of
-from .place_group import why_invalid
-from .tree_placement import NO_SINK, TreePlacement, places_by_topology
+from .group_attempt import decide
+from .members import Members, counts_members, in_cycle, leaf_of
+from .place_group import one_cycle, why_invalid
+from .placement_memory import PlacementMemory
 
 GROWTH = 16
 MOST_PODS = 4096
 """Pods of one call, at least those of one group: a transaction takes memory for each."""
 PROFILE = int(Route.PROFILE)
+NO_SINK = Sink()
 NONE = -1
+
+
+def places_by_topology(engine: Engine) -> bool:
+    """Whether all placements of a profile come from node labels.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the profile.
+    """
+    plugins = engine.profile.at(PlacementGeneratePlugin)
+    return all(type(plugin) is TopologyPlacementGenerator for plugin in plugins)
 
 
 class GroupBatch:
@@ -142,20 +160,36 @@ class GroupBatch:
 
     def _place_bound(self, engine: Engine, first: int) -> int:
         """Place groups that are bound to a topology; return the index of the first that was not placed."""
-        at, route, view = first, self._route(first), self.context.cache.state.view
-        with self.context.cache.lock:
-            placement = TreePlacement(self.context, engine, self.result)
+        at, route = first, self._route(first)
+        scorers = engine.profile.at(PlacementScorePlugin)
+        if engine.decider.tie_break == TieBreak.RANDOM or not all(plugin.in_core for plugin in scorers):
+            return first
+        with self.context.cache.lock, in_cycle([engine]):
             while at < len(self.groups) and self._route(at) == route and self._is_bound(at):
-                tree = self._trees[at]
-                view.refresh()
-                view.freezes_counts = True
-                try:
-                    if tree is None or not placement.place(tree, range(self.begin(at), self.ends[at])):
-                        break
-                finally:
-                    view.freezes_counts = False
+                if not self._place_with_memory(engine, at):
+                    break
                 at += 1
         return at
+
+    def _place_with_memory(self, engine: Engine, at: int) -> bool:
+        """Place the pods of a group where groups like it were placed before, if it is placed whole."""
+        begin, end, rotation = self.begin(at), self.ends[at], self.context.rotation
+        view, tree = self.context.cache.state.view, self._trees[at]
+        view.refresh()
+        if tree is None or not engine.placer.reads_rows_alone(self.batch, begin, end):
+            return False
+        memory = engine.handle.derived(PlacementMemory)
+        members = Members(self.context, engine, tree, self.batch.pods[begin:end], (), memory)
+        start = rotation.start
+        with one_cycle(members):
+            attempt = decide(members, commit=False)
+        if not attempt.succeeded or attempt.rows.min() < 0:
+            rotation.start = start
+            return False
+        attempt.take()
+        self.result.rows[begin:end] = attempt.rows
+        view.log_stale_counts(attempt.rows)
+        return True
 
     def _place_until(self, engine: Engine, first: int, stop: int) -> int:
         """Place groups on one snapshot each; return the index of the first that was not placed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import NamedTuple, cast
@@ -15,6 +15,8 @@ from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE
 from moorage.scheduler.scheduling_context import SchedulingContext
+
+from .placement_memory import PlacementMemory
 
 leaf_of = cast("Callable[[Pod], UnitKey]", group_of)
 """Returns the pod group of a pod that has one."""
@@ -101,11 +103,16 @@ class Members:
     tree : GroupTree
     pods, scheduled : sequence of Pod
         Pending members, and those that have a node.
+    memory : PlacementMemory, optional
+        Knows what groups got before. Only for pods that are placed by rows alone (`Placer.reads_rows_alone`),
+        in placements of node labels, and without chance.
 
     Attributes
     ----------
     minimum : int
         Number of pods that need a node, or of groups that have to succeed.
+    is_composite : bool
+        Whether the group consists of groups.
     children : list of Members
         The groups of a composite group.
     indexes : list of list of int
@@ -123,15 +130,17 @@ class Members:
         tree: GroupTree,
         pods: Sequence[Pod],
         scheduled: Sequence[Pod],
+        memory: PlacementMemory | None = None,
     ) -> None:
         assert tree.group is not None
-        self.context, self.engine, self.tree = context, engine, tree
+        self.context, self.engine, self.tree, self.memory = context, engine, tree, memory
         self.group: AnyGroup = tree.group
         self.pods, self.scheduled = pods, scheduled
         self.minimum = tree.minimum if counts_members(engine) else 0
         self.children: list[Members] = []
         self.indexes: list[list[int]] = []
-        if is_composite(tree.key):
+        self.is_composite = is_composite(tree.key)
+        if self.is_composite:
             self._add_children()
 
     def _add_children(self) -> None:
@@ -142,18 +151,20 @@ class Members:
             before = [self.scheduled[index] for leaf in child.leaves for index in placed.get(leaf, ())]
             self.indexes.append(at)
             pods = [self.pods[index] for index in at]
-            self.children.append(Members(self.context, self.engine, child, pods, before))
-
-    @property
-    def is_composite(self) -> bool:
-        """Whether the group consists of groups."""
-        return is_composite(self.tree.key)
+            self.children.append(Members(self.context, self.engine, child, pods, before, self.memory))
 
     def __iter__(self) -> Iterator[Members]:
         """Iterate over the tree, each group before those in it."""
         yield self
         for child in self.children:
             yield from child
+
+    @lazy_attribute
+    def kind(self) -> Hashable:
+        """Equal for groups that get the same nodes wherever the rows of a placement are the same."""
+        below = [child.kind for child in self.children] if self.is_composite else None
+        of_pods = self.batch.key(0, len(self.pods)) if below is None else (*below,)
+        return self.engine, (*self.group.topology_keys,), self.minimum, of_pods
 
     @lazy_attribute
     def batch(self) -> PodBatch:

@@ -143,7 +143,7 @@ def place_group(
     members = Members(context, engine, context.groups.tree_of(group), pods, scheduled)
     with context.cache.lock:
         context.cache.state.view.refresh()
-        with in_cycle(members.engines), _one_cycle(members):
+        with in_cycle(members.engines), one_cycle(members):
             attempt = decide(members)
             if attempt.succeeded and not attempt.has_placed:
                 attempt.status = Status(Code.UNSCHEDULABLE, err=UNSCHEDULABLE)
@@ -176,15 +176,20 @@ def try_group(
     members = Members(context, engine, context.groups.tree_of(group), pods, scheduled)
     with context.cache.lock, context.cache.transaction():
         context.cache.state.view.refresh()
-        with in_cycle(members.engines), _one_cycle(members):
+        with in_cycle(members.engines), one_cycle(members):
             attempt = decide(members, commit=False)
     return attempt
 
 
 @contextmanager
-def _one_cycle(members: Members) -> Iterator[None]:
+def one_cycle(members: Members) -> Iterator[None]:
     """Have the number of nodes per image as it is at the start of the cycle, as upstream's snapshot does, and
-    the pods share what DynamicResources allocates."""
+    the pods share what DynamicResources allocates.
+
+    Parameters
+    ----------
+    members : Members
+    """
     view, handle = members.context.cache.state.view, members.engine.handle
     view.freezes_counts, handle.group_cycle = True, object()
     try:

@@ -1,68 +1,83 @@
-"""Memory of what placing groups in placements gave, until a row of the placement changes."""
+"""Memory of what placing groups in placements gave, until a row of the placement changes.
+
+Pods that are placed by rows alone get the same nodes again as long as the rows of the placement and the
+position in the node list are the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage.framework import FrameworkHandle, Placement
+from moorage.framework import FrameworkHandle, Placement, Status
 
 Rows = npt.NDArray[np.int32]
-MOST_KINDS, MOST_PLACEMENTS, MOST_RESULTS = 64, 1 << 13, 64
+MOST_CHAINS, MOST_PLACEMENTS = 64, 1 << 13
 
 
-class Found(NamedTuple):
-    """The result of a group in a placement.
+class Chain:
+    """What a group got in placements that were searched one after the other.
+
+    Parameters
+    ----------
+    count : int
+        Number of placements.
+    start : int
+        Position in the node list at which the first search begins.
 
     Attributes
     ----------
-    fits : bool
-        Whether the group gets what it needs.
-    rows : (pods,) int32 array
-        The row of each pod, not to be changed; -1 for none.
-    next_start : int
-        Position in the node list at which the next search begins.
-    scores : list of int
-        By plugin, where the group fits.
+    starts : list of int
+        By placement, the position at which the search in it begins; then the one after all searches.
+    rows : list of (pods,) int32 array
+        By placement, the row of each pod; -1 for none.
+    statuses : list of Status or None
+        By placement, why the group fails there; None where it gets what it needs.
+    scores : dict of str to list of (int or None)
+        By plugin and placement; None where nobody has asked.
+    known : bytearray
+        By placement, whether the above is known: 1 or 0.
     """
 
-    fits: bool
-    rows: Rows
-    next_start: int
-    scores: list[int]
+    def __init__(self, count: int, start: int) -> None:
+        self.starts = [start] * (count + 1)
+        self.rows: list[Rows] = [np.empty(0, dtype=np.int32)] * count
+        self.statuses: list[Status | None] = [None] * count
+        self.scores: dict[str, list[int | None]] = {}
+        self.known = bytearray(count)
 
+    def unknown(self) -> Iterator[int]:
+        """Yield the placements that have to be searched, in order; `note` is called for each."""
+        at = self.known.find(0)
+        while at >= 0:
+            yield at
+            at = self.known.find(0, at + 1)
 
-@dataclass(slots=True, eq=False)
-class KnownPlacement:
-    """What is known about a placement.
-
-    Attributes
-    ----------
-    placement : Placement
-    rows : frozenset of int
-    results : dict of (int, int) to Found
-        By kind of group and position in the node list, while the rows stay as they are.
-    """
-
-    placement: Placement
-    rows: frozenset[int]
-    results: dict[tuple[int, int], Found] = field(default_factory=dict)
-
-    def remember(self, kind: int, start: int, found: Found) -> None:
-        """Remember a result.
+    def note(self, at: int, rows: Rows, status: Status | None, next_start: int) -> None:
+        """Note the result in a placement. Later ones have to be searched again if they begin elsewhere now.
 
         Parameters
         ----------
-        kind, start : int
-        found : Found
+        at : int
+            Index of the placement.
+        rows : (pods,) int32 array
+            Not to be changed any more.
+        status : Status or None
+        next_start : int
+            Position at which the next search begins.
         """
-        if len(self.results) >= MOST_RESULTS:
-            self.results.clear()
-        self.results[kind, start] = found
+        self.rows[at], self.statuses[at], self.known[at] = rows, status, 1
+        for of_plugin in self.scores.values():
+            of_plugin[at] = None
+        if self.starts[at + 1] != next_start:
+            self.starts[at + 1] = next_start
+            self.known[at + 1 :] = bytes(len(self.known) - at - 1)
+
+
+Chains = dict[tuple[Hashable, int], Chain]
+"""By kind of group and start."""
 
 
 class PlacementMemory:
@@ -76,9 +91,8 @@ class PlacementMemory:
 
     def __init__(self, handle: FrameworkHandle) -> None:
         self._cluster = handle.cache.state
-        self._kinds: dict[Hashable, int] = {}
-        self._known: dict[int, KnownPlacement] = {}  # by the identity of the placement, which they keep alive
-        self._of_row: dict[int, list[KnownPlacement]] = {}
+        self._chains: dict[int, tuple[Sequence[Placement], Chains]] = {}  # by identity of what it keeps alive
+        self._of_row: dict[int, list[tuple[Chains, int]]] = {}  # with the index of the row's placement
         self._cursor, self._version = 0, -1
         self._all_nodes: tuple[int, Placement] | None = None  # with the static version of the view
 
@@ -89,58 +103,61 @@ class PlacementMemory:
             self._all_nodes = view.static_version, Placement("", view.rows())
         return self._all_nodes[1]
 
-    def follow(self) -> None:
+    def chain(self, placements: Sequence[Placement], kind: Hashable, start: int) -> Chain:
+        """Return what is known about placements in the cluster as it is.
+
+        Parameters
+        ----------
+        placements : sequence of Placement
+        kind : hashable
+            Equal for groups that get the same nodes wherever the rows of a placement are the same.
+        start : int
+            Position in the node list at which the search in the first placement begins.
+
+        Returns
+        -------
+        Chain
+            Of which later calls know what is noted.
+        """
+        self._follow()
+        key = id(placements[0]) if len(placements) == 1 else id(placements)
+        if key not in self._chains:
+            self._chains[key] = placements, {}
+            for at, placement in enumerate(placements):
+                for row in placement.rows.tolist():
+                    self._of_row.setdefault(row, []).append((self._chains[key][1], at))
+        chains = self._chains[key][1]
+        chain = chains.get((kind, start))
+        if chain is None:
+            if len(chains) >= MOST_CHAINS:
+                chains.clear()
+            chain = chains[kind, start] = Chain(len(placements), start)
+        return chain
+
+    def undone(self, rows: Iterable[int]) -> None:
+        """Pass over changes since `chain` that have been undone.
+
+        Parameters
+        ----------
+        rows : iterable of int
+            Those that were changed when `chain` was called for groups below.
+        """
+        self._forget(rows)
+        self._cursor = self._cluster.log.head
+
+    def _follow(self) -> None:
         """Forget the results that changes of rows have made void."""
         log, view = self._cluster.log, self._cluster.view
         rows, self._cursor = log.rows_since(self._cursor), log.head
-        if rows is None or self._version != view.static_version or len(self._known) > MOST_PLACEMENTS:
+        if rows is None or self._version != view.static_version or len(self._chains) > MOST_PLACEMENTS:
             self._version = view.static_version
-            self._known.clear()
-            self._of_row.clear()
+            self._chains, self._of_row = {}, {}
             return
+        self._forget(rows)
+
+    def _forget(self, rows: Iterable[int]) -> None:
+        """Forget the results in the placements of some rows."""
         for row in rows:
-            for known in self._of_row.get(row, ()):
-                known.results.clear()
-
-    def skip(self) -> None:
-        """Pass over changes that have been undone since `follow`."""
-        self._cursor = self._cluster.log.head
-
-    def kind(self, key: Hashable) -> int:
-        """Return the number of a kind of group.
-
-        Parameters
-        ----------
-        key : hashable
-            Equal for groups that get the same nodes wherever the rows of a placement are the same.
-
-        Returns
-        -------
-        int
-        """
-        if key not in self._kinds and len(self._kinds) >= MOST_KINDS:
-            self._kinds.clear()
-            for known in self._known.values():
-                known.results.clear()
-        return self._kinds.setdefault(key, len(self._kinds))
-
-    def known(self, placements: Iterable[Placement]) -> list[KnownPlacement]:
-        """Return what is known about placements.
-
-        Parameters
-        ----------
-        placements : iterable of Placement
-
-        Returns
-        -------
-        list of KnownPlacement
-        """
-        known = self._known
-        return [known.get(id(placement)) or self._new(placement) for placement in placements]
-
-    def _new(self, placement: Placement) -> KnownPlacement:
-        """Begin to remember results in a placement."""
-        new = self._known[id(placement)] = KnownPlacement(placement, frozenset(placement.rows.tolist()))
-        for row in new.rows:
-            self._of_row.setdefault(row, []).append(new)
-        return new
+            for chains, at in self._of_row.get(row, ()):
+                for chain in chains.values():
+                    chain.known[at] = 0

@@ -217,7 +217,7 @@ cdef class Placer:
         ----------
         batch : PodBatch
         out : Placements
-            The row of each pod.
+            The row of each pod, -1 for none.
         first, end : int
             The index of the first pod, and the index after the last.
 
@@ -228,13 +228,16 @@ cdef class Placer:
         """
         cdef int32_t at, each
         if not 0 <= first <= end <= min(len(batch), out.n):
-            raise IndexError(f"there are no pods {first} to {end} with a row")
-        self.state.table.check_rows(out.rows[first:end])
+            raise IndexError(f"there are no pods {first} to {end}")
+        for at in range(first, end):
+            if out.data[at] >= self.state.table.used:
+                self.state.table.check_row(out.data[at])
         each = batch.span_at(first)
         for at in range(first, end):
             while batch.spans[each].end <= at:
                 each += 1
-            count_pods(self.state, batch.spans[each].pod_class, out.data[at], 1)
+            if out.data[at] >= 0:
+                count_pods(self.state, batch.spans[each].pod_class, out.data[at], 1)
 
     def admit(self, Placements out not None, uint64_t[::1] verdicts not None, int32_t first, int32_t end):
         """Count pods on chosen rows, one after the other, as far as the filters pass them there.

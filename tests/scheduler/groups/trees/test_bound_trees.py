@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node
@@ -21,15 +20,12 @@ from tests.scheduler.groups.gang_kit import (
     topology,
     world,
 )
+from tests.scheduler.groups.group_world import forget_all, note_searches
 from tests.scheduler.groups.trees.test_composite_groups import conditions, racks
 
-from moorage.framework import Placement
 from moorage.objects import Object, Pod
 from moorage.objects.model.pod import ResourceRequirements
 from moorage.scheduler import Scheduler
-from moorage.scheduler.groups import placement_memory
-from moorage.scheduler.groups.placement_memory import Found, PlacementMemory
-from moorage.scheduler.groups.tree_placement import Node, TreePlacement
 
 ZONE, RACK = topology("zone"), topology("rack")
 
@@ -82,7 +78,7 @@ def test_what_is_remembered_changes_no_decision(
 ) -> None:
     options: dict[str, Any] = {"tie_break": tie_break}
     fast = bound_trees(seed, **options)
-    monkeypatch.setattr(TreePlacement, "place", lambda self, tree, pods: False)  # each has its own cycle
+    forget_all(monkeypatch)
     assert state_of(fast) == state_of(bound_trees(seed, **options))
 
 
@@ -97,13 +93,7 @@ def two_trees() -> tuple[list[Any], list[Object]]:
 
 def test_a_rack_is_searched_again_only_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first tree is tried in all racks, the second in that where the first went."""
-    searched, search = list[str](), TreePlacement._search
-
-    def counted(self: TreePlacement, group: Node, placement: Placement) -> Found:
-        searched.append(placement.name)
-        return search(self, group, placement)
-
-    monkeypatch.setattr(TreePlacement, "_search", counted)
+    searched = note_searches(monkeypatch)
     free, objects = two_trees()
     scheduler = world(free, objects, feature_gates=TREES)
     scheduler.run()
@@ -125,7 +115,7 @@ def test_a_pod_without_a_score_fails_the_group_in_its_own_cycle(
     outcomes = []
     for place in (True, False):
         if not place:
-            monkeypatch.setattr(TreePlacement, "place", lambda *_: False)  # each has its own cycle
+            forget_all(monkeypatch)
         where = {"zone": "A", "rack": "1"}, {"zone": "A", "rack": "2"}, {"zone": "A", "rack": "2"}
         free = [node(f"n{at}", labels=labels) for at, labels in enumerate(where)]
         scheduler = world(free, over, [group], [member("q", "g"), broken], feature_gates=TREES)
@@ -134,41 +124,3 @@ def test_a_pod_without_a_score_fails_the_group_in_its_own_cycle(
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0] == []
     assert "returns an invalid score -" in str(outcomes[0][1])
-
-
-# ---- the memory itself -------------------------------------------------------------------------------------
-
-
-def remembering() -> tuple[Scheduler, PlacementMemory, Placement]:
-    """A memory that knows a result in a placement."""
-    scheduler = world([node("a"), node("b")], feature_gates=TREES)
-    memory, placement = PlacementMemory(scheduler.handle), Placement("r", np.array([0], dtype=np.int32))
-    scheduler.cache.state.view.refresh()
-    memory.follow()
-    memory.known([placement])[0].results[0, 0] = Found(False, np.zeros(0, dtype=np.int32), 0, [])
-    return scheduler, memory, placement
-
-
-def test_nothing_is_forgotten_without_a_change() -> None:
-    _, memory, placement = remembering()
-    memory.follow()
-    assert memory.known([placement])[0].results
-
-
-def test_a_node_that_is_new_makes_all_results_void() -> None:
-    scheduler, memory, placement = remembering()
-    store_of(scheduler).create(node("c"))
-    scheduler.sync()
-    scheduler.cache.state.view.refresh()
-    memory.follow()
-    assert not memory.known([placement])[0].results
-
-
-def test_so_many_kinds_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their numbers are given anew then, so that results by the former numbers are forgotten."""
-    monkeypatch.setattr(placement_memory, "MOST_KINDS", 2)
-    _, memory, placement = remembering()
-    assert [memory.kind(key) for key in "abba"] == [0, 1, 1, 0]
-    assert memory.known([placement])[0].results
-    assert memory.kind("c") == 0
-    assert not memory.known([placement])[0].results

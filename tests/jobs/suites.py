@@ -194,7 +194,7 @@ def test_live() -> None:
     run_live(given("RELEASE", DEFAULT), *only())
 
 
-@job("not measured; Go first builds for an hour", needs=[GO], nightly=True)
+@job("11 min beside other work, 6 of a processor; Go first builds for an hour", needs=[GO], nightly=True)
 def live_releases() -> None:
     """The live tests that depend on the API server, for each release; says which were built
 

@@ -160,18 +160,24 @@ def test_pods_that_cannot_form_a_group_are_told_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("its", "pods", "text"),
+    ("its", "pods", "text", "for_pods"),
     [
-        ({"priority": 5}, {}, "give the PodGroup the priority of its pods: 0, not 5"),
+        (
+            {"priority": 5, "priority_class_name": "mid"},
+            {},
+            "give the PodGroup the priority of its pods: 0, not 5",
+            "set priorityClassName mid in each pod (priority 5)",
+        ),
         (
             {},
             {"priority": 7, "priority_class_name": "high"},
             "set priorityClassName high in the PodGroup (priority 7)",
+            "give each pod the priority of the PodGroup: 0, not 7",
         ),
     ],
 )
-def test_the_priority_of_the_pods_is_offered_to_a_group_with_another(
-    its: dict[str, Any], pods: dict[str, Any], text: str
+def test_one_priority_is_offered_to_a_group_and_pods_with_different_ones(
+    its: dict[str, Any], pods: dict[str, Any], text: str, for_pods: str
 ) -> None:
     one = world(nodes(3), gang("g", 2, **its), members("g", 4, **pods))
     before = one.fork()
@@ -182,17 +188,19 @@ def test_the_priority_of_the_pods_is_offered_to_a_group_with_another(
         "all pods in a single pod group should have the same priority as the pod group's priority, "
         f"got {other} and {own}; the priority of the PodGroup is {own}"
     )
-    (offered,) = found.changes
+    offered, of_pods = found.changes
     assert (offered.kind, offered.text, offered.placed) == ("priority", text, 3)
     assert (offered.before, offered.after) == (str(own), str(other))
-    same = world(nodes(3), gang("g", 2, priority=other), members("g", 4, **pods))
-    assert len(same.run().placements) == offered.placed
+    assert (of_pods.kind, of_pods.text, of_pods.placed) == ("pod-priority", for_pods, 3)
+    assert (of_pods.before, of_pods.after) == (str(other), str(own))
+    for priority in (own, other):
+        same = world(nodes(3), gang("g", 2, priority=priority), members("g", 4, priority=priority))
+        assert len(same.run().placements) == offered.placed
 
 
 @pytest.mark.parametrize(
     ("minimum", "priorities", "policy"),
     [
-        (2, (0, 7), None),  # the pods differ
         (2, (7, 7), "Never"),  # another rule forbids the group
         (4, (7, 7), None),  # the group has too few pods
     ],
@@ -205,6 +213,14 @@ def test_a_priority_that_does_not_place_the_group_is_not_offered(
     found = group_of_explained(world(nodes(9), gang("g", minimum), pods))
     assert found.message.endswith("got 7 and 0; the priority of the PodGroup is 0")
     assert not found.changes
+
+
+def test_pods_of_different_priorities_are_offered_that_of_their_group() -> None:
+    pods = [member(f"g-{at}", "g", priority=one) for at, one in enumerate((0, 7, 0))]
+    (offered,) = group_of_explained(world(nodes(9), gang("g", 3), pods)).changes
+    assert offered.text == "give each pod the priority of the PodGroup: 0, not 7"
+    bound = member("bound", "g", priority=7, node_name="a")  # its priority cannot be changed
+    assert not group_of_explained(world(nodes(9), gang("g", 3), pods, bound)).changes
 
 
 def test_a_topology_that_no_node_has_is_named_with_the_labels_like_it() -> None:

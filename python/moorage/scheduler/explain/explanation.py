@@ -58,7 +58,8 @@ class GroupChange:
     ----------
     kind : str
         ``add-node``, ``lower-request``, ``min-count``, ``uncordon-node``, ``add-label``; ``priority`` of the
-        group; in each pod ``add-toleration``, ``change-spread`` or ``drop``, which also removes a topology.
+        group; in each pod ``pod-priority``, ``add-toleration``, ``change-spread`` or ``drop``, which also
+        removes a topology.
     text : str
         The change in words.
     placed : int
@@ -68,8 +69,8 @@ class GroupChange:
     nodes : int
         For ``add-node``: how many copies.
     resource, before, after : str
-        For ``lower-request``: the resource, and the largest request of a pod. For ``min-count`` and
-        ``priority``: their values.
+        For ``lower-request``: the resource, and the largest request of a pod. For ``min-count``,
+        ``priority`` and ``pod-priority``: their values.
     """
 
     kind: str

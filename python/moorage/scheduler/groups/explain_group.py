@@ -37,7 +37,7 @@ from moorage.scheduler.scheduling_context import SchedulingContext
 from .group_attempt import Attempt
 from .place_group import OTHER_PRIORITY, try_group, why_invalid
 
-MINIMUM, PRIORITY = "min-count", "priority"
+MINIMUM, PRIORITY, POD_PRIORITY = "min-count", "priority", "pod-priority"
 MISSING = "its pods wait until it is created: add the PodGroup, or remove spec.schedulingGroup from the pods"
 INSUFFICIENT = "Insufficient "
 STEPS = {"memory": 1 << 20, "ephemeral-storage": 1 << 20}
@@ -167,21 +167,42 @@ def _told(trial: GroupTrial, tree: str, **found: object) -> ExplainedGroup:
 
 def _explain_invalid(trial: GroupTrial, tree: str, error: str) -> ExplainedGroup:
     """Explain a group whose pods cannot form one. Where priorities differ, try one priority for all."""
-    group, pods = trial.group, (*trial.pods, *trial.scheduled)
-    own = group.spec.priority or 0
-    priorities = {pod.spec.priority or 0 for pod in pods}
-    if error not in [OTHER_PRIORITY.format(one, own) for one in priorities]:
+    own = trial.group.spec.priority or 0
+    others = [one for pod in (*trial.pods, *trial.scheduled) if (one := pod.spec.priority or 0) != own]
+    if error not in [OTHER_PRIORITY.format(one, own) for one in others]:
         return _told(trial, tree, message=error)
-    spec = pods[0].spec
+    found = [*_group_like_pods(trial), *_pods_like_group(trial, others[0])]
+    return _told(trial, tree, message=f"{error}; the priority of the PodGroup is {own}", changes=found)
+
+
+def _group_like_pods(trial: GroupTrial) -> Iterator[GroupChange]:
+    """Yield the change that gives a group the priority of its pods, if that places it."""
+    group, spec = trial.group, trial.pods[0].spec
     changed = replace(group.spec, priority=spec.priority, priority_class_name=spec.priority_class_name)
-    same, found = trial.other(replace(group, spec=changed)), list[GroupChange]()
-    if not why_invalid(same.group, pods) and (placed := same.places()):
-        values = str(own), str(spec.priority or 0)
+    same = trial.other(replace(group, spec=changed))
+    if not why_invalid(same.group, (*trial.pods, *trial.scheduled)) and (placed := same.places()):
+        values = str(group.spec.priority or 0), str(spec.priority or 0)
         text = f"give the PodGroup the priority of its pods: {values[1]}, not {values[0]}"
         if spec.priority_class_name:
             text = f"set priorityClassName {spec.priority_class_name} in the PodGroup (priority {values[1]})"
-        found.append(GroupChange(PRIORITY, text, placed, before=values[0], after=values[1]))
-    return _told(trial, tree, message=f"{error}; the priority of the PodGroup is {own}", changes=found)
+        yield GroupChange(PRIORITY, text, placed, before=values[0], after=values[1])
+
+
+def _pods_like_group(trial: GroupTrial, other: int) -> Iterator[GroupChange]:
+    """Yield the change that gives the pending pods the priority of their group, if that places it."""
+    its = trial.group.spec
+    same = [
+        replace(
+            pod, spec=replace(pod.spec, priority=its.priority, priority_class_name=its.priority_class_name)
+        )
+        for pod in trial.pods
+    ]
+    if not why_invalid(trial.group, (*same, *trial.scheduled)) and (placed := trial.places(same)):
+        values = str(other), str(its.priority or 0)
+        text = f"give each pod the priority of the PodGroup: {values[1]}, not {values[0]}"
+        if its.priority_class_name:
+            text = f"set priorityClassName {its.priority_class_name} in each pod (priority {values[1]})"
+        yield GroupChange(POD_PRIORITY, text, placed, before=values[0], after=values[1])
 
 
 class _Fit(NamedTuple):

@@ -888,6 +888,33 @@ def test_the_error_about_a_group_without_pods_names_pods_that_misspell_it(
     assert capsys.readouterr().err == f"warning: {waiting}.\n"
 
 
+LOW = """
+apiVersion: v1
+kind: Pod
+metadata: {name: low-a, namespace: default}
+spec: {priority: 2, nodeName: a, containers: [{name: c, image: i, resources: {requests: {cpu: "3"}}}]}
+"""
+
+
+@pytest.mark.parametrize("situation", [[], ["--alone"]])
+def test_a_group_is_explained_before_the_attempt_that_evicts_pods_for_it(
+    situation: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path(GANG).read_text().replace("minCount: 4}}", "minCount: 2}}, priority: 9")
+    text = text.replace("spec: {schedulingGroup", "spec: {priority: 9, schedulingGroup")
+    (tmp_path / "gang.yaml").write_text("\n---\n".join(text.split("\n---\n")[:-2]))
+    (tmp_path / "low.yaml").write_text(LOW)
+    words = ["-f", str(tmp_path / "gang.yaml"), "-f", str(tmp_path / "low.yaml"), *GROUPS[2:], *situation]
+    assert explain("podgroup/train", *words) == (1 if situation else 0)  # alone, one pod fits, and none else
+    out = capsys.readouterr().out
+    assert "  preemption: it would evict default/low-a (2); then 2 of its pods fit\n" in out
+    explain("podgroup/train", *words, "-o", "json")
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    victims = [{"pod": "default/low-a", "priority": 2}]
+    expected = {"priority": 9, "own": True, "placed": 2, "victims": victims}
+    assert item["explanation"]["group"]["evictions"] == expected
+
+
 def test_a_group_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain("podgroup/none", *GROUPS) == 2
     assert "podgroup/none" in capsys.readouterr().err

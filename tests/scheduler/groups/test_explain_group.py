@@ -295,6 +295,62 @@ def test_no_eviction_for_a_single_pod_is_offered_where_groups_count(gates: Any, 
     assert (found.preemption is not None, found.raised_priority is not None) == (evicts, evicts)
 
 
+def low(*priorities: int) -> list[Pod]:
+    """A pod on each of the nodes a, b and so on, which leaves no room for the pods of the group."""
+    return [
+        member(f"low-{name}", "", 3, node_name=name, priority=one)
+        for name, one in zip("abc", priorities, strict=False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("own", "priority", "text"),
+    [
+        (9, 9, "preemption: it would evict default/low-b (5), default/low-a (2); then 2 of its pods fit"),
+        (
+            0,
+            6,
+            "with priority 6 in the PodGroup and its pods, it would evict default/low-b (5), default/low-a "
+            "(2); then 2 of its pods fit",
+        ),
+    ],
+)
+def test_whom_a_group_evicts_is_told_with_the_smallest_priority_that_helps(
+    own: int, priority: int, text: str
+) -> None:
+    def made(one: int) -> Scheduler:
+        return world(nodes(4, 4), low(2, 5), gang("g", 2, priority=one), members("g", 2, 3, priority=one))
+
+    one = made(own)
+    before = one.fork()
+    found = group_of_explained(one).evictions
+    assert found is not None
+    assert (found.priority, found.is_own, found.text) == (priority, own == priority, text)
+    assert not before.diff(one)
+    ran = made(priority).run()
+    assert [*ran.evicted] == [pod.key for pod in found.victims]
+    assert len(ran.placements) == found.placed
+    assert own == priority or not made(priority - 1).run().placements
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        [nodes(2, 2), low(2, 5), members("g", 2, 3)],  # no node is large enough
+        [nodes(4, 4), low(2, 5), members("g", 2, 3, preemption_policy="Never")],
+        [nodes(4, 4, 4), low(2, 5), members("g", 1, 3), member("there", "g", 3, node_name="c")],
+    ],
+)
+def test_evictions_that_no_priority_brings_are_not_told(objects: list[Any]) -> None:
+    found = group_of_explained(world(*objects, gang("g", 2)))
+    assert (found.fits, found.evictions) == (0, None)
+
+
+def test_no_evictions_are_told_of_a_group_that_needs_none() -> None:
+    one = world(nodes(4, 4), low(2), gang("g", 1, priority=9), members("g", 2, 3, priority=9))
+    assert group_of_explained(one).evictions is None
+
+
 def test_a_group_is_named_as_a_workload_is() -> None:
     one = world(nodes(4), gang("g", 2), members("g", 2, 3), members("h", 1))
     assert one.explain("podgroup/g").pod.name == "g-0"

@@ -181,7 +181,9 @@ def of_group(group: ExplainedGroup) -> Iterable[str]:
         yield f"  {beside}: {group.message}"
     elif group.message:
         yield f"  {group.message}"
-    if not group.changes and group.fits + group.scheduled < group.minimum:
+    if group.evictions is not None:
+        yield f"  {group.evictions.text}"
+    elif not group.changes and group.minimum and not group.reaches_minimum:
         yield "  no single change places the group"
 
 

@@ -104,7 +104,14 @@ from moorage.preemption.pick import Candidate
 
 from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
-from .explanation import ExplainedGroup, ExplainedPod, GroupChange, NodeExplanation, NodeGroup
+from .explanation import (
+    ExplainedGroup,
+    ExplainedPod,
+    GroupChange,
+    GroupEvictions,
+    NodeExplanation,
+    NodeGroup,
+)
 from .extender_answers import ExtenderAnswer
 from .node_comparison import NodeComparison
 from .raised_priority import RaisedPriority
@@ -200,7 +207,16 @@ def _explained_group(group: ExplainedGroup | None, limit: int | None) -> Json | 
         "message": group.message,
         "nodes": [_group(one, limit) for one in group.nodes],
         "changes": [_group_change(one) for one in group.changes],
+        "evictions": _group_evictions(group.evictions),
     }
+
+
+def _group_evictions(found: GroupEvictions | None) -> Json | None:
+    """Return the field ``group.evictions``."""
+    if found is None:
+        return None
+    victims = [{"pod": pod.key, "priority": priority_of(pod)} for pod in found.victims]
+    return {"priority": found.priority, "own": found.is_own, "placed": found.placed, "victims": victims}
 
 
 def _group_change(change: GroupChange) -> Json:

@@ -9,9 +9,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from moorage.errors import examples
 from moorage.framework.plugin.evidence import Evidence
 from moorage.framework.plugin.status import Status
 from moorage.objects.model.pod import Pod
+from moorage.preemption.eviction_units import priority_of
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 from moorage.scheduler.cycle.results import Examination
 from moorage.tables import Table, Tabular
@@ -27,6 +29,8 @@ from .single_change import Change
 
 NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
 
+_VICTIMS = 5
+"""Victims of a group that its text names."""
 FindEvidence = Callable[[list[int], list[Status]], list[Evidence]]
 """Returns the evidence of nodes, given their indexes in list order and their verdicts."""
 
@@ -84,6 +88,35 @@ class GroupChange:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupEvictions:
+    """Whom a pod group evicts that fits nowhere, with its priority or with a higher one.
+
+    Attributes
+    ----------
+    priority : int
+    is_own : bool
+        Whether it is the priority of the group.
+    victims : tuple of Pod
+    placed : int
+        Number of pods of the group that are nominated to nodes.
+    """
+
+    priority: int
+    is_own: bool
+    victims: tuple[Pod, ...]
+    placed: int
+
+    @property
+    def text(self) -> str:
+        """Whom it evicts, in words."""
+        names = examples([f"{pod.key} ({priority_of(pod)})" for pod in self.victims], _VICTIMS)
+        having = "preemption:"
+        if not self.is_own:
+            having = f"with priority {self.priority} in the PodGroup and its pods,"
+        return f"{having} it would evict {names}; then {self.placed} of its pods fit"
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainedGroup:
     """What is found out about the group of a pod, whose pods are placed together or not at all.
 
@@ -112,6 +145,9 @@ class ExplainedGroup:
         The nodes of the domain, or all, by what rejects the next pod beside the others.
     changes : list of GroupChange
         Single changes with which the group is placed, where it is not.
+    evictions : GroupEvictions or None
+        Whom it evicts, where it is not placed without: with its priority, or else with the smallest higher
+        one that helps. None if no priority does, or the client is no ObjectStore.
     """
 
     group: str
@@ -125,6 +161,12 @@ class ExplainedGroup:
     message: str = ""
     nodes: list[NodeGroup] = field(default_factory=list)
     changes: list[GroupChange] = field(default_factory=list)
+    evictions: GroupEvictions | None = None
+
+    @property
+    def reaches_minimum(self) -> bool:
+        """Whether enough pods have a node or fit at once."""
+        return 0 < self.minimum <= self.fits + self.scheduled
 
     def headline(self) -> str:
         """Return how many pods fit at once, and how many are needed, in one line."""
@@ -300,10 +342,11 @@ class ExplainedPod(Tabular):
     @property
     def has_place(self) -> bool:
         """Whether the pod gets a node: in the run, if it is explained in its turn; otherwise whether a node
-        is feasible and the scheduler does not ignore the pod."""
+        is feasible, the scheduler does not ignore the pod, and enough pods of its group fit."""
         if self.situation.kind == IN_TURN:
             return bool(self.situation.node)
-        return bool(self.feasible) and not self.skipped
+        has_others = self.group is None or self.group.reaches_minimum
+        return bool(self.feasible) and not self.skipped and has_others
 
     @property
     def chosen(self) -> str:

@@ -40,7 +40,8 @@ class CountingRun(Run):
     turns : Counter of str
         Number of attempts to place each pod.
     decided : dict of str to int
-        For each attempted pod, the number of the last attempt before which no pod had been evicted for it.
+        For each attempted pod, the number of the last attempt before which no pod had been evicted for it
+        or its group.
     """
 
     scheduler: Scheduler
@@ -50,6 +51,7 @@ class CountingRun(Run):
         self.keys = frozenset(keys)
         self.turns = Counter[str]()
         self.decided: dict[str, int] = {}
+        self._groups: dict[str, str] = {}
 
     def break_off(self) -> None:
         """Do nothing: nobody uses the scheduler after a run that was ended."""
@@ -75,6 +77,7 @@ class CountingRun(Run):
                 end += 1
             for info in infos[:end]:
                 if self.counts(info.pod.key):
+                    self._groups[info.pod.key] = "/".join(info.unit or ())
                     self.count(info.pod.key)
         if end < len(infos):
             self.queue.put_back(*infos[end:])
@@ -103,7 +106,8 @@ class CountingRun(Run):
             ``namespace/name`` of the pod.
         """
         self.turns[key] += 1
-        if all(eviction.by != key for eviction in self.result.evicted.values()):
+        preemptors = key, self._groups.get(key)
+        if all(eviction.by not in preemptors for eviction in self.result.evicted.values()):
             self.decided[key] = self.turns[key]
 
 

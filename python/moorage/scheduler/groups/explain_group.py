@@ -35,6 +35,7 @@ from moorage.scheduler.explain.single_change import (
 from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .group_attempt import Attempt
+from .group_evictions import find_evictions
 from .place_group import OTHER_PRIORITY, try_group, why_invalid
 
 MINIMUM, PRIORITY, POD_PRIORITY = "min-count", "priority", "pod-priority"
@@ -242,11 +243,12 @@ def _explain(trial: GroupTrial, tree: str) -> ExplainedGroup:
     domain, names = _domain(trial, attempt)
     with _assumed(trial, attempt):
         seen = explain(trial.engine, trial.pods[stopped], "")
-    found: list[GroupChange] = []
+    found, evictions = list[GroupChange](), None
     if fits + len(trial.scheduled) < trial.group.min_count or not fits:
+        evictions = find_evictions(trial.context, trial.engine, trial.group, trial.pods, trial.scheduled)
         template = next((int(row) for row in attempt.rows.tolist() if row >= 0), -1) if domain else -1
         found = sorted(_changes(trial, fits, seen, template), key=lambda one: ORDER.get(one.kind, len(ORDER)))
-    return known(nodes=_groups_of(seen, names), changes=found)
+    return known(nodes=_groups_of(seen, names), changes=found, evictions=evictions)
 
 
 @contextmanager

@@ -1,0 +1,89 @@
+"""Whom a pod group that fits nowhere would evict, and with which priority it would get nodes that way."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace as replaced
+from functools import cache
+
+from msgspec.structs import replace
+
+from moorage.objects import Pod, PodGroup
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.explain.explanation import GroupEvictions
+from moorage.scheduler.explain.raised_priority import HIGHEST
+from moorage.scheduler.scheduling_context import SchedulingContext
+
+from .place_group import place_group, why_invalid
+
+
+def find_evictions(
+    context: SchedulingContext, engine: Engine, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
+) -> GroupEvictions | None:
+    """Find whom a group evicts that fits nowhere: with its priority, or else with the smallest higher one of
+    group and pods that helps. All is undone.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+    engine : Engine
+        Of the profile of the pods.
+    group : PodGroup
+    pods, scheduled : sequence of Pod
+        Pending members, not in the cache, and those that have a node.
+
+    Returns
+    -------
+    GroupEvictions or None
+        None if no priority helps, or evictions cannot be undone: the client is no ObjectStore.
+    """
+    if not context.transaction_parts.can_undo:
+        return None
+    found = _evictions(context, engine, group, pods, scheduled)
+    if found is None and not scheduled:  # whose priority nobody can raise
+        found = _with_higher_priority(context, engine, group, pods)
+    return None if found is None else replaced(found, is_own=found.priority == (group.spec.priority or 0))
+
+
+def _evictions(
+    context: SchedulingContext, engine: Engine, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
+) -> GroupEvictions | None:
+    """Return whom a group evicts with its priority."""
+    victims, handle = list[Pod](), engine.handle
+
+    def note(evicted: Sequence[Pod], node: str, preemptor: object) -> None:
+        victims.extend(evicted)
+
+    callbacks = handle.on_eviction[:]
+    with context.cache.transaction():
+        context.enlist()
+        handle.on_eviction[:] = [note]
+        try:
+            result = place_group(context, engine, group, pods, scheduled, evicts=True)
+        finally:
+            handle.on_eviction[:] = callbacks
+    if not victims:
+        return None
+    nominated = [one.nominating for one in result.failures.values()]
+    placed = sum(bool(one and one.nominated_node_name) for one in nominated)
+    return GroupEvictions(group.spec.priority or 0, True, tuple(victims), placed)
+
+
+def _with_higher_priority(
+    context: SchedulingContext, engine: Engine, group: PodGroup, pods: Sequence[Pod]
+) -> GroupEvictions | None:
+    """Return whom a group evicts with the smallest priority that helps."""
+    own = group.spec.priority or 0
+    there = {shape.priority for shape in context.cache.state.classes.shapes}
+    priorities = sorted(one + 1 for one in there if own <= one < HIGHEST)
+
+    @cache
+    def found(priority: int) -> GroupEvictions | None:
+        raised = replace(group, spec=replace(group.spec, priority=priority))
+        same = [replace(pod, spec=replace(pod.spec, priority=priority)) for pod in pods]
+        return None if why_invalid(raised, same) else _evictions(context, engine, raised, same, ())
+
+    if not priorities or found(priorities[-1]) is None:
+        return None
+    return found(priorities[bisect_left(priorities, True, key=lambda one: found(one) is not None)])

@@ -217,6 +217,43 @@ def test_capacity_repeats_the_different_pods_of_a_group_in_proportion(
     assert capsys.readouterr().err == text
 
 
+INDEXED = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: default}
+spec:
+  {replicas: 2, podManagementPolicy: Parallel, selector: {matchLabels: {app: db}},
+  template: {metadata: {labels: {app: db}}, spec: {schedulingGroup: {podGroupName: train}, containers: [C]}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: job, namespace: default}
+spec:
+  {completions: 2, parallelism: 2, completionMode: Indexed,
+  template: {spec: {restartPolicy: Never, schedulingGroup: {podGroupName: train}, containers: [C]}}}
+""".replace("[C]", "[{name: c, image: i, resources: {requests: {cpu: 3}}}]")
+
+
+def test_pods_that_controllers_number_are_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster, group = parts(tmp_path)
+    (tmp_path / "group.yaml").write_text(Path(group).read_text().split("\n---\n")[0] + "\n---" + INDEXED)
+    words = ["-f", cluster, "-f", group, "--pod", "podgroup/train", "--gang", "4"]
+    size, templates = gangs(capsys, *words)
+    assert (size["count"], [one[1:] for one in templates]) == (1, [(2, 2), (2, 2)])
+    assert {name[: len("default/db-0")] for name, _, _ in templates} == {"default/db-0", "default/job-"}
+
+
+def test_the_row_of_a_group_with_a_topology_names_the_domain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topology = "minCount: 4}}, schedulingConstraints: {topology: [{key: topology.kubernetes.io/zone}]}"
+    (tmp_path / "gang.yaml").write_text(Path(GANG).read_text().replace("minCount: 4}}", topology))
+    gates = [*GATES, "--feature-gates", "TopologyAwareWorkloadScheduling=true"]
+    row = group_row(capsys, "check", "-f", str(tmp_path / "gang.yaml"), *gates)
+    stop = "default/train-1 in topology.kubernetes.io/zone=z1: 0/1 nodes are available: 1 Insufficient cpu."
+    assert row[2:] == ["4", "0/4", "1", stop]
+
+
 def test_capacity_refuses_a_group_without_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster, group = parts(tmp_path, ("podGroupName: train", "podGroupName: trian"))
     assert main(["capacity", "-f", cluster, "-f", group, "--pod", "podgroup/train", *GATES]) == 2

@@ -194,7 +194,8 @@ def group_tables(groups: Sequence[GroupFit]) -> Iterator[Table]:
     rows = []
     for one in groups:
         fit = str(one.fit) if one.message else ""
-        stop = f"{one.next}: {one.message}" if one.next else one.message
+        where = f" in {one.domain}" if one.domain else ""
+        stop = f"{one.next}{where}: {one.message}" if one.next else one.message
         numbers = str(one.min_count or ""), f"{one.with_node}/{one.pods}", fit
         rows.append((one.namespace, one.group, *numbers, stop))
     yield Table(("NAMESPACE", "GROUP", "MINIMUM", "WITH NODE", "MORE FIT", "STOPPED BY"), rows)

@@ -29,6 +29,8 @@ class GroupFit(msgspec.Struct, frozen=True, rename="camel"):
         Number of these that have a node.
     fit : int
         Number of the others that fit at once after the run, without evictions.
+    domain : str
+        ``LABEL=VALUE`` of the domain in which they fit, of a group that is bound to a topology; else "".
     next : str
         The first pod that fits nowhere beside those, as ``namespace/name``; "" for none.
     message : str
@@ -41,6 +43,7 @@ class GroupFit(msgspec.Struct, frozen=True, rename="camel"):
     pods: int
     with_node: int
     fit: int = 0
+    domain: str = ""
     next: str = ""
     message: str = ""
 
@@ -87,4 +90,5 @@ def _stop(simulation: Simulation, members: Iterable[Outcome], minimum: int) -> d
         return {"message": left.short_reason}
     if seen.pods < minimum:  # nothing is tried before the others are there
         return {"fit": seen.fits, "message": f"the group has only {seen.pods} of {minimum} pods"}
-    return {"fit": seen.fits, "next": seen.next, "message": seen.message or left.short_reason}
+    message = seen.message or left.short_reason
+    return {"fit": seen.fits, "domain": seen.domain, "next": seen.next, "message": message}

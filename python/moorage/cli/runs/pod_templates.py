@@ -31,12 +31,15 @@ from moorage.objects.validate.field_validation import ValidationMode
 from moorage.objects.workloads.deployment_rollout import find_new_replica_set
 from moorage.objects.workloads.expand_workloads import expand_workloads
 from moorage.objects.workloads.jobs.cron_runs import next_run
+from moorage.objects.workloads.jobs.indexes import INDEX
 from moorage.objects.workloads.ownership import refers_to
 from moorage.planning.templates import as_template
 from moorage.scheduler import Scheduler
 from moorage.store import parse_reference
 
 OPTION = "--pod"
+INDEX_LABELS = {"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", INDEX}
+"""Labels by which controllers number pods that are alike otherwise."""
 _REPLICATED = (
     *(Deployment, ReplicaSet, ReplicationController, StatefulSet),
     *(Rollout, DeploymentConfig, LeaderWorkerSet),
@@ -142,7 +145,9 @@ def as_gang(scheduler: Scheduler, templates: Sequence[Template]) -> list[Templat
     """
     classes, kinds = scheduler.cache.state.classes, dict[object, Template]()
     for one in templates:
-        kind = classes.intern(as_template(one.pod))
+        labels = {key: value for key, value in one.pod.metadata.labels.items() if key not in INDEX_LABELS}
+        pod = as_template(one.pod)
+        kind = classes.intern(replace(pod, metadata=replace(pod.metadata, labels=labels)))
         first = kinds.setdefault(kind, Template(one.pod, 0))
         kinds[kind] = first._replace(share=first.share + one.share)
     if len(kinds) > 1:

@@ -150,3 +150,18 @@ def test_a_plan_for_pending_pods_says_that_there_is_none(
     for more in (["--pod", web], ["-f", web]):
         assert main([*command, *more]) == 0
         assert capsys.readouterr().err == ""
+
+
+def test_a_plan_says_that_it_counts_the_pods_of_groups_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    gang = str(ROOT / "tests/data/gang.yaml")
+    gates = ["--kubernetes-version", "1.37", "--feature-gates", "GenericWorkload=true"]
+    text = "the answer counts them one by one, without the minimum and the topology of a group."
+    for words in (["nodes", "--like", "a"], ["bound"]):
+        assert main(["plan", *words, "-f", gang, *gates]) == 0
+        assert capsys.readouterr().err == f"warning: 4 pods belong to pod groups; {text}\n"
+    command = ["plan", "bound", "-f", gang, "--pod", "pod/train-0=2"]
+    assert main([*command, *gates]) == 0
+    assert capsys.readouterr().err == f"warning: 2 pods belong to pod groups; {text}\n"
+    for other in (command, ["plan", "drain", "b", "-f", gang, *gates]):
+        assert main(other) == 0
+        assert "one by one, without" not in capsys.readouterr().err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,10 @@ from moorage.cli.options.command_groups import CommandGroup
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.options.number_ranges import WholeNumber
-from moorage.errors import InputError, located
+from moorage.errors import InputError, located, number_of
 
 if TYPE_CHECKING:
+    from moorage.cli.runs.pod_templates import Template
     from moorage.objects import Node, Pod
     from moorage.scheduler import Scheduler
     from moorage.tables import Tabular
@@ -207,10 +208,24 @@ def _answer(options: dict[str, Any], ask: Question, source: str) -> None:
         if options["after_run"] or (places_first(options) and not asks_of_pending):
             scheduler.run()
         stage()
-        is_about_none = asks_of_pending and not scheduler.pods.pending
+        notes = [*_notes(scheduler, read.pods)] if "templates" in options else []
         with located(source=source):
             found = ask(scheduler, [(one.pod, one.share) for one in read.pods])
-    warnings = [*preparation.warnings, *read.warnings, *([NO_PENDING] if is_about_none else [])]
+    warnings = [*preparation.warnings, *read.warnings, *notes]
     print_release(cluster)
     print_warnings(warnings)
     write_plan(options["output"], found, told(cluster, warnings))
+
+
+def _notes(scheduler: Scheduler, given: Sequence[Template]) -> Iterator[str]:
+    """Yield what to know about the pods of a question: those that are given, or else the pending ones."""
+    from moorage.objects import group_of
+
+    pending = scheduler.pods.pending
+    if not (given or pending):
+        yield NO_PENDING
+    pods = [(one.pod, one.share) for one in given] or [(pod, 1) for pod in pending.values()]
+    grouped = sum(number for pod, number in pods if group_of(pod) is not None)
+    if grouped and scheduler.handle.groups_pods:
+        which = number_of(grouped, "pod belongs to a pod group", "pods belong to pod groups")
+        yield f"{which}; the answer counts them one by one, without the minimum and the topology of a group."

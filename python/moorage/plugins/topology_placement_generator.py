@@ -32,9 +32,10 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
     def generate_placements(
         self, group: AnyGroup, scheduled: Sequence[Pod], parent: fwk.Placement
     ) -> Sequence[fwk.Placement]:
-        if not group.topology_keys:
+        keys = group.topology_keys
+        if not keys:
             return [parent]
-        state, key = self.required_handle().cache.state, group.topology_keys[0]
+        state, key = self.required_handle().cache.state, keys[0]
         if self._version != state.view.static_version:
             self._version, self._placements_of = state.view.static_version, {}
         known = self._placements_of.get((key, id(parent)))

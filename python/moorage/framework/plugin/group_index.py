@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -165,15 +166,10 @@ class GroupTree:
         -------
         bool
         """
-        if not is_composite(self.key):
-            return pending.get(self.key, 0) + placed.get(self.key, 0) >= self.minimum
-        succeed = 0
-        for child in self.children:
-            if child.succeeds_whole(pending, placed):
-                succeed += 1
-            elif any(pending.get(leaf) for leaf in child.leaves):
-                return False
-        return succeed >= self.minimum
+        then = Counter(pending)
+        then.update(placed)
+        waiting = (one for one in self if one is self or any(map(pending.get, one.leaves)))
+        return all(one.has_enough(then) for one in waiting)
 
 
 class PodGroups:

@@ -153,6 +153,11 @@ class Profile:
                     raise InputError(why)
 
     @lazy_attribute
+    def names(self) -> frozenset[str]:
+        """The names of the plugins."""
+        return frozenset(plugin.name for plugin in self.plugins)
+
+    @lazy_attribute
     def _lists(self) -> dict[str, list[Any]]:
         by_name = {plugin.name: plugin for plugin in self.plugins}
         lists: dict[str, list[Any]] = {point: [] for point in BASES.values()}

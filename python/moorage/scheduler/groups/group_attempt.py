@@ -441,16 +441,15 @@ def decide(members: Members, commit: bool = True, parent: Placement | None = Non
     parent = parent or members.engine.handle.derived(PlacementMemory).all_nodes()
     if not members.engine.handle.places_groups:
         return _try_in(members, parent, commit)
-    nothing = Attempt(members)
     try:
         placements = make_placements(members.engine.profile, members.group, members.scheduled, parent)
+        if not placements:
+            raise StatusError(Status(Code.UNSCHEDULABLE, (NO_PLACEMENTS,)))
+        return _decide_among(members, placements, commit)
     except StatusError as failed:
-        nothing.status = failed.status
-        return nothing
-    if not placements:
-        nothing.status = Status(Code.UNSCHEDULABLE, (NO_PLACEMENTS,))
-        return nothing
-    return _decide_among(members, placements, commit)
+        attempt = Attempt(members)
+        attempt.status = failed.status
+        return attempt
 
 
 def _decide_among(members: Members, placements: Sequence[Placement], commit: bool) -> Attempt:
@@ -479,12 +478,7 @@ def _decide_among(members: Members, placements: Sequence[Placement], commit: boo
         text = NONE_AVAILABLE.format(len(placements), status.as_error())
         attempt.status = Status(Code.UNSCHEDULABLE, (text,), err=UNSCHEDULABLE)
         return attempt
-    try:
-        at = feasible[_best(members, placements, chain, feasible)]
-    except StatusError as failed:
-        attempt = Attempt(members)
-        attempt.status = failed.status
-        return attempt
+    at = feasible[_best(members, placements, chain, feasible)]
     if memory is not None:
         attempt = Attempt(members, chain.rows[at])
         if commit:

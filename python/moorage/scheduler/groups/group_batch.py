@@ -183,7 +183,7 @@ class GroupBatch:
         start = rotation.start
         with one_cycle(members):
             attempt = decide(members, commit=False)
-        if not attempt.succeeded or attempt.rows.min() < 0:
+        if not attempt.succeeded or -1 in attempt.rows.tolist():
             rotation.start = start
             return False
         attempt.take()

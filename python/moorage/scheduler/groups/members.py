@@ -87,9 +87,7 @@ def counts_members(engine: Engine) -> bool:
     engine : Engine
         Of the profile of the pods.
     """
-    return not engine.handle.groups_pods or any(
-        plugin.name == GangScheduling.name for plugin in engine.profile.plugins
-    )
+    return not engine.handle.groups_pods or GangScheduling.name in engine.profile.names
 
 
 class Members:
@@ -164,7 +162,7 @@ class Members:
         """Equal for groups that get the same nodes wherever the rows of a placement are the same."""
         below = [child.kind for child in self.children] if self.is_composite else None
         of_pods = self.batch.key(0, len(self.pods)) if below is None else (*below,)
-        return self.engine, (*self.group.topology_keys,), self.minimum, of_pods
+        return self.engine, self.group.topology_keys, self.minimum, of_pods
 
     @lazy_attribute
     def batch(self) -> PodBatch:

@@ -60,7 +60,7 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
     if not len(lower):
         return None, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_VICTIMS,))
     with handle.cache.transaction():
-        lower.remove()
+        lower.remove(failed.reads_rows_alone)
         handle.cache.state.view.drop_counts()  # upstream searches on a copy, whose images are on no node
         status = failed.place()
     if status is not None:

@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
-from tests.core.make import ZONE, node, port
+from tests.core.make import ZONE, node, pod, port
 from tests.framework.make import make
 from tests.preemption.test_dry_run import LABELS, spread
 from tests.preemption.test_eviction_units import SINGLE, group, member
 from tests.preemption.twin import priority
-from tests.preemption.world import LEAVING, budget, nominated, terminating, victim
+from tests.preemption.world import HOST, LEAVING, budget, nominated, terminating, victim
 from tests.scheduler.groups.gang_kit import GATES, TOPOLOGY, gang, members, nodes, on_nodes, store_of, world
 from tests.scheduler.make import profile_with
 
 import moorage as mo
 from moorage.framework import Profile
-from moorage.objects import LabelSelector, Pod, PodGroup, UnitKey
+from moorage.objects import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm, PodGroup, UnitKey
 from moorage.objects.model.pod_group import PodGroupSchedulingConstraints, TopologyConstraint
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.registry import default_profile
@@ -259,6 +259,34 @@ def test_nothing_stays_of_a_search() -> None:
     assert dump(one.cache.state, before) == before
 
 
+def test_a_reserve_plugin_finds_no_pods_that_may_leave_and_hears_of_nominated_pods() -> None:
+    """It is asked while the group is placed without them, though the core alone filters, and again when the
+    group has room on the nominated node."""
+    seen: list[list[str]] = []
+
+    def reserve(plugin: Any, state: Any, pod: Pod, node: str) -> None:
+        info = one.cache.node_info(node)
+        assert info is not None
+        seen.append([each.name for each in info.pods])
+
+    looks = make(mo.ReservePlugin, "Looks", reserve=reserve, unreserve=lambda *rest: None)
+    plugins = profile_with(GangScheduling(), looks)
+    one = full(nodes(4), [victim("v", cpu=4)], asking(1), its(1, cpu=3), profile=plugins)
+    assert evicted(one.run()) == ["v"]
+    assert seen == [["p-0"]] * 3, "without v, with the nomination, and for good"
+
+
+def test_pods_of_the_group_count_at_prefilter_of_those_after_them() -> None:
+    """p-1 is asked about terms of other pods, as p-0 has one that selects it; so u does not return to it."""
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=LABELS), topology_key=HOST)
+    apart = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+    there = [victim("v", cpu="1m", affinity=apart, priority=2), victim("w", cpu=2)]
+    there += [victim("u", "b", cpu="1m", affinity=apart, priority=2), victim("x", "b", cpu=2)]
+    pods = [its(1, cpu=3, affinity=apart)[0], its(2, cpu=2, labels=LABELS)[1]]
+    two = [node(name, cpu=5, labels={HOST: name}) for name in "ab"]
+    assert evicted(full(two, there, asking(2), pods).run()) == ["u", "w"]
+
+
 # ---- the twin ----------------------------------------------------------------------------------------------
 
 
@@ -367,3 +395,49 @@ def test_the_twin_finds_the_same(
         found = sorted(gone), {name: node for name, node in nominations.items() if node}
         assert found == search(cluster, there, groups, pods, budgets)
         assert all(row < 0 for row in done.rows)
+
+
+# ---- with and without plugins outside the core -------------------------------------------------------------
+
+
+@st.composite
+def crowded(draw: Any) -> tuple[list[Pod], list[Pod]]:
+    """Pods nominated to nodes, of more and of less importance than the group p; and pods of p in two sizes,
+    some of which are nominated too, and use a host port."""
+    others = [
+        nominated(pod(f"n{at}", requests={"cpu": draw(st.integers(1, 3))}, priority=rank), on)
+        for at, (rank, on) in enumerate(
+            draw(st.lists(st.tuples(st.sampled_from([9, 10, 20]), st.sampled_from("abc")), max_size=4))
+        )
+    ]
+    small, large = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    sizes = [small, small, draw(st.sampled_from([small, large])), large]
+    pods = [
+        nominated(its(4, cpu=size)[at], draw(st.sampled_from(["", "", "a", "b"])))
+        for at, size in enumerate(sizes)
+    ]
+    if draw(st.integers(0, 3)) == 0:
+        pods[1] = with_ports(pods[1], (port(80),))
+    return others, pods
+
+
+@settings(deadline=None, max_examples=60)
+@given(clusters(), crowded(), st.integers(2, 4))
+def test_a_group_is_placed_alike_with_plugins_outside_the_core(
+    made: tuple[list[Any], list[Pod], list[PodGroup], list[Pod], list[Any]],
+    beside: tuple[list[Pod], list[Pod]],
+    minimum: int,
+) -> None:
+    """Its pods, and whom they evict, beside nominated pods: with one outside, each pod has a cycle of its
+    own, and units leave and return as pods of the cache."""
+    (cluster, there, groups, _, budgets), (others, pods) = made, beside
+    found = []
+    for python in (False, True):
+        one = full(cluster, groups, there, budgets, asking(minimum), others, pods, python=python)
+        before = {each.name for each in store_of(one).list(Pod)[0]}
+        done = place_group(one.context, one.context.engine_of(pods[0]), asking(minimum), pods, evicts=True)
+        gone = before - {each.name for each in store_of(one).list(Pod)[0]}
+        nodes = [one.table.row_name(row) if row >= 0 else "" for row in done.rows]
+        why = {at: (each.nominated_node, each.group_failure) for at, each in done.failures.items()}
+        found.append((nodes, why, sorted(gone), one.context.rotation.start))
+    assert found[0] == found[1]

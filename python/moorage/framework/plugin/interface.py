@@ -544,10 +544,15 @@ class FailedGroup(Protocol):
     group : PodGroup or CompositePodGroup
     pods : sequence of Pod
         The pods that the cycle schedules.
+    reads_rows_alone : bool
+        Whether decisions about them read the usage of rows, and no pods.
     """
 
     group: AnyGroup
     pods: Sequence[Pod]
+
+    @property
+    def reads_rows_alone(self) -> bool: ...
 
     def states(self) -> Mapping[int, CycleState]:
         """Return the states of pods that had a cycle of their own.

@@ -318,7 +318,7 @@ class MemberPlacing(Placing, kw_only=True):
     segment: Segment
 
     def place_together(self, first: int, end: int) -> int:
-        """Place pods by the core alone, without nominated pods in the cluster; see `Placing.place_together`.
+        """Place pods by the core alone; see `Placing.place_together`.
 
         Parameters
         ----------
@@ -332,7 +332,7 @@ class MemberPlacing(Placing, kw_only=True):
         """
         attempt, at = self.attempt, first
         # Plugins that follow the pods in the ledger are to see each member.
-        if self.segment.whole_cycle or self.context.nominator or self.engine.plan.follows:
+        if self.segment.whole_cycle or self.engine.plan.follows:
             return first
         while at < end and attempt.status is None:
             # The core stops before the first pod of a kind that fits nowhere. It passes over later ones of
@@ -382,6 +382,11 @@ class MemberPlacing(Placing, kw_only=True):
         attempt, context, pod = self.attempt, self.context, self.batch.pod(at)
         attempt.enter_until(at)
         attempt.entered = at + 1
+        row = -1 if self.segment.whole_cycle else self._accepted_nomination(at)
+        if row >= 0:
+            context.assume(pod, pod.status.nominated_node_name)
+            self.result.rows[at], self.engine.batching.scored = row, None
+            return
         engine = context.rotation.take(self.engine)
         target = engine.cycle_target(pod, self.batch.target(at))
         decision, state = engine.schedule(pod, target, context.view_order)

@@ -14,10 +14,9 @@ from itertools import accumulate
 from moorage._core.decide.batch_rows import Sink
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage.framework import PlacementGeneratePlugin, PlacementScorePlugin
+from moorage.framework import PlacementScorePlugin
 from moorage.framework.plugin.group_index import GroupTree
 from moorage.objects import AnyGroup, Pod, PodGroup
-from moorage.plugins.topology_placement_generator import TopologyPlacementGenerator
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
@@ -26,7 +25,7 @@ from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE
 from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .group_attempt import decide
-from .members import Members, counts_members, in_cycle, leaf_of
+from .members import Members, counts_members, in_cycle, leaf_of, places_by_topology
 from .place_group import one_cycle, why_invalid
 from .placement_memory import PlacementMemory
 
@@ -36,18 +35,6 @@ MOST_PODS = 4096
 PROFILE = int(Route.PROFILE)
 NO_SINK = Sink()
 NONE = -1
-
-
-def places_by_topology(engine: Engine) -> bool:
-    """Whether all placements of a profile come from node labels.
-
-    Parameters
-    ----------
-    engine : Engine
-        Of the profile.
-    """
-    plugins = engine.profile.at(PlacementGeneratePlugin)
-    return all(type(plugin) is TopologyPlacementGenerator for plugin in plugins)
 
 
 class GroupBatch:

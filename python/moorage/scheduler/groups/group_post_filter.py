@@ -20,6 +20,7 @@ from moorage.framework import (
     PodGroupPostFilterPlugin,
     Status,
 )
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.runtime.call import note_exception
 from moorage.framework.runtime.runtime import Target, native_filters
 from moorage.objects import Pod
@@ -28,10 +29,34 @@ from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.scheduler.cycle.engine import Engine
 
 from .group_attempt import UNSCHEDULABLE, Attempt, decide
-from .members import Members
+from .members import Members, places_by_topology
 
 Extension = Callable[..., Any]
 COUNTING = frozenset({InterPodAffinity.name, PodTopologySpread.name})
+
+
+class Filters(NamedTuple):
+    """The filters of a pod of the group.
+
+    Attributes
+    ----------
+    engine : Engine
+    state : CycleState
+        After PreFilter, when the pods before it were placed. What PreFilter has skipped then is not asked any
+        more.
+    natives : int
+        The filters of the core, as bits.
+    reads_row : bool
+        Whether the filters are in the core, and read nothing but the row.
+    is_told : bool
+        Whether PreFilter plugins outside the core are told of pods that leave and return.
+    """
+
+    engine: Engine
+    state: CycleState
+    natives: int
+    reads_row: bool
+    is_told: bool
 
 
 class Assignment(NamedTuple):
@@ -43,25 +68,18 @@ class Assignment(NamedTuple):
         Index of the pod in the group.
     pod : Pod
     row : int
-    engine : Engine
-    state : CycleState
-        After PreFilter, when the pods before it were placed. What PreFilter has skipped then is not asked any
-        more.
+    filters : Filters
     rejects : callable
         Runs the filters; its result is false where the pod passes.
-    reads_row : bool
-        Whether the filters are in the core, and read nothing but the row.
     search : tuple or None
-        See `FailedGroup.searches`; None where they are not, or pods are nominated to the node.
+        See `FailedGroup.searches`; None where other rows are read, or pods are nominated to the node.
     """
 
     at: int
     pod: Pod
     row: int
-    engine: Engine
-    state: CycleState
+    filters: Filters
     rejects: Callable[[], object]
-    reads_row: bool
     search: tuple[Search, int, Target, int] | None = None
 
 
@@ -114,12 +132,22 @@ class FailedAttempt:
         self._assignments: list[Assignment] = []
         self._by_row: dict[int, list[Assignment]] = {}
         self._told: list[Assignment] = []  # with PreFilter plugins outside the core
-        self._reads_rows_alone = False
+        self._rows_decide = False
         self._next_start: int | None = None
 
     def states(self) -> Mapping[int, CycleState]:
         """Return the state of each pod that had a cycle of its own; of a pod group alone."""
         return self._attempt.states
+
+    @lazy_attribute
+    def reads_rows_alone(self) -> bool:
+        """Whether decisions about the pods of the group read the usage of rows, and no pods."""
+        leaves = (one for one in self._members if not one.is_composite)
+        return all(
+            places_by_topology(engine) and engine.placer.reads_rows_alone(leaf.batch, first, end)
+            for leaf in leaves
+            for engine, _, first, end in leaf.segments
+        )
 
     def place(self) -> Status | None:
         """Place the pods in the cluster as it is now, and undo it; return why the group fails."""
@@ -140,26 +168,29 @@ class FailedAttempt:
 
     def _assign(self, attempt: Attempt) -> None:
         """Note where the pods were placed, and which nodes each can be rejected for."""
-        state = self._members.context.cache.state
+        state, known = self._members.context.cache.state, dict[tuple[Engine, Target], Filters]()
         mark = state.begin()
         try:
             for at, pod, row, engine, target in _placed(attempt, range(len(self.pods))):
-                cycle, _ = engine.framework.pre_filtered(target, pod)
-                self._assignments.append(_assignment(at, pod, row, engine, cycle))
-                state.assume_pod(bound(pod, state.table.row_name(row)))
+                filters = known.get((engine, target)) or _filters(engine, target, pod)
+                self._assignments.append(_assignment(at, pod, row, filters))
+                if self.reads_rows_alone:  # PreFilter skips the same for equal pods, whatever was placed
+                    known[engine, target] = filters
+                else:
+                    state.assume_pod(bound(pod, state.table.row_name(row)))
         finally:
             state.rollback(mark)
         for one in self._assignments:
             self._by_row.setdefault(one.row, []).append(one)
-            if not one.engine.framework.plugins_of(one.state.target).pre_filters_are_native:
+            if one.filters.is_told:
                 self._told.append(one)
         # Nominated pods of the group may be in the way, on rows that no unit returns to.
-        read_rows = all(one.reads_row for one in self._assignments)
-        self._reads_rows_alone = read_rows and (self.searches() is not None or self._fit(self._assignments))
+        read_rows = all(one.filters.reads_row for one in self._assignments)
+        self._rows_decide = read_rows and (self.searches() is not None or self._fit(self._assignments))
 
     def decisive_rows(self) -> Collection[int] | None:
         """Return the rows of the pods of the group, if pods on others do not count."""
-        return self._by_row.keys() if self._reads_rows_alone else None
+        return self._by_row.keys() if self._rows_decide else None
 
     def searches(self) -> list[tuple[Search, int, Target, int]] | None:
         """Return how the core checks each pod; see `FailedGroup`."""
@@ -173,7 +204,7 @@ class FailedAttempt:
             state.assume_pod(pod)
             self._tell(pod, Framework.run_pre_filter_extension_add_pod)
         looked_at = self._assignments
-        if self._reads_rows_alone:
+        if self._rows_decide:
             rows = dict.fromkeys(state.table.find_row(pod.spec.node_name) for pod in pods)
             looked_at = [one for row in rows if row is not None for one in self._by_row.get(row, ())]
         if self._fit(looked_at):
@@ -188,7 +219,7 @@ class FailedAttempt:
         for one in self._told:
             info = self._members.context.cache.node_info(pod.spec.node_name)
             assert info is not None
-            extension(one.engine.framework, one.state, one.pod, pod, info)
+            extension(one.filters.engine.framework, one.filters.state, one.pod, pod, info)
 
     def _fit(self, assignments: Sequence[Assignment]) -> bool:
         """Whether each pod fits on its node, with those before it."""
@@ -212,21 +243,30 @@ class FailedAttempt:
         return {one.at: NominatingInfo(row_name(one.row)) for one in self._assignments}
 
 
-def _assignment(at: int, pod: Pod, row: int, engine: Engine, state: CycleState) -> Assignment:
-    """Return an assignment, with the way to run the filters again."""
-    framework, kernels = engine.framework, engine.framework.kernels
-    handle, called = framework.handle, framework.plugins_of(state.target)
-    name = handle.cache.state.table.row_name(row)
+def _filters(engine: Engine, target: Target, pod: Pod) -> Filters:
+    """Run PreFilter for a pod; return its filters."""
+    framework = engine.framework
+    state, _ = framework.pre_filtered(target, pod)
+    called = framework.plugins_of(target)
     counting = COUNTING.intersection(plugin.name for plugin in called.filters) - state.skip_filter_plugins
-    reads_row = kernels is not None and not counting and called.profile.filters_in_core
-    if reads_row and not handle.nominator.nominated_pods_for_node(name):
-        search = engine.search, native_filters(called.filters, state), state.target, row
-        verdict = partial(engine.search.verdict_after, [(row, [], [], None)], search[1], state.target)
-        return Assignment(at, pod, row, engine, state, verdict, True, search)
+    reads_row = framework.kernels is not None and not counting and called.profile.filters_in_core
+    natives = native_filters(called.filters, state) if reads_row else 0
+    return Filters(engine, state, natives, reads_row, not called.pre_filters_are_native)
+
+
+def _assignment(at: int, pod: Pod, row: int, filters: Filters) -> Assignment:
+    """Return an assignment, with the way to run the filters again."""
+    engine, state, natives, reads_row, _ = filters
+    handle = engine.framework.handle
+    name = handle.cache.state.table.row_name(row)
+    if reads_row and not (handle.nominator and handle.nominator.nominated_pods_for_node(name)):
+        search = engine.search, natives, state.target, row
+        verdict = partial(engine.search.verdict_after, [(row, [], [], None)], natives, state.target)
+        return Assignment(at, pod, row, filters, verdict, search)
     info = handle.cache.node_info(name)
     assert info is not None
-    rejects = partial(framework.run_filter_plugins_with_nominated_pods, state, pod, info)
-    return Assignment(at, pod, row, engine, state, rejects, reads_row)
+    rejects = partial(engine.framework.run_filter_plugins_with_nominated_pods, state, pod, info)
+    return Assignment(at, pod, row, filters, rejects)
 
 
 def _placed(

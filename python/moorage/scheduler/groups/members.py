@@ -8,10 +8,12 @@ from itertools import groupby
 from typing import NamedTuple, cast
 
 from moorage._core.decide.pod_batch import PodBatch
+from moorage.framework import PlacementGeneratePlugin
 from moorage.framework.plugin.group_index import GroupTree, is_composite
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.objects import AnyGroup, Pod, UnitKey, group_of
 from moorage.plugins.gang_scheduling import GangScheduling
+from moorage.plugins.topology_placement_generator import TopologyPlacementGenerator
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE
 from moorage.scheduler.scheduling_context import SchedulingContext
@@ -88,6 +90,18 @@ def counts_members(engine: Engine) -> bool:
         Of the profile of the pods.
     """
     return not engine.handle.groups_pods or GangScheduling.name in engine.profile.names
+
+
+def places_by_topology(engine: Engine) -> bool:
+    """Whether all placements of a profile come from node labels.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the profile.
+    """
+    plugins = engine.profile.at(PlacementGeneratePlugin)
+    return all(type(plugin) is TopologyPlacementGenerator for plugin in plugins)
 
 
 class Members:

@@ -156,22 +156,29 @@ class Placing(Struct):
         """Assume leading pods that their nominated node accepts while no other pod is nominated to it, as a
         cycle of each would (kube-scheduler v1.36, evaluateNominatedNode). Return the index of the first other
         pod."""
-        batch, engine, at = self.batch, self.engine, first
-        nominator, search = self.context.nominator, engine.search
-        while at < end and batch.route(at) & OWN_CYCLE == Route.NOMINATED:
-            pod = batch.pod(at)
-            node = pod.status.nominated_node_name
-            row = engine.row_in_view(node)
-            if row < 0 or not nominator.is_alone(pod, node) or search.verdict(row, *batch.target(at), False):
-                break
+        at = first
+        while at < end and (row := self._accepted_nomination(at)) >= 0:
             if at == first:
                 self.context.enlist_if_possible()
-            self.context.assume(pod, node)
+            pod = self.batch.pod(at)
+            self.context.assume(pod, pod.status.nominated_node_name)
             self.result.rows[at] = row
             at += 1
         if at > first:
-            engine.batching.scored = None
+            self.engine.batching.scored = None
         return at
+
+    def _accepted_nomination(self, at: int) -> int:
+        """Return the row of a pod's nominated node, if it accepts the pod while no other pod is nominated to
+        it, and nothing outside the core takes part; else -1."""
+        if self.batch.route(at) & OWN_CYCLE != Route.NOMINATED:
+            return -1
+        pod = self.batch.pod(at)
+        node = pod.status.nominated_node_name
+        row = self.engine.row_in_view(node)
+        if row < 0 or not self.context.nominator.is_alone(pod, node):
+            return -1
+        return -1 if self.engine.search.verdict(row, *self.batch.target(at), False) else row
 
     def _place_hinted(self, first: int, end: int) -> int:
         """Assume leading pods on the nodes that the list of the last cycle proposes, as a cycle of each would

@@ -215,7 +215,7 @@ def live_releases() -> None:
         raise JobError(f"failed: {', '.join(failed)}")
 
 
-@job("not measured; Go first builds for 20 min", needs=[GO], nightly=True)
+@job("70 min beside other work, 33 of a processor; Go first builds for 20 min", needs=[GO], nightly=True)
 def live_long() -> None:
     """Live tests that take long: 10,000 pods and gangs beside kube-scheduler, memory over 12,000 pods"""
     for release, names in LONG.items():

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
@@ -30,6 +30,7 @@ from moorage.scheduler import Scheduler
 from moorage.scheduler.extenders.http_extender import HTTPExtender
 from moorage.serve import ExtenderServer, ExtenderService
 from moorage.serve.extender_server import BodyRoom
+from moorage.store.api.api_watch import Arrivals
 
 VERBS = {f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt", "bind")} | {"weight": 1}
 TAINTED = "node(s) had untolerated taint(s)"
@@ -122,6 +123,53 @@ def test_every_verb_is_answered(scheduler: Scheduler, server: ExtenderServer, na
             extender.bind(waiting(), "a")
     assert scheduler.client.get(Pod, "waiting", "default").spec.node_name == "d"
     assert [one.name for one in scheduler.cache.node_info("d").pods] == ["waiting"]  # type: ignore[union-attr]
+
+
+class News(Arrivals):
+    """News of a cluster that come while somebody waits for them, with the time that this takes.
+
+    Parameters
+    ----------
+    come : callable
+    """
+
+    def __init__(self, come: Callable[[], object]) -> None:
+        super().__init__()
+        self.come, self.now, self.waited = come, 0.0, list[float | None]()
+
+    def wait(self, seen: int, timeout: float | None) -> int:
+        self.waited.append(timeout)
+        self.now += 0.75
+        self.come()
+        return seen + 1
+
+
+def nominated(to: str) -> bytes:
+    """A request for a pod that is nominated to a node, which kube-scheduler finds free."""
+    one = document(waiting()) | {"status": {"nominatedNodeName": to}}
+    return json.dumps({"Pod": one, "NodeNames": ["b", "c"]}).encode()
+
+
+def passed(answer: tuple[int, bytes]) -> list[str]:
+    found: list[str] = json.loads(answer[1])["NodeNames"]
+    return found
+
+
+def test_a_filter_waits_for_the_end_of_victims_on_the_nominated_node(scheduler: Scheduler) -> None:
+    """kube-scheduler has seen it already, or it would not ask for the node."""
+    news = News(lambda: scheduler.client.delete(Pod, "full", "default"))
+    service = ExtenderService(scheduler, news, lambda: news.now)
+    assert passed(service.answer("filter", nominated("a"))) == []
+    assert news.waited == []
+    assert passed(service.answer("filter", nominated("b"))) == ["b"]
+    assert news.waited == [1.0]
+
+
+def test_a_filter_refuses_a_nominated_node_that_stays_full(scheduler: Scheduler) -> None:
+    news = News(lambda: None)
+    service = ExtenderService(scheduler, news, lambda: news.now)
+    assert passed(service.answer("filter", nominated("b"))) == []
+    assert news.waited == [1.0, 0.25]
 
 
 def test_nodes_are_sent_back_as_they_came(server: ExtenderServer) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -28,6 +29,12 @@ from moorage.scheduler.extenders.extended_search import MAX_EXTENDER_PRIORITY
 from moorage.store import ApiError
 from moorage.store.quantities import why_unreadable
 
+if TYPE_CHECKING:
+    from moorage.store.api.api_watch import Arrivals
+
+CATCH_UP = 1.0
+"""Seconds at most that a filter waits for news which kube-scheduler has had already: less than an extender
+has to answer (5 by default)."""
 UNKNOWN = "node is not known to the extender"
 NOT_SEARCHED = "node is not among those that PreFilter plugins of the extender allow"
 _UNKNOWN, _NOT_SEARCHED = 2**64 - 1, 2**64 - 2
@@ -59,6 +66,10 @@ class ExtenderService:
     ----------
     scheduler : Scheduler
         Its pods are not scheduled here. It must not be used elsewhere meanwhile.
+    arrivals : Arrivals, optional
+        Of the scheduler's client, where news of the cluster take time to come.
+    clock : callable, optional
+        Seconds.
 
     Attributes
     ----------
@@ -66,8 +77,14 @@ class ExtenderService:
         filter, prioritize, preempt and bind: each takes the body of a request and returns that of the answer.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        arrivals: Arrivals | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.scheduler = scheduler
+        self._arrivals, self._clock = arrivals, clock
         self.verbs: dict[str, Callable[[bytes], bytes]] = {
             "filter": self.filter,
             "prioritize": self.prioritize,
@@ -93,6 +110,8 @@ class ExtenderService:
         try:
             if verb not in self.verbs:
                 raise RequestError(404, f"unknown verb {verb!r}: there are {', '.join(self.verbs)}")
+            if verb == "filter":
+                return 200, self.filter(body)
             with self.scheduler.cache.lock:
                 self.follow()
                 return 200, self.verbs[verb](body)
@@ -122,6 +141,10 @@ class ExtenderService:
     def filter(self, body: bytes) -> bytes:
         """Answer with the nodes on which the pod fits, and why it does not fit on the others.
 
+        kube-scheduler asks for the node that a pod is nominated to once it has seen that the victims there
+        are gone. The extender may not have seen it yet. Then it waits a moment for the news: if it refused
+        that node, kube-scheduler would evict more pods elsewhere.
+
         Parameters
         ----------
         body : bytes
@@ -132,15 +155,30 @@ class ExtenderService:
         bytes
             ExtenderFilterResult.
         """
+        until = self._clock() + CATCH_UP
+        while True:
+            seen = 0 if self._arrivals is None else self._arrivals.count
+            with self.scheduler.cache.lock:
+                self.follow()
+                found, may_be_behind = self._filter(body)
+            left = until - self._clock()
+            if not may_be_behind or self._arrivals is None or left <= 0.0:
+                return found
+            self._arrivals.wait(seen, left)
+
+    def _filter(self, body: bytes) -> tuple[bytes, bool]:
+        """Answer as the cluster is known now; also return whether the node that the pod is nominated to is
+        refused."""
         args = _decoded(_ARGS, body)
         names = _names(args)
-        engine, state, ran = self._begin(args.pod)
+        pod = self._pod(args.pod)
+        engine, state, ran = self._begin(pod)
         places = engine.cache.state.view.rows_of(names)
         if ran.rejection is not None:
             unknown = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (UNKNOWN,))
             verdicts = np.where(places >= 0, np.uint64(_NOT_SEARCHED), np.uint64(_UNKNOWN))
             rejected = {_NOT_SEARCHED: ran.rejection, _UNKNOWN: unknown}
-            return _filtered(args, names, verdicts, rejected.__getitem__)
+            return _filtered(args, names, verdicts, rejected.__getitem__), False
         rows, searched = engine.search.verdicts(*state.target)
         statuses = engine.number_statuses(state.target, rows, searched)
         by_row = np.full(engine.cache.state.table.used + 1, _NOT_SEARCHED, dtype=np.uint64)
@@ -154,7 +192,9 @@ class ExtenderService:
                 return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
             return explain_verdict(engine.profile_of(state.target), state.shape, verdict, statuses)
 
-        return _filtered(args, names, verdicts, reason)
+        nominated = pod.status.nominated_node_name
+        is_refused = nominated in names and bool(verdicts[names.index(nominated)])
+        return _filtered(args, names, verdicts, reason), is_refused
 
     def prioritize(self, body: bytes) -> bytes:
         """Answer with scores from 0 to 10: the best nodes have 10, and the others their place between the
@@ -172,7 +212,7 @@ class ExtenderService:
         """
         args = _decoded(_ARGS, body)
         names = _names(args)
-        engine, state, ran = self._begin(args.pod)
+        engine, state, ran = self._begin(self._pod(args.pod))
         scores = np.zeros(len(names), dtype=np.int64)
         if ran.rejection is None:
             rows = engine.cache.state.view.rows_of(names)
@@ -201,8 +241,8 @@ class ExtenderService:
         """
         args = _decoded(_PREEMPTION_ARGS, body)
         offered = _victims(args)
-        engine, state, ran = self._begin(args.pod)
         pod, left = self._pod(args.pod), dict[str, Any]()
+        engine, state, ran = self._begin(pod)
         for node, (uids, violated) in offered.items() if ran.rejection is None else ():
             info = engine.cache.node_info(node)
             is_allowed = ran.node_names is None or node in ran.node_names
@@ -264,9 +304,8 @@ class ExtenderService:
             raise RequestError(400, f"Pod: {why}")
         return pod
 
-    def _begin(self, raw: msgspec.Raw) -> tuple[Engine, CycleState, PreFilterRun]:
+    def _begin(self, pod: Pod) -> tuple[Engine, CycleState, PreFilterRun]:
         """Begin the cycle of a pod, up to the search."""
-        pod = self._pod(raw)
         engine = self.scheduler.context.engine_for(pod)
         state = engine.framework.new_state(pod)
         engine.begin_cycle(state.target)

@@ -185,16 +185,16 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
     if settings["config"] is not None and settings["config"].extenders:
         raise InputError("an extender calls no extenders", source=options["config"], path="extenders")
     with ExitStack() as stack:
-        checks = None
+        checks = arrivals = None
         if names_server(options):
             client = stack.enter_context(connected(options))
-            checks = liveness_checks(client, [client.connection], None)
+            checks, arrivals = liveness_checks(client, [client.connection], None), client.arrivals
             scheduler = _until_listed(client, stop, lambda: _synced(client, settings))
         else:
             cluster = load_input(options)
             print_release(cluster)
             scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
-        service = ExtenderService(scheduler)
+        service = ExtenderService(scheduler, arrivals)
         certificate, address = options["tls_cert_file"], options["bind_address"]
         tls = f"--tls-cert-file {certificate}, " if certificate else ""
         with located(OSError, source=f"{tls}--bind-address {address}"):

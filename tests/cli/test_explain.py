@@ -907,7 +907,7 @@ def test_a_group_is_explained_before_the_attempt_that_evicts_pods_for_it(
     words = ["-f", str(tmp_path / "gang.yaml"), "-f", str(tmp_path / "low.yaml"), *GROUPS[2:], *situation]
     assert explain("podgroup/train", *words) == (1 if situation else 0)  # alone, one pod fits, and none else
     out = capsys.readouterr().out
-    assert "  preemption: it would evict default/low-a (2); then 2 of its pods fit\n" in out
+    assert "  preemption: it would evict default/low-a (2) to place 2 of its pods\n" in out
     explain("podgroup/train", *words, "-o", "json")
     (item,) = json.loads(capsys.readouterr().out)["items"]
     victims = [{"pod": "default/low-a", "priority": 2}]

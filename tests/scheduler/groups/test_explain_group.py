@@ -306,12 +306,12 @@ def low(*priorities: int) -> list[Pod]:
 @pytest.mark.parametrize(
     ("own", "priority", "text"),
     [
-        (9, 9, "preemption: it would evict default/low-b (5), default/low-a (2); then 2 of its pods fit"),
+        (9, 9, "preemption: it would evict default/low-b (5), default/low-a (2) to place 2 of its pods"),
         (
             0,
             6,
             "with priority 6 in the PodGroup and its pods, it would evict default/low-b (5), default/low-a "
-            "(2); then 2 of its pods fit",
+            "(2) to place 2 of its pods",
         ),
     ],
 )
@@ -344,6 +344,17 @@ def test_whom_a_group_evicts_is_told_with_the_smallest_priority_that_helps(
 def test_evictions_that_no_priority_brings_are_not_told(objects: list[Any]) -> None:
     found = group_of_explained(world(*objects, gang("g", 2)))
     assert (found.fits, found.evictions) == (0, None)
+
+
+def test_of_many_victims_the_number_and_some_are_told() -> None:
+    many = [member(f"low-{at}", "", 1, node_name="a") for at in range(7)]
+    found = group_of_explained(
+        world(nodes(7), many, gang("g", 1, priority=1), members("g", 1, 7, priority=1))
+    )
+    assert found.evictions is not None
+    assert len(found.evictions.victims) == 7
+    assert found.evictions.text.startswith("preemption: it would evict 7 pods, default/low-")
+    assert found.evictions.text.endswith(" (0), … to place 1 of its pods")
 
 
 def test_no_evictions_are_told_of_a_group_that_needs_none() -> None:

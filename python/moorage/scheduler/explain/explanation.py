@@ -110,10 +110,11 @@ class GroupEvictions:
     def text(self) -> str:
         """Whom it evicts, in words."""
         names = examples([f"{pod.key} ({priority_of(pod)})" for pod in self.victims], _VICTIMS)
+        number = f"{len(self.victims)} pods, " if len(self.victims) > _VICTIMS else ""
         having = "preemption:"
         if not self.is_own:
             having = f"with priority {self.priority} in the PodGroup and its pods,"
-        return f"{having} it would evict {names}; then {self.placed} of its pods fit"
+        return f"{having} it would evict {number}{names} to place {self.placed} of its pods"
 
 
 @dataclass(frozen=True, slots=True)

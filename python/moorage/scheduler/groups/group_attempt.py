@@ -521,7 +521,6 @@ def _try_in(members: Members, placement: Placement, commit: bool) -> Attempt:
     """Place the pods of a group on the nodes of one placement. The rotation advances in any case."""
     context, attempt = members.context, Attempt(members)
     if members.memory is not None:  # without plugins or nominations that a transaction would have to undo
-        context.cache.state.view.refresh()  # else each attempt reads the changes before it, and undoes that
         mark = context.cache.state.begin()
         try:
             _place_in(attempt, placement)
@@ -550,10 +549,11 @@ def _place_in(attempt: Attempt, placement: Placement) -> None:
         attempt.place_groups(placement)
         return
     is_part = len(placement.rows) < members.context.cache.state.view.size
-    for engine in members.engines:
-        engine.search.search_in(placement.rows if is_part else None)
+    for segment in members.segments:
+        search = segment.engine.search
+        search.search_in(placement.rows if is_part else None)
         if members.engine.handle.places_groups:
-            engine.search.states.open_scope()  # remembered failures concern other nodes
+            search.states.open_scope()  # remembered failures concern other nodes
     try:
         attempt.place_pods()
     finally:

@@ -101,6 +101,20 @@ def test_a_rack_is_searched_again_only_after_a_change(monkeypatch: pytest.Monkey
     assert searched[6:] == [on_nodes(scheduler)["g0-0"]]
 
 
+def test_what_was_found_beside_a_group_that_was_undone_is_not_remembered() -> None:
+    """In zone B the second group of the first tree found the node that the first one had left."""
+    racks = ("a0", "A", 1), ("a1", "A", 1), ("b0", "B", 4), ("b1", "B", 4)
+    free = [node(name, labels={"zone": zone, "rack": zone}, cpu=cpu) for name, zone, cpu in racks]
+    objects = list[Object]()
+    for tree, groups in ("c", ("g", "h")), ("d", ("i",)):
+        objects.append(composite(tree, len(groups), **ZONE))
+        for name in groups:
+            objects += [gang(name, 1, tree, **RACK), *members(name, 1)]
+    scheduler = world(free, objects, feature_gates=TREES)
+    scheduler.run()
+    assert on_nodes(scheduler) == {"g-0": "a0", "h-0": "a1", "i-0": "b0"}
+
+
 @pytest.mark.parametrize("is_tree", [True, False])
 def test_a_pod_without_a_score_fails_the_group_in_its_own_cycle(
     is_tree: bool, monkeypatch: pytest.MonkeyPatch

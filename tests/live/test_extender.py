@@ -76,8 +76,12 @@ def extended(plane: ControlPlane) -> Iterator[tuple[ApiClient, str]]:
             *("--tls-cert-file", f"{folder}/server.crt", "--tls-private-key-file", f"{folder}/server.key"),
             *("--client-ca-file", f"{folder}/ca.crt"),
         )
-        yield admin, url_of(extender)
-        assert extender.end() == 0, extender.log.read_text()
+        try:
+            yield admin, url_of(extender)
+            assert extender.end() == 0, extender.log.read_text()
+        finally:
+            extender.process.kill()
+            extender.process.wait()
 
 
 def extenders(folder: Path, url: str, *, sends_names: bool, has_certificate: bool = True) -> str:

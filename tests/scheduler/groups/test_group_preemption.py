@@ -16,7 +16,17 @@ from tests.preemption.test_dry_run import LABELS, spread
 from tests.preemption.test_eviction_units import SINGLE, group, member
 from tests.preemption.twin import priority
 from tests.preemption.world import HOST, LEAVING, budget, nominated, terminating, victim
-from tests.scheduler.groups.gang_kit import GATES, TOPOLOGY, gang, members, nodes, on_nodes, store_of, world
+from tests.scheduler.groups.gang_kit import (
+    GATES,
+    TOPOLOGY,
+    gang,
+    members,
+    nodes,
+    on_nodes,
+    store_of,
+    topology,
+    world,
+)
 from tests.scheduler.make import profile_with
 
 import moorage as mo
@@ -441,3 +451,18 @@ def test_a_group_is_placed_alike_with_plugins_outside_the_core(
         why = {at: (each.nominated_node, each.group_failure) for at, each in done.failures.items()}
         found.append((nodes, why, sorted(gone), one.context.rotation.start))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_a_nominated_node_outside_a_placement_is_not_tried_there(count: int) -> None:
+    """kube-scheduler v1.37, evaluateNominatedNode: a nominated node that is not in the placement is passed
+    over, so that the placement of the other zone fails."""
+    there = [node(name, zone=zone, cpu=3, pods=9) for name, zone in (("a", "z"), ("e", "z"), ("d", "x"))]
+    group = gang("g", 2, priority=1, **topology(ZONE)), members("g", count, 3, priority=1)
+    low = pod("low", requests={"cpu": 1}, node_name="e")
+    one = world(there, low, *group, feature_gates=TOPOLOGY)
+    result = one.run()
+    assert [*result.evicted] == ["default/low"]
+    assert result.placements == {"default/g-0": "a", "default/g-1": "e"}
+    texts = {failure.search_message for failure in result.unschedulable.values()}
+    assert texts == {"0/2 nodes are available: 2 Insufficient cpu."}

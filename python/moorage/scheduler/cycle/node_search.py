@@ -162,6 +162,22 @@ class NodeSearch:
         row = self.cache.state.table.find_row(name)
         return -1 if row is None or not self.cache.state.table.is_present(row) else row
 
+    def row_to_try(self, name: str) -> int:
+        """Return the row of a node that is tried before all others.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        int
+            -1 as by `row_in_view`, and for a node that is not in the placement which is searched
+            (kube-scheduler v1.37, GetNodeInPlacement).
+        """
+        row = self.row_in_view(name)
+        return row if row >= 0 and self.search.is_in_placement(row) else -1
+
     def row_of(self, decision: Decision) -> int:
         """Return the row of the chosen node; -1 without one.
 
@@ -203,7 +219,7 @@ class NodeSearch:
             Whether the pod fits there.
         """
         name = pod.status.nominated_node_name or hint
-        row = self.row_in_view(name) if name else -1
+        row = self.row_to_try(name) if name else -1
         try:
             return row, row >= 0 and not self.search.verdict(row, *state.target)
         except StatusError:

@@ -175,7 +175,7 @@ class Placing(Struct):
             return -1
         pod = self.batch.pod(at)
         node = pod.status.nominated_node_name
-        row = self.engine.row_in_view(node)
+        row = self.engine.row_to_try(node)
         if row < 0 or not self.context.nominator.is_alone(pod, node):
             return -1
         return -1 if self.engine.search.verdict(row, *self.batch.target(at), False) else row

@@ -136,6 +136,10 @@ cdef class Search:
             self.placement.show_only(rows)
             self.listing = self.placement
 
+    def is_in_placement(self, int32_t row):
+        """Whether a row is one of the placement that is searched; each is, if there is none."""
+        return not self.in_placement or self.placement.position_of(row) >= 0
+
     @property
     def nodes(self):
         """The number of nodes that can be searched, as of the last refresh of the view."""

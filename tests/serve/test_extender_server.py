@@ -172,6 +172,14 @@ def test_a_filter_refuses_a_nominated_node_that_stays_full(scheduler: Scheduler)
     assert news.waited == [1.0, 0.25]
 
 
+def test_a_filter_refuses_at_once_a_nominated_node_that_no_end_of_pods_helps(scheduler: Scheduler) -> None:
+    """Its taint stays, and kube-scheduler schedules no other pod meanwhile."""
+    news = News(lambda: None)
+    service = ExtenderService(scheduler, news, lambda: news.now)
+    assert passed(service.answer("filter", nominated("c"))) == []
+    assert news.waited == []
+
+
 def test_nodes_are_sent_back_as_they_came(server: ExtenderServer) -> None:
     item = {"metadata": {"name": "a", "annotations": {"unknown": "é"}}, "spec": {"future": [1]}}
     args = {"Pod": document(waiting()), "Nodes": {"metadata": {}, "items": [item]}, "NodeNames": None}

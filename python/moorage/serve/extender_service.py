@@ -155,23 +155,22 @@ class ExtenderService:
         bytes
             ExtenderFilterResult.
         """
+        args = _decoded(_ARGS, body)
+        names, pod = _names(args), self._pod(args.pod)
         until = self._clock() + CATCH_UP
         while True:
             seen = 0 if self._arrivals is None else self._arrivals.count
             with self.scheduler.cache.lock:
                 self.follow()
-                found, may_be_behind = self._filter(body)
+                found, may_be_behind = self._filter(args, names, pod)
             left = until - self._clock()
             if not may_be_behind or self._arrivals is None or left <= 0.0:
                 return found
             self._arrivals.wait(seen, left)
 
-    def _filter(self, body: bytes) -> tuple[bytes, bool]:
+    def _filter(self, args: wire.ExtenderArgs, names: list[str], pod: Pod) -> tuple[bytes, bool]:
         """Answer as the cluster is known now; also return whether the node that the pod is nominated to is
-        refused."""
-        args = _decoded(_ARGS, body)
-        names = _names(args)
-        pod = self._pod(args.pod)
+        refused for a reason that ends with the pods there."""
         engine, state, ran = self._begin(pod)
         places = engine.cache.state.view.rows_of(names)
         if ran.rejection is not None:
@@ -193,8 +192,9 @@ class ExtenderService:
             return explain_verdict(engine.profile_of(state.target), state.shape, verdict, statuses)
 
         nominated = pod.status.nominated_node_name
-        is_refused = nominated in names and bool(verdicts[names.index(nominated)])
-        return _filtered(args, names, verdicts, reason), is_refused
+        verdict = int(verdicts[names.index(nominated)]) if nominated in names else 0
+        may_end = verdict != 0 and reason(verdict).code == Code.UNSCHEDULABLE
+        return _filtered(args, names, verdicts, reason), may_end
 
     def prioritize(self, body: bytes) -> bytes:
         """Answer with scores from 0 to 10: the best nodes have 10, and the others their place between the

@@ -122,6 +122,17 @@ def test_the_row_of_a_group_says_what_else_stops_it(
     assert group_row(capsys, "check", "-f", str(tmp_path / "gang.yaml"), *GATES)[2:] == row
 
 
+def test_pods_that_have_finished_do_not_count_in_the_row_of_a_group(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = "train-3, namespace: default}\nstatus: {phase: Succeeded}\nspec: {nodeName: a, "
+    text = Path(GANG).read_text().replace("train-3, namespace: default}\nspec: {", done)
+    assert done in text
+    (tmp_path / "gang.yaml").write_text(text)
+    row = group_row(capsys, "check", "-f", str(tmp_path / "gang.yaml"), *GATES)
+    assert row[2:] == ["4", "0/3", "2", "the group has only 3 of 4 pods"]
+
+
 def test_groups_have_no_row_without_the_gate(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "-f", GANG]) == 0
     assert "GROUP" not in capsys.readouterr().out

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from moorage.objects import Pod, group_of
+from moorage.objects.workloads.ownership import FINISHED
 from moorage.scheduler.groups.explain_group import fit_of_group
 
 from .simulation import PLACED, Outcome, Simulation
@@ -24,7 +25,7 @@ class GroupFit(msgspec.Struct, frozen=True, rename="camel"):
     min_count : int
         0 for a group without a minimum, and for one that does not exist.
     pods : int
-        Number of its pods.
+        Number of its pods, without those that have finished.
     with_node : int
         Number of these that have a node.
     fit : int
@@ -68,7 +69,7 @@ def group_fits(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Grou
             of_units.setdefault(unit, []).append(one)
     if not of_units:
         return []
-    stored: list[Pod] = scheduler.client.list(Pod)[0]
+    stored = [pod for pod in scheduler.client.list(Pod)[0] if pod.status.phase not in FINISHED]
     pods = Counter(map(group_of, stored))
     with_node = Counter(group_of(pod) for pod in stored if pod.spec.node_name)
     found = []

@@ -299,6 +299,18 @@ def test_dashboard_and_alerts_ask_for_metrics_that_exist(live: LiveScheduler) ->
     assert {one for metrics in shown.values() for one in metrics} <= known
 
 
+def test_dashboard_and_alerts_take_no_metrics_of_kube_scheduler() -> None:
+    """Each term asks for the pods of the Deployment: beside moorage, kube-scheduler is scraped too."""
+    deployment = find(DEPLOY / "base/deployment.yaml", "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    selector = f'{{container="{container["name"]}",pod=~"{deployment["metadata"]["name"]}-.*"'
+    for name, texts in expressions().items():
+        for text in texts:
+            selected = re.findall(r"(?:\bup|scheduler_\w+)([^,}]*,[^,}]*)", text)
+            assert selected, name
+            assert set(selected) == {selector}, name
+
+
 def test_each_alert_is_explained() -> None:
     text = (ROOT / "docs/incidents.md").read_text()
     for name in expressions():

@@ -302,17 +302,38 @@ def test_a_certificate_that_is_not_checked(server: TlsServer, opened: Any) -> No
 
 
 @pytest.mark.parametrize(
-    "user",
+    ("user", "cluster", "named"),
     [
-        {"tokenFile": "none"},
-        {"tokenFile": "empty"},
-        {"client-certificate": "none.crt", "client-key": "none.key"},
-        {"client-certificate-data": "!", "client-key-data": "!"},
+        ({"tokenFile": "none"}, {}, "tokenFile: {}/none: No such file or directory"),
+        ({"tokenFile": "empty"}, {}, "tokenFile: {}/empty: the file is empty"),
+        (
+            {"client-certificate": "none.crt", "client-key": "none.key"},
+            {},
+            "client-certificate, client-key: {0}/none.crt, {0}/none.key: No such file or directory",
+        ),
+        (
+            {"client-certificate-data": "eA==", "client-key": "none.key"},
+            {},
+            "client-key: {}/none.key: No such file or directory",
+        ),
+        ({"client-certificate-data": "!", "client-key-data": "!"}, {}, "client-certificate-data: "),
+        (
+            {"client-certificate-data": "eA==", "client-key-data": "eA=="},
+            {},
+            "client-certificate, client-key: ",
+        ),
+        ({}, {"certificate-authority": "empty"}, "certificate-authority: {}/empty: "),
+        ({}, {"certificate-authority": "none"}, "certificate-authority: {}/none: No such file or directory"),
+        (
+            {},
+            {"certificate-authority": "", "certificate-authority-data": "!"},
+            "certificate-authority-data: ",
+        ),
     ],
 )
-def test_a_file_that_is_wrong_at_the_start_is_an_error_of_the_input(
-    opened: Any, tmp_path: Path, user: dict[str, str]
+def test_a_file_that_is_wrong_at_the_start_is_an_error_that_names_field_and_file(
+    opened: Any, tmp_path: Path, user: dict[str, str], cluster: dict[str, str], named: str
 ) -> None:
     (tmp_path / "empty").touch()
-    with pytest.raises(InputError, match=f"{tmp_path}/config: "):
-        opened(user)
+    with pytest.raises(InputError, match=f"^{tmp_path}/config: {named.format(tmp_path)}"):
+        opened(user, **cluster)

@@ -9,6 +9,8 @@ import base64
 import os
 import ssl
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -126,14 +128,17 @@ def tls_context(cluster: Cluster, user: User, told: ExecStatus | None) -> ssl.SS
 
     Raises
     ------
-    OSError, ValueError
+    ValueError
         A certificate or its key cannot be read, or they do not belong together.
+        The error names field and file.
     """
     if cluster.certificate_authority_data:
-        authorities = base64.b64decode(cluster.certificate_authority_data, validate=True).decode()
-        context = ssl.create_default_context(cadata=authorities)
+        with _reading("certificate-authority-data"):
+            authorities = base64.b64decode(cluster.certificate_authority_data, validate=True).decode()
+            context = ssl.create_default_context(cadata=authorities)
     else:
-        context = ssl.create_default_context(cafile=cluster.certificate_authority or None)
+        with _reading("certificate-authority", cluster.certificate_authority):
+            context = ssl.create_default_context(cafile=cluster.certificate_authority or None)
     # httpcore sets the protocols again for each connection. OpenSSL frees the old ones while another thread
     # begins a connection with them, so that now and then a server would get a broken greeting.
     context.set_alpn_protocols(["http/1.1"])
@@ -144,17 +149,33 @@ def tls_context(cluster: Cluster, user: User, told: ExecStatus | None) -> ssl.SS
     if told is not None and told.client_certificate_data:
         _load_text(context, f"{told.client_certificate_data}\n{told.client_key_data}\n".encode())
     elif user.client_certificate_data or user.client_key_data:
-        pairs = (
-            (user.client_certificate_data, user.client_certificate),
-            (user.client_key_data, user.client_key),
-        )
-        texts = [
-            base64.b64decode(data, validate=True) if data else Path(file).read_bytes() for data, file in pairs
-        ]
-        _load_text(context, b"\n".join(texts))
+        certificate = _read("client-certificate", user.client_certificate_data, user.client_certificate)
+        key = _read("client-key", user.client_key_data, user.client_key)
+        with _reading("client-certificate, client-key"):
+            _load_text(context, certificate + b"\n" + key)
     elif user.client_certificate:
-        context.load_cert_chain(user.client_certificate, user.client_key, _NO_PASSWORD)
+        with _reading("client-certificate, client-key", f"{user.client_certificate}, {user.client_key}"):
+            context.load_cert_chain(user.client_certificate, user.client_key, _NO_PASSWORD)
     return context
+
+
+@contextmanager
+def _reading(field: str, file: str = "") -> Iterator[None]:
+    """Let an error name the field whose value is read, and the file that the field names."""
+    try:
+        yield
+    except (OSError, ValueError) as error:  # an error of OpenSSL names no file
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(": ".join(filter(None, (field, file, str(reason))))) from None
+
+
+def _read(field: str, data: str, file: str) -> bytes:
+    """Return what a field of a kubeconfig has, in the field itself or in a file."""
+    if data:
+        with _reading(f"{field}-data"):
+            return base64.b64decode(data, validate=True)
+    with _reading(field, file):
+        return Path(file).read_bytes()
 
 
 def _load_text(context: ssl.SSLContext, text: bytes) -> None:
@@ -180,15 +201,16 @@ def headers_of(user: User, told: ExecStatus | None) -> list[tuple[str, str]]:
 
     Raises
     ------
-    OSError, ValueError
+    ValueError
         The file of the token cannot be read, or is empty.
     """
     headers = []
     token = told.token if told is not None else user.token
     if user.token_file:
-        token = Path(user.token_file).read_text().strip()
-        if not token:
-            raise ValueError(f"the file of the token is empty: {user.token_file}")
+        with _reading("tokenFile", user.token_file):
+            token = Path(user.token_file).read_text().strip()
+            if not token:
+                raise ValueError("the file is empty")
     if token:
         headers.append(("Authorization", f"Bearer {token}"))
     elif user.username:

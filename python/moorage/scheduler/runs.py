@@ -39,12 +39,11 @@ from .placing.place import CLAIMS, Placing, never
 from .placing.routes import SEGMENTS, WHOLE_CYCLE
 from .placing.single_cycle import report_failure, whole_cycle
 from .scheduler_metrics import SchedulerMetrics
-from .scheduler_parts import TERMINATING, SchedulerParts
+from .scheduler_parts import GATED_WITH_GROUP, TERMINATING, SchedulerParts
 
 READS_VOLUMES = CLAIMS | int(Route.VOLUMES)
 """Route bits of pods whose batch is made anew after events about claims and volumes."""
 ALL = 1 << 62
-GATED_WITH_GROUP = "another pod of its group is gated"
 GONE = "pod group object not found for the pod group of the pods"
 
 logger = logging.getLogger("moorage.scheduler")

@@ -453,7 +453,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             pod = pod_named(self.client, pod)
         pod = pod_of(self.client, pod)
         check_readable((pod,))
-        found = explain(self.context.engine_of(pod), pod, self.not_ours(pod))
+        found = explain(self.context.engine_of(pod), pod, self._not_ours_with_group(pod))
         if not self.queue.groups_pods:
             return found
         return dataclasses.replace(found, group=explain_group(self.context, pod))

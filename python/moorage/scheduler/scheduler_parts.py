@@ -11,6 +11,7 @@ from moorage.controllers.workloads import ClusterControllers
 from moorage.framework.plugin.events import ASSIGNED_POD_DELETE
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.objects import group_of
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.plugins.scheduling_gates import SchedulingGates
@@ -27,6 +28,7 @@ from .scheduling_context import SchedulingContext
 from .volume_controllers import ExternalController, SimulatedController
 
 TERMINATING = "terminating"
+GATED_WITH_GROUP = "another pod of its group is gated"
 
 
 class SchedulerParts:
@@ -96,6 +98,30 @@ class SchedulerParts:
             return TERMINATING
         if pod.spec.scheduler_name and pod.spec.scheduler_name not in self.engines:
             return "other scheduler"
+        return self._why_gated(pod)
+
+    def _not_ours_with_group(self, pod: Pod) -> str:
+        """Return why this scheduler does not schedule a pod without a node now: while a pod of its group is
+        gated, all are.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        str
+            "" where it does.
+        """
+        if (why := self.not_ours(pod)) or not self.queue.groups_pods:
+            return why
+        unit, groups = group_of(pod), self.context.groups
+        root = None if unit is None or pod.spec.node_name else groups.root(unit)
+        is_gated = root is not None and any(map(self._why_gated, groups.pending(root)))
+        return GATED_WITH_GROUP if is_gated else ""
+
+    def _why_gated(self, pod: Pod) -> str:
+        """Return what PreEnqueue says against a pod; "" for nothing."""
         status = self.context.engine_of(pod).framework.run_pre_enqueue_plugins(pod)
         if status is None:
             return ""

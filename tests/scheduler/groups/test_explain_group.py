@@ -24,6 +24,7 @@ from tests.scheduler.groups.gang_kit import (
 )
 
 from moorage.objects import Node, Pod, PodGroup, Taint
+from moorage.objects.model.pod import PodSchedulingGate
 from moorage.releases import DEFAULT_GATES
 from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.explanation import ExplainedGroup, GroupChange
@@ -39,6 +40,20 @@ def group_of_explained(one: Scheduler, pod: str = "default/g-0") -> ExplainedGro
 def change(found: ExplainedGroup, kind: str) -> GroupChange:
     (one,) = [each for each in found.changes if each.kind == kind]
     return one
+
+
+def test_no_pod_of_a_group_has_a_place_while_one_is_gated() -> None:
+    """It fits, but a run does not try it; the reason is that of the run."""
+    first, last = members("g", 2)
+    gated = replace(last, spec=replace(last.spec, scheduling_gates=(PodSchedulingGate("x"),)))
+    one = world(nodes(4), gang("g", 2), [first, gated])
+    assert [(one.explain(f"default/g-{at}").skipped) for at in (0, 1)] == [
+        "another pod of its group is gated",
+        "gated",
+    ]
+    assert not one.explain("default/g-0").has_place
+    assert one.run().skipped == {f"default/g-{at}": one.explain(f"default/g-{at}").skipped for at in (0, 1)}
+    assert world(nodes(4), gang("g", 2), [first, last]).explain("default/g-0").has_place
 
 
 def test_how_many_fit_and_what_stops_the_next_one() -> None:

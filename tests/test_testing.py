@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -68,7 +69,9 @@ def test_the_page_followed_literally_gives_a_measurement(tmp_path: Path) -> None
     (tmp_path / "conftest.py").write_text(conftest)
     (tmp_path / "test_speed.py").write_text(speed)
     command = [sys.executable, "-m", "pytest", "-q", "test_speed.py", "--benchmark-json=out.json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    # Under pytest-xdist, pytest-benchmark measures nothing.
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    done = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     (measured,) = json.loads((tmp_path / "out.json").read_text())["benchmarks"]
     assert (measured["stats"]["rounds"], measured["extra_info"]["placed"]) == (5, 2000)

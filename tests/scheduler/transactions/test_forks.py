@@ -12,6 +12,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 import pytest
 from tests.core.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
+from tests.preemption.world import budget
 from tests.scheduler.groups.gang_kit import GATES, gang
 from tests.scheduler.make import Clock, profile_with
 from tests.scheduler.transactions.test_transaction_machine import Machine, Step, draw
@@ -33,6 +34,7 @@ from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Sta
 from moorage.framework.plugin.handle import AlikeEvents
 from moorage.objects import Node, Object, PersistentVolumeClaim, Pod
 from moorage.objects.model.pod import PodSchedulingGroup
+from moorage.objects.model.policy import PodDisruptionBudget
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 
@@ -252,6 +254,14 @@ class Saved(Counts):
 
 def counts(one: Scheduler) -> list[str]:
     return next(plugin.pods for plugin in one.profile.plugins if isinstance(plugin, Counts))
+
+
+def test_a_fork_keeps_the_status_of_budgets() -> None:
+    one = Scheduler(mo.Cluster(nodes=[node("n")], others=[budget(0, {"app": "x"}, name="keep")]))
+    for each in (one, one.fork()):
+        each.client.create(pod("a", labels={"app": "x"}))
+        each.run()
+        assert each.client.get(PodDisruptionBudget, "keep", "default").status.current_healthy == 1
 
 
 def test_a_plugin_with_clone_goes_on_from_where_it_was() -> None:

@@ -170,7 +170,8 @@ class ClusterControllers:
         queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy(), self.claims.save()
         control = self.control.refusals.copy(), self.control.has_new_claims, self._replacements.copy()
         pods = self.jobs.save(), self.kubelets.save()
-        return queues, self.availability.save(), self.budgets.save(), control, pods
+        as_read = self._going, self.control.unready  # the same objects: they do not change after `start`
+        return queues, self.availability.save(), self.budgets.save(), control, pods, as_read
 
     def undo(self, saved: Any) -> None:
         """Restore the state of `save`.
@@ -180,7 +181,8 @@ class ClusterControllers:
         saved : object
             The result of `save`.
         """
-        queues, availability, budgets, control, (jobs, pods) = saved
+        queues, availability, budgets, control, (jobs, pods), as_read = saved
+        self._going, self.control.unready = as_read
         refusals, self.control.has_new_claims, replacements = control
         self._replacements = replacements.copy()
         self.jobs.undo(jobs)

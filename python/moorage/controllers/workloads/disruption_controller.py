@@ -84,7 +84,7 @@ class DisruptionController:
 
     def save(self) -> object:
         """Return the state, for `undo`."""
-        return self.changed.copy()
+        return self.changed.copy(), self._has_started
 
     def undo(self, saved: Any) -> None:
         """Restore the state of `save`.
@@ -94,7 +94,8 @@ class DisruptionController:
         saved : object
             The result of `save`.
         """
-        self.changed = saved.copy()
+        changed, self._has_started = saved
+        self.changed = changed.copy()
 
     def on_add(self, obj: PodDisruptionBudget, is_in_initial_list: bool) -> None:
         """Give a new budget a status, unless it has one.

@@ -70,7 +70,7 @@ class JobController:
 
     def save(self) -> object:
         """Return the state, for `undo`."""
-        return self._failures.copy()
+        return self._failures.copy(), self.has_started
 
     def undo(self, saved: Any) -> None:
         """Restore the state of `save`.
@@ -80,7 +80,8 @@ class JobController:
         saved : object
             The result of `save`.
         """
-        self._failures = saved.copy()
+        failures, self.has_started = saved
+        self._failures = failures.copy()
 
     def forget(self, key: str) -> None:
         """Forget the failures of a Job that is gone.

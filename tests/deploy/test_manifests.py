@@ -311,6 +311,14 @@ def test_dashboard_and_alerts_take_no_metrics_of_kube_scheduler() -> None:
             assert set(selected) == {selector}, name
 
 
+def test_the_alert_that_no_pod_is_tried_needs_no_attempt() -> None:
+    """A replica that has never led has no value for attempts; compared with 0, that is not true."""
+    (text,) = expressions()["MoorageSchedulerStandsStill"]
+    waiting, attempts = re.split(r"\sunless\s", text)
+    assert waiting.rstrip().endswith('queue="active"}) > 0')
+    assert re.fullmatch(r"sum\(rate\(scheduler_schedule_attempts_total\{.*\}\[5m\]\)\) > 0\s*", attempts)
+
+
 def test_each_alert_is_explained() -> None:
     text = (ROOT / "docs/incidents.md").read_text()
     for name in expressions():

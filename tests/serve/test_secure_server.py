@@ -198,9 +198,10 @@ def test_the_command_serves(
     assert found == [500, 200, 403]
     for arguments, error in (
         (command, "--secure-port needs --tls-cert-file and --tls-private-key-file"),
-        ([*command, *files[:3], folder / "none"], "--secure-port"),
+        ([*command, *files[:3], folder / "none"], f"--tls-private-key-file {folder}/none: "),
         ([*command[:3], *files], "--tls-cert-file needs --secure-port"),
         ([*command, "--cert-dir", folder], "No such option"),
     ):
         code, _, err = run(capsys, *arguments)
         assert (code, error in err) == (2, True), err
+        assert ("release:" in err) == ("none" in err)  # files are read once the server has answered

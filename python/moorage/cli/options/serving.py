@@ -269,23 +269,18 @@ def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
 
     Raises
     ------
-    UsageError, InputError
-        Certificate or key is missing or wrong, or the address cannot be used.
+    InputError
+        Certificate or key is wrong, or the address cannot be used.
     MoorageError
         The extra ``metrics`` is not installed.
     """
     from moorage.serve import DelegatedAuthorization, SecureServer
     from moorage.store.api import connect
 
-    port, given = options["secure_port"], [name for name in _OF_PORT if options[name]]
+    port, files = options["secure_port"], (options["tls_cert_file"], options["tls_private_key_file"])
     if not port:
-        if given:
-            raise click.UsageError(f"--{given[0].replace('_', '-')} needs --secure-port")
         yield
         return
-    files = options["tls_cert_file"], options["tls_private_key_file"]
-    if not all(files):
-        raise click.UsageError("--secure-port needs --tls-cert-file and --tls-private-key-file")
     metrics = live.run.metrics
     metrics.text()
     with ExitStack() as stack:
@@ -302,11 +297,21 @@ def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
         )
         authorization = DelegatedAuthorization(who, may)
         address = options["bind_address"] or "0.0.0.0", port
-        with located(OSError, source=f"--secure-port {port}, --tls-cert-file {files[0]}"):
+        source = f"--bind-address {address[0]}, --secure-port {port}, --tls-cert-file {files[0]}"
+        with located(OSError, source=f"{source}, --tls-private-key-file {files[1]}"):
             checks = {"sched-handler-sync": lambda: live.is_synced, **live.health}
             server = SecureServer(address, *files, authorization, metrics.text, checks, live.health)
         stack.callback(server.close)
         yield
+
+
+def _check_port(options: Mapping[str, Any]) -> None:
+    """Refuse options of `serving` that lack each other."""
+    given = [name for name in _OF_PORT if options[name]]
+    if given and not options["secure_port"]:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} needs --secure-port")
+    if options["secure_port"] and not (options["tls_cert_file"] and options["tls_private_key_file"]):
+        raise click.UsageError("--secure-port needs --tls-cert-file and --tls-private-key-file")
 
 
 def release_of_server(options: Mapping[str, Any], stop: Event) -> str:
@@ -351,7 +356,7 @@ def settings_and_server(options: Mapping[str, Any], stop: Event) -> tuple[dict[s
     Parameters
     ----------
     options : mapping of str to object
-        See `live_settings` and `with_connection`.
+        See `live_settings`, `with_connection` and `serving`.
     stop : threading.Event
         Ends the attempts to reach the server.
 
@@ -364,11 +369,14 @@ def settings_and_server(options: Mapping[str, Any], stop: Event) -> tuple[dict[s
 
     Raises
     ------
+    UsageError
+        Options of the port for metrics lack each other.
     InputError
         See `live_settings` and `with_connection`.
     ApiError
         The server has not answered, and the event is set.
     """
+    _check_port(options)
     server, settings = options, dict[str, Any]()
     try:
         settings = live_settings(options)

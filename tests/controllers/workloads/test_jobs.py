@@ -256,3 +256,11 @@ def test_a_transaction_takes_a_back_off_back() -> None:
         one.run()
     assert list(pods(one)) == [name]
     assert stored(one).status.failed == 0
+
+
+def test_a_pod_that_fails_in_a_fork_is_replaced_after_a_back_off() -> None:
+    fork = (one := scheduler(machine("a"), job("sum", 1))).fork()
+    (name,) = pods(one)
+    for each in (one, fork):
+        each.client.delete(Pod, name, "default")
+        assert pods(each) == {}

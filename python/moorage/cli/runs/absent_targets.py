@@ -41,7 +41,7 @@ def absent_workload(scheduler: Scheduler, kind: str, name: str, namespace: str |
     workloads = [*_workloads(scheduler, kind)]
     for one in workloads:
         if one.kind == kind and one.name == name and namespace in (None, one.namespace):
-            return _without_pods(one) + _pods_of_missing_groups(scheduler, one)
+            return _without_pods(scheduler, one)
     where = f" in namespace {namespace}" if namespace else ""
     return f"{NO_POD}{where}{_alike(workloads, kind, name)}"
 
@@ -69,8 +69,7 @@ def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
             return f", but {waiting.text}: {SUSPENDED}"
     for one in (*_workloads(scheduler), *scheduler.client.list(PodGroup)[0]):
         if one.name == name and place in ("", one.namespace):
-            why = _without_pods(one) + _pods_of_missing_groups(scheduler, one)
-            return f", but {one.kind} {one.key}: {why}"
+            return f", but {one.kind} {one.key}: {_without_pods(scheduler, one)}"
     return ""
 
 
@@ -105,7 +104,7 @@ def _workloads(scheduler: Scheduler, kind: str = "") -> Iterator[Any]:
         yield from scheduler.client.list(struct)[0]
 
 
-def _without_pods(obj: Any) -> str:
+def _without_pods(scheduler: Scheduler, obj: Any) -> str:
     """Return why an object has no pod now."""
     if isinstance(obj, CronJob):
         return "it has no pods between its runs; --cronjobs runs it once"
@@ -116,7 +115,7 @@ def _without_pods(obj: Any) -> str:
             return SUSPENDED
     if getattr(obj.spec, "replicas", None) == 0:
         return f"it has 0 replicas; --scale {reference_to(obj)}=N gives it some"
-    return "it has no pod"
+    return "it has no pod" + _pods_of_missing_groups(scheduler, obj)
 
 
 def _pods_of_missing_groups(scheduler: Scheduler, obj: Any) -> str:

@@ -32,7 +32,7 @@ class Chain:
     starts : list of int
         By placement, the position at which the search in it begins; then the one after all searches.
     rows : list of (pods,) int32 array
-        By placement, the row of each pod; -1 for none.
+        By placement that the group fits, the row of each pod; -1 for none.
     statuses : list of Status or None
         By placement, why the group fails there; None where it gets what it needs.
     scores : dict of str to list of (int or None)
@@ -68,7 +68,9 @@ class Chain:
         next_start : int
             Position at which the next search begins.
         """
-        self.rows[at], self.statuses[at], self.known[at] = rows, status, 1
+        self.statuses[at], self.known[at] = status, 1
+        if status is None:  # the rows of failures are not asked for, and there can be many
+            self.rows[at] = rows
         for of_plugin in self.scores.values():
             of_plugin[at] = None
         if self.starts[at + 1] != next_start:

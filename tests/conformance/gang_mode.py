@@ -91,6 +91,7 @@ class GangWorld(World):
         queue, attempts = self.scheduler.queue, list[Json]()
         gated = {info.pod.key for info in queue.pending_pods().gated}
         while not attempts or (goes_on(attempts[-1]) and len(attempts) < MOST_ATTEMPTS):
+            self.scheduler.sync()  # with the nominations of the attempt before
             queue.activate([self.pods[pod.key] for pod in members if pod.key in self.pods])
             attempt = self._attempt(group, [pod.key for pod in members])
             if attempt is None:

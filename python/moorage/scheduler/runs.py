@@ -252,6 +252,14 @@ class Run:
         self._helped_groups |= self._failed_groups
         self._failed_groups.clear()
 
+    def _retry_nominated(self, keys: set[str]) -> None:
+        """Have a group tried again whose pods were nominated without evictions: they try these nodes first.
+        It happens once between two evictions, so that the run ends."""
+        if any(self._retried.get(key) != self._evictions for key in keys):
+            self._retried.update(dict.fromkeys(keys, self._evictions))
+            self.scheduler.sync()
+            self._retry_groups()
+
     def _retry_preemptors(self) -> bool:
         """Activate groups that back off, and preemptors that no hint has moved, if something has made room
         since they failed; False without any."""
@@ -293,8 +301,12 @@ class Run:
             self._retry_groups()
             if of_unit:
                 self.resume(self.scheduler.cache.clock())
-        elif held and (held - nominator.nominated_keys(pods_of(infos))) & self.result.unschedulable.keys():
-            self._retry_groups()
+        elif held or of_unit:
+            nominated = nominator.nominated_keys(pods_of(infos))
+            if of_unit and nominated - held:
+                self._retry_nominated(nominated - held)
+            elif (held - nominated) & self.result.unschedulable.keys():
+                self._retry_groups()
         return tried
 
     def _attempt_pods(self, infos: list[QueuedPodInfo]) -> int:

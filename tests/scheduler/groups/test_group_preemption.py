@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from moorage.objects import Affinity, LabelSelector, Pod, PodAffinity, PodAffini
 from moorage.objects.model.pod_group import PodGroupSchedulingConstraints, TopologyConstraint
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.registry import default_profile
+from moorage.preemption import default_preemption
 from moorage.preemption.eviction_units import Unit, units_by_importance, violations
 from moorage.scheduler import Eviction, Scheduler, ScheduleResult
 from moorage.scheduler.groups.group_post_filter import FailedAttempt
@@ -80,6 +82,38 @@ def test_pods_leave_on_several_nodes_and_the_group_is_placed(python: bool) -> No
     assert not result.unschedulable
     notes = {event.note for event in one.handle.recorder.events if event.reason == "Preempted"}
     assert notes == {"Preempted by podgroup group-p on node cluster"}
+
+
+@WAYS
+def test_a_group_that_is_nominated_without_evictions_goes_to_its_nodes(python: bool) -> None:
+    """While v counts, p-0 and p-1 spread, and p-2 wants a node without them. In the search without v they are
+    on one node, where v fits as well."""
+    two = [node(name, cpu=8, labels={HOST: name}) for name in "ab"]
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=LABELS), topology_key=HOST)
+    alone = its(3, affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))))[2]
+    there = [victim("v", cpu=4), victim("k", "b", cpu=4, priority=10)]
+    one = full(two, there, asking(), [*its(2, labels=LABELS), alone], python=python)
+    result = one.run()
+    assert not result.evicted
+    assert on_nodes(one) == {"v": "a", "k": "b", "p-0": "a", "p-1": "a", "p-2": "b"}
+    assert not result.unschedulable
+
+
+def test_nominations_that_come_and_go_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each second attempt nominates p-0, which fits where p-1 does not; the others end that."""
+    answers = cycle(
+        [({0: mo.NominatingInfo("a")}, mo.Status(mo.Code.SUCCESS)), (None, mo.Status(mo.Code.UNSCHEDULABLE))]
+    )
+    asked = list[object]()
+
+    def preempt(*args: object) -> object:
+        asked.append(args)
+        return next(answers) if len(asked) < 20 else (None, mo.Status(mo.Code.ERROR))
+
+    monkeypatch.setattr(default_preemption, "preempt_for_group", preempt)
+    result = full(nodes(1), asking(2), [its(1)[0], its(2, cpu=2)[1]]).run()
+    assert {*result.unschedulable} == {"default/p-0", "default/p-1"}
+    assert 2 < len(asked) < 20
 
 
 def test_pods_of_other_groups_leave_by_the_priority_of_theirs() -> None:

@@ -233,6 +233,7 @@ class Run:
             odd = terminating_or_known(self.scheduler.cache.state, pods_of(infos))
             if odd:
                 for at in sorted(odd):
+                    infos[at].group = None  # the attempt of its group goes on without it
                     self._skip(infos[at].pod)
                 infos = [info for at, info in enumerate(infos) if at not in odd]
         return infos

@@ -369,3 +369,16 @@ def test_a_group_that_failed_beside_a_deleted_waiting_pod_is_tried_again() -> No
     one.create(group="g", count=3, priority=0, gated=4)
     one.run_all()
     assert sorted(on_nodes(one.scheduler)) == ["p2", "p3", "p4"]
+
+
+def test_a_waiting_pod_that_was_popped_with_its_group_returns_to_it() -> None:
+    """It is evicted after the attempt of the others has ended, and they have lost their group."""
+    one = with_waiting_pod([2])
+    one.create(group="g", count=2, priority=0, gated=4)
+    one.run_all()
+    assert [info.pod.name for info in one.scheduler.queue.in_flight()] == ["p1"]
+    one.delete_group(name="g")
+    one.create(group="", count=1, priority=5, gated=4)
+    one.run_all()
+    one.every_pod_that_waits_is_somewhere_once()
+    assert one.scheduler.queue._queue.groups["default", "g"].members.keys() == {"p1", "p2", "p3"}

@@ -20,7 +20,7 @@ from moorage._core.preempt.bound_pods import are_independent, held_of
 from moorage._core.queue.in_flight import keys_of, pods_of
 from moorage.framework import NominatingInfo
 from moorage.framework.plugin.group_index import is_composite
-from moorage.objects import AnyGroup, Pod, UnitKey
+from moorage.objects import AnyGroup, Pod, UnitKey, group_of
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.preemption.eviction_units import priority_of, violations_on
 from moorage.queue import Place, QueuedPodInfo
@@ -239,7 +239,13 @@ class Run:
         return infos
 
     def _skip(self, pod: Pod) -> None:
-        """End the attempt of a pod that is being deleted or in the cache, here or with its binding cycle."""
+        """End the attempt of a pod that is being deleted or in the cache, here or with its binding cycle.
+
+        The cycle of a pod group takes its snapshot before its pods are looked at, that of a pod does not.
+        """
+        if self.queue.groups_pods and group_of(pod) is not None:
+            with self.scheduler.cache.lock:
+                self.scheduler.cache.state.view.refresh()
         if pod.metadata.deletion_timestamp is not None:
             note = f"skip schedule deleting pod: {pod.key}"
             self.scheduler.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)

@@ -141,6 +141,24 @@ def test_image_counts_are_taken_over_by_the_next_cycle() -> None:
     assert not one.cache.state.view.freezes_counts
 
 
+@pytest.mark.parametrize("ending", ["invalid", "deleted"])
+def test_a_cycle_that_ends_before_a_node_is_asked_has_taken_its_snapshot(ending: str) -> None:
+    """A zone that changes later leaves the list as it is (v1.37, scheduleOnePodGroup, UpdateSnapshot)."""
+    there = [node(name, cpu=9, zone=zone) for name, zone in (("a", "x"), ("b", "x"), ("c", "y"))]
+    one = world(there, tie_break="first")
+    store = store_of(one)
+    store.create(gang("g", 1))
+    (mine,) = members("g", 1, priority=7 if ending == "invalid" else 0)
+    if ending == "deleted":
+        mine = replace(mine, metadata=replace(mine.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    store.create(mine)
+    assert not one.run().placements
+    store.update(node("a", cpu=9, zone="z"))
+    store.create(pod("late"))
+    assert one.run().placements == {"default/late": "a"}
+    assert one.cache.state.view.node_names() == ["a", "c", "b"]
+
+
 # ---- who is evicted in it ----------------------------------------------------------------------------------
 
 

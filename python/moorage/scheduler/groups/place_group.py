@@ -87,7 +87,7 @@ def outcomes_of(
 def rejected(
     context: SchedulingContext, pods: Sequence[Pod], group: AnyGroup | None, error: str
 ) -> GroupResult:
-    """Return the result for pods that cannot form a group.
+    """Return the result for pods that cannot form a group. Their cycle ends after it has taken its snapshot.
 
     Parameters
     ----------
@@ -102,6 +102,8 @@ def rejected(
     -------
     GroupResult
     """
+    with context.cache.lock:
+        context.cache.state.view.refresh()
     result = GroupResult(context.cache.state, len(pods), context.batch_of(pods))
     result.failures.update(dict.fromkeys(range(len(pods)), Failure(error=error, nominating=CLEAR)))
     result.message, result.is_error = error, True

@@ -333,22 +333,23 @@ static void reprieve(const mr_preemptor *p, int32_t row, const mr_pod_entry *pod
 
 static void sum_up(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t words, mr_eviction *out)
 {
-    int32_t most = INT32_MIN;
+    int64_t most = INT64_MIN;
     mr_member one;
     out->victims = out->violations = 0;
     out->sum = 0;
     for (int32_t w = 0; w < words; w++) {
         for (uint64_t bits = p->victims[w]; bits; bits &= bits - 1) {
             const int32_t j = w * 64 + __builtin_ctzll(bits);
-            members its = members_of(p, row, &pods[j], &one);
-            const int32_t highest = p->usages[its.at->pod_class].priority;
-            if (!out->victims) out->highest = highest;
-            if (!out->victims || highest > most || (highest == most && its.at->start < out->start)) {
-                most = highest;
-                out->start = its.at->start;
+            const int is_first = !out->victims;
+            for (members its = members_of(p, row, &pods[j], &one); its.at < its.end; its.at++, out->victims++) {
+                const int32_t priority = p->usages[its.at->pod_class].priority;
+                out->sum += priority + (1ll << 31);
+                if (priority > most || (priority == most && its.at->start < out->start)) {
+                    most = priority;
+                    out->start = its.at->start;
+                }
             }
-            out->victims += (int32_t)(its.end - its.at);
-            for (; its.at < its.end; its.at++) out->sum += p->usages[its.at->pod_class].priority + (1ll << 31);
+            if (is_first) out->highest = (int32_t)most;
             if (p->units && p->budgets) out->violations += p->costs[j];
         }
         if (!p->units) out->violations += __builtin_popcountll(p->victims[w] & p->violating[w]);

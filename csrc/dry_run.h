@@ -30,7 +30,7 @@ typedef struct {
 
 /* An eviction unit: pods on any rows that are only evicted together. A pod that belongs to none is a unit by itself. */
 typedef struct {
-    const mr_member *members; /* the most important first */
+    const mr_member *members; /* equal ones are in order where budgets count, see UnitIndex */
     int64_t start;            /* start time of the oldest pod */
     int32_t count;            /* number of pods */
     int32_t priority;         /* counts in place of the priorities of the pods */
@@ -122,14 +122,12 @@ static inline int mr_is_better(const mr_eviction *a, const mr_eviction *b)
     return a->start > b->start;
 }
 
-/* Sorts entries by importance (stable): higher priority, more members, earlier start. `scratch` has n entries. */
-void mr_sort_pod_entries(mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch);
-
-/* Sorts entries by importance as Go's sort.Slice does: equal entries come in an order that depends on all others. */
+/* Sorts entries by importance (higher priority, more members, earlier start) as Go's sort.Slice does: equal entries
+ * come in an order that depends on all others, if there are more than 12. */
 void mr_sort_as_upstream(mr_pod_entry *pods, int32_t n);
 
 /* Sorts the entries of a row by importance: those of a lower priority as upstream sorts them, which sees no others
- * (SelectVictimsOnNode); equal ones of the others stay in order. `scratch` has 2 n entries. Returns the index of the
+ * (SelectVictimsOnNode). `scratch` has n entries. Returns the index of the
  * first entry of a lower priority, or MR_ANY_CUT if the order is the same for any priority. */
 int32_t mr_sort_for(int32_t priority, mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch);
 

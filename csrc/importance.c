@@ -211,43 +211,6 @@ void mr_sort_as_upstream(mr_pod_entry *pods, int32_t n)
     sort_part((part){pods, pods + n}, pods, width_of(n));
 }
 
-#define FEW 16
-
-static void insert_each(mr_pod_entry *pods, int32_t n)
-{
-    for (int32_t i = 1; i < n; i++) {
-        const mr_pod_entry pod = pods[i];
-        int32_t at = i;
-        for (; at && goes_before(&pod, &pods[at - 1]); at--) pods[at] = pods[at - 1];
-        pods[at] = pod;
-    }
-}
-
-static void merge(const mr_pod_entry *from, int32_t middle, int32_t end, mr_pod_entry *to)
-{
-    int32_t a = 0, b = middle;
-    for (int32_t at = 0; at < end; at++) {
-        const int second = a == middle || (b < end && goes_before(&from[b], &from[a]));
-        to[at] = second ? from[b++] : from[a++];
-    }
-}
-
-void mr_sort_pod_entries(mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch)
-{
-    mr_pod_entry *from = pods, *to = scratch;
-    for (int32_t at = 0; at < n; at += FEW) insert_each(pods + at, n - at < FEW ? n - at : FEW);
-    for (int32_t width = FEW; width < n; width *= 2) {
-        for (int32_t at = 0; at < n; at += 2 * width) {
-            const int32_t left = n - at;
-            merge(from + at, left < width ? left : width, left < 2 * width ? left : 2 * width, to + at);
-        }
-        mr_pod_entry *other = from;
-        from = to;
-        to = other;
-    }
-    if (from != pods) memcpy(pods, from, (size_t)n * sizeof *pods);
-}
-
 static int are_in_order(const mr_pod_entry *pods, int32_t n)
 {
     for (int32_t i = 1; i < n; i++)
@@ -267,12 +230,11 @@ int32_t mr_sort_for(int32_t priority, mr_pod_entry *pods, int32_t n, mr_pod_entr
 {
     int32_t lower = 0, at;
     if (are_in_order(pods, n)) return MR_ANY_CUT;
-    memcpy(scratch + n, pods, (size_t)n * sizeof *pods);
-    mr_sort_pod_entries(pods, n, scratch);
+    memcpy(scratch, pods, (size_t)n * sizeof *pods);
+    mr_sort_as_upstream(pods, n);
     if (n <= SMALL || !are_any_equal(pods, n)) return MR_ANY_CUT;
     for (at = n; at && pods[at - 1].priority < priority; at--) lower++;
-    if (lower <= SMALL) return at;
-    for (int32_t i = n, to = at; i < 2 * n; i++)
+    for (int32_t i = 0, to = at; i < n; i++)
         if (scratch[i].priority < priority) pods[to++] = scratch[i];
     mr_sort_as_upstream(pods + at, lower);
     return at;

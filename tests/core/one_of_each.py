@@ -28,7 +28,7 @@ from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.framework.profiles.native_library import load_native_plugin
 from moorage.objects import Cluster, LabelSelector, NodeSelector, decode_object
 from moorage.objects.model.pod import PodAffinityTerm, PodResourceClaim, TopologySpreadConstraint
-from moorage.preemption.eviction_units import EvictionUnits
+from moorage.preemption.eviction_units import groups_of
 from moorage.scheduler import Scheduler
 
 
@@ -140,7 +140,7 @@ def instances() -> dict[str, Any]:
     claims = reachable([scheduler_with_claims()])
     external = native_plugin()
     view = kinds()["NativeView"](external, held["ClusterState"])
-    units = kinds()["LowerUnits"](held["ClusterState"], 9, EvictionUnits(scheduler.handle))
+    units = kinds()["LowerUnits"](held["ClusterState"], 9, groups_of(scheduler.handle))
     made = reachable([*within_calls(held), *for_claims(claims), external, view, units])
     return made | claims | held
 

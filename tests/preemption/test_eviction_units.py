@@ -28,7 +28,7 @@ from tests.scheduler.groups.gang_kit import GATES, gang
 
 from moorage.framework import CycleState
 from moorage.framework.plugin.group_index import PodGroups
-from moorage.objects import LabelSelector, Pod, PodGroup, group_of
+from moorage.objects import LabelSelector, Pod, PodGroup
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGroup
 from moorage.objects.model.pod_group import AllDisruptionMode, DisruptionMode, SingleDisruptionMode
 from moorage.preemption.dry_run import PreemptionDryRuns
@@ -105,28 +105,25 @@ def test_the_group_s_priority_decides_whether_it_may_be_evicted() -> None:
 def test_pods_of_other_groups_have_their_group_s_priority(priority: int | None, expected: int) -> None:
     groups = [group(priority=priority, mode=SINGLE)]
     one = world(member("m", priority=3), groups=groups)
-    key = group_of(member("m"))
-    assert key is not None
-    assert EvictionUnits(one.handle).unit_of(key) == (expected, None)
+    assert EvictionUnits(one.handle).priority_of(member("m", priority=3)) == expected
 
 
 def test_priorities_follow_the_groups() -> None:
     one = world(member("m"), groups=[group(priority=7, mode=SINGLE), group("h", 8, mode=SINGLE)])
-    keys = [("default", name) for name in ("g", "h", "none")]
+    pods = [member(to, to=to, priority=1) for to in ("g", "h", "none")]
 
-    def seen() -> list[tuple[int | None, Any]]:
-        units = EvictionUnits(one.handle)
-        return [units.unit_of(key) for key in keys]
+    def seen() -> list[int]:
+        return [EvictionUnits(one.handle).priority_of(pod) for pod in pods]
 
-    assert seen() == seen() == [(7, None), (8, None), (None, None)]
+    assert seen() == seen() == [7, 8, 1]
     held = one.client.get(PodGroup, "g", "default")
     one.client.update(replace(held, spec=replace(held.spec, priority=5)))
     one.client.delete(PodGroup, "h", "default")
     one.client.create(group("none", 3, mode=SINGLE))
     one.sync()
-    assert seen() == [(5, None), (None, None), (3, None)]
+    assert seen() == [5, 1, 3]
     one.handle.shared(PodGroups)._followed[0].log.forget()
-    assert seen() == [(5, None), (None, None), (3, None)]
+    assert seen() == [5, 1, 3]
 
 
 def test_a_group_comes_back_whole_or_not_at_all() -> None:

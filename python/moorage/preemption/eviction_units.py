@@ -9,7 +9,7 @@ FilterVictimsWithPDBViolation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -217,21 +217,10 @@ class EvictionUnits:
     Parameters
     ----------
     handle : FrameworkHandle
-
-    Attributes
-    ----------
-    evicted_with : mapping of UnitKey to UnitKey
-        See `PodGroups`.
-    priorities : dict of UnitKey to (int or None)
-        Answers of `PodGroups.priority_of` that are known already.
     """
 
     def __init__(self, handle: FrameworkHandle) -> None:
-        self._cache = handle.cache
-        self._groups = groups = groups_of(handle)
-        self._whole: Mapping[UnitKey, int] = {} if groups is None else groups.whole
-        self.evicted_with: Mapping[UnitKey, UnitKey] = {} if groups is None else groups.evicted_with
-        self.priorities = {} if groups is None else groups.priorities()
+        self._cache, self._groups = handle.cache, groups_of(handle)
         self._pods: dict[UnitKey, dict[str, Pod]] = {}
         self._made: dict[UnitKey, Unit] = {}
 
@@ -246,8 +235,9 @@ class EvictionUnits:
         -------
         int
         """
-        key = self._key(pod)
-        return self._single(pod).priority if key is None else self._whole[key]
+        key = group_of(pod)
+        priority = None if self._groups is None or key is None else self._groups.priority_of(key)
+        return priority_of(pod) if priority is None else priority
 
     def of(self, pods: Iterable[Pod]) -> list[Unit]:
         """Return the units that some pods of a node belong to.
@@ -262,59 +252,20 @@ class EvictionUnits:
             In the order of the first pod of each. A group has all its pods that have a node, on any node.
         """
         pods_by_unit: dict[str | UnitKey, list[Pod]] = {}
+        wholes = {} if self._groups is None else self._groups.evicted_with
         for pod in pods:
-            pods_by_unit.setdefault(self._key(pod) or pod.metadata.uid, []).append(pod)
+            key = group_of(pod) if wholes else None
+            whole = None if key is None else wholes.get(key)
+            pods_by_unit.setdefault(whole or pod.metadata.uid, []).append(pod)
         return [
             self._single(members[0]) if isinstance(key, str) else self._group(key, members)
             for key, members in pods_by_unit.items()
         ]
 
-    def unit_of(self, key: UnitKey) -> tuple[int | None, UnitKey | None]:
-        """Return with which priority pods of a group are evicted, and with whom.
-
-        Parameters
-        ----------
-        key : UnitKey
-            Of a pod group.
-
-        Returns
-        -------
-        (int or None, UnitKey or None)
-            The priority, None for that of the pod itself; and the group whose pods are only evicted together,
-            None where each pod is evicted by itself.
-        """
-        whole = self.evicted_with.get(key)
-        if whole is not None:
-            return self._whole[whole], whole
-        return (None if self._groups is None else self._groups.priority_of(key)), None
-
-    def whole(self, key: UnitKey, here: Sequence[Pod]) -> tuple[Pod, ...]:
-        """Return the pods of a group that are only evicted together.
-
-        Parameters
-        ----------
-        key : UnitKey
-            Of a group that is evicted as a whole.
-        here : sequence of Pod
-            Pods of the group in the cache, which informers may not have yet.
-
-        Returns
-        -------
-        tuple of Pod
-            All pods of the group that have a node, the most important first.
-        """
-        return self._group(key, here).pods
-
-    def _key(self, pod: Pod) -> UnitKey | None:
-        """Return the group with which alone a pod is evicted, or None."""
-        key = group_of(pod) if self._whole else None
-        return None if key is None else self.evicted_with.get(key)
-
     def _single(self, pod: Pod) -> Unit:
         """Return the unit of a pod that is evicted by itself."""
-        key = None if self._groups is None else group_of(pod)
-        priority = None if key is None else self.unit_of(key)[0]
-        return Unit((pod,), priority_of(pod) if priority is None else priority, key is not None)
+        is_of_group = self._groups is not None and group_of(pod) is not None
+        return Unit((pod,), self.priority_of(pod), is_of_group)
 
     def lost_node(self) -> str:
         """Return the name of a node that is gone while a pod names it whose group is only evicted as a whole;
@@ -323,7 +274,7 @@ class EvictionUnits:
         Only groups with a pod on a node that exists count.
         """
         table, ledger = self._cache.state.table, self._cache.state.ledger
-        rows = range(table.used) if self.evicted_with else ()
+        rows = range(table.used) if self._groups is not None and self._groups.whole else ()
         if all(table.is_present(row) or not ledger.pods_of(row) for row in rows):
             return ""
         for row in self._cache.state.view.rows().tolist():
@@ -346,5 +297,5 @@ class EvictionUnits:
         before = len(pods)
         pods.update((pod.metadata.uid, pod) for pod in here)
         if key not in self._made or len(pods) > before:
-            self._made[key] = Unit(tuple(by_importance(pods.values())), self._whole[key], True)
+            self._made[key] = Unit(tuple(by_importance(pods.values())), self._groups.whole[key], True)
         return self._made[key]

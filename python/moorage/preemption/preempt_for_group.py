@@ -17,7 +17,7 @@ from moorage.framework.runtime.preempt_handle import budgets_of
 
 from .actuation import evict_victims
 from .eligibility import NEVER, is_leaving
-from .eviction_units import EvictionUnits, Unit, violations
+from .eviction_units import EvictionUnits, Unit, groups_of, violations
 
 ONGOING = "ongoing preemption on nominated nodes"
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
@@ -56,7 +56,7 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
     if _is_ongoing(handle, failed, units):
         current = {at: NominatingInfo(pod.status.nominated_node_name) for at, pod in enumerate(failed.pods)}
         return current, Status(Code.SUCCESS, (ONGOING,))
-    lower = LowerUnits(handle.cache.state, group.spec.priority or 0, units)
+    lower = LowerUnits(handle.cache.state, group.spec.priority or 0, groups_of(handle))
     if not len(lower):
         return None, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_VICTIMS,))
     with handle.cache.transaction():

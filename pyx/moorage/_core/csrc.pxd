@@ -383,7 +383,6 @@ cdef extern from "preemption.h" nogil:
     void mr_preemptor_read(mr_preemptor* preemptor)
     void mr_dry_run(const mr_preemptor* preemptor, int32_t row, const mr_pod_entry* pods, int32_t n,
                     mr_eviction* out)
-    void mr_sort_pod_entries(mr_pod_entry* pods, int32_t n, mr_pod_entry* scratch)
     void mr_sort_as_upstream(mr_pod_entry* pods, int32_t n)
     int32_t mr_sort_for(int32_t priority, mr_pod_entry* pods, int32_t n, mr_pod_entry* scratch)
     bint mr_is_sorted_for(int32_t priority, const mr_pod_entry* pods, const mr_pod_span* span)

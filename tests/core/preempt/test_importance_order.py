@@ -1,10 +1,13 @@
-"""Entries of pods and units in order of importance, as a stable sort in Python puts them."""
+"""Entries of pods and units in order of importance, as kube-scheduler sorts those below a preemptor."""
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core._kernels import ffi, lib
+
+from moorage._core.preempt.importance import order_as_upstream
 
 PRIORITIES = [0, 5, 5, -1]
 """Priorities of the classes of pods."""
@@ -12,40 +15,46 @@ UNITS = [(5, 2), (5, 3), (0, 1)]
 """Priorities and numbers of pods of the units."""
 ENTRIES = st.tuples(st.integers(-len(UNITS), len(PRIORITIES) - 1), st.integers(0, 3))
 """A class, or the complement of a unit, and a start."""
+Entry = tuple[int, int]
 
 
-def rank_of(kind: int) -> tuple[int, int]:
-    """The priority and the number of members of an entry."""
-    return UNITS[~kind] if kind < 0 else (PRIORITIES[kind], 0)
+def rank_of(entry: Entry) -> tuple[int, int, int]:
+    """What counts of an entry, the lowest for the most important one."""
+    kind, start = entry
+    priority, members = UNITS[~kind] if kind < 0 else (PRIORITIES[kind], 0)
+    return -priority, -members, start
 
 
-def expected(entries: list[tuple[int, int]]) -> list[int]:
-    """Positions of entries in order of importance."""
-
-    def rank(at: int) -> tuple[int, int, int]:
-        kind, start = entries[at]
-        priority, members = rank_of(kind)
-        return -priority, -members, start
-
-    return sorted(range(len(entries)), key=rank)
+def expected(entries: list[Entry], priority: int) -> list[int]:
+    """Positions of the entries below a priority, in upstream's order."""
+    lower = [at for at, entry in enumerate(entries) if -rank_of(entry)[0] < priority]
+    ranks = {rank: at for at, rank in enumerate(sorted({rank_of(entries[at]) for at in lower}))}
+    order = order_as_upstream(np.array([ranks[rank_of(entries[at])] for at in lower], dtype=np.int64))
+    return [lower[at] for at in order.tolist()]
 
 
 def test_lists_of_all_lengths_are_sorted() -> None:
-    """Runs of 16 entries are merged, and there may be an incomplete one at the end of each round."""
     for n in range(140):
         check([((at * 7) % 7 - 3, (at * 5) % 11) for at in range(n)])
 
 
 @given(st.lists(ENTRIES, max_size=200))
-def test_entries_are_sorted_by_importance(entries: list[tuple[int, int]]) -> None:
+def test_entries_are_sorted_by_importance(entries: list[Entry]) -> None:
     check(entries)
 
 
-def check(entries: list[tuple[int, int]]) -> None:
+def check(entries: list[Entry]) -> None:
     n = len(entries)
     pods, scratch = ffi.new("mr_pod_entry[]", n), ffi.new("mr_pod_entry[]", n)
-    for at, (kind, start) in enumerate(entries):
-        pods[at].start, pods[at].number = start, at
-        pods[at].priority, pods[at].members = rank_of(kind)
-    lib.mr_sort_pod_entries(pods, n, scratch)
-    assert [pods[at].number for at in range(n)] == expected(entries)
+    span = ffi.new("mr_pod_span *", {"count": n})
+    for priority in (-1, 0, 5, 6):
+        for at, entry in enumerate(entries):
+            pods[at].number = at
+            highest, members, pods[at].start = rank_of(entry)
+            pods[at].priority, pods[at].members = -highest, -members
+        span.cut = lib.mr_sort_for(priority, pods, n, scratch)
+        assert lib.mr_is_sorted_for(priority, pods, span)
+        order = [pods[at].number for at in range(n)]
+        assert [rank_of(entries[at]) for at in order] == sorted(map(rank_of, entries))
+        lower = expected(entries, priority)
+        assert order[n - len(lower) :] == lower

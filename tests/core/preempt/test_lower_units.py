@@ -16,7 +16,7 @@ from tests.scheduler.groups.test_group_preemption import with_ports
 from moorage._core.preempt.lower_units import LowerUnits
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Pod
-from moorage.preemption.eviction_units import EvictionUnits
+from moorage.preemption.eviction_units import groups_of
 from moorage.scheduler import Scheduler
 
 NAMES = "abc"
@@ -59,7 +59,7 @@ def test_usage_leaves_as_with_the_pods_and_returns(there: list[Pod]) -> None:
     scheduler = over(there)
     cache, left = scheduler.cache, list[Any]()
     for alone in (False, True):
-        units = LowerUnits(cache.state, 10, EvictionUnits(scheduler.handle))
+        units = LowerUnits(cache.state, 10, groups_of(scheduler.handle))
         before = dump(cache.state)
         with cache.transaction():
             head = cache.state.log.head

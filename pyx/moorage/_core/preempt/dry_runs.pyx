@@ -204,7 +204,7 @@ cdef class DryRuns:
         """Follow the changes of rows, and refresh cached pointers."""
         self.importance.follow()
         if has_budgets:  # which pods of a unit violate some depends on their order
-            self.importance.units.settle_all(self.importance.usages_of())
+            self.importance.units.settle_all()
         self.c.usages = self.importance.usages_of()
         self.c.units = self.importance.units.all()
         return 0

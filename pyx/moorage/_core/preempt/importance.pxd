@@ -2,18 +2,9 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from moorage._core.base cimport Buffer, ChangeLog
 from moorage._core.csrc cimport (
-    mr_class_usage, mr_is_sorted_for, mr_member, mr_pod_entry, mr_pod_span, mr_unit,
+    mr_class_usage, mr_is_sorted_for, mr_pod_entry, mr_pod_span, mr_unit,
 )
 from moorage._core.state cimport Ledger, NodeTable, PodClasses
-
-
-cdef struct RowUnits:
-    int32_t first, pods  # number of the first pod of the row in a unit, plus 1; number of all pods of the row
-
-
-cdef struct PodUnit:
-    int32_t unit, after  # index of the pod's unit, or -1; number of the next pod of the row in a unit, plus 1
-    int32_t member       # index among the members of the unit, plus 1; 0 outside `UnitIndex.settle`
 
 
 cdef class UnitIndex:
@@ -21,37 +12,27 @@ cdef class UnitIndex:
     cdef PodClasses classes
     cdef Ledger ledger
     cdef object source, whole, unit_of, answers
-    # by unit: key of the group, and its members; stale: units that have changed; touched: rows to read again
-    cdef list keys, members, stale, touched
+    cdef list keys, members  # by unit: key of the group, and its members
+    cdef dict stale, touched  # units that have changed, and rows to read again, as keys
+    cdef dict on_row          # by row: number of its pods, and the units that it has pods of
     cdef list changed      # rows with pods of a unit that has changed, in order
     cdef int64_t epoch     # grows when all rows may have changed; positions in `changed` are void then
     cdef int64_t stamp     # of the row that `Importance` reads
     cdef dict unsettled    # units whose equal members are in no certain order, as keys
     cdef Buffer priorities  # by symbol of a pod group: 0 if unread, `OWN`, or that of the group plus `BIAS`
-    cdef Buffer units, of_symbol, of_row, of_pod, is_stale, is_touched, seen, pods, sorted_members
+    cdef Buffer units, of_symbol, seen
 
     cdef bint use(self, object source) except -1
     cdef int32_t priority_of(self, int32_t number, int32_t own) except? -1
     cdef int note(self, int32_t row) except -1
     cdef int note_all(self) except -1
-    cdef list refresh(self, const mr_class_usage* usages)
-    cdef int settle(self, const mr_class_usage* usages, int32_t unit) except -1
-    cdef int settle_all(self, const mr_class_usage* usages) except -1
-    cdef int _unlink(self, int32_t row) except -1
-    cdef int _link(self, int32_t row) except -1
-    cdef int _gather(self, int32_t row) except -1
+    cdef list refresh(self)
+    cdef int settle(self, int32_t unit) except -1
+    cdef int settle_all(self) except -1
 
     cdef inline mr_unit* all(self) noexcept:
         """The units; NULL if each pod is one by itself."""
         return <mr_unit*>self.units.data if self.keys else NULL
-
-    cdef inline RowUnits* row(self, int32_t row) noexcept:
-        """The pods of a row that are in units."""
-        return <RowUnits*>self.of_row.data + row
-
-    cdef inline PodUnit* pod(self, int32_t number) noexcept:
-        """The unit of a pod."""
-        return <PodUnit*>self.of_pod.data + number
 
 
 cdef class Importance:
@@ -73,7 +54,7 @@ cdef class Importance:
     cdef mr_pod_entry* pods_of(self, int32_t row, int32_t* n) except NULL
     cdef int32_t read_all(self, const int32_t* order, uint64_t bits) except -1
     cdef int _read(self, int32_t row) except -1
-    cdef int32_t _enter(self, mr_pod_entry* entries, int32_t row) except -1
+    cdef int32_t enter(self, mr_pod_entry* entries, int32_t row) except -1
     cdef int _refresh_units(self) except -1
     cdef list pods_in(self, const mr_pod_entry* entry)
 

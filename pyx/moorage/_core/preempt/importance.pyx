@@ -20,7 +20,7 @@ import numpy as np
 
 from moorage.errors import InputError
 
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
 from moorage._core.base cimport LOG_ORDER, Buffer, Journal, group_of
@@ -29,7 +29,6 @@ from moorage._core.state cimport Ledger, NodeTable, PodClasses, PodRecord, Shape
 
 cdef enum:
     CHANGED_LIMIT = 1 << 14  # the longest list of changed rows
-    FEW = 16                 # the least capacity for the members of a unit
 
 cdef int64_t OWN = 1, BIAS = <int64_t>1 << 32  # see `UnitIndex.priorities`
 
@@ -107,8 +106,9 @@ cdef class UnitIndex:
     """The priorities of groups, and the groups whose pods are only evicted together, with their pods in the
     ledger.
 
-    Reading a row links its pods that are in units. When a row changes, the units that its pods were or are in
-    read their members again, and all rows with members are to be sorted again.
+    When a row changes, the units that its pods were or are in read their members again, and all rows with
+    members are to be sorted again. The members of a unit are put into their order when it is evicted, or when
+    budgets count (`settle`).
 
     Parameters
     ----------
@@ -120,19 +120,13 @@ cdef class UnitIndex:
     def __cinit__(self, NodeTable table not None, PodClasses classes not None, Ledger ledger not None):
         cdef Journal journal = Journal()
         self.table, self.classes, self.ledger = table, classes, ledger
-        self.keys, self.members, self.stale, self.touched, self.changed = [], [], [], [], []
+        self.keys, self.members, self.changed = [], [], []
+        self.touched, self.stale, self.on_row, self.unsettled = {}, {}, {}, {}
         self.whole, self.unit_of, self.answers = {}, {}, None
         self.priorities = Buffer(journal, sizeof(int64_t))
-        self.unsettled = {}
         self.units = Buffer(journal, sizeof(mr_unit))
         self.of_symbol = Buffer(journal, sizeof(int32_t))
-        self.of_row = Buffer(journal, sizeof(RowUnits))
-        self.of_pod = Buffer(journal, sizeof(PodUnit))
-        self.is_stale = Buffer(journal, sizeof(uint8_t))
-        self.is_touched = Buffer(journal, sizeof(uint8_t))
         self.seen = Buffer(journal, sizeof(int64_t))
-        self.pods = Buffer(journal, sizeof(mr_pod_entry))
-        self.sorted_members = Buffer(journal, sizeof(mr_member))
 
     cdef bint use(self, object source) except -1:
         """Take the groups from a source; return whether units or priorities may be other ones than before.
@@ -145,7 +139,7 @@ cdef class UnitIndex:
         group, equal ones in their order of importance.
         """
         cdef Py_ssize_t at
-        cdef int32_t row
+        cdef Buffer members
         whole = {} if source is None else source.whole
         answers = None if source is None else source.priorities()
         if whole is self.whole and answers is self.answers and source is self.source:
@@ -159,24 +153,17 @@ cdef class UnitIndex:
         memset(self.priorities.data, 0, self.priorities.capacity * sizeof(int64_t))
         symbols = {self.classes.symbols.intern("/".join(key)): unit for key, unit in unit_of.items()}
         numbers = {key: at for at, key in enumerate(whole)}
-        self.unsettled.clear()
-        self.members = [Buffer(Journal(), sizeof(mr_member)) for _ in whole]
-        self.keys, self.stale = list(whole), []
+        for table in (self.touched, self.stale, self.on_row, self.unsettled):
+            table.clear()
+        self.keys, self.members = list(whole), [Buffer(Journal(), sizeof(mr_member), 1) for _ in whole]
         self.units.reserve(len(self.keys))
-        self.is_stale.reserve(len(self.keys))
         self.seen.reserve(len(self.keys))
-        memset(self.units.data, 0, len(self.keys) * sizeof(mr_unit))
-        memset(self.is_stale.data, 0, len(self.keys))
-        memset(self.of_row.data, 0, self.of_row.capacity * sizeof(RowUnits))
+        for at, (members, priority) in enumerate(zip(self.members, whole.values(), strict=True)):
+            self.all()[at] = mr_unit(<mr_member*>members.data, MR_NOT_STARTED, 0, priority)
         memset(self.of_symbol.data, 0, self.of_symbol.capacity * sizeof(int32_t))
         self.of_symbol.reserve(max(symbols, default=0) + 1)
         for symbol, key in symbols.items():
             (<int32_t*>self.of_symbol.data)[<Py_ssize_t>symbol] = <int32_t>numbers[key] + 1
-        for at, priority in enumerate(whole.values()):
-            (<mr_unit*>self.units.data)[at].priority = priority
-        for row in self.touched:
-            self.is_touched.data[row] = False
-        self.touched = []
         self.note_all()
         return True
 
@@ -193,12 +180,8 @@ cdef class UnitIndex:
 
     cdef int note(self, int32_t row) except -1:
         """Note that a row has changed."""
-        if not self.keys:
-            return 0
-        self.is_touched.reserve(row + 1)
-        if not self.is_touched.data[row]:
-            self.is_touched.data[row] = True
-            self.touched.append(row)
+        if self.keys:
+            self.touched[row] = None
         return 0
 
     cdef int note_all(self) except -1:
@@ -210,111 +193,90 @@ cdef class UnitIndex:
             self.note(row)
         return 0
 
-    cdef list refresh(self, const mr_class_usage* usages):
+    cdef list refresh(self):
         """Read the members of changed units again; return the rows whose entries may have changed."""
-        cdef Py_ssize_t at, noted = len(self.touched)
-        cdef Buffer members
-        cdef int32_t unit, row
-        if not noted:
-            return self.touched
-        self.of_row.reserve(self.table.used)
-        self.of_pod.reserve(self.ledger.pods.capacity)
+        cdef int32_t unit, row, at
+        if not self.touched:
+            return []
         for row in self.touched:
-            self._unlink(row)
-        for row in self.touched:
-            self._link(row)
+            _read_units(self, row)
         for unit in self.stale:
-            members = self.members[unit]
             for at in range(self.all()[unit].count):
-                self.note((<mr_member*>members.data)[at].row)
-            self.all()[unit].count = 0
+                self.note((<mr_member*>(<Buffer>self.members[unit]).data)[at].row)
+            self.all()[unit].start, self.all()[unit].count = MR_NOT_STARTED, 0
         for row in self.touched:
-            self._gather(row)
+            _gather(self, row)
         for unit in self.stale:
-            _sort_members(self, unit, usages)
-            self.is_stale.data[unit] = False
-            self.unsettled[unit] = None
-        rows, self.touched, self.stale = self.touched, [], []
-        for row in rows:
-            self.is_touched.data[row] = False
+            self.all()[unit].members = <mr_member*>(<Buffer>self.members[unit]).data
+        self.unsettled |= self.stale
+        rows, self.touched, self.stale = list(self.touched), {}, {}
         if len(self.changed) + len(rows) > CHANGED_LIMIT:
             self.changed.clear()
             self.epoch += 1
         self.changed += rows
         return rows
 
-    cdef int _unlink(self, int32_t row) except -1:
-        """Mark the units that the pods of a row were in."""
-        cdef int32_t after = self.row(row).first
-        while after:
-            _mark(self, self.pod(after - 1).unit)
-            after = self.pod(after - 1).after
-        self.row(row).first = 0
-        return 0
-
-    cdef int _link(self, int32_t row) except -1:
-        """Link the pods of a row that are in units, and mark these units."""
-        cdef int32_t n = self.ledger.pods_on(row), last = -1, number = 0, unit
-        self.row(row).pods = n
-        if n:
-            number = self.ledger.row(row).first
-        for _ in range(n):
-            unit = self.pod(number).unit = _unit_of(self, number)
-            if unit >= 0:
-                self.pod(number).after = 0
-                if last < 0:
-                    self.row(row).first = number + 1
-                else:
-                    self.pod(last).after = number + 1
-                last = number
-                _mark(self, unit)
-            number = self.ledger.record(number).after
-        return 0
-
-    cdef int _gather(self, int32_t row) except -1:
-        """Add the pods of a row to the members of marked units."""
-        cdef int32_t after = self.row(row).first, number
-        cdef mr_unit* unit
-        cdef mr_member* member
-        cdef Buffer members
-        while after:
-            number = after - 1
-            after = self.pod(number).after
-            if not self.is_stale.data[self.pod(number).unit]:
-                continue
-            unit = self.all() + self.pod(number).unit
-            members = self.members[self.pod(number).unit]
-            if unit.count == members.capacity:
-                members.reserve(max(FEW, unit.count + 1))
-            member = <mr_member*>members.data + unit.count
-            member.row, member.number, member.pod_class = row, number, self.ledger.class_of(number)
-            member.start = start_of(self.ledger, number)
-            unit.count += 1
-        return 0
-
-    cdef int settle(self, const mr_class_usage* usages, int32_t unit) except -1:
-        """Put equal members of a unit into the order of the source."""
+    cdef int settle(self, int32_t unit) except -1:
+        """Put the members of a unit into the order of importance, and equal ones into that of the source.
+        Those that the source does not have come last."""
+        cdef int32_t each, row, pod_class, number
+        cdef int64_t start
+        cdef mr_member* members
+        cdef list found = []
         if unit not in self.unsettled:
             return 0
-        if self.all()[unit].count > 1:
-            _reorder(self, unit, self.source.uids(self.keys[unit]))
-            _sort_members(self, unit, usages)
+        members = <mr_member*>(<Buffer>self.members[unit]).data
+        places = {self.ledger.find(uid): at for at, uid in enumerate(self.source.uids(self.keys[unit]))}
+        for each in range(self.all()[unit].count):
+            row, pod_class, number = members[each].row, members[each].pod_class, members[each].number
+            place = -self.classes.priority_of(pod_class), members[each].start, places.get(number, len(places))
+            found.append((*place, each, row, pod_class, number))
+        for each, (_, start, _, _, row, pod_class, number) in enumerate(sorted(found)):
+            members[each] = mr_member(start, row, pod_class, number)
         del self.unsettled[unit]
         return 0
 
-    cdef int settle_all(self, const mr_class_usage* usages) except -1:
+    cdef int settle_all(self) except -1:
         """Call `settle` for all units."""
         cdef int32_t unit
         for unit in list(self.unsettled):
-            self.settle(usages, unit)
+            self.settle(unit)
         return 0
 
 
-cdef int _mark(UnitIndex units, int32_t unit) except -1:
-    """Mark a unit as changed."""
-    if not units.is_stale.data[unit]:
-        units.is_stale.data[unit] = True
-        units.stale.append(unit)
+cdef int _read_units(UnitIndex units, int32_t row) except -1:
+    """Read which units a row has pods of, and mark these and those that it had pods of before."""
+    cdef int32_t n = units.ledger.pods_on(row), number = units.ledger.row(row).first if n else 0, unit
+    cdef set here = set()
+    for _ in range(n):
+        unit = _unit_of(units, number)
+        if unit >= 0:
+            here.add(unit)
+        number = units.ledger.record(number).after
+    for unit in here.union(units.on_row.get(row, (0, ()))[1]):
+        units.stale[unit] = None
+        units.all()[unit].members = NULL
+    units.on_row[row] = n, here
+    return 0
+
+
+cdef int _gather(UnitIndex units, int32_t row) except -1:
+    """Add the pods of a row to the members of marked units."""
+    cdef int32_t n = units.ledger.pods_on(row), number = units.ledger.row(row).first if n else 0, each
+    cdef mr_unit* unit
+    cdef Buffer members
+    for _ in range(n):
+        each = _unit_of(units, number)
+        if each >= 0 and units.all()[each].members == NULL:
+            unit, members = units.all() + each, units.members[each]
+            if unit.count == members.capacity:
+                members.reserve(unit.count + 1)
+            (<mr_member*>members.data)[unit.count] = mr_member(
+                start_of(units.ledger, number), row, units.ledger.class_of(number), number,
+            )
+            unit.start = min(unit.start, (<mr_member*>members.data)[unit.count].start)
+            unit.count += 1
+        number = units.ledger.record(number).after
     return 0
 
 
@@ -324,56 +286,6 @@ cdef int32_t _unit_of(UnitIndex units, int32_t number) noexcept:
     if not group or group >= units.of_symbol.capacity:
         return -1
     return (<int32_t*>units.of_symbol.data)[group] - 1
-
-
-cdef int _reorder(UnitIndex units, int32_t unit, object order) except -1:
-    """Put the members of a unit into the order of some UIDs; those whose UID is not among these come last."""
-    cdef int32_t n = units.all()[unit].count, at, placed = 0, number
-    cdef Buffer members = units.members[unit]
-    cdef mr_member* there = <mr_member*>members.data
-    cdef mr_member* before
-    cdef str uid
-    cdef list numbers = [units.ledger.find(uid) for uid in order]
-    units.sorted_members.reserve(n)
-    before = <mr_member*>units.sorted_members.data
-    for at in range(n):
-        before[at] = there[at]
-        units.pod(there[at].number).member = at + 1
-    for number in numbers:
-        if 0 <= number < units.of_pod.capacity and units.pod(number).member:
-            there[placed] = before[units.pod(number).member - 1]
-            units.pod(number).member = 0
-            placed += 1
-    for at in range(n):
-        if units.pod(before[at].number).member:
-            there[placed] = before[at]
-            units.pod(before[at].number).member = 0
-            placed += 1
-    return 0
-
-
-cdef int _sort_members(UnitIndex units, int32_t at, const mr_class_usage* usages) except -1:
-    """Sort the members of a unit, the most important first, and compute the start of the oldest."""
-    cdef mr_unit* unit = units.all() + at
-    cdef Buffer members = units.members[at]
-    cdef mr_member* there = <mr_member*>members.data
-    cdef mr_member* before
-    cdef mr_pod_entry* pods
-    cdef int32_t n = unit.count, each
-    units.pods.reserve(2 * n)
-    units.sorted_members.reserve(n)
-    pods, before = <mr_pod_entry*>units.pods.data, <mr_member*>units.sorted_members.data
-    unit.members, unit.start = there, MR_NOT_STARTED
-    for each in range(n):
-        pods[each].start, pods[each].pod_class = there[each].start, there[each].pod_class
-        pods[each].priority, pods[each].members = usages[there[each].pod_class].priority, 0
-        pods[each].number = each
-        unit.start = min(unit.start, there[each].start)
-        before[each] = there[each]
-    mr_sort_pod_entries(pods, n, pods + n)
-    for each in range(n):
-        there[each] = before[pods[each].number]
-    return 0
 
 
 cdef class Importance:
@@ -405,7 +317,6 @@ cdef class Importance:
         cdef int64_t at, last = self.log.capacity - 1
         cdef int32_t row, before = -1
         cdef mr_pod_span* spans
-        cdef bint has_units = bool(self.units.keys)
         if self.known < len(self.classes.keys):
             _read_classes(self)
         self.spans.reserve(self.table.used)
@@ -413,16 +324,12 @@ cdef class Importance:
         if self.log.lost(self.cursor):
             _forget(self)
             self.units.note_all()
-        elif not has_units and self.log.head - self.cursor > self.table.used:
-            for row in range(self.table.used):
-                spans[row].read = 0
         else:
             for at in range(self.cursor, self.log.head):
                 row = self.log.id[at & last]
                 if self.log.kind[at & last] <= LOG_ORDER and row < self.spans.capacity and row != before:
                     spans[row].read, before = 0, row
-                    if has_units:
-                        self.units.note(row)
+                    self.units.note(row)
         self.cursor = self.log.head
         return self._refresh_units()
 
@@ -445,7 +352,7 @@ cdef class Importance:
     cdef int _refresh_units(self) except -1:
         """Read changed units again, and mark the rows that have pods of them."""
         cdef int32_t row
-        for row in self.units.refresh(self.usages_of()):
+        for row in self.units.refresh():
             self.spans_of()[row].read = 0
             self.moves += 1
         return 0
@@ -478,18 +385,18 @@ cdef class Importance:
         cdef mr_pod_span* span = self.spans_of() + row
         cdef int32_t n = self.ledger.pods_on(row)
         cdef mr_pod_entry* entries
-        if self.units.keys and self.units.row(row).pods != n:
+        if self.units.keys and self.units.on_row.get(row, (0,))[0] != n:
             self.units.note(row)
             self._refresh_units()
         _make_room(self, row, n)
-        self.scratch.reserve(2 * n)
+        self.scratch.reserve(n)
         entries = <mr_pod_entry*>self.entries.data + span.first
-        span.count = self._enter(entries, row)
+        span.count = self.enter(entries, row)
         span.cut = mr_sort_for(self.priority, entries, span.count, <mr_pod_entry*>self.scratch.data)
         span.read = n + 1
         return 0
 
-    cdef int32_t _enter(self, mr_pod_entry* entries, int32_t row) except -1:
+    cdef int32_t enter(self, mr_pod_entry* entries, int32_t row) except -1:
         """Write the pods and units of a row, each unit at its first pod; return their number."""
         cdef mr_unit* units = self.units.all()
         cdef int32_t n = self.ledger.pods_on(row), count = 0, number = 0, unit, priority
@@ -500,7 +407,7 @@ cdef class Importance:
             number = self.ledger.row(row).first
         for _ in range(n):
             record = self.ledger.record(number)
-            unit = -1 if units == NULL else self.units.pod(number).unit
+            unit = _unit_of(self.units, number)
             if unit < 0:
                 entries[count].number, entries[count].pod_class = number, record.pod_class
                 entries[count].start = start_of(self.ledger, number)
@@ -525,7 +432,7 @@ cdef class Importance:
         cdef int32_t at
         if entry.pod_class >= 0:
             return [entry.number]
-        self.units.settle(self.usages_of(), mr_unit_of(entry))
+        self.units.settle(mr_unit_of(entry))
         unit = self.units.all() + mr_unit_of(entry)
         return [unit.members[at].number for at in range(unit.count)]
 

@@ -5,25 +5,16 @@ kube-scheduler v1.37, framework/preemption/podgrouppreemption.go and util.go Mor
 
 import numpy as np
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from moorage._core.base cimport LOG_ROW, METADATA, UID, group_of
-from moorage._core.csrc cimport mr_verdicts
+from moorage._core.base cimport LOG_ROW, Buffer, Journal
+from moorage._core.csrc cimport mr_pod_entry, mr_sort_as_upstream, mr_verdicts
 from moorage._core.decide.search cimport Search
 from moorage._core.preempt.bound_pods cimport pods_with_numbers
 from moorage._core.preempt.budgets cimport Budgets
-from moorage._core.preempt.importance cimport start_of
-from moorage._core.preempt.importance import order_as_upstream, start_time
-from moorage._core.state cimport ClusterState, Ledger, PodRecord, Shape
+from moorage._core.preempt.importance cimport Importance
+from moorage._core.state cimport ClusterState, Ledger, Shape
 from moorage._core.state.pod_spec import bound
-
-cdef object UNASKED = object()
-
-cdef enum:
-    UNREAD = 0
-    AS_EACH = 1  # each pod of a group by itself, with its own priority
-    WITH_PRIORITY = 2  # each by itself, with the priority of the group
-    TOGETHER = 3
 
 
 def has_pods_below(ClusterState state not None, int32_t priority):
@@ -49,154 +40,55 @@ def has_pods_below(ClusterState state not None, int32_t priority):
     return state.ledger.has_any(lower)
 
 
-cdef class _Evictions:
-    """How the pods of each group are evicted, by the symbol of the group.
-
-    Attributes
-    ----------
-    kinds : memoryview of unsigned char
-        With whom; `UNREAD` where `_read` has to be called.
-    priorities : memoryview of int
-        With which priority, unless each pod has its own.
-    wholes : dict of int to UnitKey
-        The group whose pods are only evicted together.
-    """
-
-    cdef Ledger ledger
-    cdef object groups
-    cdef unsigned char[::1] kinds
-    cdef int32_t[::1] priorities
-    cdef dict wholes, known
-    cdef bint has_wholes
-
-    def __init__(self, Ledger ledger not None, groups not None):
-        cdef Py_ssize_t symbols = len(ledger.symbols.names)
-        self.ledger, self.groups, self.wholes = ledger, groups, {}
-        self.known, self.has_wholes = groups.priorities, bool(groups.evicted_with)
-        self.kinds, self.priorities = bytearray(symbols), np.empty(symbols, dtype=np.int32)
-
-
-cdef int _read(_Evictions evictions, int32_t number) except -1:
-    """Note how the pods of the group of a pod are evicted; return with whom."""
-    cdef int32_t symbol = evictions.ledger.record(number).group
-    cdef int kind = AS_EACH
-    key, whole = group_of(evictions.ledger.model_of(number)), None
-    priority = UNASKED if evictions.has_wholes else evictions.known.get(key, UNASKED)
-    if priority is UNASKED:
-        priority, whole = evictions.groups.unit_of(key)
-    if priority is not None:
-        evictions.priorities[symbol] = priority
-        kind = WITH_PRIORITY
-    if whole is not None:
-        evictions.wholes[symbol] = whole
-        kind = TOGETHER
-    evictions.kinds[symbol] = kind
-    return kind
-
-
 cdef class LowerUnits:
     """The units of lower priority than a group: pods, and groups whose pods are only evicted together.
 
-    The most important unit comes first: that of higher priority; of these groups and pods of groups before
-    other pods; then the unit with more pods, and the one whose oldest pod has run longest. Of up to 12 units,
-    equal ones are in the order of the nodes, and of the pods on each, and of more in that of upstream's sort
-    (`order_as_upstream`). Valid until the cache changes.
+    The most important unit comes first (see `Importance`). Of up to 12 units, equal ones are in the order of
+    the nodes, and of the pods on each, and of more in that of upstream's sort. Valid until the cache changes.
 
     Parameters
     ----------
     state : ClusterState
     priority : int
         Of the group that may evict them.
-    groups : UnitsOfGroups
-        Knows the priorities of groups, and those that are evicted as a whole.
-
-    Attributes
-    ----------
-    wholes : dict of int to tuple of Pod
-        The pods of the units that are evicted as a whole, by index of the unit.
+    groups : EvictedGroups or None
+        Knows the priorities of groups, and those that are evicted as a whole; None: each pod is one by
+        itself.
     """
 
     cdef ClusterState state
-    cdef readonly dict wholes
     cdef readonly int32_t size
-    cdef int32_t used  # of `numbers`
-    # by unit, in the order of importance: its pods in `numbers`
-    cdef int32_t[::1] first, end, numbers
-    cdef object ranks  # by unit; equal units have equal ranks
+    cdef Buffer units  # mr_pod_entry, in the order of importance
+    cdef int32_t[::1] first, numbers  # by unit, and after the last one: where its pods begin in `numbers`
 
-    def __init__(self, ClusterState state not None, int32_t priority, groups not None):
-        cdef Ledger ledger = state.ledger
-        cdef int32_t row, number, symbol, rank, n = 0, used = 0
-        cdef int32_t alive = <int32_t>len(ledger)
-        cdef const int32_t[::1] rows
-        cdef PodRecord* record
-        cdef int kind
-        cdef dict pods_of = {}  # by the key of a whole: (unit, numbers)
-        cdef _Evictions of_group = _Evictions(ledger, groups)
-        self.state = state
+    def __init__(self, ClusterState state not None, int32_t priority, groups):
+        cdef Importance importance = Importance(state.table, state.classes, state.ledger)
+        cdef int32_t row, at, n, number, used = 0, alive = <int32_t>len(state.ledger)
+        cdef mr_pod_entry* units
+        cdef set seen = set()
+        self.state, self.units = state, Buffer(Journal(), sizeof(mr_pod_entry), alive + 1)
+        units = <mr_pod_entry*>self.units.data
+        importance.use(groups, priority)
+        importance.follow()
         state.view.refresh()
-        rows = state.view.rows()
-        first, size = np.empty(alive, dtype=np.int32), np.empty(alive, dtype=np.int32)
-        ranks, starts = np.empty(alive, dtype=np.int64), np.empty(alive, dtype=np.int64)
-        alone = np.empty(alive, dtype=np.int8)
-        self.numbers = np.empty(2 * alive, dtype=np.int32)  # an informer may know a pod in another group
-        cdef int32_t[::1] first_of = first, size_of = size
-        cdef int64_t[::1] rank_of = ranks, start = starts
-        cdef int8_t[::1] is_alone = alone
-        for row in rows:
-            if not ledger.pods_on(row):
-                continue
-            number = ledger.row(row).first
-            for _ in range(ledger.pods_on(row)):
-                record = ledger.record(number)
-                symbol = record.group
-                rank, whole = state.classes.priority_of(record.pod_class), None
-                if symbol:
-                    kind = of_group.kinds[symbol] or _read(of_group, number)
-                    if kind != AS_EACH:
-                        rank = of_group.priorities[symbol]
-                    if kind == TOGETHER:
-                        whole = of_group.wholes[symbol]
-                if rank >= priority:
-                    pass
-                elif whole is not None and whole in pods_of:
-                    pods_of[whole][1].append(number)
-                else:
-                    rank_of[n], is_alone[n], size_of[n] = rank, not symbol, 1
-                    if whole is None:
-                        self.numbers[used], first_of[n], start[n] = number, used, start_of(ledger, number)
-                        used += 1
-                    else:
-                        pods_of[whole] = n, [number]
-                    n += 1
-                number = ledger.record(number).after
-        self._sort(pods_of, groups, n, used, (first, size, ranks, starts, alone))
-
-    cdef _sort(self, dict pods_of, groups, int32_t n, int32_t used, tuple columns):
-        """Give the units that are evicted as a whole their pods, and put all units into their order."""
-        cdef int32_t each
-        first, size, ranks, starts, alone = columns
-        cdef int32_t[::1] first_of = first, size_of = size
-        cdef int64_t[::1] start = starts
-        cdef dict wholes = {}
-        for key, (each, here) in pods_of.items():
-            wholes[each] = pods = groups.whole(key, [self._pod(number) for number in here])
-            first_of[each], size_of[each], start[each] = used, <int32_t>len(pods), min(map(start_time, pods))
-            for pod in pods:
-                self.numbers[used] = self.state.ledger.find(UID.of(METADATA.of(pod)))
+        for row in state.view.rows():
+            n = importance.enter(units + self.size, row)
+            for at in range(self.size, self.size + n):
+                if units[at].priority >= priority:
+                    continue
+                if units[at].pod_class < 0:
+                    if units[at].pod_class in seen:
+                        continue
+                    seen.add(units[at].pod_class)
+                units[self.size] = units[at]
+                self.size += 1
+        mr_sort_as_upstream(units, self.size)
+        self.first, self.numbers = np.zeros(self.size + 1, dtype=np.int32), np.empty(alive, dtype=np.int32)
+        for at in range(self.size):
+            for number in importance.pods_in(&units[at]):
+                self.numbers[used] = number
                 used += 1
-        self.size, self.used, self.wholes = n, used, wholes
-        keys, order = np.stack((-ranks[:n], alone[:n], -size[:n], starts[:n])), np.arange(n)
-        is_sorted = _are_in_order(n, size_of, ranks, start, alone)
-        if not is_sorted:
-            order = np.lexsort(keys[::-1])
-        of_unit = np.zeros(n, dtype=np.int64)
-        of_unit[order[1:]] = np.cumsum((np.diff(keys[:, order]) != 0).any(axis=0))
-        if not is_sorted:
-            order = order_as_upstream(of_unit)
-            first, size, of_unit = first[order], size[order], of_unit[order]
-            self.wholes = {at: wholes[unit] for at, unit in enumerate(order.tolist()) if unit in wholes}
-        self.first, self.end, self.ranks = first, first + size, of_unit
+            self.first[at + 1] = used
 
     def __len__(self):
         return self.size
@@ -219,9 +111,8 @@ cdef class LowerUnits:
         IndexError
             There is no such unit.
         """
-        if not 0 <= at < self.size:
-            raise IndexError(f"there is no unit {at} among {self.size}")
-        return self.wholes.get(at) or (self._pod(self.numbers[self.first[at]]),)
+        _check_index(self, at)
+        return tuple([_pod(self, self.numbers[each]) for each in range(self.first[at], self.first[at + 1])])
 
     def most_important_first(self, list units not None):
         """Return some units in upstream's order.
@@ -234,9 +125,21 @@ cdef class LowerUnits:
         Returns
         -------
         list of int
+
+        Raises
+        ------
+        IndexError
+            There is no such unit.
         """
-        at = np.array(units, dtype=np.intp)
-        return at[order_as_upstream(self.ranks[at])].tolist()
+        cdef Buffer chosen = Buffer(Journal(), sizeof(mr_pod_entry), len(units) + 1)
+        cdef mr_pod_entry* each = <mr_pod_entry*>chosen.data
+        cdef int32_t place, unit, n = <int32_t>len(units)
+        for place, unit in enumerate(units):
+            _check_index(self, unit)
+            each[place] = (<mr_pod_entry*>self.units.data)[unit]
+            each[place].number = unit
+        mr_sort_as_upstream(each, n)
+        return [each[place].number for place in range(n)]
 
     def pods_of(self, units):
         """Return the pods of some units.
@@ -259,9 +162,8 @@ cdef class LowerUnits:
         cdef int32_t at, each
         cdef list numbers = []
         for at in units:
-            if not 0 <= at < self.size:
-                raise IndexError(f"there is no unit {at} among {self.size}")
-            for each in range(self.first[at], self.end[at]):
+            _check_index(self, at)
+            for each in range(self.first[at], self.first[at + 1]):
                 numbers.append(self.numbers[each])
         return pods_with_numbers(self.state, numbers)
 
@@ -280,7 +182,7 @@ cdef class LowerUnits:
         cdef int32_t at, each
         cdef list found = []
         for at in range(self.size):
-            for each in range(self.first[at], self.end[at]):
+            for each in range(self.first[at], self.first[at + 1]):
                 if self.state.ledger.row_of(self.numbers[each]) in rows:
                     found.append(at)
                     break
@@ -301,7 +203,7 @@ cdef class LowerUnits:
         for at in range(self.size):
             if usage_alone:
                 _move(self, at, -1)
-            for each in range(self.first[at], self.end[at]):
+            for each in range(self.first[at], self.first[at + 1]):
                 if not usage_alone:
                     self.state._take_away(self.numbers[each])
                     continue
@@ -344,23 +246,17 @@ cdef class LowerUnits:
             self.state.table.check_row(one[3])
             by_row.setdefault(one[3], []).append(one)
         for at in order:
-            if not 0 <= at < self.size:
-                raise IndexError(f"there is no unit {at} among {self.size}")
+            _check_index(self, at)
             _move(self, at, -1)
         for at in order:
             _move(self, at, 1)
-            for each in range(self.first[at], self.end[at]):
+            for each in range(self.first[at], self.first[at + 1]):
                 pods = by_row.get(self.state.ledger.row_of(self.numbers[each]))
                 if pods is not None and not _fit(check, pods):
                     _move(self, at, -1)
                     leaving.append(at)
                     break
         return leaving
-
-    def _pod(self, int32_t number):
-        """The pod with a number, with its node name."""
-        cdef Ledger ledger = self.state.ledger
-        return bound(ledger.object_of(number), self.state.table.row_name(ledger.row_of(number)))
 
     def budgeted(self, tuple budgets not None):
         """Return the units with a pod that a PodDisruptionBudget selects.
@@ -382,17 +278,30 @@ cdef class LowerUnits:
         of_classes.follow()
         set_of = of_classes.c.of_class
         for at in range(self.size):
-            for each in range(self.first[at], self.end[at]):
+            for each in range(self.first[at], self.first[at + 1]):
                 if set_of[self.state.ledger.class_of(self.numbers[each])]:
                     found.append(at)
                     break
         return found
 
 
+cdef int _check_index(LowerUnits units, int32_t at) except -1:
+    """Check that there is a unit with an index."""
+    if not 0 <= at < units.size:
+        raise IndexError(f"there is no unit {at} among {units.size}")
+    return 0
+
+
+cdef object _pod(LowerUnits units, int32_t number):
+    """The pod with a number, with its node name."""
+    cdef Ledger ledger = units.state.ledger
+    return bound(ledger.object_of(number), units.state.table.row_name(ledger.row_of(number)))
+
+
 cdef int _move(LowerUnits units, int32_t at, int32_t sign) except -1:
     """Add the usage of a unit to its rows (sign 1), or subtract it (sign -1)."""
     cdef int32_t each, number
-    for each in range(units.first[at], units.end[at]):
+    for each in range(units.first[at], units.first[at + 1]):
         number = units.numbers[each]
         _count(units.state, units.state.ledger.class_of(number), units.state.ledger.row_of(number), sign)
 
@@ -446,23 +355,4 @@ cdef bint _fit(_Check check, list found) except -1:
     finally:
         for at in range(counted):
             _count(state, found[at][2][0], found[at][3], -1)
-    return True
-
-
-cdef bint _are_in_order(int32_t n, const int32_t[::1] size, const int64_t[::1] rank,
-                        const int64_t[::1] start, const int8_t[::1] alone) noexcept:
-    """Whether the most important unit comes first already."""
-    cdef int32_t at
-    for at in range(1, n):
-        if rank[at] != rank[at - 1]:
-            if rank[at] > rank[at - 1]:
-                return False
-        elif alone[at] != alone[at - 1]:
-            if alone[at] < alone[at - 1]:
-                return False
-        elif size[at] != size[at - 1]:
-            if size[at] > size[at - 1]:
-                return False
-        elif start[at] < start[at - 1]:
-            return False
     return True

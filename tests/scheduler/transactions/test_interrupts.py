@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from tests.core.make import node, pod
 from tests.framework.make import make
+from tests.scheduler.groups import gang_kit
+from tests.scheduler.groups.gang_kit import composite, gang, members, topology
 from tests.scheduler.make import Clock, profile_with, scheduler_with
-from tests.scheduler.transactions.interrupts import check_settled, check_usage, struck
+from tests.scheduler.transactions.interrupts import PACKAGE, check_settled, check_usage, struck
 
 import moorage as mo
 from moorage.framework import Code, Status
-from moorage.objects import Pod
+from moorage.objects import Node, Pod, PodGroup
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing import single_cycle
 
@@ -58,6 +60,39 @@ def waiting() -> Scheduler:
     return one
 
 
+def gangs() -> Scheduler:
+    """Groups that are placed together, and one of which a pod fits nowhere."""
+    groups = [gang("a", 2), gang("b", 2), gang("c", 1)]
+    pods = [*members("a", 2), *members("b", 2), *members("c", 2, 2)]
+    return gang_kit.world(gang_kit.nodes(4, 2), groups, pods)
+
+
+def racks() -> list[Node]:
+    return [node(name, labels={"rack": name}, cpu="2") for name in "abc"]
+
+
+def bound_gangs() -> Scheduler:
+    """Groups that are placed by what is remembered of the racks."""
+    groups = [gang(name, 2, **topology("rack")) for name in "ab"]
+    pods = [*members("a", 2), *members("b", 2)]
+    return gang_kit.world(racks(), groups, pods, feature_gates=gang_kit.TOPOLOGY)
+
+
+def bound_tree() -> Scheduler:
+    """A tree whose groups go to one rack."""
+    groups = [composite("t", 2, **topology("rack")), gang("a", 1, "t"), gang("b", 1, "t")]
+    pods = [*members("a", 1), *members("b", 1)]
+    return gang_kit.world(racks(), groups, pods, feature_gates=gang_kit.TREES)
+
+
+def evicting_gang() -> Scheduler:
+    """A group that others must go for."""
+    low = [pod("low0", "a", requests={"cpu": "1"}), pod("low1", "b", requests={"cpu": "2"})]
+    return gang_kit.world(
+        gang_kit.nodes(2, 2), gang("g", 3, priority=10), [*low, *members("g", 3, priority=10)]
+    )
+
+
 def run(one: Scheduler) -> None:
     one.run()
 
@@ -70,6 +105,10 @@ def schedule_one(one: Scheduler) -> None:
     single_cycle.schedule_one(one.context, pod("q", requests={"cpu": "1"}))
 
 
+def schedule_group(one: Scheduler) -> None:
+    one.schedule_workload(one.client.list(PodGroup)[0][0])
+
+
 def advance(one: Scheduler) -> None:
     one.advance(20.0)
 
@@ -77,13 +116,15 @@ def advance(one: Scheduler) -> None:
 def settle(one: Scheduler) -> None:
     """Let it go on after an interrupt, and look."""
     check_usage(one)
-    assert not [uid for uid in one.cache.state.assumed_pods() if uid.startswith("q")]
+    assert not [uid for uid in one.cache.state.assumed_pods() if uid not in one.bindings.waiting]
     one.run()
     one.run()
     check_settled(one)
 
 
-def strike_everywhere(make_world: World, action: Callable[[Scheduler], None], first: int, step: int) -> int:
+def strike_everywhere(
+    make_world: World, action: Callable[[Scheduler], None], first: int, step: int, room: str = PACKAGE
+) -> int:
     """Interrupt at every `step`-th trace event; how often that was."""
     expected = make_world()
     expected.run()
@@ -91,7 +132,7 @@ def strike_everywhere(make_world: World, action: Callable[[Scheduler], None], fi
     count, at = 0, first
     while True:
         one = make_world()
-        if not struck(lambda one=one: action(one), at):  # type: ignore[misc]
+        if not struck(lambda one=one: action(one), at, room):  # type: ignore[misc]
             return count
         settle(one)
         if action is run:
@@ -123,6 +164,24 @@ def test_an_interrupt_leaves_nothing_halfway(make_world: World, action: Any) -> 
 @pytest.mark.parametrize(("make_world", "action"), CASES)
 def test_an_interrupt_at_any_line_leaves_nothing_halfway(make_world: World, action: Any, offset: int) -> None:
     assert strike_everywhere(make_world, action, first=offset + 1, step=10) > 10
+
+
+GROUPS = [(make_world, run) for make_world in (gangs, bound_gangs, bound_tree, evicting_gang)]
+GROUPS.append((gangs, schedule_group))
+
+
+@pytest.mark.parametrize(("make_world", "action"), GROUPS)
+def test_an_interrupt_leaves_no_group_halfway(make_world: World, action: Any) -> None:
+    assert strike_everywhere(make_world, action, 1, 5, f"{PACKAGE}/scheduler/groups") > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("offset", range(5))
+@pytest.mark.parametrize(("make_world", "action"), GROUPS)
+def test_an_interrupt_at_any_line_leaves_no_group_halfway(
+    make_world: World, action: Any, offset: int
+) -> None:
+    assert strike_everywhere(make_world, action, offset + 1, 5, f"{PACKAGE}/scheduler/groups") > 20
 
 
 @pytest.mark.parametrize("action", [schedule, schedule_one])

@@ -222,16 +222,8 @@ class Attempt:
         if failed:
             self.look_ahead()
 
-    def enter(self) -> None:
-        """Enter the remaining pods in the ledger."""
-        state = self.context.cache.state
-        if state.journal.depth:
-            state.atomically(self.enter_until, len(self.rows))
-        else:
-            self.enter_until(len(self.rows))
-
-    def enter_until(self, end: int) -> None:
-        """Enter the pods before an index in the ledger.
+    def enter(self, end: int) -> None:
+        """Enter the pods before an index in the ledger, in the transaction that counts them on their rows.
 
         Parameters
         ----------
@@ -242,7 +234,7 @@ class Attempt:
             self.entered = end
 
     def take(self) -> None:
-        """Assume the pods on rows that were known already."""
+        """Assume the pods on rows that were known already, in a transaction."""
         members = self.members
         for child, at in zip(members.children, members.indexes, strict=True):
             Attempt(child, self.rows[at]).take()
@@ -251,7 +243,7 @@ class Attempt:
             self.result.rows[:] = self.rows
             members.engine.batching.scored = None
             members.engine.placer.account(members.batch, self.result, 0, len(self.rows))
-            self.enter()
+            self.enter(len(self.rows))
 
     def unreserve(self) -> None:
         """Run Unreserve for all reserved pods in reverse order; `start` reserves them again if the group
@@ -380,7 +372,7 @@ class MemberPlacing(Placing, kw_only=True):
     def _decide(self, at: int) -> None:
         """Run the cycle of one pod, and assume it on the chosen node."""
         attempt, context, pod = self.attempt, self.context, self.batch.pod(at)
-        attempt.enter_until(at)
+        attempt.enter(at)
         attempt.entered = at + 1
         row = -1 if self.segment.whole_cycle else self._accepted_nomination(at)
         if row >= 0:
@@ -521,23 +513,19 @@ def _try_in(members: Members, placement: Placement, commit: bool) -> Attempt:
     """Place the pods of a group on the nodes of one placement. The rotation advances in any case."""
     context, attempt = members.context, Attempt(members)
     if members.memory is not None:  # without plugins or nominations that a transaction would have to undo
-        mark = context.cache.state.begin()
-        try:
+        with context.cache.trial():
             _place_in(attempt, placement)
             start = context.rotation.start
-        finally:
-            context.cache.state.rollback(mark)
         context.rotation.start = start
         return attempt
     with context.cache.transaction() as transaction:
         _place_in(attempt, placement)
         start = context.rotation.start
         if attempt.succeeded and commit:
+            attempt.enter(len(attempt.rows))
             transaction.commit()
     if not transaction.committed:
         attempt.nominate_again()
-    elif not members.is_composite:
-        attempt.enter()
     context.rotation.start = start
     return attempt
 

@@ -173,7 +173,7 @@ class GroupBatch:
         if not attempt.succeeded or -1 in attempt.rows.tolist():
             rotation.start = start
             return False
-        attempt.take()
+        self.context.cache.state.atomically(attempt.take)
         self.result.rows[begin:end] = attempt.rows
         view.log_stale_counts(attempt.rows)
         return True
@@ -192,8 +192,6 @@ class GroupBatch:
             finally:
                 view.freezes_counts, states.scope = False, scope
             if done > first:
-                engine.batching.scored = None
-                LEDGER.enter(self.batch, self.result, begin, self.ends[done - 1])
                 view.log_stale_counts(self.result.rows[begin : self.ends[done - 1]])
         return done
 
@@ -212,6 +210,8 @@ class GroupBatch:
                 if stale >= 0:  # this row has other image counts on the snapshot of the next group
                     done = bisect_right(self.ends, begin + stale) + 1
             if done == stop:
+                engine.batching.scored = None
+                LEDGER.enter(self.batch, self.result, begin, end)
                 transaction.commit()
         return done
 

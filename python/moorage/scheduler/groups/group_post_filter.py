@@ -168,18 +168,15 @@ class FailedAttempt:
 
     def _assign(self, attempt: Attempt) -> None:
         """Note where the pods were placed, and which nodes each can be rejected for."""
-        state, known = self._members.context.cache.state, dict[tuple[Engine, Target], Filters]()
-        mark = state.begin()
-        try:
+        cache, known = self._members.context.cache, dict[tuple[Engine, Target], Filters]()
+        with cache.trial():
             for at, pod, row, engine, target in _placed(attempt, range(len(self.pods))):
                 filters = known.get((engine, target)) or _filters(engine, target, pod)
                 self._assignments.append(_assignment(at, pod, row, filters))
                 if self.reads_rows_alone:  # PreFilter skips the same for equal pods, whatever was placed
                     known[engine, target] = filters
                 else:
-                    state.assume_pod(bound(pod, state.table.row_name(row)))
-        finally:
-            state.rollback(mark)
+                    cache.state.assume_pod(bound(pod, cache.state.table.row_name(row)))
         for one in self._assignments:
             self._by_row.setdefault(one.row, []).append(one)
             if one.filters.is_told:
@@ -226,16 +223,13 @@ class FailedAttempt:
         cache = self._members.context.cache
         if len(assignments) == 1:
             return not assignments[0].rejects()
-        mark = cache.state.begin()
-        try:
+        with cache.trial():
             for at, one in enumerate(assignments, 1):
                 if one.rejects():
                     return False
                 if at < len(assignments):
                     cache.state.assume_pod(bound(one.pod, cache.state.table.row_name(one.row)))
             return True
-        finally:
-            cache.state.rollback(mark)
 
     def nominations(self) -> dict[int, NominatingInfo]:
         """Return the nominations of the pods to the nodes that were found for them."""

@@ -350,13 +350,14 @@ def schedule_workload(
     if not engines:
         return GroupResult(context.cache.state, 0, context.batch_of(pending))
     placed = groups.scheduled(unit)[0] if scheduled is None else scheduled
-    result = place_group(context, engines.pop(), group, pending, placed)
-    bound = {at: context.bindings.bind(started) for at, started in result.started.items()}
-    binding_failures = context.finish_binding([started.pod for started in result.started.values()])
-    for at, outcome in bound.items():
-        failure = outcome.failure or binding_failures.get(outcome.pod.key)
-        if failure is not None:
-            result.rows[at], result.failures[at] = -1, failure
-    context.sync()
-    result.note_names()
-    return result
+    with context.taken_back_on_error(pending):
+        result = place_group(context, engines.pop(), group, pending, placed)
+        bound = {at: context.bindings.bind(started) for at, started in result.started.items()}
+        binding_failures = context.finish_binding([started.pod for started in result.started.values()])
+        for at, outcome in bound.items():
+            failure = outcome.failure or binding_failures.get(outcome.pod.key)
+            if failure is not None:
+                result.rows[at], result.failures[at] = -1, failure
+        context.sync()
+        result.note_names()
+        return result

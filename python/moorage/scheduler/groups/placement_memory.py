@@ -68,14 +68,15 @@ class Chain:
         next_start : int
             Position at which the next search begins.
         """
-        self.statuses[at], self.known[at] = status, 1
+        self.statuses[at] = status
         if status is None:  # the rows of failures are not asked for, and there can be many
             self.rows[at] = rows
         for of_plugin in self.scores.values():
             of_plugin[at] = None
         if self.starts[at + 1] != next_start:
-            self.starts[at + 1] = next_start
             self.known[at + 1 :] = bytes(len(self.known) - at - 1)
+            self.starts[at + 1] = next_start
+        self.known[at] = 1  # last, so that an exception before leaves nothing half known
 
 
 Chains = dict[tuple[Hashable, int], Chain]
@@ -124,10 +125,11 @@ class PlacementMemory:
         self._follow()
         key = id(placements[0]) if len(placements) == 1 else id(placements)
         if key not in self._chains:
-            self._chains[key] = placements, {}
+            chains = Chains()
             for at, placement in enumerate(placements):
                 for row in placement.rows.tolist():
-                    self._of_row.setdefault(row, []).append((self._chains[key][1], at))
+                    self._of_row.setdefault(row, []).append((chains, at))
+            self._chains[key] = placements, chains
         chains = self._chains[key][1]
         chain = chains.get((kind, start))
         if chain is None:
@@ -150,12 +152,13 @@ class PlacementMemory:
     def _follow(self) -> None:
         """Forget the results that changes of rows have made void."""
         log, view = self._cluster.log, self._cluster.view
-        rows, self._cursor = log.rows_since(self._cursor), log.head
+        rows = log.rows_since(self._cursor)
         if rows is None or self._version != view.static_version or len(self._chains) > MOST_PLACEMENTS:
-            self._version = view.static_version
             self._chains, self._of_row = {}, {}
-            return
-        self._forget(rows)
+            self._version = view.static_version
+        else:
+            self._forget(rows)
+        self._cursor = log.head
 
     def _forget(self, rows: Iterable[int]) -> None:
         """Forget the results in the placements of some rows."""

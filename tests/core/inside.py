@@ -37,7 +37,7 @@ def fields(name: str, module: str) -> list[str]:
     text = (ROOT / "pyx" / (module.replace(".", "/") + ".pxd")).read_text()
     body = re.split(rf"^cdef class {name}:\n", text, flags=re.MULTILINE)[1]
     body = re.split(r"^\S", body, maxsplit=1, flags=re.MULTILINE)[0]
-    found = re.findall(rf"^    cdef (?:readonly )?(?:{OBJECTS}) ([\w, ]+)$", body, flags=re.MULTILINE)
+    found = re.findall(rf"^    cdef (?:readonly |public )?(?:{OBJECTS}) ([\w, ]+)$", body, flags=re.MULTILINE)
     return [field for group in found for field in group.split(", ") if field != "__weakref__"]
 
 

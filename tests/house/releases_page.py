@@ -46,10 +46,8 @@ NOT_EXACT = """
 - **1.34**: Devices are allocated as in v1.35. Pods with claims that get no node have a warning.
 - **1.35**: With some gates off, counters that a refused device took are given back as in v1.36.3, and
   binding conditions have the messages of v1.36.3.
-- **1.37**: Pod groups have [a list of their own](groups.md#what-is-not-exact). When nodes are replaced,
-  the count of claims in use can differ from upstream's; when such a count falls below 0, upstream also
-  lists the nodes anew, in another order. Pods with bindMountOptions ask for no node that declares them
-  (gate VolumeBindMountOptions, off by default).
+- **1.37**: Pod groups have [a list of their own](groups.md#what-is-not-exact). Pods with bindMountOptions
+  ask for no node that declares them (gate VolumeBindMountOptions, off by default).
 
 ## Feature gates
 

@@ -138,13 +138,11 @@ class VolumeRestrictions(VolumePlugin, EvidencePlugin):
         if not keys:
             return 0
         handle = self.required_handle()
+        if handle.release.replaced_nodes_lose_claims:
+            return sum(count > 0 for count in handle.shared(LostUses).counts_of(keys))
         in_use = handle.derived(VolumesInUse.of)
         in_use.refresh()
-        if not handle.release.replaced_nodes_lose_claims:
-            return sum(key in in_use.claims for key in keys)
-        lost = handle.shared(LostUses)
-        lost.refresh()
-        return sum(in_use.claims.get(key, 0) > lost.uses[key] for key in keys)
+        return sum(key in in_use.claims for key in keys)
 
     def pre_filter_extensions(self) -> Self:
         return self

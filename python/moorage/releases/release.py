@@ -89,7 +89,8 @@ class Release:
         DoesNotExist) selects every namespace.
     replaced_nodes_lose_claims : bool
         When a node is replaced between two attempts, the claims of its pods no longer count as used,
-        so another pod can get a ReadWriteOncePod volume. This lasts until a node is added or removed.
+        so another pod can get a ReadWriteOncePod volume. This lasts until a node is added or removed, or
+        until one of these pods goes; then the nodes are listed anew, maybe in another order.
     devices_are_exact : bool
         Devices are allocated as in this release. Without it, as in the next one, whose allocator
         skips incomplete and invalid pools.

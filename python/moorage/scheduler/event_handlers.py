@@ -97,7 +97,7 @@ class NodeHandler:
     cache : SchedulerCache
     queue : SchedulingQueue
     lost : LostUses, optional
-        Is told of nodes that go and come, in releases that lose count of what their pods use.
+        Is told of nodes that go, in releases that lose count of what their pods use.
     """
 
     def __init__(self, cache: SchedulerCache, queue: SchedulingQueue, lost: LostUses | None = None) -> None:
@@ -123,7 +123,6 @@ class NodeHandler:
         for first in range(0, len(nodes), NODES_AT_ONCE):
             if not self.cache.add_nodes(nodes[first : first + NODES_AT_ONCE]):
                 return first
-            self._have_come(nodes[first : first + NODES_AT_ONCE])
         return len(nodes)
 
     def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
@@ -136,14 +135,7 @@ class NodeHandler:
             Whether the object existed when the handler was registered.
         """
         self.cache.add_node(obj)
-        self._have_come((obj,))
         self.queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, obj)
-
-    def _have_come(self, nodes: Iterable[Node]) -> None:
-        """Note that nodes were added."""
-        if self.lost is not None:
-            for node in nodes:
-                self.lost.node_comes(node.name)
 
     def on_update(self, old: Node, new: Node) -> None:
         """Update a node; each kind of change is an event for the queue.

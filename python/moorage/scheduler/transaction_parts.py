@@ -37,7 +37,7 @@ class Undoable(Protocol):
 class SharedPluginData:
     """The data shared by plugins, as a part of a transaction.
 
-    `undo` drops those made since `save`, and restores the assumed volumes and lost uses of the others.
+    `undo` drops those made since `save`, and restores the assumed volumes of the others.
 
     Parameters
     ----------
@@ -76,17 +76,20 @@ class SharedPluginData:
         other : SharedPluginData
         """
         for make, data in other._scheduler.handle.made()[0].items():
-            parts = _parts_of(data)
+            parts = _copied_of(data)
             if parts:
                 mine = self._scheduler.handle.shared(cast(Any, make))
-                for part, its in zip(_parts_of(mine), parts, strict=True):
+                for part, its in zip(_copied_of(mine), parts, strict=True):
                     part.copy_from(its)
 
 
+def _copied_of(data: object) -> list[Any]:
+    """Return what a copy takes over of shared data: assume caches, or all of it."""
+    return [data] if isinstance(data, LostUses) else _parts_of(data)
+
+
 def _parts_of(data: object) -> list[Any]:
-    """Return what shared data has of its own: assume caches, or itself."""
-    if isinstance(data, LostUses):
-        return [data]
+    """Return the assume caches of shared data."""
     caches = [getattr(data, name, None) for name in ("pv_cache", "pvc_cache", "claim_cache")]
     return [cache for cache in caches if cache is not None]
 

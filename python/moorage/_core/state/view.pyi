@@ -1,4 +1,5 @@
-from typing import Self
+from collections.abc import Mapping
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -7,6 +8,12 @@ from moorage._core.base.buffers import Journal
 from moorage._core.state.images import ImageStates
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.zone_tree import NodeTree
+
+class ClaimCounts(Protocol):
+    @property
+    def uses(self) -> Mapping[str, int]: ...
+    def are_negative(self) -> bool: ...
+    def start_anew(self) -> None: ...
 
 class View:
     @property
@@ -32,6 +39,7 @@ class View:
     @property
     def static_version(self) -> int: ...
     freezes_counts: bool
+    claim_counts: ClaimCounts | None
     def refresh(self) -> int: ...
     def log_stale_counts(self, rows: npt.NDArray[np.int32]) -> None: ...
     def drop_counts(self) -> None: ...

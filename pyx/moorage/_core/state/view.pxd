@@ -19,6 +19,7 @@ cdef class View:
     cdef bint is_scanned
     cdef bint was_undone  # a refresh was undone by the rollback that is going on
     cdef public bint freezes_counts
+    cdef public object claim_counts
     cdef mr_columns columns
     cdef mr_ledger ledger
     cdef const int32_t* taint_set

@@ -2,8 +2,8 @@
 
 The rules are those of kube-scheduler v1.36, cache.go UpdateSnapshot. The node list is rebuilt only if a node
 was added to the cluster or a node of the view was deleted: neither a change of zone nor a node that was
-deleted and added again between two cycles changes the order. The image counts of a row are copied when the
-row has changed.
+deleted and added again between two cycles changes the order. In v1.37 the list is also rebuilt if a claim
+counts as used less than never. The image counts of a row are copied when the row has changed.
 
 The columns that scans read are in list order. They have a cursor of their own in the change log and are
 updated just before a scan, so that decisions without a scan do not pay for them.
@@ -47,6 +47,8 @@ cdef class View:
         Grows when the list changes, or labels, taints or allocatable resources of one of its nodes.
     freezes_counts : bool
         Whether rows that change keep their image counts, as during a pod group cycle, which has one snapshot.
+    claim_counts : LostUses or None
+        Upstream's counts of the uses of claims, in the releases that miscount them.
     """
 
     def __cinit__(self, Journal journal not None, NodeTable table not None, NodeTree tree not None,
@@ -73,6 +75,7 @@ cdef class View:
     cpdef int refresh(self) except -1:
         """Apply all changes since the last refresh."""
         cdef ChangeLog log = self.table.log
+        cdef bint is_anew = _has_negative_counts(self)
         cdef int64_t at, head = log.head, last = log.capacity - 1
         cdef int32_t kinds = 0
         cdef bint lost = log.lost(self.cursor), order_changed, static_changed
@@ -99,7 +102,7 @@ cdef class View:
                 partial(self._restore, self.cursor, self.size, order_changed, is_other, self.n_settled)
             )
         if order_changed:
-            _reorder(self)
+            _reorder(self, is_anew)
         if self.settled_epoch != self.images.epoch:
             for at in range(self.n_settled):
                 _freeze_settled(self, (<int32_t*>self.settled.data)[at])
@@ -122,6 +125,8 @@ cdef class View:
         cdef int64_t* shown
         cdef int32_t row
         if log.lost(self.cursor) or self.n_settled and self.settled_epoch != self.images.epoch:
+            return 0
+        if self.claim_counts is not None and self.claim_counts.uses:  # any change may have the list rebuilt
             return 0
         self.settled_epoch = self.images.epoch
         while self.cursor < log.head and log.kind[self.cursor & (log.capacity - 1)] == LOG_ROW:
@@ -592,10 +597,26 @@ cdef void _freeze_counts(View view, int32_t row) noexcept nogil:
 # ---- the list
 
 
-cdef int _reorder(View view) except -1:
+cdef bint _has_negative_counts(View view) except -1:
+    """Whether a claim counts as used less than never; then log that the order changes.
+
+    What a transaction changes need not happen: in it, the list stays.
+    """
+    cdef ChangeLog log = view.table.log
+    if view.claim_counts is None or log.head == view.cursor or view.journal.depth:
+        return False
+    if not (view.claim_counts.uses and view.claim_counts.are_negative()):
+        return False
+    log.append(LOG_ORDER, 0)
+    return True
+
+
+cdef int _reorder(View view, bint is_anew) except -1:
     """Update the node list after an entry LOG_ORDER."""
-    if not _reuse_list(view):
+    if is_anew or not _reuse_list(view):
         _rebuild(view)
+        if view.claim_counts is not None:
+            view.claim_counts.start_anew()
     view.scanned = -1
     return _set_positions(view)
 

@@ -637,6 +637,17 @@ def test_the_smallest_priority_that_evicts_others_and_a_class_that_has_it() -> N
     assert explained(text + pod("new", cpu="3")).raised_priority is None, "the node is too small"
 
 
+def test_more_priority_may_help_less_and_the_smallest_that_helps_is_named() -> None:
+    """With the priority of the class, the pod would evict the one that it has to be near."""
+    near = {"labelSelector": {"matchLabels": APP["labels"]}, "topologyKey": HOST}
+    terms = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    text = CLASSES + node("n1", allocatable={"cpu": "3"}) + pod("filler", "n1", "2", spec={"priority": 5})
+    text += pod("db", "n1", "1", spec={"priority": 7}, metadata=APP)
+    raised = explained(text + pod("new", cpu="2", spec={"affinity": terms})).raised_priority
+    assert raised is not None
+    assert raised.text == "with priority 6 it would evict default/filler (5) on n1"
+
+
 def test_only_a_nominated_pod_is_in_the_way_of_a_higher_priority() -> None:
     text = node("n1", allocatable={"cpu": "2"})
     text += pod("preemptor", cpu="2", spec={"priority": 100}, status={"nominatedNodeName": "n1"})

@@ -23,12 +23,23 @@ from tests.scheduler.groups.gang_kit import (
     world,
 )
 
-from moorage.objects import Node, Pod, PodGroup, Taint
+from moorage.objects import (
+    Affinity,
+    LabelSelector,
+    Node,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodGroup,
+    Taint,
+)
 from moorage.objects.model.pod import PodSchedulingGate
 from moorage.releases import DEFAULT_GATES
 from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.explanation import ExplainedGroup, GroupChange
 from moorage.scheduler.explain.lowering import effective, lower
+
+HOSTNAME = "kubernetes.io/hostname"
 
 
 def group_of_explained(one: Scheduler, pod: str = "default/g-0") -> ExplainedGroup:
@@ -346,6 +357,23 @@ def test_whom_a_group_evicts_is_told_with_the_smallest_priority_that_helps(
     assert [*ran.evicted] == [pod.key for pod in found.victims]
     assert len(ran.placements) == found.placed
     assert own == priority or not made(priority - 1).run().placements
+
+
+def test_more_priority_may_help_less_and_the_smallest_that_helps_is_told() -> None:
+    """The group has to be near a pod that a group of the highest priority would evict."""
+    near = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "db"}), topology_key=HOSTNAME)
+
+    def made(own: int) -> Scheduler:
+        there = [member("db", "", 1, node_name="a", priority=5, labels={"app": "db"}), *low(2)]
+        affinity = Affinity(pod_affinity=PodAffinity(required=(near,)))
+        new = members("g", 1, 3, priority=own, affinity=affinity)
+        return world([node("a", cpu=4, labels={HOSTNAME: "a"})], there, gang("g", 1, priority=own), new)
+
+    found = group_of_explained(made(0)).evictions
+    assert found is not None
+    assert (found.priority, [pod.key for pod in found.victims]) == (3, ["default/low-a"])
+    assert [*made(3).run().evicted] == ["default/low-a"]
+    assert not made(6).run().evicted
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from msgspec.structs import replace
 
@@ -77,11 +75,11 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
     if pod.spec.preemption_policy == "Never":
         return None
     own = priority_of(pod)
-    # A superset of the priorities that matter, of few values; more priority never helps less.
+    # A superset of the priorities that matter, of few values. More priority can help less: a pod that the pod
+    # has to be near is then evicted, too.
     there = {shape.priority for shape in engine.cache.state.classes.shapes}
     priorities = sorted(one + 1 for one in there if own <= one < HIGHEST)
 
-    @cache
     def candidate_with(priority: int) -> Candidate | None:
         raised = replace(pod, spec=replace(pod.spec, priority=priority))
         rows = probe.feasible(raised)
@@ -90,11 +88,10 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
         choice = examine_preemption(engine, raised, everywhere=False).choice
         return None if choice is None else choice.candidate
 
-    if not priorities or candidate_with(priorities[-1]) is None:
+    tried = ((one, candidate_with(one)) for one in priorities)
+    priority, candidate = next((one for one in tried if one[1] is not None), (0, None))
+    if candidate is None:
         return None
-    priority = priorities[bisect_left(priorities, True, key=lambda one: candidate_with(one) is not None)]
-    candidate = candidate_with(priority)
-    assert candidate is not None  # bisection has found it
     controller = pod.metadata.controller()
     if controller and any(one.metadata.is_controlled_by(controller.uid) for one in candidate.victims.pods):
         return None  # it would evict pods of its own workload, which would have the priority, too
@@ -103,7 +100,8 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
         for one in classes
         if priority <= one.value <= HIGHEST and one.preemption_policy != "Never"
     ]
-    value, name = min(enough, default=(0, ""))
+    helps = (one for one in sorted(enough) if candidate_with(one[0]) is not None)
+    value, name = next(helps, (0, ""))
     budgets = budgets_of(engine, candidate, priority)
     return RaisedPriority(priority, name, value, candidate.name, tuple(candidate.victims.pods), budgets)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace as replaced
-from functools import cache
 
 from msgspec.structs import replace
 
@@ -73,17 +71,16 @@ def _evictions(
 def _with_higher_priority(
     context: SchedulingContext, engine: Engine, group: PodGroup, pods: Sequence[Pod]
 ) -> GroupEvictions | None:
-    """Return whom a group evicts with the smallest priority that helps."""
+    """Return whom a group evicts with the smallest priority that helps.
+
+    More priority can help less: a pod that the group has to be near is then evicted, too.
+    """
     own = group.spec.priority or 0
     there = {shape.priority for shape in context.cache.state.classes.shapes}
-    priorities = sorted(one + 1 for one in there if own <= one < HIGHEST)
-
-    @cache
-    def found(priority: int) -> GroupEvictions | None:
+    for priority in sorted(one + 1 for one in there if own <= one < HIGHEST):
         raised = replace(group, spec=replace(group.spec, priority=priority))
         same = [replace(pod, spec=replace(pod.spec, priority=priority)) for pod in pods]
-        return None if why_invalid(raised, same) else _evictions(context, engine, raised, same, ())
-
-    if not priorities or found(priorities[-1]) is None:
-        return None
-    return found(priorities[bisect_left(priorities, True, key=lambda one: found(one) is not None)])
+        found = None if why_invalid(raised, same) else _evictions(context, engine, raised, same, ())
+        if found is not None:
+            return found
+    return None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from moorage import framework as fwk
 from moorage.framework.plugin.events import COMPOSITE_POD_GROUP, POD, POD_GROUP, ActionType, on, queue_if
@@ -27,13 +26,6 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
     name = "GangScheduling"
     feature_gate = "GenericWorkload"
 
-    def __init__(
-        self, args: Mapping[str, Any] | None = None, handle: fwk.FrameworkHandle | None = None
-    ) -> None:
-        super().__init__(args, handle)
-        # The groups that were found to be complete, and the version of `PodGroups` then.
-        self._complete, self._read = set[UnitKey](), (-1, -1)
-
     @gates_by_group
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         """Reject the pod until its group exists and has minCount pods.
@@ -51,18 +43,6 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         if key is None:
             return None
         groups = self._groups
-        version = groups.version
-        if self._read != version:
-            self._read, self._complete = version, set()
-        if key in self._complete:
-            return None
-        status = self._why_incomplete(groups, key)
-        if status is None:
-            self._complete.add(key)
-        return status
-
-    def _why_incomplete(self, groups: PodGroups, key: UnitKey) -> fwk.Status | None:
-        """Reject the pods of a group until it exists and has minCount pods."""
         group, name = groups.known(key), key[1]
         if group is None:
             return self._waits_for(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')

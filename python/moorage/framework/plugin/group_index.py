@@ -208,13 +208,6 @@ class PodGroups:
         self._roots: dict[UnitKey, UnitKey | None] = {}
         self._leaves: dict[UnitKey, tuple[UnitKey, ...]] = {}
 
-    @property
-    def version(self) -> tuple[int, int]:
-        """Equal as long as no pod changes, and no group but in its conditions."""
-        self._follow()
-        changes = self._pods.changes
-        return self._version, changes if self._leaving is None else -1 - changes
-
     @contextmanager
     def counting(self, pod: Pod) -> Iterator[None]:
         """Count a pod that is deleted among those of its group, while it leaves the queue: upstream asks

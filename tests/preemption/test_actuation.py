@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
 from tests.framework.make import WAIT, make, status
-from tests.preemption.world import full, handle, nominated, preemptor, terminating, victim
+from tests.preemption.world import cycle, full, handle, nominated, preemptor, terminating, victim
 from tests.scheduler.make import events, scheduler_with
 
 import moorage as mo
 from moorage.framework import NominatingInfo
-from moorage.framework.plugin.extender import Victims
 from moorage.framework.plugin.waiting_pods import PodInPreBind
 from moorage.objects import Pod
 from moorage.objects.model.meta import Condition
-from moorage.preemption.actuation import clear_nominated_node_name, evict_victims, prepare_candidate
-from moorage.preemption.pick import Candidate
+from moorage.preemption.actuation import clear_nominated_node_name, evict_victims, make_room
+from moorage.preemption.evaluator import Evaluator
 from moorage.scheduler import Scheduler
 from moorage.store import ApiError
 
 NOTE = "Preempted by pod p on node a"
 
 
-def prepare(one: Scheduler, *victims: Pod) -> Any:
-    its = handle(one).preempt_handle()
-    return prepare_candidate(its, Candidate("a", Victims(victims)), preemptor(), "DefaultPreemption")
+def prepare(one: Scheduler, *victims: Pod) -> None:
+    make_room(handle(one).preempt_handle(), "a", preemptor(), victims, "DefaultPreemption")
 
 
 def stored(one: Scheduler) -> list[str]:
@@ -65,7 +64,7 @@ def watched(one: Scheduler, refuses: str = "") -> Watching:
 def test_victims_get_a_condition_and_are_deleted_in_their_order() -> None:
     one = full(victim("v"), victim("w"), victim("stays"))
     client = watched(one)
-    assert prepare(one, victim("w"), victim("v")) is None
+    prepare(one, victim("w"), victim("v"))
     assert client.calls == [("patch", "w"), ("delete", "w"), ("patch", "v"), ("delete", "v")]
     message = "default-scheduler: preempting to accommodate a higher priority pod"
     (condition,) = client.last["v"]
@@ -100,7 +99,7 @@ def test_another_condition_of_that_type_is_replaced() -> None:
 
 def test_victims_on_their_way_out_are_left_alone() -> None:
     one = full(terminating(victim("v")), victim("w"))
-    assert prepare(one, terminating(victim("v")), victim("w")) is None
+    prepare(one, terminating(victim("v")), victim("w"))
     assert stored(one) == ["v"]
     assert [event[0] for event in events(one)] == ["w"]
 
@@ -108,17 +107,26 @@ def test_victims_on_their_way_out_are_left_alone() -> None:
 def test_the_first_refusal_ends_it() -> None:
     one = full(*[victim(name) for name in "uvw"])
     watched(one, refuses="v")
-    failed = prepare(one, *[victim(name) for name in "uvw"])
-    assert failed is not None
-    assert (str(failed.code), failed.message()) == ("Error", "refused")
+    with pytest.raises(ApiError, match=r"^refused$"):
+        prepare(one, *[victim(name) for name in "uvw"])
     assert stored(one) == ["v", "w"], "the one before is gone, the one after is not touched"
     assert [event[0] for event in events(one)] == ["u"]
+
+
+def test_a_refusal_fails_the_preemption() -> None:
+    one = full(victim("v", cpu=4))
+    watched(one, refuses="v")
+    its, state, statuses = cycle(one, preemptor(4))
+    nominating, failed = Evaluator(its, "DefaultPreemption").preempt(state, preemptor(4), statuses)
+    assert nominating is None
+    assert failed is not None
+    assert (str(failed.code), failed.message()) == ("Error", "refused")
 
 
 def test_somebody_else_was_faster() -> None:
     one = full(victim("v"), victim("w"))
     one.client.delete(Pod, "v", "default")
-    assert prepare(one, victim("v"), victim("w")) is None
+    prepare(one, victim("v"), victim("w"))
     assert [event[0] for event in events(one)] == ["w"]
     assert one.cache.state.has_pod(victim("v")), "until that is reported"
 
@@ -128,7 +136,7 @@ def test_another_pod_of_the_name_stays() -> None:
     one.client.delete(Pod, "v", "default")
     other = replace(victim("v"), metadata=replace(victim("v").metadata, uid="other"))
     one.client.create(other)
-    assert prepare(one, victim("v")) is None
+    prepare(one, victim("v"))
     assert stored(one) == ["v"]
     assert events(one) == []
 
@@ -137,7 +145,7 @@ def test_pods_that_only_the_cache_knows_leave_the_cache() -> None:
     one = full()
     one.cache.assume_pod(victim("assumed"))
     one.cache.add_pod(victim("added"))
-    assert prepare(one, victim("assumed"), victim("added")) is None
+    prepare(one, victim("assumed"), victim("added"))
     assert one.cache.state.pods() == []
     assert [event[0] for event in events(one)] == ["assumed", "added"]
 
@@ -181,7 +189,7 @@ def test_nominations_of_lower_priority_to_the_node_end() -> None:
         nominated(pod("elsewhere", priority=0), "b"),
     ]
     one = full(*waiting)
-    assert prepare(one) is None
+    prepare(one)
     nominator = handle(one).nominator
     assert [each.name for each in nominator.nominated_pods_for_node("a")] == ["same"]
     assert [each.name for each in nominator.nominated_pods_for_node("b")] == ["elsewhere"]
@@ -203,7 +211,7 @@ def test_nominations_end_before_the_victims_and_failing_at_that_is_not_fatal(cap
 
     two = full(nominated(pod("lower"), "a"), victim("v"))
     handle(two).client = Refusing(two.client)  # type: ignore[assignment]
-    assert prepare(two, victim("v")) is None
+    prepare(two, victim("v"))
     assert stored(two) == ["lower"]
     assert "Cannot clear 'NominatedNodeName' field: refused" in caplog.text
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from moorage._core.preempt.bound_pods import held_of, not_terminating, selected
-from moorage.framework import Framework, FrameworkHandle, NominatingInfo, Status, as_status
+from moorage.framework import Framework, FrameworkHandle, NominatingInfo
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import AnyGroup, Pod
 from moorage.objects.model.meta import Condition, with_condition
@@ -25,36 +25,8 @@ from moorage.store.clock import timestamp
 
 from .eligibility import BY_SCHEDULER
 from .eviction_units import priority_of
-from .pick import Candidate
 
 logger = logging.getLogger("moorage.preemption")
-
-
-def prepare_candidate(
-    handle: PreemptHandle, candidate: Candidate, pod: Pod, plugin_name: str
-) -> Status | None:
-    """Do `make_room` on the chosen node.
-
-    Parameters
-    ----------
-    handle : PreemptHandle
-    candidate : Candidate
-        The chosen node.
-    pod : Pod
-        The preemptor.
-    plugin_name : str
-        Rejects victims that wait on Permit.
-
-    Returns
-    -------
-    Status or None
-        An Error if a victim could not be deleted.
-    """
-    try:
-        make_room(handle, candidate.name, pod, candidate.victims.pods, plugin_name)
-    except ApiError as error:
-        return as_status(error)
-    return None
 
 
 def make_room(

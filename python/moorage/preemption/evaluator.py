@@ -22,8 +22,9 @@ from moorage.framework.plugin.status import NodeToStatus, fit_error
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.framework.runtime.runtime import Framework
 from moorage.objects import Pod
+from moorage.store import ApiError
 
-from .actuation import prepare_candidate
+from .actuation import make_room
 from .dry_run import PreemptionDryRuns, status_of
 from .eligibility import NO_VICTIM, num_candidates, potential_nodes, why_not_eligible
 from .eviction_units import groups_of
@@ -213,13 +214,14 @@ class Evaluator:
         if choice is None:
             return None, Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))
         # 4. Nominations of lower priority end, and the victims are deleted.
-        failed = prepare_candidate(self.preempt_handle, choice.candidate, pod, self.plugin_name)
-        if failed is not None:
-            return None, failed
+        name, victims = choice.candidate.name, choice.candidate.victims.pods
+        try:
+            make_room(self.preempt_handle, name, pod, victims, self.plugin_name)
+        except ApiError as error:
+            return None, as_status(error)
         # 5. The pod is nominated.
-        name, victims = choice.candidate.name, len(choice.candidate.victims.pods)
         is_told = self.handle.release.preemptors_are_told
-        told = Status(Code.SUCCESS, (PLACEMENT.format(name, victims),)) if is_told else None
+        told = Status(Code.SUCCESS, (PLACEMENT.format(name, len(victims)),)) if is_told else None
         return NominatingInfo(name), told
 
     def find_candidates(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> FoundCandidates:

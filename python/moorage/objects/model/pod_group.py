@@ -21,6 +21,15 @@ UnitKey = tuple[str, str]
 """Namespace and name of a group; ``CompositePodGroup/`` precedes the name of a composite one."""
 
 
+class _OneOf(Struct, frozen=True):
+    """Exactly one of its fields is set."""
+
+    def check(self) -> None:
+        fields = self.__struct_fields__
+        if sum(getattr(self, field) is not None for field in fields) != 1:
+            raise InputError(f"must have exactly one of {', '.join(fields)}")
+
+
 class GangSchedulingPolicy(Struct, frozen=True):
     """Schedules at least `min_count` pods of a group, or none."""
 
@@ -31,15 +40,11 @@ class BasicSchedulingPolicy(Struct, frozen=True):
     """Schedules the pods of a group without a minimum."""
 
 
-class PodGroupSchedulingPolicy(Struct, frozen=True):
+class PodGroupSchedulingPolicy(_OneOf, frozen=True):
     """The scheduling policy: exactly one of `gang` and `basic`."""
 
     basic: BasicSchedulingPolicy | None = None
     gang: GangSchedulingPolicy | None = None
-
-    def check(self) -> None:
-        if (self.basic is None) == (self.gang is None):
-            raise InputError("must have exactly one of basic, gang")
 
 
 def _check_key(key: str) -> None:
@@ -52,15 +57,11 @@ class GangGroupSchedulingPolicy(Struct, frozen=True):
     min_group_count: Annotated[Int32, between(1)] = 0
 
 
-class CompositePodGroupSchedulingPolicy(Struct, frozen=True):
+class CompositePodGroupSchedulingPolicy(_OneOf, frozen=True):
     """The scheduling policy of a composite group: exactly one of `gang` and `basic`."""
 
     basic: BasicSchedulingPolicy | None = None
     gang: GangGroupSchedulingPolicy | None = None
-
-    def check(self) -> None:
-        if (self.basic is None) == (self.gang is None):
-            raise InputError("must have exactly one of basic, gang")
 
 
 class TopologyConstraint(Struct, frozen=True):
@@ -88,15 +89,11 @@ class AllDisruptionMode(Struct, frozen=True):
     """Members are evicted only together."""
 
 
-class DisruptionMode(Struct, frozen=True):
+class DisruptionMode(_OneOf, frozen=True):
     """The disruption mode: exactly one of `single` and `all`."""
 
     single: SingleDisruptionMode | None = None
     all: AllDisruptionMode | None = None
-
-    def check(self) -> None:
-        if (self.single is None) == (self.all is None):
-            raise InputError("must have exactly one of single, all")
 
 
 class WorkloadReference(Struct, frozen=True):

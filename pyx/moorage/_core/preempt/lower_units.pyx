@@ -199,18 +199,13 @@ cdef class LowerUnits:
             it, preemption for ten groups takes 1.2 times as long (CPGPreemption of scheduler_perf, 100
             nodes).
         """
-        cdef int32_t at, each, row, before = -1
+        cdef int32_t at, each
         for at in range(self.size):
             if usage_alone:
                 _move(self, at, -1)
+                continue
             for each in range(self.first[at], self.first[at + 1]):
-                if not usage_alone:
-                    self.state._take_away(self.numbers[each])
-                    continue
-                row = self.state.ledger.row_of(self.numbers[each])
-                if row != before:
-                    self.state.table.changed(LOG_ROW, row)
-                    before = row
+                self.state._take_away(self.numbers[each])
 
     def to_leave(self, list order not None, list found not None):
         """Return the units with which pods do not fit on the nodes that were found for them.
@@ -309,7 +304,8 @@ cdef int _move(LowerUnits units, int32_t at, int32_t sign) except -1:
 cdef int _count(ClusterState state, int32_t pod_class, int32_t row, int32_t sign) except -1:
     """Add the usage of a pod to a row (sign 1), or subtract it (sign -1)."""
     cdef Shape shape = state.classes.shape(pod_class)
-    return state.table.add_pod(shape.ledger, row, &shape.c, shape.ports, sign)
+    state.table.add_pod(shape.ledger, row, &shape.c, shape.ports, sign)
+    return state.table.changed(LOG_ROW, row)
 
 
 cdef class _Check:

@@ -48,10 +48,10 @@ def test_another_kind_or_start_is_not_known() -> None:
 def test_a_row_that_changes_makes_the_results_of_its_placement_void() -> None:
     scheduler, memory, placements = remembering()
     chain = memory.chain(placements, "kind", 0)
-    chain.scores["plugin"] = [5, 7]
+    assert chain.scores("plugin", [5, 7].__getitem__).tolist() == [5, 7]
     scheduler.cache.add_pod(pod("p", node_name="b"))
     assert noted(memory.chain(placements, "kind", 0)) == [1]
-    assert chain.scores == {"plugin": [5, None]}
+    assert chain.scores("plugin", {1: 9}.__getitem__).tolist() == [5, 9]
 
 
 def test_a_change_that_is_undone_makes_nothing_void() -> None:

@@ -60,7 +60,7 @@ def score_placements(
     profile: Profile,
     group: AnyGroup,
     count: int,
-    raw: Callable[[interface.PlacementScorePlugin], Sequence[int]],
+    raw: Callable[[interface.PlacementScorePlugin], npt.NDArray[np.int64]],
 ) -> npt.NDArray[np.int64]:
     """Run the PlacementScore plugins of a profile.
 
@@ -73,7 +73,7 @@ def score_placements(
     count : int
         Number n of placements that the group fits.
     raw : callable
-        Returns the scores of these placements by a plugin, not normalized.
+        Returns the scores of these placements by a plugin, not normalized, as an array of the caller.
 
     Returns
     -------
@@ -89,13 +89,15 @@ def score_placements(
     for plugin in profile.at(interface.PlacementScorePlugin):
         step = "PlacementScore"
         try:
-            own = np.array(raw(plugin), dtype=np.int64)
+            own = raw(plugin)
             step = "NormalizePlacementScore on PlacementScore"
             scores = np.asarray(plugin.normalize_placement_scores(own))
         except Exception as error:  # an exception of a plugin fails the group
             note_exception(plugin, f"pod group {group.key}", error)
             text = f'running {step} plugins: plugin "{plugin.name}" failed with'
             raise StatusError(error_status(text, Status(Code.ERROR, err=error))) from error
-        check_range({plugin.name: scores}, "PlacementScore")
+        values = scores.tolist()  # faster than an array where placements are few
+        if min(values) < 0 or max(values) > interface.MAX_NODE_SCORE:
+            check_range({plugin.name: scores}, "PlacementScore")
         totals += profile.placement_weight(plugin) * scores
     return totals

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from moorage._core.decide.batch_rows import Sink
@@ -233,17 +234,15 @@ class Attempt:
             LEDGER.enter(self.members.batch, self.result, self.entered, end)
             self.entered = end
 
-    def take(self) -> None:
-        """Assume the pods on rows that were known already, in a transaction."""
+    def count(self) -> None:
+        """Count the pods on rows that were known already, for the groups that are tried after them."""
         members = self.members
         for child, at in zip(members.children, members.indexes, strict=True):
-            Attempt(child, self.rows[at]).take()
+            Attempt(child, self.rows[at]).count()
         if not members.is_composite:
-            self.result = ScheduleResult(self.context.cache.state, len(self.rows), members.batch)
-            self.result.rows[:] = self.rows
-            members.engine.batching.scored = None
-            members.engine.placer.account(members.batch, self.result, 0, len(self.rows))
-            self.enter(len(self.rows))
+            result = ScheduleResult(self.context.cache.state, len(self.rows), members.batch)
+            result.rows[:] = self.rows
+            members.engine.placer.account(members.batch, result, 0, len(self.rows))
 
     def unreserve(self) -> None:
         """Run Unreserve for all reserved pods in reverse order; `start` reserves them again if the group
@@ -468,18 +467,18 @@ def _decide_among(members: Members, placements: Sequence[Placement], commit: boo
             memory.undone(attempt.rows.tolist() if members.is_composite else ())
         chain.note(at, attempt.rows, attempt.status, rotation.start)
     rotation.start = chain.starts[-1]
-    feasible = [at for at, status in enumerate(chain.statuses) if status is None]
-    if not feasible:
+    feasible = np.flatnonzero(chain.fits)
+    if not len(feasible):
         attempt, status = attempts.get(0) or Attempt(members), chain.statuses[0]
         assert status is not None
         text = NONE_AVAILABLE.format(len(placements), status.as_error())
         attempt.status = Status(Code.UNSCHEDULABLE, (text,), err=UNSCHEDULABLE)
         return attempt
-    at = feasible[_best(members, placements, chain, feasible)]
+    at = int(feasible[_best(members, placements, chain, len(feasible))])
     if memory is not None:
         attempt = Attempt(members, chain.rows[at])
         if commit:
-            attempt.take()
+            attempt.count()
         return attempt
     if not commit or commits:
         return attempts[at]
@@ -489,20 +488,20 @@ def _decide_among(members: Members, placements: Sequence[Placement], commit: boo
     return done
 
 
-def _best(members: Members, placements: Sequence[Placement], chain: Chain, feasible: Sequence[int]) -> int:
-    """Return the index of the feasible placement with the highest score. Ties are broken as among nodes."""
-    if len(feasible) == 1:
+def _best(members: Members, placements: Sequence[Placement], chain: Chain, count: int) -> int:
+    """Return the index of the placement with the highest score, among those that the group fits. Ties are
+    broken as among nodes."""
+    if count == 1:
         return 0
 
-    def raw(plugin: PlacementScorePlugin) -> list[int]:
-        scores = chain.scores.setdefault(plugin.name, [None] * len(placements))
-        for at in feasible:
-            if scores[at] is None:
-                found = Assignments(placements[at], members.pods, chain.rows[at], len(members.scheduled))
-                scores[at] = plugin.score_placement(members.group, found)
-        return [scores[at] or 0 for at in feasible]
+    def raw(plugin: PlacementScorePlugin) -> npt.NDArray[np.int64]:
+        def score(at: int) -> int:
+            found = Assignments(placements[at], members.pods, chain.rows[at], len(members.scheduled))
+            return plugin.score_placement(members.group, found)
 
-    totals = score_placements(members.engine.profile, members.group, len(feasible), raw)
+        return chain.scores(plugin.name, score)
+
+    totals = score_placements(members.engine.profile, members.group, count, raw)
     if members.memory is not None:
         return members.engine.decider.pick(totals)
     with members.context.cache.transaction():  # restores the random state, for placing the pods again

@@ -173,10 +173,16 @@ class GroupBatch:
         if not attempt.succeeded or -1 in attempt.rows.tolist():
             rotation.start = start
             return False
-        self.context.cache.state.atomically(attempt.take)
         self.result.rows[begin:end] = attempt.rows
+        self.context.cache.state.atomically(self._assume, engine, begin, end)
         view.log_stale_counts(attempt.rows)
         return True
+
+    def _assume(self, engine: Engine, begin: int, end: int) -> None:
+        """Assume pods on rows that are known, in a transaction."""
+        engine.batching.scored = None
+        engine.placer.account(self.batch, self.result, begin, end)
+        LEDGER.enter(self.batch, self.result, begin, end)
 
     def _place_until(self, engine: Engine, first: int, stop: int) -> int:
         """Place groups on one snapshot each; return the index of the first that was not placed."""

@@ -6,7 +6,7 @@ position in the node list are the same.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,8 @@ class Chain:
         By placement that the group fits, the row of each pod; -1 for none.
     statuses : list of Status or None
         By placement, why the group fails there; None where it gets what it needs.
-    scores : dict of str to list of (int or None)
-        By plugin and placement; None where nobody has asked.
+    fits : (count,) bool array
+        By placement, whether the group gets what it needs there.
     known : bytearray
         By placement, whether the above is known: 1 or 0.
     """
@@ -45,8 +45,10 @@ class Chain:
         self.starts = [start] * (count + 1)
         self.rows: list[Rows] = [np.empty(0, dtype=np.int32)] * count
         self.statuses: list[Status | None] = [None] * count
-        self.scores: dict[str, list[int | None]] = {}
+        self.fits = np.zeros(count, dtype=np.bool_)
         self.known = bytearray(count)
+        # By plugin: the scores, and the placements for which they have to be asked for.
+        self._scores: dict[str, tuple[npt.NDArray[np.int64], set[int]]] = {}
 
     def unknown(self) -> Iterator[int]:
         """Yield the placements that have to be searched, in order; `note` is called for each."""
@@ -68,15 +70,37 @@ class Chain:
         next_start : int
             Position at which the next search begins.
         """
-        self.statuses[at] = status
+        self.statuses[at], self.fits[at] = status, status is None
         if status is None:  # the rows of failures are not asked for, and there can be many
             self.rows[at] = rows
-        for of_plugin in self.scores.values():
-            of_plugin[at] = None
+        for _, unscored in self._scores.values():
+            unscored.add(at)
         if self.starts[at + 1] != next_start:
             self.known[at + 1 :] = bytes(len(self.known) - at - 1)
             self.starts[at + 1] = next_start
         self.known[at] = 1  # last, so that an exception before leaves nothing half known
+
+    def scores(self, plugin: str, score: Callable[[int], int]) -> npt.NDArray[np.int64]:
+        """Return the scores of the placements that the group fits, by a plugin.
+
+        Parameters
+        ----------
+        plugin : str
+        score : callable
+            Returns the score of the placement of an index.
+
+        Returns
+        -------
+        (n,) int64 array
+        """
+        if plugin not in self._scores:
+            self._scores[plugin] = np.zeros(len(self.fits), dtype=np.int64), {*range(len(self.fits))}
+        scores, unscored = self._scores[plugin]
+        for at in sorted(unscored):
+            if self.fits[at]:
+                scores[at] = score(at)
+        unscored.clear()
+        return scores[self.fits]
 
 
 Chains = dict[tuple[Hashable, int], Chain]

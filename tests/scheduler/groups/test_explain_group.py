@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -38,6 +40,8 @@ from moorage.releases import DEFAULT_GATES
 from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.explanation import ExplainedGroup, GroupChange
 from moorage.scheduler.explain.lowering import effective, lower
+from moorage.scheduler.groups import explain_group
+from moorage.scheduler.groups.explain_group import Fit, fit_of_group
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -408,6 +412,45 @@ def test_no_evictions_are_told_of_a_group_that_needs_none() -> None:
 def test_a_group_is_named_as_a_workload_is() -> None:
     one = world(nodes(4), gang("g", 2), members("g", 2, 3), members("h", 1))
     assert one.explain("podgroup/g").pod.name == "g-0"
+
+
+def test_groups_of_a_kind_are_tried_once_and_each_is_told_what_it_would_be_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    racks = [
+        node(name, labels={"rack": rack, HOSTNAME: name}, cpu=4)
+        for name, rack in zip("abc", "xxy", strict=True)
+    ]
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "db"}), topology_key=HOSTNAME)
+    apart = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+    its: dict[str, list[Any]] = {
+        "a": [gang("a", 4), members("a", 4, 3)],
+        "b": [gang("b", 5), members("b", 4, 3)],
+        "c": [gang("c", 4), members("c", 4, 2)],
+        "d": [gang("d", 4, **topology("rack")), members("d", 4, 3)],
+        "e": [gang("e", 4), members("e", 3, 3)],
+        "f": [gang("f", 4), members("f", 3, 3), member("old", "f", node_name="a")],
+        "g": [gang("g", 4), members("g", 4, 3, affinity=apart)],
+        "h": [gang("h", 4), members("h", 4, 3, affinity=apart)],
+    }
+    one, tried, known = (
+        world(racks, *chain.from_iterable(its.values()), feature_gates=TOPOLOGY),
+        list[str](),
+        dict[Hashable, Fit](),
+    )
+    place = explain_group.try_group
+    monkeypatch.setattr(
+        explain_group, "try_group", lambda *given: tried.append(given[2].name) or place(*given)
+    )
+    pods = [store_of(one).get(Pod, f"{name}-0", "default") for name in its]
+    together = [fit_of_group(one.context, pod, known) for pod in pods]
+    assert [*dict.fromkeys(tried)] == ["a", "c", "d", "e", "f", "g", "h"]
+    assert together == [fit_of_group(one.context, pod, {}) for pod in pods]
+    assert together[1] is not None
+    assert (together[1].next, together[1].message) == (
+        "default/b-3",
+        "0/3 nodes are available: 3 Insufficient cpu.",
+    )
 
 
 # ---- each offered change places the group ------------------------------------------------------------------

@@ -4,14 +4,14 @@ the next one."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import msgspec
 
 from moorage.objects import Pod, group_of
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.scheduler.groups.explain_group import fit_of_group
+from moorage.scheduler.groups.explain_group import Fit, fit_of_group
 
 from .simulation import PLACED, Outcome, Simulation
 
@@ -72,19 +72,21 @@ def group_fits(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Grou
     stored = [pod for pod in scheduler.client.list(Pod)[0] if pod.status.phase not in FINISHED]
     pods = Counter(map(group_of, stored))
     with_node = Counter(group_of(pod) for pod in stored if pod.spec.node_name)
-    found = []
+    found, known = list[GroupFit](), dict[Hashable, Fit]()
     for unit, members in of_units.items():
         group = scheduler.context.groups.get(unit)
         minimum = 0 if group is None else group.min_count
         counts = minimum, pods[unit], with_node[unit]
-        found.append(GroupFit(*unit, *counts, **_stop(simulation, members, minimum)))
+        found.append(GroupFit(*unit, *counts, **_stop(simulation, members, minimum, known)))
     return found
 
 
-def _stop(simulation: Simulation, members: Iterable[Outcome], minimum: int) -> dict[str, Any]:
+def _stop(
+    simulation: Simulation, members: Iterable[Outcome], minimum: int, known: dict[Hashable, Fit]
+) -> dict[str, Any]:
     """Return how many pods of a group fit at once, and what stops the next one; nothing if all are placed."""
     left = next((one for one in members if one.status != PLACED), None)
-    seen = None if left is None else fit_of_group(simulation.scheduler.context, left.pod)
+    seen = None if left is None else fit_of_group(simulation.scheduler.context, left.pod, known)
     if left is None:
         return {}
     if seen is None:

@@ -3,7 +3,7 @@ group would be placed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .group_attempt import Attempt
 from .group_evictions import find_evictions
+from .members import places_by_topology
 from .place_group import OTHER_PRIORITY, try_group, why_invalid
 
 MINIMUM, PRIORITY, POD_PRIORITY = "min-count", "priority", "pod-priority"
@@ -63,7 +64,7 @@ def explain_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None
     return _look_at_group(context, pod, _explain)
 
 
-def fit_of_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None:
+def fit_of_group(context: SchedulingContext, pod: Pod, known: dict[Hashable, Fit]) -> ExplainedGroup | None:
     """Find how many pods of a group fit at once and what stops the next one, as `explain_group` does, without
     the nodes and the changes.
 
@@ -71,6 +72,8 @@ def fit_of_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None:
     ----------
     context : SchedulingContext
     pod : Pod
+    known : dict of hashable to Fit
+        What other groups have found in the cluster as it is, by `GroupTrial.kind`; is added to.
 
     Returns
     -------
@@ -79,7 +82,11 @@ def fit_of_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None:
     """
 
     def told(trial: GroupTrial, tree: str) -> ExplainedGroup:
-        return _told(trial, tree, **_fit(trial).told)
+        kind = trial.kind()
+        fit = _fit(trial) if kind is None or kind not in known else known[kind]
+        if kind is not None:
+            known[kind] = fit
+        return _told(trial, tree, **fit.told(trial))
 
     return _look_at_group(context, pod, told)
 
@@ -125,6 +132,15 @@ class GroupTrial:
     def other(self, group: PodGroup) -> GroupTrial:
         """Return the trial of another group with the same pods."""
         return GroupTrial(self.context, group, self.pods, self.scheduled)
+
+    def kind(self) -> Hashable | None:
+        """Return what is equal for groups that fit alike; None where their pods have to be tried."""
+        batch, placer = self.context.batch_of(self.pods), self.engine.placer
+        if self.scheduled or not places_by_topology(self.engine):
+            return None
+        if not placer.reads_rows_alone(batch, 0, len(batch)):
+            return None
+        return self.engine, self.group.topology_keys, batch.key(0, len(batch))
 
     @property
     def is_bound(self) -> bool:
@@ -206,35 +222,40 @@ def _pods_like_group(trial: GroupTrial, other: int) -> Iterator[GroupChange]:
         yield GroupChange(POD_PRIORITY, text, placed, before=values[0], after=values[1])
 
 
-class _Fit(NamedTuple):
+class Fit(NamedTuple):
     """The attempt that places the most pods of a group, how many it places, the index of the first pod that
-    it does not place (-1 for none), and what is told of that."""
+    it does not place (-1 for none), in which domain, and why not."""
 
     attempt: Attempt
     fits: int
     stopped: int
-    told: dict[str, Any]
+    domain: str = ""
+    message: str = ""
+
+    def told(self, trial: GroupTrial) -> dict[str, Any]:
+        """Return what is told of a group that fits like this."""
+        known = {"fits": self.fits, "domain": self.domain, "message": self.message}
+        return known | (
+            {"next": trial.pods[self.stopped].key} if self.stopped in self.attempt.failures else {}
+        )
 
 
-def _fit(trial: GroupTrial) -> _Fit:
+def _fit(trial: GroupTrial) -> Fit:
     """Find how many pods fit at once, and what stops the next one."""
     attempt = trial.most()
     fits = int((attempt.rows >= 0).sum())
     stopped = next((at for at, row in enumerate(attempt.rows.tolist()) if row < 0), -1)
-    told: dict[str, Any] = {"fits": fits}
     failure = attempt.failures.get(stopped)
     if failure is not None:
-        told["domain"] = _domain(trial, attempt)[0]
-        told |= {"next": trial.pods[stopped].key, "message": failure.search_message}
-    elif stopped >= 0:
-        told["message"] = _untried(trial, attempt)
-    return _Fit(attempt, fits, stopped, told)
+        return Fit(attempt, fits, stopped, _domain(trial, attempt)[0], failure.search_message)
+    return Fit(attempt, fits, stopped, message=_untried(trial, attempt) if stopped >= 0 else "")
 
 
 def _explain(trial: GroupTrial, tree: str) -> ExplainedGroup:
     """Explain a group whose pods can form one."""
-    attempt, fits, stopped, told = _fit(trial)
-    known = partial(_told, trial, tree, **told)
+    fit = _fit(trial)
+    attempt, fits, stopped, *_ = fit
+    known = partial(_told, trial, tree, **fit.told(trial))
     if stopped < 0:
         missing = trial.group.min_count - fits - len(trial.scheduled)
         return known(changes=[_smaller(trial, fits)] if fits and missing > 0 else [])

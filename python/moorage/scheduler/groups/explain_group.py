@@ -172,7 +172,7 @@ class GroupTrial:
     def places(self, pods: Sequence[Pod] | None = None) -> int:
         """Return how many members have a node if the group, with its own minimum, is placed; else 0."""
         attempt = self.attempt(max(1, self.group.min_count), pods)
-        return self.placed(attempt) if attempt.succeeded and attempt.has_placed else 0
+        return self.placed(attempt) if attempt.succeeded else 0
 
 
 def _told(trial: GroupTrial, tree: str, **found: object) -> ExplainedGroup:

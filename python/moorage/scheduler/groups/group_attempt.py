@@ -130,13 +130,6 @@ class Attempt:
         return self.status is None
 
     @property
-    def has_placed(self) -> bool:
-        """Whether a pod has a node, of groups that have succeeded."""
-        return self.succeeded and (
-            any(child.has_placed for child in self.children) or bool((self.rows >= 0).any())
-        )
-
-    @property
     def is_error(self) -> bool:
         """Whether the group failed with an error."""
         return self.status is not None and self.status.code == Code.ERROR
@@ -157,15 +150,6 @@ class Attempt:
             self.status = Status(Code.UNSCHEDULABLE, (text,))
         return self.status is None
 
-    def fail(self, error: str) -> None:
-        """Fail the group with an error.
-
-        Parameters
-        ----------
-        error : str
-        """
-        self.status = Status(Code.ERROR, (error,))
-
     # ---- groups of a composite group -----------------------------------------------------------------------
 
     def place_groups(self, placement: Placement) -> None:
@@ -183,7 +167,7 @@ class Attempt:
             self.children.append(attempt)
             self.tried += 1
             if attempt.status is not None and attempt.is_error:
-                self.fail(CHILD_FAILED.format(attempt.status.as_error()))
+                self.status = Status(Code.ERROR, (CHILD_FAILED.format(attempt.status.as_error()),))
             elif attempt.succeeded:
                 self.reached += 1
                 self.rows[at] = attempt.rows
@@ -347,10 +331,6 @@ class MemberPlacing(Placing, kw_only=True):
         """Place no pod: the attempt follows each cycle."""
         return first
 
-    def _place_hinted(self, first: int, end: int) -> int:
-        """Place no pod: the attempt follows each cycle."""
-        return first
-
     def _place_one(self, at: int) -> bool:
         """Run the cycle of one pod up to Reserve; return whether the attempt is over."""
         attempt, context, target = self.attempt, self.context, self.batch.target(at)
@@ -365,7 +345,7 @@ class MemberPlacing(Placing, kw_only=True):
         attempt.note(at + 1)
         failure = self.result.failures.get(at)
         if failure is not None and failure.error:
-            attempt.fail(OTHER_FAILED.format(failure.error))
+            attempt.status = Status(Code.ERROR, (OTHER_FAILED.format(failure.error),))
         return attempt.status is not None
 
     def _decide(self, at: int) -> None:
@@ -416,6 +396,14 @@ class MemberPlacing(Placing, kw_only=True):
 
 
 # ---- the algorithm -----------------------------------------------------------------------------------------
+
+
+def decide_whole(members: Members, commit: bool = True) -> Attempt:
+    """Place the pods of a group or a whole tree as `decide` does; without a pod that gets a node it fails."""
+    attempt = decide(members, commit)
+    if attempt.succeeded and not (attempt.rows >= 0).any():
+        attempt.status = Status(Code.UNSCHEDULABLE, err=UNSCHEDULABLE)
+    return attempt
 
 
 def decide(members: Members, commit: bool = True, parent: Placement | None = None) -> Attempt:

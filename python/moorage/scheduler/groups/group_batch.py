@@ -33,7 +33,6 @@ GROWTH = 16
 MOST_PODS = 4096
 """Pods of one call, at least those of one group: a transaction takes memory for each."""
 PROFILE = int(Route.PROFILE)
-NO_SINK = Sink()
 NONE = -1
 
 
@@ -77,8 +76,7 @@ class GroupBatch:
             raise
         self.result = ScheduleResult(context.cache.state, len(self.batch), self.batch)
         self._trees = [None if one is None else context.groups.tree_of(one) for one in groups]
-        self._places_by_topology = [places_by_topology(one) for one in context.rotation.engines]
-        self._follows_pods = [bool(one.plan.follows) for one in context.rotation.engines]
+        self._suit = [places_by_topology(one) and not one.plan.follows for one in context.rotation.engines]
         self._counts_members = [counts_members(one) for one in context.rotation.engines]
         self._routes: list[int] = []  # by group, of those that were asked for
         self._further_routes = self._read_routes()
@@ -208,7 +206,7 @@ class GroupBatch:
         """
         begin, end = self.begin(first), self.ends[stop - 1]
         with self.context.cache.transaction() as transaction:
-            at = engine.placer.place(self.batch, self.result, begin, end, NO_SINK, _stop)
+            at = engine.placer.place(self.batch, self.result, begin, end, Sink(), _stop)
             done = stop if at == end else bisect_right(self.ends, at)
             if done > first:
                 view = self.context.cache.state.view
@@ -243,7 +241,7 @@ class GroupBatch:
     def _suits(self, at: int, profile: int) -> bool:
         """Whether a group that is placed as a whole succeeds, and may be placed by the core."""
         tree, scheduled = self._trees[at], self.scheduled[at]
-        if tree is None or self._follows_pods[profile] or not self._places_by_topology[profile]:
+        if tree is None or not self._suit[profile]:
             return False
         if (scheduled and self._is_bound(at)) or not self._is_valid(at, tree):
             return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace as replaced
 
 from msgspec.structs import replace
 
@@ -38,16 +37,23 @@ def find_evictions(
     """
     if not context.transaction_parts.can_undo:
         return None
-    found = _evictions(context, engine, group, pods, scheduled)
-    if found is None and not scheduled:  # whose priority nobody can raise
-        found = _with_higher_priority(context, engine, group, pods)
-    return None if found is None else replaced(found, is_own=found.priority == (group.spec.priority or 0))
+    own = group.spec.priority or 0
+    # Nobody can raise the priority of pods that have a node. More priority can help less: a pod that the
+    # group has to be near is then evicted, too.
+    there = set() if scheduled else {shape.priority for shape in context.cache.state.classes.shapes}
+    for priority in (own, *sorted(one + 1 for one in there if own <= one < HIGHEST)):
+        raised = replace(group, spec=replace(group.spec, priority=priority))
+        same = [replace(pod, spec=replace(pod.spec, priority=priority)) for pod in pods]
+        found = None if why_invalid(raised, same) else _evictions(context, engine, raised, same, scheduled)
+        if found is not None:
+            return GroupEvictions(priority, priority == own, *found)
+    return None
 
 
 def _evictions(
     context: SchedulingContext, engine: Engine, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
-) -> GroupEvictions | None:
-    """Return whom a group evicts with its priority."""
+) -> tuple[tuple[Pod, ...], int] | None:
+    """Return whom a group evicts with its priority, and how many of its pods get a node; None for nobody."""
     victims, handle = list[Pod](), engine.handle
 
     def note(evicted: Sequence[Pod], node: str, preemptor: object) -> None:
@@ -65,22 +71,4 @@ def _evictions(
         return None
     nominated = [one.nominating for one in result.failures.values()]
     placed = sum(bool(one and one.nominated_node_name) for one in nominated)
-    return GroupEvictions(group.spec.priority or 0, True, tuple(victims), placed)
-
-
-def _with_higher_priority(
-    context: SchedulingContext, engine: Engine, group: PodGroup, pods: Sequence[Pod]
-) -> GroupEvictions | None:
-    """Return whom a group evicts with the smallest priority that helps.
-
-    More priority can help less: a pod that the group has to be near is then evicted, too.
-    """
-    own = group.spec.priority or 0
-    there = {shape.priority for shape in context.cache.state.classes.shapes}
-    for priority in sorted(one + 1 for one in there if own <= one < HIGHEST):
-        raised = replace(group, spec=replace(group.spec, priority=priority))
-        same = [replace(pod, spec=replace(pod.spec, priority=priority)) for pod in pods]
-        found = None if why_invalid(raised, same) else _evictions(context, engine, raised, same, ())
-        if found is not None:
-            return found
-    return None
+    return tuple(victims), placed

@@ -28,7 +28,7 @@ from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.scheduler.cycle.engine import Engine
 
-from .group_attempt import UNSCHEDULABLE, Attempt, decide
+from .group_attempt import Attempt, decide_whole
 from .members import Members, places_by_topology
 
 Extension = Callable[..., Any]
@@ -151,12 +151,10 @@ class FailedAttempt:
 
     def place(self) -> Status | None:
         """Place the pods in the cluster as it is now, and undo it; return why the group fails."""
-        attempt = decide(self._members, commit=False)
+        attempt = decide_whole(self._members, commit=False)
         self._next_start = self._members.context.rotation.start
         for engine in self._members.engines:
             engine.search.search_in(None)
-        if attempt.succeeded and not attempt.has_placed:
-            return Status(Code.UNSCHEDULABLE, err=UNSCHEDULABLE)
         if attempt.succeeded:
             self._assign(attempt)
         return attempt.status

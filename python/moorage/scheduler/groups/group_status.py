@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ logger = logging.getLogger("moorage.scheduler")
 
 POD_GROUP_SCHEDULED = "PodGroupInitiallyScheduled"
 SCHEDULED, PENDING = "Scheduled", "Pending"
+_generation: Callable[[PodGroup], int] = attrgetter("metadata.generation")  # 0 where it is not known
 IS_SCHEDULED = GroupCondition(type=POD_GROUP_SCHEDULED, status="True", reason=SCHEDULED)
 
 
@@ -81,11 +82,6 @@ def patch_outcomes(
     """
     for message, alike in groupby(sorted(outcomes, key=itemgetter(1)), itemgetter(1)):
         patch_groups(client, [group for group, _ in alike], message, is_error, since=since)
-
-
-def _generation(group: PodGroup) -> int:
-    """Return the generation of a group; 0 where it is not known."""
-    return group.metadata.generation
 
 
 def _patch(client: ObjectClient, group: PodGroup, condition: GroupCondition) -> None:

@@ -18,7 +18,7 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.scheduling_context import SchedulingContext
 
-from .group_attempt import UNSCHEDULABLE, Attempt, GroupResult, decide
+from .group_attempt import UNSCHEDULABLE, Attempt, GroupResult, decide_whole
 from .group_post_filter import run_post_filter
 from .members import Members, in_cycle
 
@@ -146,9 +146,7 @@ def place_group(
     with context.cache.lock:
         context.cache.state.view.refresh()
         with in_cycle(members.engines), one_cycle(members):
-            attempt = decide(members)
-            if attempt.succeeded and not attempt.has_placed:
-                attempt.status = Status(Code.UNSCHEDULABLE, err=UNSCHEDULABLE)
+            attempt = decide_whole(members)
             nominations, status = None, None
             if evicts and attempt.status is not None and attempt.status.code == Code.UNSCHEDULABLE:
                 nominations, status = run_post_filter(members, attempt)
@@ -179,7 +177,7 @@ def try_group(
     with context.cache.lock, context.cache.transaction():
         context.cache.state.view.refresh()
         with in_cycle(members.engines), one_cycle(members):
-            attempt = decide(members, commit=False)
+            attempt = decide_whole(members, commit=False)
     return attempt
 
 

@@ -18,7 +18,7 @@ from moorage.framework.plugin.interface import Code
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod
-from moorage.objects.read.decode import decode_kind
+from moorage.objects.read.decode import UNREADABLE, decode_kind
 from moorage.preemption.dry_run import DryRunAttempt
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import explain_verdict
@@ -297,7 +297,7 @@ class ExtenderService:
             raise RequestError(400, "the request has no Pod")
         try:
             pod = decode_kind(raw, "Pod")
-        except (InputError, msgspec.DecodeError) as error:
+        except (InputError, *UNREADABLE) as error:
             raise RequestError(400, f"Pod: {error}") from None
         assert isinstance(pod, Pod)
         if why := why_unreadable(pod):
@@ -340,7 +340,7 @@ _NODE = msgspec.json.Decoder(_NodeHead)
 def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     try:
         return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RequestError(400, f"the request is not valid {decoder.type.__name__}: {error}") from None
 
 
@@ -352,7 +352,7 @@ def _names(args: wire.ExtenderArgs) -> list[str]:
         raise RequestError(400, "the request has neither NodeNames nor Nodes")
     try:
         return [_NODE.decode(raw).metadata.name for raw in args.nodes.items or ()]
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise RequestError(400, f"Nodes: {error}") from None
 
 

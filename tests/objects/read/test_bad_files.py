@@ -124,6 +124,10 @@ JSON: dict[str, tuple[bytes, str]] = {
         b'{"kind": "Pod", "metadata": {"name": "caf\xe9"}}',
         "f.json: invalid JSON: not UTF-8",
     ),
+    "a key not UTF-8": (
+        b'{"apiVersion": "v2", "kind": "Pod", "metadata": {"\xff": "a"}}',
+        'f.json: document 1: apiVersion: no matches for kind "Pod" in version "v2"; write v1',
+    ),
     "a list": (b"[1]", "f.json: document 1: a list, but not of objects"),
     "empty map": (b"{}", "f.json: document 1: no kind"),
     "nested deeply": (

@@ -77,7 +77,7 @@ _WORDS = {
 }
 
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 """What msgspec raises for a text that is no JSON, or of another form, or no UTF-8, or nested too deeply."""
 
 

@@ -28,7 +28,7 @@ from moorage.objects.workloads.other_kinds import is_simulated
 
 from .archives import member_source, read_archive
 from .cluster_builder import Check, build_cluster
-from .decode import Head, decode, decode_kind, is_json, is_known
+from .decode import UNREADABLE, Head, decode, decode_kind, is_json, is_known
 from .files import (
     RENDERS,
     YAML_SUFFIXES,
@@ -684,7 +684,7 @@ def _refuse_template(document: Any, source: str) -> None:
 
 def _is_template(document: Any, path: str) -> bool:
     """Whether the value of a document at the path of an error has the braces of a template."""
-    with suppress(msgspec.DecodeError, RecursionError, LookupError, TypeError):
+    with suppress(*UNREADABLE, LookupError, TypeError):
         value = msgspec.json.decode(document) if is_json(document) else document
         for key, index in re.findall(r"([^.\[\]]+)|\[([0-9]+)\]", path):
             value = value[int(index)] if index else value[key]

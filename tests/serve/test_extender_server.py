@@ -200,7 +200,8 @@ def test_errors_have_the_form_that_kube_scheduler_reads(server: ExtenderServer) 
     assert error("filter", {"NodeNames": ["a"]}) == "the request has no Pod"
     assert error("filter", {"Pod": one}) == "the request has neither NodeNames nor Nodes"
     assert error("filter", {"Pod": {"spec": 7}, "NodeNames": []}).startswith("Pod: ")
-    assert error("filter", b'{"NodeNames": [], "Pod": {"metadata": {"name": "\xff"}}}').startswith("Pod: 'utf-8' codec")
+    named = b'{"NodeNames": [], "Pod": {"metadata": {"name": "\xff"}}}'
+    assert error("filter", named).startswith("Pod: 'utf-8' codec")
     nodes = b'{"Nodes": {"items": [{"metadata": {"name": "\xff"}}]}, "Pod": {}}'
     assert error("filter", nodes).startswith("Nodes: 'utf-8' codec")
     unreadable = {"spec": {"overhead": {"cpu": "x"}}}

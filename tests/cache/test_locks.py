@@ -55,6 +55,10 @@ def test_a_scheduler_cache() -> None:
         with one.transaction():
             one.add_node(node("z"))
 
+    def trial() -> None:
+        with one.trial():
+            one.add_node(node("y"))
+
     calls = {
         "add_node": lambda: one.add_node(node("a")),
         "add_nodes": lambda: one.add_nodes([node("b")]),
@@ -85,6 +89,7 @@ def test_a_scheduler_cache() -> None:
         "snapshot": one.snapshot,
         "update_node_name_to_info_map": lambda: one.update_node_name_to_info_map({}),
         "transaction": transaction,
+        "trial": trial,
         "enlist": lambda: one.enlist(Mock()),
         "fork": one.fork,
         "remove_node": lambda: one.remove_node(node("a")),
@@ -139,6 +144,10 @@ def test_a_binder_cache(gate: bool) -> None:
         with one.transaction():
             one.add_node(node("z"))
 
+    def trial() -> None:
+        with one.trial():
+            one.add_node(node("y"))
+
     calls = {
         "add_node": lambda: one.add_node(node("n")),
         "update_node": lambda: one.update_node(node("n"), node("n", cpu="9")),
@@ -162,6 +171,7 @@ def test_a_binder_cache(gate: bool) -> None:
         **of_what_belongs_to_pods(one, q, p),
         "clean": lambda: one.clean(0.0),
         "transaction": transaction,
+        "trial": trial,
         "enlist": lambda: one.enlist(Mock()),
         "fork": one.fork,
         "delete_pod": lambda: one.delete_pod(q),

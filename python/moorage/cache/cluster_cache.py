@@ -211,16 +211,16 @@ class ClusterCache:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Undo what a block changes in `state`: a cheaper `transaction` for blocks that change nothing else.
-        The caller holds the lock."""
-        state = self.state
-        depth, mark = state.journal.depth, state.mark()
-        try:
-            state.journal.begin()
-            yield
-        finally:
-            if state.journal.depth > depth:  # else an exception occurred before it began
-                state.rollback(mark)
+        """Undo what a block changes in `state`: a cheaper `transaction` for blocks that change nothing else."""
+        with self.lock:
+            state = self.state
+            depth, mark = state.journal.depth, state.mark()
+            try:
+                state.journal.begin()
+                yield
+            finally:
+                if state.journal.depth > depth:  # else an exception occurred before it began
+                    state.rollback(mark)
 
     def _undo_from(self, first: int) -> None:
         """Undo the open transactions from an index on, the innermost first."""

@@ -211,7 +211,7 @@ class ClusterCache:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Undo what a block changes in `state`: a cheaper `transaction` for blocks that change nothing else."""
+        """Undo what a block changes in `state`: a cheaper `transaction` for one that changes nothing else."""
         with self.lock:
             state = self.state
             depth, mark = state.journal.depth, state.mark()

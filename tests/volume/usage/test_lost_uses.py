@@ -124,6 +124,24 @@ def test_the_nodes_are_listed_anew_when_a_pod_of_a_node_that_went_goes_too(
     assert attempt() == order
 
 
+def test_the_nodes_are_listed_anew_after_a_transaction_that_stays() -> None:
+    nodes = [node(name, zone=zone) for name, zone in (("d", "z"), ("a", "x"), ("b", "y"), ("c", "x"))]
+    held = pod("holder", on="a", volumes=(uses(claim="v"),))
+    one = Scheduler(Cluster(nodes=nodes, pods=[held]), kubernetes_version="1.37", controllers=False)
+    one.client.delete(Node, "d")
+    one.sync()
+    one.schedule_one(pod("big", requests={"cpu": 999}))
+    replaced(one, "a", zone="x")
+    with one.transaction() as transaction:
+        one.client.delete(Pod, "holder", "default", grace_period_seconds=0)
+        one.sync()
+        one.schedule_one(pod("big", requests={"cpu": 999}))
+        transaction.commit()
+    assert one.cache.state.view.node_names() == [*"abc"]
+    one.schedule_one(pod("big", requests={"cpu": 999}))
+    assert one.cache.state.view.node_names() == [*"cba"]
+
+
 def test_a_transaction_gives_a_lost_use_back() -> None:
     one = scheduler()
     with one.transaction():

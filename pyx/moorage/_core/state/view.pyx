@@ -600,14 +600,14 @@ cdef void _freeze_counts(View view, int32_t row) noexcept nogil:
 cdef bint _has_negative_counts(View view) except -1:
     """Whether a claim counts as used less than never; then log that the order changes.
 
-    What a transaction changes need not happen: in it, the list stays.
+    What a transaction changes need not happen: in it, the list stays. If it is committed, the next refresh
+    asks, even if nothing has changed since.
     """
-    cdef ChangeLog log = view.table.log
-    if view.claim_counts is None or log.head == view.cursor or view.journal.depth:
+    if view.claim_counts is None or view.journal.depth:
         return False
     if not (view.claim_counts.uses and view.claim_counts.are_negative()):
         return False
-    log.append(LOG_ORDER, 0)
+    view.table.log.append(LOG_ORDER, 0)
     return True
 
 

@@ -294,3 +294,51 @@ def test_capacity_warns_of_a_group_that_is_not_what_is_counted(
     words = ["capacity", "-f", str(tmp_path / "cluster.yaml"), "--pod", str(tmp_path / "pod.yaml")]
     assert main([*words, "--gang", size, *GATES]) == 0
     assert capsys.readouterr().err == (f"warning: {warning}\n" if warning else "")
+
+
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+status: {allocatable: {pods: 10}}
+"""
+TREE = """
+apiVersion: scheduling.k8s.io/v1alpha3
+kind: CompositePodGroup
+metadata: {name: root}
+spec:
+  workloadRef: {workloadName: w, templateName: root}
+  schedulingPolicy: {gang: {minGroupCount: 2}}
+"""
+CHILD = """---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: NAME}
+spec:
+  workloadRef: {workloadName: w, templateName: NAME}
+  schedulingPolicy: {gang: {minCount: 1}}
+  parentCompositePodGroupName: root
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME-0}
+spec:
+  schedulingGroup: {podGroupName: NAME}
+  containers: [{name: c, image: i}]
+"""
+
+
+def test_capacity_counts_no_trees_of_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cluster.yaml").write_text(NODE)
+    tree = tmp_path / "tree.yaml"
+    tree.write_text(TREE + CHILD.replace("NAME", "a") + CHILD.replace("NAME", "b"))
+    gates = [*GATES, "--feature-gates", "TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"]
+    words = ["capacity", "-f", str(tmp_path / "cluster.yaml"), *gates, "--gang"]
+    assert main([*words, "2", "--pod", str(tree)]) == 2
+    refused = "error: --gang: the pods of a gang must be in one pod group, not in default/a, default/b\n"
+    assert capsys.readouterr().err == refused
+    assert main([*words, "1", "-f", str(tree), "--pod", "podgroup/a"]) == 0
+    assert capsys.readouterr().err == (
+        "warning: PodGroup default/a is part of CompositePodGroup default/root, whose other groups and "
+        "topology do not count here.\n"
+    )

@@ -14,6 +14,7 @@ from moorage.errors import InputError, examples, nearest, same_or_nearest
 from moorage.objects import Cluster, Namespace, Object, Pod, PodGroup, UnitKey, group_of
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
+from moorage.objects.model.pod_group import COMPOSITE
 from moorage.objects.model.workload import (
     CronJob,
     DaemonSet,
@@ -126,8 +127,8 @@ def read_templates(
 
 
 def as_gang(scheduler: Scheduler, templates: Sequence[Template]) -> list[Template]:
-    """Return the templates of a gang: of those whose pods are alike for the scheduler the first, with the
-    shares of all. A gang of one kind of pods may have any number of them.
+    """Return the templates of a gang: of those whose pods are alike for the scheduler, and in one group, the
+    first, with the shares of all. A gang of one kind of pods may have any number of them.
 
     Parameters
     ----------
@@ -147,7 +148,7 @@ def as_gang(scheduler: Scheduler, templates: Sequence[Template]) -> list[Templat
     for one in templates:
         labels = {key: value for key, value in one.pod.metadata.labels.items() if key not in INDEX_LABELS}
         pod = as_template(one.pod)
-        kind = classes.intern(replace(pod, metadata=replace(pod.metadata, labels=labels)))
+        kind = classes.intern(replace(pod, metadata=replace(pod.metadata, labels=labels))), group_of(pod)
         first = kinds.setdefault(kind, Template(one.pod, 0))
         kinds[kind] = first._replace(share=first.share + one.share)
     if len(kinds) > 1:
@@ -158,7 +159,8 @@ def as_gang(scheduler: Scheduler, templates: Sequence[Template]) -> list[Templat
 
 
 def group_warnings(scheduler: Scheduler, templates: Iterable[Template], gang: int | None) -> Iterator[str]:
-    """Yield a sentence about each pod group of templates that is missing, or asks for another number of pods.
+    """Yield a sentence about each pod group of templates that is missing, is part of a composite one, or asks
+    for another number of pods.
 
     Parameters
     ----------
@@ -184,6 +186,10 @@ def group_warnings(scheduler: Scheduler, templates: Iterable[Template], gang: in
         elif gang is not None and group.min_count not in (0, gang):
             least = f"minCount of PodGroup {name} is {group.min_count}"
             yield f"--gang {gang} counts gangs of {gang}, but {least}."
+        root = scheduler.groups.root(unit)
+        if root is not None and root != unit:
+            whole = f"{COMPOSITE} {'/'.join(root).replace(f'{COMPOSITE}/', '')}"
+            yield f"PodGroup {name} is part of {whole}, whose other groups and topology do not count here."
 
 
 def _named(text: str, cluster: Cluster, namespace: str) -> list[Object]:

@@ -22,7 +22,7 @@ from tests.scheduler.groups.gang_kit import (
 from moorage.cli import main
 from moorage.objects import PodGroup
 from moorage.releases import DEFAULT_GATES
-from moorage.scheduler.groups.ignored_groups import ignored_groups, pods_without_group
+from moorage.scheduler.groups.ignored_groups import groups_without_top, ignored_groups, pods_without_group
 
 GROUPS = [gang("g", 2, "top", **topology("zone")), gang("h", 2), composite("top", 1, **topology("zone"))]
 ONE_BY_ONE = (
@@ -120,6 +120,21 @@ def test_a_sentence_names_each_group_that_pending_pods_wait_for(
     pods = [*members("g", 1), *members("h", 2), member("i-0", "i", node_name="a")]
     texts = pods_without_group(world(feature_gates=gates).handle, known, pods)
     assert [text[: len(start)] for text, start in zip(texts, expected, strict=True)] == expected
+
+
+def test_a_sentence_names_each_group_whose_tree_has_no_top() -> None:
+    lacks = "PodGroup default/g belongs to CompositePodGroup default/r, which the input lacks"
+    itself = "belongs to itself, so that its pods wait: change its parent."
+    handle = world(feature_gates=TREES).handle
+    assert groups_without_top(handle, [gang("g", 1, "r"), gang("h", 1)]) == [
+        f"{lacks}: add it as scheduling.k8s.io/v1alpha3."
+    ]
+    circle = [gang("g", 1, "r"), composite("r", 1, "s"), composite("s", 1, "r")]
+    assert groups_without_top(handle, circle) == [
+        f"CompositePodGroup default/{name} {itself}" for name in ("r", "s")
+    ]
+    assert groups_without_top(handle, [gang("g", 1, "r"), composite("r", 1)]) == []
+    assert groups_without_top(world(feature_gates=TOPOLOGY).handle, circle) == []
 
 
 COMMANDS = {

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from moorage._core.base.fields import unfinished_group_of
 from moorage.errors import nearest, number_of
 from moorage.framework import FrameworkHandle
-from moorage.objects import CompositePodGroup, Object, Pod, PodGroup
+from moorage.objects import AnyGroup, CompositePodGroup, Object, Pod, PodGroup, UnitKey
+from moorage.objects.model.pod_group import COMPOSITE
 from moorage.releases.feature_gates import releases_with
 
 GROUPS = (
@@ -77,6 +78,38 @@ def pods_without_group(handle: FrameworkHandle, groups: Iterable[PodGroup], pods
         return []
     number = sum(missing.values())
     return [f"{number_of(number, 'pod of a pod group is', 'pods of pod groups are')} {GROUPS}."]
+
+
+def groups_without_top(handle: FrameworkHandle, groups: Iterable[AnyGroup]) -> list[str]:
+    """Return a sentence about each group that names a composite group which does not exist, or belongs to
+    itself: pods of such a tree wait.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+        Has the gates of the scheduler.
+    groups : iterable of PodGroup or CompositePodGroup
+        All groups.
+
+    Returns
+    -------
+    list of str
+    """
+    listed = {group.unit: group for group in groups if handle.has_trees}
+    found: list[str] = []
+    for unit, group in listed.items():
+        name, above = f"{group.kind} {group.key}", list[UnitKey]()
+        parent = group.parent
+        if parent is not None and parent not in listed:
+            named = f"{COMPOSITE} {'/'.join(parent).replace(f'{COMPOSITE}/', '')}"
+            lacks = f"{name} belongs to {named}, which the input lacks"
+            found.append(f"{lacks}: add it as scheduling.k8s.io/v1alpha3.")
+        while parent in listed and parent not in above:
+            above.append(parent)
+            parent = listed[parent].parent
+        if unit in above:
+            found.append(f"{name} belongs to itself, so that its pods wait: change its parent.")
+    return found
 
 
 def _waiting(group: str, number: int, known: Iterable[str]) -> str:

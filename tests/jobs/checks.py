@@ -7,7 +7,7 @@ from tests.jobs.job import GO, ROOT, VALGRIND, Need, given, job, python
 FILES = Need("FOLDER=… with the files that tests/inputs/real_files.py names", lambda: bool(given("FOLDER")))
 
 
-@job("25 min, half of it Go's build", needs=[GO], takes=["RELEASE", "SEED", "COUNT", "VECTORS"], nightly=True)
+@job("5 min; Go first builds for 12", needs=[GO], takes=["RELEASE", "SEED", "COUNT", "VECTORS"], nightly=True)
 def parity() -> None:
     """Scenarios bred from the vectors, decided by kube-scheduler's own code as well
 

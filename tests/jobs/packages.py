@@ -45,7 +45,7 @@ def extras() -> None:
     python("-m", "tests.package.extras", built()[1])
 
 
-@job("10 min", packages=["build"], takes=["PYTHONS"], nightly=True)
+@job("5 min", packages=["build"], takes=["PYTHONS"], nightly=True)
 def wheels() -> None:
     """A wheel for each interpreter of PYTHONS in dist/wheels, built twice and compared"""
     python("-m", "tests.package.wheels", built()[0], "dist/wheels", *given("PYTHONS", sys.executable).split())

@@ -57,7 +57,7 @@ def over(variant: str, tests: Callable[[dict[str, str]], object]) -> None:
         raise
 
 
-@job("21 min beside other work", takes=["ONLY"], nightly=True)
+@job("16 min beside other work, 22 of a processor", takes=["ONLY"], nightly=True)
 def test_nightly() -> None:
     """The whole suite with all examples: the tests that repeat what a faster one shows as well"""
     python(*PARALLEL, *WHOLE, *only(), environment=THOROUGH)
@@ -132,7 +132,7 @@ def coverage() -> None:
     python("-m", "tests.campaign.line_counts", str(counted / "temp"))
 
 
-@job("8 min beside other work", nightly=True)
+@job("6 min", nightly=True)
 def variants() -> None:
     """The kernels for any x86-64, for AVX2 and for AVX-512, each under its tests and the vectors"""
     python("-m", "tests.campaign.variants", environment=THOROUGH)

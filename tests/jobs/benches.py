@@ -30,13 +30,13 @@ def bench_compare() -> None:
     python("-m", "bench.compare", given("BASE"), *given("SUITES").split())
 
 
-@job("not measured", takes=["PICTURE"])
+@job("20 s", takes=["PICTURE"])
 def bench_scale() -> None:
     """Cost per pod from 1,000 to 130,000 nodes; PICTURE=build/scale.svg draws it"""
     python("-m", "bench.scale", *(["--picture", given("PICTURE")] if given("PICTURE") else []))
 
 
-@job("not measured")
+@job("20 s")
 def bench_schedulers() -> None:
     """Pods per second and conflicts of 1 to 8 schedulers, by partition"""
     python("-m", "bench.schedulers")

@@ -157,7 +157,7 @@ def test_ray() -> None:
 
 
 @job(
-    "not measured",
+    "40 s",
     needs=[program("chromium", CHROMIUM), program("chromedriver", CHROMIUM)],
     packages=["selenium>=4.20", "axe-core-python>=0.1"],
     nightly=True,

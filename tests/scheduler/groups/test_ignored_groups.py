@@ -20,7 +20,7 @@ from tests.scheduler.groups.gang_kit import (
 )
 
 from moorage.cli import main
-from moorage.objects import PodGroup
+from moorage.objects import AnyGroup, PodGroup
 from moorage.releases import DEFAULT_GATES
 from moorage.scheduler.groups.ignored_groups import groups_without_top, ignored_groups, pods_without_group
 
@@ -125,16 +125,17 @@ def test_a_sentence_names_each_group_that_pending_pods_wait_for(
 def test_a_sentence_names_each_group_whose_tree_has_no_top() -> None:
     lacks = "PodGroup default/g belongs to CompositePodGroup default/r, which the input lacks"
     itself = "belongs to itself, so that its pods wait: change its parent."
-    handle = world(feature_gates=TREES).handle
-    assert groups_without_top(handle, [gang("g", 1, "r"), gang("h", 1)]) == [
-        f"{lacks}: add it as scheduling.k8s.io/v1alpha3."
-    ]
+
+    def told(*groups: AnyGroup, gates: Any = TREES) -> list[str]:
+        scheduler = world(list(groups), feature_gates=gates)
+        scheduler.sync()
+        return groups_without_top(scheduler.groups, groups)
+
+    assert told(gang("g", 1, "r"), gang("h", 1)) == [f"{lacks}: add it as scheduling.k8s.io/v1alpha3."]
     circle = [gang("g", 1, "r"), composite("r", 1, "s"), composite("s", 1, "r")]
-    assert groups_without_top(handle, circle) == [
-        f"CompositePodGroup default/{name} {itself}" for name in ("r", "s")
-    ]
-    assert groups_without_top(handle, [gang("g", 1, "r"), composite("r", 1)]) == []
-    assert groups_without_top(world(feature_gates=TOPOLOGY).handle, circle) == []
+    assert told(*circle) == [f"CompositePodGroup default/{name} {itself}" for name in ("r", "s")]
+    assert told(gang("g", 1, "r"), composite("r", 1)) == []
+    assert told(*circle, gates=TOPOLOGY) == []
 
 
 COMMANDS = {

@@ -14,7 +14,7 @@ from moorage.errors import InputError, examples, nearest, same_or_nearest
 from moorage.objects import Cluster, Namespace, Object, Pod, PodGroup, UnitKey, group_of
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
-from moorage.objects.model.pod_group import COMPOSITE
+from moorage.objects.model.pod_group import COMPOSITE, unit_name
 from moorage.objects.model.workload import (
     CronJob,
     DaemonSet,
@@ -188,7 +188,7 @@ def group_warnings(scheduler: Scheduler, templates: Iterable[Template], gang: in
             yield f"--gang {gang} counts gangs of {gang}, but {least}."
         root = scheduler.groups.root(unit)
         if root is not None and root != unit:
-            whole = f"{COMPOSITE} {'/'.join(root).replace(f'{COMPOSITE}/', '')}"
+            whole = f"{COMPOSITE} {unit_name(root)}"
             yield f"PodGroup {name} is part of {whole}, whose other groups and topology do not count here."
 
 

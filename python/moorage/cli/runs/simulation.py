@@ -360,7 +360,7 @@ def _group_warnings(scheduler: Scheduler) -> Iterator[str]:
     every: list[AnyGroup] = [*groups, *client.list(CompositePodGroup)[0]]
     for text, number in ignored_groups(handle, every).items():
         yield f"{number} {text}."
-    yield from groups_without_top(handle, every)
+    yield from groups_without_top(scheduler.groups, every)
     yield from pods_without_group(handle, groups, client.list(Pod)[0])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from moorage._core.base.fields import disrupted_whole, unfinished_group_of
 from moorage._core.base.watch_events import keys_of
 from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey, group_of
-from moorage.objects.model.pod_group import COMPOSITE
+from moorage.objects.model.pod_group import COMPOSITE, unit_name
 
 from .handle import FrameworkHandle
 
@@ -271,9 +271,7 @@ class PodGroups:
 
     def _named(self, key: UnitKey) -> tuple[Any, str]:
         """Return the groups of the kind of a group, and its key among them."""
-        if is_composite(key):
-            return self._composites, f"{key[0]}/{key[1].removeprefix(OF_COMPOSITE)}"
-        return self._groups, "/".join(key)
+        return self._composites if is_composite(key) else self._groups, unit_name(key)
 
     # ---- trees ---------------------------------------------------------------------------------------------
 

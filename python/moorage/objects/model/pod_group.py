@@ -280,3 +280,17 @@ def composite_key(namespace: str, name: str | None) -> UnitKey | None:
         None without a name.
     """
     return (namespace, f"{COMPOSITE}/{name}") if name else None
+
+
+def unit_name(unit: UnitKey) -> str:
+    """Return what a key of a group names, as ``namespace/name``.
+
+    Parameters
+    ----------
+    unit : UnitKey
+
+    Returns
+    -------
+    str
+    """
+    return f"{unit[0]}/{unit[1].removeprefix(f'{COMPOSITE}/')}"

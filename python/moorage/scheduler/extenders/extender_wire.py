@@ -16,6 +16,7 @@ from moorage.errors import ExtenderError
 from moorage.framework.configuration import go_structs
 from moorage.framework.configuration.types import Part
 from moorage.objects.model.meta import Int64
+from moorage.objects.read.decode import UNREADABLE
 
 MAX_LENIENT_BYTES = 1 << 16
 """Maximum bytes of a response with other field names that is decoded value by value, as Go does."""
@@ -215,7 +216,7 @@ def decode(body: bytes, answer: Answer) -> Any:
     """
     try:
         message = answer.decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except UNREADABLE:
         message = _long(body, answer) if len(body) > MAX_LENIENT_BYTES else _as_go_reads(body, answer.go_type)
     return answer.struct() if message is None and not answer.is_list else message
 
@@ -224,7 +225,7 @@ def _long(body: bytes, answer: Answer) -> Any:
     """Decode a long response, of which only the outermost field names may differ from Go's."""
     try:
         return answer.decoder.decode(answer.respell(body))
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise ExtenderError(f"json: cannot unmarshal into {answer.go_type.name}: {error}") from None
 
 

@@ -14,7 +14,7 @@ from moorage._core.state.pod_spec import bound
 from moorage.errors import no_label
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, Pod, PodGroup, group_of
-from moorage.objects.model.pod_group import COMPOSITE, GangSchedulingPolicy, PodGroupSchedulingPolicy
+from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy, unit_name
 from moorage.scheduler.explain.constraints import tolerate
 from moorage.scheduler.explain.device_changes import largest
 from moorage.scheduler.explain.explain_document import Explanation
@@ -105,7 +105,7 @@ def _look_at_group(
         return None
     trial = GroupTrial(context, group, pods, context.groups.scheduled(unit)[0])
     above = context.groups.ancestors(unit)
-    tree = "/".join(above[-1]).replace(f"{COMPOSITE}/", "") if above else ""
+    tree = unit_name(above[-1]) if above else ""
     with context.cache.lock:
         if error := why_invalid(group, (*pods, *trial.scheduled)):
             return _explain_invalid(trial, tree, error)

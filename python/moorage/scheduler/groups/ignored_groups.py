@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from moorage._core.base.fields import unfinished_group_of
 from moorage.errors import nearest, number_of
 from moorage.framework import FrameworkHandle
-from moorage.objects import AnyGroup, CompositePodGroup, Object, Pod, PodGroup, UnitKey
-from moorage.objects.model.pod_group import COMPOSITE
+from moorage.framework.plugin.group_index import PodGroups
+from moorage.objects import AnyGroup, CompositePodGroup, Object, Pod, PodGroup
+from moorage.objects.model.pod_group import COMPOSITE, unit_name
 from moorage.releases.feature_gates import releases_with
 
 GROUPS = (
@@ -80,14 +81,14 @@ def pods_without_group(handle: FrameworkHandle, groups: Iterable[PodGroup], pods
     return [f"{number_of(number, 'pod of a pod group is', 'pods of pod groups are')} {GROUPS}."]
 
 
-def groups_without_top(handle: FrameworkHandle, groups: Iterable[AnyGroup]) -> list[str]:
+def groups_without_top(index: PodGroups, groups: Iterable[AnyGroup]) -> list[str]:
     """Return a sentence about each group that names a composite group which does not exist, or belongs to
     itself: pods of such a tree wait.
 
     Parameters
     ----------
-    handle : FrameworkHandle
-        Has the gates of the scheduler.
+    index : PodGroups
+        Of the scheduler. Without the gate for composite groups there are no trees.
     groups : iterable of PodGroup or CompositePodGroup
         All groups.
 
@@ -95,19 +96,13 @@ def groups_without_top(handle: FrameworkHandle, groups: Iterable[AnyGroup]) -> l
     -------
     list of str
     """
-    listed = {group.unit: group for group in groups if handle.has_trees}
     found: list[str] = []
-    for unit, group in listed.items():
-        name, above = f"{group.kind} {group.key}", list[UnitKey]()
-        parent = group.parent
-        if parent is not None and parent not in listed:
-            named = f"{COMPOSITE} {'/'.join(parent).replace(f'{COMPOSITE}/', '')}"
-            lacks = f"{name} belongs to {named}, which the input lacks"
+    for group in groups:
+        name, above = f"{group.kind} {group.key}", index.ancestors(group.unit)
+        if above and index.known(above[0]) is None:
+            lacks = f"{name} belongs to {COMPOSITE} {unit_name(above[0])}, which the input lacks"
             found.append(f"{lacks}: add it as scheduling.k8s.io/v1alpha3.")
-        while parent in listed and parent not in above:
-            above.append(parent)
-            parent = listed[parent].parent
-        if unit in above:
+        if group.unit in above:
             found.append(f"{name} belongs to itself, so that its pods wait: change its parent.")
     return found
 

@@ -90,6 +90,24 @@ def test_how_many_fit_and_what_stops_the_next_one() -> None:
     assert one.run().placements == before.run().placements
 
 
+def test_the_printed_text_tells_of_the_group_first() -> None:
+    """Each pod by itself fits, so that a ranking of its nodes alone would say that it is placed."""
+    says = repr(world(nodes(4, 4), gang("g", 4), members("g", 4, 3)).explain("podgroup/g"))
+    assert says.splitlines()[:4] == [
+        "group default/g: 2 of 4 pods fit at once; minCount is 4",
+        "default/g-2 fits nowhere beside these: 0/2 nodes are available: 2 Insufficient cpu.",
+        "default/g-0 by itself: fits 2 of 2 nodes",
+        "NODE  RANK  TOTAL  REASONS",
+    ]
+    whole = repr(world(nodes(4, 4), gang("g", 2), members("g", 2, 3)).explain("podgroup/g"))
+    assert whole.splitlines()[:2] == [
+        "group default/g: 2 of 2 pods fit at once; minCount is 2",
+        "default/g-0 by itself: fits 2 of 2 nodes",
+    ]
+    nowhere = repr(world(nodes(4), gang("g", 1), members("g", 1, 9)).explain("default/g-0"))
+    assert nowhere.splitlines()[1].startswith("default/g-0 fits nowhere: 0/1 nodes are available")
+
+
 def test_of_a_group_that_fits_nothing_is_offered() -> None:
     found = group_of_explained(world(nodes(4, 4), gang("g", 2), members("g", 2, 3)))
     assert (found.fits, found.next, found.message, found.nodes, found.changes) == (2, "", "", [], [])

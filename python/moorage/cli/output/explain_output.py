@@ -176,11 +176,8 @@ def of_group(group: ExplainedGroup) -> Iterable[str]:
     yield group.headline()
     if group.tree:
         yield f"  it belongs to composite group {group.tree}, and is explained alone"
-    if group.next:
-        beside = f"{group.next} fits nowhere beside these" if group.fits else f"{group.next} fits nowhere"
-        yield f"  {beside}: {group.message}"
-    elif group.message:
-        yield f"  {group.message}"
+    if stop := group.stop():
+        yield f"  {stop}"
     if group.evictions is not None:
         yield f"  {group.evictions.text}"
     elif not group.changes and group.minimum and not group.reaches_minimum:

@@ -180,6 +180,13 @@ class ExplainedGroup:
         needed = "one is enough" if self.minimum == 1 else f"minCount is {self.minimum}"
         return f"group {self.group}: {number}; {needed}{missing}"
 
+    def stop(self) -> str:
+        """Return what stops the next pod, or the whole group, in one line; "" where all pods fit."""
+        if not self.next:
+            return self.message
+        beside = " beside these" if self.fits else ""
+        return f"{self.next} fits nowhere{beside}: {self.message}"
+
 
 @dataclass(frozen=True, slots=True)
 class ScoredNode:
@@ -372,9 +379,12 @@ class ExplainedPod(Tabular):
         return "the pod was placed before, and is not moved"
 
     def headline(self) -> str:
-        """Return on how many nodes the pod fits, and why on no other, in one line."""
-        fits = f"{self.pod.key}: fits {len(self.feasible)} of {len(self.order)} nodes"
-        return f"{fits}; {self.message}" if self.message else fits
+        """Return on how many nodes the pod fits, and why on no other, in one line. If it is placed together
+        with others, lines before say how many of the group fit at once, and what stops the next one."""
+        its = self.pod.key if self.group is None else f"{self.pod.key} by itself"
+        fits = f"{its}: fits {len(self.feasible)} of {len(self.order)} nodes"
+        of_group = () if self.group is None else (self.group.headline(), self.group.stop())
+        return "\n".join(filter(None, (*of_group, f"{fits}; {self.message}" if self.message else fits)))
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each node, the best first.

@@ -8,27 +8,31 @@ from bench.cluster import NODES
 from msgspec.structs import replace
 
 from moorage import Cluster, synthetic
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.node import ContainerImage, Node, Taint
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
     Container,
+    ContainerImage,
     ContainerPort,
+    LabelSelector,
+    Node,
     NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    ObjectMeta,
     Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
     PreferredSchedulingTerm,
     ResourceRequirements,
+    Service,
+    ServiceSpec,
+    Taint,
     Toleration,
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from moorage.objects.model.workload import Service, ServiceSpec
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 GPU = "nvidia.com/gpu"

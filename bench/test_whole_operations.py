@@ -14,8 +14,7 @@ from bench.cluster import NODES, filled_scheduler, plain_pods
 from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
-from moorage.objects import Cluster, write_cluster
-from moorage.objects.model.pod import Pod
+from moorage.objects import Cluster, Pod, write_cluster
 from moorage.sim.perf import read_workloads, run_workload
 
 WORKLOADS = Path(__file__).parents[1] / "tests/data/scheduler_perf/excerpt/large-workloads.yaml"

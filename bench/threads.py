@@ -25,7 +25,7 @@ from bench.schedulers import table
 
 from moorage import Scheduler
 from moorage._core.decide.placer import Placer
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 ROUNDS = 40
 HEADINGS = ["what", "nodes", "best, 1", "best, 2", "median, 1", "median, 2", "ratio of best", "of medians"]

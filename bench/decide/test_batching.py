@@ -11,8 +11,7 @@ from bench.plugin_pods import copies, pod
 from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
-from moorage.objects import Cluster
-from moorage.objects.model.pod import ContainerPort
+from moorage.objects import Cluster, ContainerPort
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile

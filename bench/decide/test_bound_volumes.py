@@ -11,17 +11,22 @@ from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
 from moorage._core.decide.pod_batch import PodBatch
-from moorage.objects import Cluster, CSINode, PersistentVolume, PersistentVolumeClaim, Volume
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.pod import PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource
-from moorage.objects.model.storage import (
+from moorage.objects import (
+    Cluster,
+    CSINode,
     CSINodeDriver,
     CSINodeSpec,
     CSIPersistentVolumeSource,
+    ObjectMeta,
     ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
     PersistentVolumeClaimStatus,
+    PersistentVolumeClaimVolumeSource,
     PersistentVolumeSpec,
     PersistentVolumeStatus,
+    Volume,
     VolumeNodeResources,
 )
 from moorage.scheduler.scheduling_context import SchedulingContext

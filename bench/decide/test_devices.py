@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from moorage import Cluster, Scheduler
-from moorage.devices.device_demands import DeviceDemands
+from moorage.devices import DeviceDemands
 from moorage.objects import Pod, decode_object
 
 NODES, PODS, DRIVER = 500, 500, "gpu.example.com"

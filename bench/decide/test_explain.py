@@ -10,10 +10,7 @@ from bench.decide.test_bound_volumes import bound
 from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
-from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.node import Taint
-from moorage.objects.model.pod import Pod, TopologySpreadConstraint
+from moorage.objects import Cluster, LabelSelector, Pod, Taint, TopologySpreadConstraint
 
 SPREAD = TopologySpreadConstraint(
     max_skew=1,

@@ -18,10 +18,9 @@ from msgspec.structs import replace
 import moorage as mo
 from moorage import Profile, Scheduler
 from moorage._core.decide.decider import TieBreak, num_feasible_nodes_to_find
-from moorage.framework.plugin.interface import Plugin
+from moorage.framework import Plugin
 from moorage.framework.profiles.native_library import include_dir, load_native_plugin
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler.cycle.engine import Engine
 

@@ -15,14 +15,15 @@ from msgspec.structs import replace
 
 from moorage import Scheduler
 from moorage._core.decide.pod_batch import PodBatch
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node, NodeStatus
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    Node,
     NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    NodeStatus,
+    ObjectMeta,
     Pod,
 )
 

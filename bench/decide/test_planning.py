@@ -10,8 +10,7 @@ from bench.cluster import NODES
 from bench.state.drains import drained, objects
 
 from moorage import Scheduler, synthetic
-from moorage.objects import build_cluster
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod, build_cluster
 
 NODES_EMPTIED, REPLICAS, DRAINS = 10, 1_000, 200
 

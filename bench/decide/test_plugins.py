@@ -17,9 +17,8 @@ from msgspec.structs import replace
 from moorage import Scheduler
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
-from moorage.framework.plugin.interface import Plugin
-from moorage.framework.profiles.profile import Profile
-from moorage.objects.model.pod import Pod, PodSchedulingGate
+from moorage.framework import Plugin, Profile
+from moorage.objects import Pod, PodSchedulingGate
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.registry import default_profile
 from moorage.plugins.scheduling_gates import SchedulingGates

@@ -9,10 +9,11 @@ from bench import plugin_pods
 from bench.cluster import NODES, fill
 
 from moorage import Cluster, Scheduler, synthetic
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node, NodeStatus
-from moorage.objects.model.pod_group import (
+from moorage.objects import (
     GangSchedulingPolicy,
+    Node,
+    NodeStatus,
+    ObjectMeta,
     PodGroup,
     PodGroupSchedulingConstraints,
     PodGroupSchedulingPolicy,

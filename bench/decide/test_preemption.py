@@ -18,20 +18,23 @@ from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
 from moorage._core.preempt.preemptor import Preemptor
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.node import Node, NodeStatus
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    AllDisruptionMode,
+    DisruptionMode,
+    LabelSelector,
+    Node,
+    NodeStatus,
+    ObjectMeta,
     Pod,
     PodAffinity,
-    PodSchedulingGroup,
-    PodStatus,
-)
-from moorage.objects.model.pod_group import AllDisruptionMode, DisruptionMode, PodGroup, PodGroupSpec
-from moorage.objects.model.policy import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
+    PodGroup,
+    PodGroupSpec,
+    PodSchedulingGroup,
+    PodStatus,
 )
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.scheduler.cycle.examine_preemption import examine_preemption

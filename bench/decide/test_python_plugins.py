@@ -10,16 +10,16 @@ import pytest
 from bench import plugin_pods as pods
 
 from moorage import Scheduler
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import (
+from moorage.framework import (
+    CycleState,
     FilterPlugin,
+    NodesView,
     Plugin,
     PostBindPlugin,
+    Profile,
     ScorePlugin,
 )
-from moorage.framework.plugin.nodes_view import NodesView
-from moorage.framework.profiles.profile import Profile
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 
 SINGLE = 50

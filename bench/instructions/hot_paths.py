@@ -19,9 +19,7 @@ from moorage import Scheduler, synthetic
 from moorage._core.decide.decider import TieBreak
 from moorage._core.preempt.preemptor import Preemptor
 from moorage.cache import SchedulerCache, Snapshot
-from moorage.objects import decode_object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod, decode_object
 from moorage.queue import SchedulingQueue
 from moorage.store import ObjectStore
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from moorage import synthetic
 from moorage.cache import BinderCache, CacheHandler, CachePodInfo
+from moorage.objects import Pod
 from moorage.objects.model.godel import BEST_EFFORT, RESOURCE_TYPE
-from moorage.objects.model.pod import Pod
 
 NODES, PODS, MANY = 10_000, 100_000, 10_000
 

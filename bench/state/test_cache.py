@@ -14,9 +14,7 @@ from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
 from moorage.cache import SchedulerCache, Snapshot
-from moorage.objects.model.cluster import Cluster
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Cluster, Node, Pod
 from moorage.store import ObjectStore
 
 PODS = 50_000

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler
-from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE_ADD, QUEUE
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.node import Node, NodeStatus
-from moorage.objects.model.pod import (
+from moorage.framework import QUEUE
+from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE_ADD
+from moorage.objects import (
     Affinity,
     Container,
+    LabelSelector,
+    Node,
+    NodeStatus,
+    ObjectMeta,
     Pod,
     PodAffinity,
     PodAffinityTerm,

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, ObjectMeta, Pod
 from moorage.store import Informer, ObjectStore
 
 N = 50_000

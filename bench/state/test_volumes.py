@@ -9,24 +9,22 @@ from bench.cluster import NODES
 from msgspec.structs import replace
 
 from moorage import synthetic
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.pod import (
+from moorage.objects import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
     Pod,
     PodSpec,
     ResourceRequirements,
-    Volume,
-)
-from moorage.objects.model.storage import (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeSpec,
-    PersistentVolumeStatus,
     StorageClass,
+    Volume,
     VolumeNodeAffinity,
 )
 from moorage.store import InformerFactory, ObjectStore

@@ -18,7 +18,7 @@ from bench.twins.plugin_twins import (
     Verdicts,
 )
 
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 
 class HardSpread(Twin):

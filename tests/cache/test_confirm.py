@@ -13,8 +13,7 @@ from tests.core.make import node, pod, port
 
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
-from moorage.objects import Cluster, OwnerReference, Pod
-from moorage.objects.model.pod import PodStatus
+from moorage.objects import Cluster, OwnerReference, Pod, PodStatus
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ObjectStore

@@ -10,8 +10,7 @@ from tests.core.make import container, node, pod, port
 
 from moorage.cache import BinderCache, CacheHandler, NodeInfo, Resource, SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.objects import Pod
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
+from moorage.objects import Affinity, Pod, PodAffinity, PodAffinityTerm
 
 GPU = "example.com/gpu"
 TERM = PodAffinityTerm(topology_key="zone")

@@ -14,8 +14,7 @@ from moorage._core.base import buffers
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import CacheDump, NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.objects import Pod
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
+from moorage.objects import Affinity, Pod, PodAffinity, PodAffinityTerm
 
 NEAR = Affinity(pod_affinity=PodAffinity())
 APART = Affinity(pod_anti_affinity=PodAffinity(required=(PodAffinityTerm(topology_key="zone"),)))

@@ -12,8 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from moorage.cli import main
-from moorage.objects import Node, Pod, load
-from moorage.objects.model.workload import Deployment, ReplicaSet
+from moorage.objects import Deployment, Node, Pod, ReplicaSet, load
 from moorage.objects.plain import plain
 from moorage.scheduler import Scheduler
 from tests.cli.test_simulate import FULL, SHORT, node, pod

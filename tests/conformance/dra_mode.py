@@ -11,12 +11,9 @@ from msgspec.structs import replace
 from moorage._core.devices.claims_of_pods import FINALIZER
 from moorage.devices.claims.claims_of_cycle import DeviceCycleState
 from moorage.framework import CycleState, NotFoundError, Status, StatusError
-from moorage.objects import decode_object
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.resource_claims import AllocatedDeviceStatus, ResourceClaim
+from moorage.objects import AllocatedDeviceStatus, Condition, ResourceClaim, decode_object, object_to_dict
 from moorage.objects.plain import plain
 from moorage.objects.read.decode import decode
-from moorage.objects.read.write import object_to_dict
 from moorage.plugins.dynamic_resources import STATE, DynamicResources
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.placing.binding_cycle import Started

@@ -9,8 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage.framework import FilterPlugin
-from moorage.objects import Pod, PodGroup, decode_object
-from moorage.objects.model.meta import Condition
+from moorage.objects import Condition, Pod, PodGroup, decode_object
 from moorage.releases import DEFAULT
 from moorage.scheduler.groups.group_status import POD_GROUP_SCHEDULED
 from moorage.scheduler.placing.single_cycle import schedule_one

@@ -16,8 +16,7 @@ from moorage.releases import feature_gates as all_gates
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import Rotation
-from moorage.volume import VolumeBinder, VolumeError
-from moorage.volume.binding.assume_cache import PVAssumeCache, PVCAssumeCache
+from moorage.volume import PVAssumeCache, PVCAssumeCache, VolumeBinder, VolumeError
 from moorage.volume.binding.claims import with_annotations
 from moorage.volume.constants import BIND_COMPLETED, YES
 

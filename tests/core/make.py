@@ -9,19 +9,24 @@ from msgspec.structs import force_setattr, replace
 
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import (
+    Affinity,
     Container,
+    ContainerImage,
+    ContainerPort,
     Node,
+    NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    NodeSpec,
+    NodeStatus,
     ObjectMeta,
     OwnerReference,
     Pod,
     PodSpec,
+    ResourceRequirements,
     Taint,
 )
-from moorage.objects.model.node import ContainerImage, NodeSpec, NodeStatus
-from moorage.objects.model.pod import Affinity, ContainerPort, NodeAffinity, ResourceRequirements
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -26,8 +26,15 @@ from moorage._core.preempt.preemptor import Preemptor
 from moorage.cache import BinderCache, CacheHandler, Snapshot
 from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.framework.profiles.native_library import load_native_plugin
-from moorage.objects import Cluster, LabelSelector, NodeSelector, decode_object
-from moorage.objects.model.pod import PodAffinityTerm, PodResourceClaim, TopologySpreadConstraint
+from moorage.objects import (
+    Cluster,
+    LabelSelector,
+    NodeSelector,
+    PodAffinityTerm,
+    PodResourceClaim,
+    TopologySpreadConstraint,
+    decode_object,
+)
 from moorage.preemption.eviction_units import groups_of
 from moorage.scheduler import Scheduler
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage.objects import Node, decode_object
-from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim
-from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.objects import DeviceClass, Node, ResourceClaim, ResourceSlice, decode_object
 
 DRIVER = "gpu.example.com"
 Json = dict[str, Any]

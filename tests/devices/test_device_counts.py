@@ -6,11 +6,11 @@ import pytest
 from tests.core.make import node
 from tests.devices.make import DRIVER, device, device_class, resource_slice
 
+from moorage.devices import DeviceSlices
 from moorage.devices.allocation.allocator import AllocatedDevices
-from moorage.devices.allocation.device_pools import DeviceSlices
 from moorage.devices.device_counts import DeviceCounts
 from moorage.devices.features import Features
-from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.objects import ResourceSlice
 
 FEATURES = Features()
 MODEL = f'device.attributes["{DRIVER}"].model'

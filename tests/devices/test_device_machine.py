@@ -18,21 +18,22 @@ from tests.scheduler.placing.test_device_demands import Json, make, node, outcom
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.devices.allocation.allocator import AllocatedDevices, Allocator, ClaimResult, claim_results
+from moorage.devices import Allocator, DeviceSlices, DeviceState, SelectorCache
+from moorage.devices.allocation.allocator import AllocatedDevices, ClaimResult, claim_results
 from moorage.devices.allocation.claim_requests import ClaimRequests
-from moorage.devices.allocation.device_pools import DeviceId, DeviceSlices
-from moorage.devices.device_state import DeviceState
-from moorage.devices.selector_cache import SelectorCache
-from moorage.objects import Node, Object, Pod
-from moorage.objects.model.resource_claims import (
+from moorage.devices.allocation.device_pools import DeviceId
+from moorage.objects import (
     AllocationResult,
     DeviceAllocationResult,
     DeviceClass,
     DeviceRequestAllocationResult,
+    Node,
+    Object,
+    Pod,
     ResourceClaim,
     ResourceClaimStatus,
+    ResourceSlice,
 )
-from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.store import ApiError
 
 Step = Callable[[Scheduler], object]

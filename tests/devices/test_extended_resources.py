@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from tests.devices.make import device_class
 
 from moorage.devices.extended_resources import ExtendedRequestsOfPods, claim_spec, classes_by_resource
-from moorage.objects import Pod, decode_object
-from moorage.objects.model.pod import ContainerStatus, PodStatus, ResourceRequirements
+from moorage.objects import ContainerStatus, Pod, PodStatus, ResourceRequirements, decode_object
 
 CLASSES = classes_by_resource(
     [device_class(name, extendedResourceName=f"example.com/{name}") for name in ("gpu", "nic")]

@@ -10,12 +10,12 @@ from tests.devices.make import DRIVER, claim, device, device_class, request, res
 from tests.plugins.test_dynamic_resources import asking, cluster
 
 from moorage.framework.configuration import dependents_off
-from moorage.objects import ObjectMeta
-from moorage.objects.model.resource_claims import ResourceClaim
-from moorage.objects.model.resource_slices import (
+from moorage.objects import (
     DeviceTaint,
     DeviceTaintRule,
     DeviceTaintRuleSpec,
+    ObjectMeta,
+    ResourceClaim,
     ResourceSlice,
 )
 from moorage.plugins import dynamic_resources

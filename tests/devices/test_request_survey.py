@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, request, resource_slice
 
-from moorage.devices.allocation.allocator import AllocatedDevices, Allocator
+from moorage.devices import Allocator, DeviceSlices, DeviceSurvey, RequestSurvey, SelectorCache
+from moorage.devices.allocation.allocator import AllocatedDevices
 from moorage.devices.allocation.claim_requests import ClaimRequests
-from moorage.devices.allocation.device_pools import DeviceSlices
 from moorage.devices.features import Features
-from moorage.devices.request_survey import DeviceSurvey, RequestSurvey
-from moorage.devices.selector_cache import SelectorCache
-from moorage.objects.model.resource_claims import ResourceClaim
-from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.objects import ResourceClaim, ResourceSlice
 
 NODE = named_node("n")
 MODEL = f'device.attributes["{DRIVER}"].model'

@@ -18,9 +18,19 @@ from moorage import framework as fwk
 from moorage._core.state.pod_spec import bound
 from moorage.gym import SchedulingEnv, SchedulingVectorEnv, Transition
 from moorage.gym.episode import Episode
-from moorage.objects import Cluster, LabelSelector, ObjectMeta, Pod, Toleration
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
-from moorage.objects.model.workload import Deployment, DeploymentSpec, PodTemplateSpec
+from moorage.objects import (
+    Affinity,
+    Cluster,
+    Deployment,
+    DeploymentSpec,
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodTemplateSpec,
+    Toleration,
+)
 from moorage.sim.policies import policies
 from moorage.sim.policies.gpu_share import RESOURCE
 from tests.core.make import node, port

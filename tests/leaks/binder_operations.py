@@ -9,8 +9,14 @@ from msgspec.structs import replace
 
 from moorage import Scheduler
 from moorage.cache import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
-from moorage.objects import ObjectMeta, Pod, PodGroup
-from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy, PodGroupSpec
+from moorage.objects import (
+    GangSchedulingPolicy,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+)
 from moorage.scheduler.groups.place_group import place_group
 from tests.cache.binder.binder_kit import (
     best_effort,

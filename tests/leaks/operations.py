@@ -17,12 +17,12 @@ from moorage.objects import (
     LabelSelector,
     LabelSelectorMatcher,
     Pod,
+    PodStatus,
     Quantity,
     decode_object,
     dump,
     parse_selector,
 )
-from moorage.objects.model.pod import PodStatus
 from moorage.scheduler.placing import single_cycle
 from tests.core import placing
 from tests.leaks.world import node, place, plain, pod, scheduler, terms

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from moorage import Profile, Scheduler
 from moorage._core.base import buffers
 from moorage._core.decide.bulk_operations import finish_bindings, finish_template
-from moorage.objects import Cluster, Node
-from moorage.objects.model.node import ContainerImage
+from moorage.objects import Cluster, ContainerImage, Node
 from moorage.plugins.registry import default_profile
 from moorage.scheduler.placing.single_cycle import schedule_one
 from tests.core.child import limited, outcome_of

@@ -21,10 +21,19 @@ from moorage._core.decide.pod_batch import PodBatch
 from moorage.errors import CacheError
 from moorage.framework import as_status
 from moorage.multi import Outcome, Placement
-from moorage.objects import LabelSelector, ObjectMeta, Pod, PodGroup, Taint
+from moorage.objects import (
+    GangSchedulingPolicy,
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+    PodSchedulingGroup,
+    Taint,
+    TopologySpreadConstraint,
+)
 from moorage.objects.model.godel import RESOURCE_TYPE
-from moorage.objects.model.pod import PodSchedulingGroup, TopologySpreadConstraint
-from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy, PodGroupSpec
 
 NODES = (
     node("a", zone="x"),

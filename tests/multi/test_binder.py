@@ -14,11 +14,23 @@ from tests.scheduler.make import profile_with
 from moorage.errors import CacheError
 from moorage.framework import Code, FilterPlugin, ReservePlugin, Status
 from moorage.multi import Binder, Placement
-from moorage.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget, PodGroup
+from moorage.objects import (
+    Affinity,
+    GangSchedulingPolicy,
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PodGroup,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+    PodSchedulingGroup,
+)
 from moorage.objects.model.godel import CNR, RESOURCE_TYPE, CNRStatus
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGroup
-from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy, PodGroupSpec
-from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ConflictError, ForbiddenError

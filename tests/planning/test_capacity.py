@@ -12,28 +12,27 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, MoorageError
 from moorage.objects import (
+    Affinity,
     Cluster,
+    EphemeralVolumeSource,
     LabelSelector,
     ObjectMeta,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimTemplate,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSchedulingGate,
+    ResourceQuota,
+    ResourceQuotaSpec,
+    ResourceRequirements,
     StorageClass,
     Taint,
+    TopologySpreadConstraint,
     Volume,
     decode_object,
 )
 from moorage.objects.admission.admission import Admission, RefusedError
-from moorage.objects.model.admission_policies import ResourceQuota, ResourceQuotaSpec
-from moorage.objects.model.pod import (
-    Affinity,
-    EphemeralVolumeSource,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeClaimTemplate,
-    PodAffinity,
-    PodAffinityTerm,
-    PodSchedulingGate,
-    ResourceRequirements,
-    TopologySpreadConstraint,
-)
 from moorage.scheduler import Scheduler
 from tests.core.make import ZONE, node, pinned, pod, port
 

@@ -11,14 +11,18 @@ from msgspec.structs import replace
 
 import moorage as mo
 from moorage.cli import main
-from moorage.objects import Node, Object, ObjectMeta, OwnerReference, Pod
-from moorage.objects.model.pod import PodResourceClaim
-from moorage.objects.model.resource_claims import (
+from moorage.objects import (
+    Node,
+    Object,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodResourceClaim,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
+    ResourceSlice,
 )
-from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.scheduler import Scheduler
 from tests.core.make import node, pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.objects import Pod
-from moorage.objects.model.admission_policies import ResourceQuota, ResourceQuotaSpec
+from moorage.objects import Pod, ResourceQuota, ResourceQuotaSpec
 from moorage.scheduler import Scheduler
 from tests.core.make import ZONE, node, pod
 from tests.planning.test_capacity import clusters, scheduler

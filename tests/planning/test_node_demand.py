@@ -10,9 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage.errors import InputError
-from moorage.objects import Cluster, Node, Pod, load
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGate
+from moorage.objects import (
+    Affinity,
+    Cluster,
+    LabelSelector,
+    Node,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSchedulingGate,
+    load,
+)
 from moorage.scheduler import Scheduler
 from tests.core.make import node, pod
 

@@ -13,28 +13,27 @@ from msgspec.structs import replace
 from moorage.errors import InputError
 from moorage.objects import (
     Cluster,
+    Condition,
+    EphemeralVolumeSource,
     LabelSelector,
     Node,
     ObjectMeta,
     OwnerReference,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimTemplate,
     Pod,
     PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PodSchedulingGate,
+    PodStatus,
+    ResourceRequirements,
     Toleration,
     Volume,
     decode_object,
 )
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import (
-    EphemeralVolumeSource,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeClaimTemplate,
-    PodSchedulingGate,
-    PodStatus,
-    ResourceRequirements,
-)
-from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from moorage.objects.workloads.pod_claims import ephemeral_claims
-from moorage.planning.node_emptying import EmptyingPlan
+from moorage.planning import EmptyingPlan
 from moorage.scheduler import Scheduler
 from tests.core.make import node, pod
 

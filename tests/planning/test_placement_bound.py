@@ -11,12 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage.errors import InputError, MoorageError
-from moorage.objects import Cluster, LabelSelector, Node, Pod, Taint
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    Cluster,
+    LabelSelector,
+    Node,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGate,
+    Taint,
     TopologySpreadConstraint,
 )
 from moorage.scheduler import Scheduler

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Node, Pod, decode_object
-from moorage.planning.survival import Survival
+from moorage.planning import Survival
 from moorage.scheduler import Scheduler
 from tests.core.make import node, pod
 

@@ -12,9 +12,7 @@ from tests.devices.make import DRIVER, claim, device, device_class, request, res
 import moorage as mo
 from moorage.devices.claims import claim_hints
 from moorage.devices.claims.pod_resource_claims import may_be_of
-from moorage.objects import Object, Pod
-from moorage.objects.model.pod import PodResourceClaim
-from moorage.objects.model.resource_claims import AllocatedDeviceStatus, ResourceClaim
+from moorage.objects import AllocatedDeviceStatus, Object, Pod, PodResourceClaim, ResourceClaim
 from moorage.objects.read.decode import decode
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.scheduler import Scheduler

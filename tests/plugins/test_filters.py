@@ -10,8 +10,16 @@ from tests.core.make import container, declaring, node, pod, port
 
 from moorage.framework import Code
 from moorage.framework.configuration import dependents_off
-from moorage.objects import Cluster, Node, Pod, Taint, Toleration
-from moorage.objects.model.pod import ContainerPort, ContainerRestartRule, PodSchedulingGate
+from moorage.objects import (
+    Cluster,
+    ContainerPort,
+    ContainerRestartRule,
+    Node,
+    Pod,
+    PodSchedulingGate,
+    Taint,
+    Toleration,
+)
 from moorage.plugins.registry import default_profile
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.scheduler import Profile, Scheduler

@@ -8,11 +8,13 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
 
-from moorage.objects import Cluster
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
-from moorage.objects.model.node import Namespace
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    Cluster,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Namespace,
+    ObjectMeta,
     Pod,
     PodAffinity,
     PodAffinityTerm,

@@ -18,7 +18,7 @@ from moorage.framework import (
 )
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.plugins.registry import IN_TREE, default_profile, in_tree
-from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption import DefaultPreemption
 from moorage.releases import RELEASES, Release, default_gates
 from moorage.scheduler import Scheduler
 

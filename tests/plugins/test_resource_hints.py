@@ -10,14 +10,18 @@ from tests.scheduler.groups.gang_kit import TREES, composite, gang
 
 from moorage.framework import ActionType
 from moorage.framework.plugin import events
-from moorage.objects import ObjectMeta, OwnerReference, Pod
-from moorage.objects.model.resource_claims import (
+from moorage.objects import (
     DeviceClass,
     DeviceClassSpec,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
     ResourceClaim,
     ResourceClaimStatus,
+    ResourcePool,
+    ResourceSlice,
+    ResourceSliceSpec,
 )
-from moorage.objects.model.resource_slices import ResourcePool, ResourceSlice, ResourceSliceSpec
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.scheduler import Scheduler
 

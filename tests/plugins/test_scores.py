@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from tests.core.make import container, node, pod
 
-from moorage.objects import Cluster, Node, Pod, Taint, Toleration
-from moorage.objects.model.pod import ResourceRequirements
+from moorage.objects import Cluster, Node, Pod, ResourceRequirements, Taint, Toleration
 from moorage.scheduler import Examination, Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 

@@ -8,16 +8,20 @@ import pytest
 from tests.core.make import ZONE, node, pod
 
 from moorage.framework import Profile
-from moorage.objects import Cluster, LabelSelector, ObjectMeta, Pod
-from moorage.objects.model.meta import LabelSelectorRequirement
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    Cluster,
+    LabelSelector,
+    LabelSelectorRequirement,
+    ObjectMeta,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
+    Service,
+    ServiceSpec,
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from moorage.objects.model.workload import Service, ServiceSpec
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile

@@ -24,11 +24,14 @@ from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
 
 from moorage.framework import Code, CycleState
-from moorage.objects import Object, ObjectMeta, OwnerReference, PersistentVolumeClaim
-from moorage.objects.model.storage import (
+from moorage.objects import (
     CSIDriver,
     CSIDriverSpec,
     CSIStorageCapacity,
+    Object,
+    ObjectMeta,
+    OwnerReference,
+    PersistentVolumeClaim,
     PersistentVolumeClaimStatus,
 )
 from moorage.plugins.volume_binding import STATE

@@ -22,8 +22,7 @@ from tests.plugins.volume_binding_kit import (
 from tests.volume.make import storage_class
 
 from moorage.framework import Code, CycleState, Status
-from moorage.objects import Cluster, PersistentVolume, PersistentVolumeClaim, Pod
-from moorage.objects.model.storage import ObjectReference
+from moorage.objects import Cluster, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.scheduler import Scheduler
 from moorage.volume.binding.volume_binder import BIND_CONFLICT
 from moorage.volume.constants import BIND_COMPLETED, SELECTED_NODE, YES

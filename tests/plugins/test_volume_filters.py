@@ -14,9 +14,20 @@ from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
 from moorage.framework import Code, CycleState, FilterPlugin, Framework, Status
 from moorage.framework.runtime.bridge import Bridge
-from moorage.objects import Cluster, Node, Object, ObjectMeta, OwnerReference, PersistentVolume, Pod, Volume
-from moorage.objects.model.pod import DiskVolumeSource
-from moorage.objects.model.storage import CSIDriver, CSIDriverSpec, PersistentVolumeSpec
+from moorage.objects import (
+    Cluster,
+    CSIDriver,
+    CSIDriverSpec,
+    DiskVolumeSource,
+    Node,
+    Object,
+    ObjectMeta,
+    OwnerReference,
+    PersistentVolume,
+    PersistentVolumeSpec,
+    Pod,
+    Volume,
+)
 from moorage.plugins.claim_evidence import ClaimEvidence
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_zone import BETA_TO_GA, TOPOLOGY_LABELS

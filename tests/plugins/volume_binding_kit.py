@@ -21,10 +21,12 @@ from moorage.objects import (
     OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
     Pod,
+    ResourceRequirements,
+    VolumeNodeAffinity,
 )
-from moorage.objects.model.pod import ResourceRequirements
-from moorage.objects.model.storage import PersistentVolumeSpec, PersistentVolumeStatus, VolumeNodeAffinity
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler import Profile, Scheduler

@@ -14,10 +14,9 @@ from tests.scheduler.make import events, scheduler_with
 import moorage as mo
 from moorage.framework import NominatingInfo
 from moorage.framework.plugin.waiting_pods import PodInPreBind
-from moorage.objects import Pod
-from moorage.objects.model.meta import Condition
+from moorage.objects import Condition, Pod
+from moorage.preemption import Evaluator
 from moorage.preemption.actuation import clear_nominated_node_name, evict_victims, make_room
-from moorage.preemption.evaluator import Evaluator
 from moorage.scheduler import Scheduler
 from moorage.store import ApiError
 

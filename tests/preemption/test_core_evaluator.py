@@ -21,8 +21,7 @@ from tests.scheduler.groups.gang_kit import GATES
 from moorage.framework import FrameworkHandle
 from moorage.objects import Cluster, Namespace, ObjectMeta, Pod
 from moorage.plugins.registry import default_profile
-from moorage.preemption import default_preemption, dry_run
-from moorage.preemption.evaluator import Evaluator
+from moorage.preemption import Evaluator, default_preemption, dry_run
 from moorage.scheduler import Profile, Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 

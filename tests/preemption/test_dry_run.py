@@ -27,8 +27,14 @@ from tests.preemption.world import (
 
 import moorage as mo
 from moorage.framework import Code, NominatingInfo
-from moorage.objects import LabelSelector, Pod
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from moorage.objects import (
+    Affinity,
+    LabelSelector,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+)
 from moorage.plugins.registry import default_profile
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.scheduler import Profile

@@ -19,8 +19,16 @@ from tests.sim.perf.make import BIG, POD, churn, nodes, placements, pods, run_of
 
 from moorage.framework import QueueingHint
 from moorage.framework.plugin.events import of_class
-from moorage.objects import Cluster, LabelSelector, Object, Pod
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from moorage.objects import (
+    Affinity,
+    Cluster,
+    LabelSelector,
+    Object,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+)
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.queue import Place, QueuedPodInfo
 from moorage.queue.priority_queue import PriorityQueue, Strategy

@@ -25,10 +25,9 @@ from moorage.framework import Code, NominatingInfo, Status
 from moorage.framework.plugin.extender import Extender, Victims
 from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
-from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption import Candidate, DefaultPreemption, Evaluator
 from moorage.preemption.dry_run import PreemptionDryRuns
-from moorage.preemption.evaluator import Evaluator, call_extenders, random_offset
-from moorage.preemption.pick import Candidate
+from moorage.preemption.evaluator import call_extenders, random_offset
 from moorage.scheduler import Profile, Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 

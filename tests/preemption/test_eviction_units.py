@@ -28,12 +28,21 @@ from tests.scheduler.groups.gang_kit import GATES, gang
 
 from moorage.framework import CycleState
 from moorage.framework.plugin.group_index import PodGroups
-from moorage.objects import LabelSelector, Pod, PodGroup
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGroup
-from moorage.objects.model.pod_group import AllDisruptionMode, DisruptionMode, SingleDisruptionMode
+from moorage.objects import (
+    Affinity,
+    AllDisruptionMode,
+    DisruptionMode,
+    LabelSelector,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodGroup,
+    PodSchedulingGroup,
+    SingleDisruptionMode,
+)
+from moorage.preemption import EvictionUnits, pick_one_node
 from moorage.preemption.dry_run import PreemptionDryRuns
-from moorage.preemption.eviction_units import EvictionUnits, Unit, units_by_importance, violations
-from moorage.preemption.pick import pick_one_node
+from moorage.preemption.eviction_units import Unit, units_by_importance, violations
 from moorage.scheduler import Scheduler
 
 ALL, SINGLE = DisruptionMode(all=AllDisruptionMode()), DisruptionMode(single=SingleDisruptionMode())

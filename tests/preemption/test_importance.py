@@ -8,9 +8,7 @@ from tests.preemption.world import budget, victim
 
 from moorage._core.preempt.importance import start_time
 from moorage.errors import InputError
-from moorage.objects import LabelSelector, Pod
-from moorage.objects.model.meta import LabelSelectorRequirement
-from moorage.objects.model.policy import PodDisruptionBudgetSpec
+from moorage.objects import LabelSelector, LabelSelectorRequirement, Pod, PodDisruptionBudgetSpec
 from moorage.preemption.eviction_units import Unit, by_importance, violations
 
 LABELS = {"app": "x"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.preemption.world import victim
 
 from moorage.framework.plugin.extender import Victims
-from moorage.preemption.pick import CRITERIA, Candidate, pick_one_node
+from moorage.preemption import Candidate, pick_one_node
+from moorage.preemption.pick import CRITERIA
 
 
 def at(second: int) -> str:

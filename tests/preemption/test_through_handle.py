@@ -16,14 +16,13 @@ from tests.preemption.twin import Twin
 from tests.preemption.world import budget, full, handle, nominated, preemptor, victim
 
 import moorage as mo
-from moorage.framework import Code, CycleState, NominatingInfo, Status
+from moorage.framework import Code, CycleState, NominatingInfo, PreemptHandle, Status
 from moorage.framework.plugin.extender import Victims
 from moorage.framework.runtime import preempt_handle as built
-from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
+from moorage.preemption import Candidate, pick_one_node
 from moorage.preemption.eviction_units import Unit, violations
-from moorage.preemption.pick import Candidate, pick_one_node
 from moorage.scheduler import Profile, Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 

@@ -7,13 +7,20 @@ from typing import Any
 from msgspec.structs import replace
 from tests.core.make import node, pod
 
-from moorage.framework import CycleState, FrameworkHandle, Status
-from moorage.framework.runtime.preempt_handle import PreemptHandle
-from moorage.objects import Cluster, LabelSelector, ObjectMeta, Pod, PodDisruptionBudget
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import PodStatus
-from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from moorage.preemption.evaluator import Evaluator, FoundCandidates
+from moorage.framework import CycleState, FrameworkHandle, PreemptHandle, Status
+from moorage.objects import (
+    Cluster,
+    Condition,
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PodStatus,
+)
+from moorage.preemption import Evaluator
+from moorage.preemption.evaluator import FoundCandidates
 from moorage.scheduler import Scheduler
 
 HOST = "kubernetes.io/hostname"

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from moorage.framework import ActionType, NominatingInfo
 from moorage.framework.plugin.events import NODE, NODE_ADD, POD, on
-from moorage.objects import Node, Pod
-from moorage.objects.model.pod import PodSchedulingGroup
+from moorage.objects import Node, Pod, PodSchedulingGroup
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from tests.core.make import node
 from tests.queue.make import Clock, fail, make_queue, names, places, queued, rejecting, saying

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from moorage.framework.plugin.events import NODE_ADD
-from moorage.objects.model.pod import PodSchedulingGroup
+from moorage.objects import PodSchedulingGroup
 from moorage.queue import QueuedPodInfo
 from tests.core.make import node, pod
 from tests.locks import check_locked

@@ -16,8 +16,7 @@ from moorage._core.queue import unschedulable_pods
 from moorage.errors import MoorageError
 from moorage.framework import ActionType, ClusterEvent, QueueingHint
 from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE, NODE_ADD, NODE_DELETE, POD, on, queue_if
-from moorage.objects import Pod, group_of
-from moorage.objects.model.pod import PodSchedulingGate, PodSchedulingGroup
+from moorage.objects import Pod, PodSchedulingGate, PodSchedulingGroup, group_of
 from moorage.objects.model.pod_group import GROUP_ANNOTATION
 from moorage.plugins.scheduling_gates import SchedulingGates
 from tests.core.make import node, pod

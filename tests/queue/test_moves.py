@@ -19,8 +19,7 @@ from moorage.framework.plugin.events import (
     POD,
     on,
 )
-from moorage.objects import Pod
-from moorage.objects.model.pod import PodSchedulingGate
+from moorage.objects import Pod, PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import Place, QueuedPodInfo
 from moorage.queue.priority_queue import Strategy

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from moorage.errors import MoorageError
 from moorage.framework import ActionType, Code, PreEnqueuePlugin, QueueSortPlugin, Status
 from moorage.framework.plugin.events import NODE, NODE_ADD, NODE_DELETE, on
-from moorage.objects import Pod
-from moorage.objects.model.pod import PodSchedulingGate
+from moorage.objects import Pod, PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import QueuedPodInfo
 from moorage.queue.active_queue import Rank, by_priority

@@ -10,7 +10,7 @@ import pytest
 
 from moorage.framework import ClusterEventWithHint
 from moorage.framework.plugin.events import NODE_ADD
-from moorage.objects.model.pod import PodSchedulingGroup
+from moorage.objects import PodSchedulingGroup
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from tests.core.make import node, pod
 from tests.queue.make import Clock, fail, gating, make_queue, rejecting

@@ -16,8 +16,7 @@ from moorage.framework.plugin.events import (
     on,
     queue_if,
 )
-from moorage.objects import ObjectMeta, Pod, PodGroup, group_of
-from moorage.objects.model.pod import PodSchedulingGroup
+from moorage.objects import ObjectMeta, Pod, PodGroup, PodSchedulingGroup, group_of
 from moorage.objects.model.pod_group import GROUP_ANNOTATION
 from moorage.queue import QueuedPodInfo
 from moorage.releases import DEFAULT_GATES

@@ -15,10 +15,15 @@ from tests.scheduler.groups.gang_kit import gang, members, world
 
 import moorage
 from moorage.controllers.workloads import disruption_controller
-from moorage.devices.device_state import DeviceState
-from moorage.objects import Cluster, LabelSelector, ObjectMeta, PodDisruptionBudget
-from moorage.objects.model.pod import PodSchedulingGate
-from moorage.objects.model.policy import PodDisruptionBudgetSpec
+from moorage.devices import DeviceState
+from moorage.objects import (
+    Cluster,
+    LabelSelector,
+    ObjectMeta,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodSchedulingGate,
+)
 from moorage.scheduler import Scheduler
 
 PACKAGE = str(Path(moorage.__file__).parent)

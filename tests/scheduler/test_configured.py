@@ -12,8 +12,7 @@ from tests.core.make import node, pinned, pod
 import moorage as mo
 from moorage.framework.configuration import ConfigurationError
 from moorage.framework.profiles.profile import PREPARED
-from moorage.objects import Cluster, Pod, Taint, Toleration
-from moorage.objects.model.pod import ResourceRequirements
+from moorage.objects import Cluster, Pod, ResourceRequirements, Taint, Toleration
 from moorage.plugins.registry import read_configuration
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one

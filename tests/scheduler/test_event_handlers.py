@@ -16,9 +16,19 @@ from moorage._core.base.indexed_objects import IndexedObjects
 from moorage._core.base.watch_events import Notice
 from moorage.errors import InputError
 from moorage.framework import NominatingInfo
-from moorage.objects import Cluster, LabelSelector, Namespace, Node, ObjectMeta, Pod
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGate
+from moorage.objects import (
+    Affinity,
+    Cluster,
+    Condition,
+    LabelSelector,
+    Namespace,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSchedulingGate,
+)
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.releases import DEFAULT
 from moorage.scheduler import Scheduler

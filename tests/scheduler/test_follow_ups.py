@@ -16,8 +16,16 @@ from tests.scheduler.make import Clock, events
 from tests.scheduler.placing.test_volume_engine import claimed
 from tests.volume.make import csi_node, uses, volume
 
-from moorage.objects import Cluster, LabelSelector, Object, OwnerReference, Pod
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
+from moorage.objects import (
+    Affinity,
+    Cluster,
+    LabelSelector,
+    Object,
+    OwnerReference,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+)
 from moorage.scheduler import Scheduler
 from moorage.scheduler.runs import Run
 

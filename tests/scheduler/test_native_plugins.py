@@ -23,8 +23,7 @@ from tests.scheduler.make import scheduler_with, searched
 import moorage as mo
 from moorage.framework import Plugin
 from moorage.framework.profiles.native_library import load_native_plugin
-from moorage.objects import Pod
-from moorage.objects.model.pod import PodStatus
+from moorage.objects import Pod, PodStatus
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 

@@ -13,8 +13,7 @@ from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
 from moorage.framework import Code, NominatingInfo, PreFilterResult, Status
-from moorage.objects import Pod
-from moorage.objects.model.pod import PodSchedulingGate, PodStatus
+from moorage.objects import Pod, PodSchedulingGate, PodStatus
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one

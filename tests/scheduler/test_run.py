@@ -14,22 +14,20 @@ from moorage.errors import InputError
 from moorage.framework import CycleState, NodesView, PreFilterPlugin, Profile
 from moorage.multi import Binder
 from moorage.objects import (
+    Affinity,
     Cluster,
     Node,
     ObjectMeta,
     PersistentVolumeClaim,
-    Pod,
-    StorageClass,
-    Volume,
-    build_cluster,
-)
-from moorage.objects.model.pod import (
-    Affinity,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource,
+    Pod,
     PodAffinity,
     PodSchedulingGate,
     PodStatus,
+    StorageClass,
+    Volume,
+    build_cluster,
 )
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler

@@ -13,8 +13,16 @@ from tests.framework.make import make
 from tests.scheduler.make import Clock, scheduler_with
 
 import moorage as mo
-from moorage.objects import Cluster, LabelSelector, ObjectMeta, Pod
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, PodSchedulingGate
+from moorage.objects import (
+    Affinity,
+    Cluster,
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSchedulingGate,
+)
 from moorage.preemption.actuation import evict_victims
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure, Scheduler, ScheduleResult, runs

@@ -12,8 +12,7 @@ from tests.scheduler.make import Clock, scheduler_with
 
 from moorage.framework import Code, FilterPlugin, PermitPlugin, PostBindPlugin, ScorePlugin, Status
 from moorage.framework.runtime.observer import SAMPLED
-from moorage.objects import Cluster, Pod
-from moorage.objects.model.pod import PodSchedulingGate
+from moorage.objects import Cluster, Pod, PodSchedulingGate
 from moorage.scheduler import Scheduler, SchedulerMetrics, scheduler_metrics
 from moorage.scheduler.scheduler_metrics import exponential_buckets
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.objects import Cluster, LabelSelector, PersistentVolumeClaim
-from moorage.objects.model.pod import TopologySpreadConstraint
+from moorage.objects import Cluster, LabelSelector, PersistentVolumeClaim, TopologySpreadConstraint
 from moorage.scheduler import Scheduler
 from moorage.sim.optimistic import Optimistic, simulate_optimistically
 from moorage.sim.synthetic import synthetic

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from moorage.objects import Cluster, Container, Node, ObjectMeta, Pod, PodSpec
-from moorage.objects.model.node import NodeStatus
-from moorage.objects.model.pod import ResourceRequirements
+from moorage.objects import (
+    Cluster,
+    Container,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+)
 from moorage.scheduler import Scheduler
-from moorage.sim.summary import NO_ZONE, Summary, Use, Zone, summarize
+from moorage.sim import Summary, summarize
+from moorage.sim.summary import NO_ZONE, Use, Zone
 
 
 def node(name: str, zone: str, pods: int, **resources: str) -> Node:

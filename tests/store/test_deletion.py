@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from tests.store.informers.handlers import Recorder
 from tests.store.test_store import pod, refused
 
-from moorage.objects import ObjectMeta, Pod
-from moorage.objects.model.meta import Condition, with_condition
-from moorage.objects.model.workload import ReplicaSet
+from moorage.objects import Condition, ObjectMeta, Pod, ReplicaSet
+from moorage.objects.model.meta import with_condition
 from moorage.store import (
     AlreadyExistsError,
     ConflictError,

@@ -6,8 +6,7 @@ from tests.core.make import pod
 from tests.locks import check_locked, guard
 from tests.store.informers.handlers import Recorder
 
-from moorage.objects import Pod
-from moorage.objects.model.meta import Condition
+from moorage.objects import Condition, Pod
 from moorage.store import DeletedFinalStateUnknown, Indexer, Informer, ObjectStore, WatchEvent
 from moorage.store.tables import FIRST_VERSION
 

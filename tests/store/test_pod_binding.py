@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from moorage.objects import ObjectMeta, Pod, PodSpec
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import PodStatus
+from moorage.objects import Condition, ObjectMeta, Pod, PodSpec, PodStatus
 from moorage.store.pod_binding import Binding
 
 NOW = "2026-01-01T00:00:00Z"

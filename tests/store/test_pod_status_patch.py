@@ -11,9 +11,7 @@ from msgspec.structs import replace
 from tests.store.test_store import pod
 
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects import Pod
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import PodStatus
+from moorage.objects import Condition, Pod, PodStatus
 from moorage.store import ConflictError, NotFoundError, ObjectStore, patch_pod_status
 
 READY = Condition(type="Ready", status="True", reason="R", message="m", last_transition_time="then")

@@ -9,11 +9,23 @@ import pytest
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import parse_selector
-from moorage.objects import Container, Node, Object, ObjectMeta, Pod, PodSpec
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.node import NodeSpec, NodeStatus
-from moorage.objects.model.pod import PodSchedulingGate, PodStatus, ResourceRequirements
-from moorage.objects.model.workload import Job, PriorityClass, ReplicaSet
+from moorage.objects import (
+    Condition,
+    Container,
+    Job,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    Object,
+    ObjectMeta,
+    Pod,
+    PodSchedulingGate,
+    PodSpec,
+    PodStatus,
+    PriorityClass,
+    ReplicaSet,
+    ResourceRequirements,
+)
 from moorage.store import (
     AlreadyExistsError,
     ApiError,

@@ -6,24 +6,20 @@ from typing import Any
 
 from moorage.objects import (
     CSINode,
+    CSINodeDriver,
+    CSINodeSpec,
+    CSIPersistentVolumeSource,
+    DiskVolumeSource,
+    EphemeralVolumeSource,
     ObjectMeta,
     OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
-    StorageClass,
-    Volume,
-)
-from moorage.objects.model.pod import (
-    DiskVolumeSource,
-    EphemeralVolumeSource,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource,
-)
-from moorage.objects.model.storage import (
-    CSINodeDriver,
-    CSINodeSpec,
-    CSIPersistentVolumeSource,
     PersistentVolumeSpec,
+    StorageClass,
+    Volume,
     VolumeAttachment,
     VolumeAttachmentSource,
     VolumeAttachmentSpec,

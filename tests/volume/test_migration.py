@@ -10,15 +10,16 @@ from tests.volume.make import uses
 
 from moorage.objects import (
     CSINode,
+    DiskVolumeSource,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     ObjectMeta,
     PersistentVolume,
+    PersistentVolumeSpec,
+    VolumeNodeAffinity,
 )
-from moorage.objects.model.pod import DiskVolumeSource
-from moorage.objects.model.storage import PersistentVolumeSpec, VolumeNodeAffinity
-from moorage.volume.binding.claims import VolumeError
+from moorage.volume import VolumeError
 from moorage.volume.constants import MIGRATED_PLUGINS
 from moorage.volume.migration import (
     MIGRATED,

@@ -11,7 +11,15 @@ from tests.core.make import pod as make_pod
 
 from moorage.cache import BinderCache, CacheHandler, CachePodInfo, QosNodeInfo
 from moorage.errors import MoorageError
-from moorage.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget, PodGroup
+from moorage.objects import (
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodGroup,
+    PodGroupStatus,
+)
 from moorage.objects.model.godel import (
     BEST_EFFORT,
     CNR,
@@ -25,8 +33,7 @@ from moorage.objects.model.godel import (
     ReservationStatus,
     ReservationTemplate,
 )
-from moorage.objects.model.pod_group import GROUP_ANNOTATION, PodGroupStatus
-from moorage.objects.model.policy import PodDisruptionBudgetSpec
+from moorage.objects.model.pod_group import GROUP_ANNOTATION
 from moorage.objects.model.reservation import PLACEHOLDER_UID, RESERVATION_INDEX, placeholder_of
 
 REQUESTS = {"cpu": "100m", "memory": 500}

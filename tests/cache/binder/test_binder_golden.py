@@ -9,9 +9,9 @@ from tests.cache.binder.binder_kit import Kit, cnr, pod, refused
 from tests.core.make import node
 
 from moorage.cache import SchedulingStatus, StoreName
-from moorage.objects import ObjectMeta, Pod, PodGroup
+from moorage.objects import ObjectMeta, Pod, PodGroup, PodGroupStatus
 from moorage.objects.model.godel import ASSUMED_NODE
-from moorage.objects.model.pod_group import GROUP_ANNOTATION, PodGroupStatus
+from moorage.objects.model.pod_group import GROUP_ANNOTATION
 
 NO_UID = "cannot get cache key for pod with empty UID"
 

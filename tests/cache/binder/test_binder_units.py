@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from tests.cache.binder.binder_kit import GANG, Kit, group, member, pdb, pod
 
 from moorage.cache import SchedulingStatus, UnitStatus
+from moorage.objects import PodSchedulingGroup
 from moorage.objects.model.godel import unit_key
-from moorage.objects.model.pod import PodSchedulingGroup
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.cache.binder.binder_kit import Kit, pod, refused, reservation
 from tests.core.make import node
 
-from moorage.objects import ObjectMeta, OwnerReference, Pod
+from moorage.objects import Deployment, ObjectMeta, OwnerReference, Pod
 from moorage.objects.model.reservation import (
     MATCHED_PLACEHOLDER,
     RESERVATION,
@@ -16,7 +16,6 @@ from moorage.objects.model.reservation import (
     placeholder_of,
     placeholder_pod,
 )
-from moorage.objects.model.workload import Deployment
 
 WANTS = {RESERVATION: "true", RESERVATION_INDEX: "i"}
 TAKES = {RESERVATION_INDEX: "i", MATCHED_PLACEHOLDER: "default/a-placeholder"}

@@ -23,17 +23,16 @@ from moorage.devices.cel.selector import SelectorError, compile_selector, device
 from moorage.errors import ExtenderError, InputError, MoorageError
 from moorage.framework.configuration.durations import parse_duration
 from moorage.framework.configuration.load_configuration import load_configuration
-from moorage.objects import Node, Pod, decode_object, dump, load
-from moorage.objects.model.resource_slices import Device
+from moorage.objects import Device, Node, Pod, decode_object, dump, load
 from moorage.objects.read.block_yaml import read_block_style
 from moorage.objects.read.decode import decode
 from moorage.objects.read.yaml_reader import MAX_DEPTH, _documents, _RefusedError, read_yaml, resolve_plain
 from moorage.plugins.registry import IN_TREE
 from moorage.scheduler.extenders import extender_wire
 from moorage.sim.loaders.formats import FORMATS
+from moorage.sim.perf import read_workloads
 from moorage.sim.perf.go_template import parse as parse_template
-from moorage.sim.perf.scheduler_perf_file import read_workloads
-from moorage.sim.sweep.sweep_file import read_sweep
+from moorage.sim.sweep import read_sweep
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.time_spans import parse_duration as parse_time_span
 from moorage.store import ApiError

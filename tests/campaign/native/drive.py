@@ -21,11 +21,14 @@ from msgspec.structs import replace
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects import LabelSelector, Node, Pod, Taint
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    LabelSelector,
+    Node,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
+    Taint,
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )

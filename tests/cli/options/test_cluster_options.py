@@ -18,8 +18,7 @@ from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
 from moorage.cli import main
-from moorage.objects import Node, Pod, decode_object, load
-from moorage.objects.model.workload import Deployment
+from moorage.objects import Deployment, Node, Pod, decode_object, load
 from moorage.objects.resource_names import resource
 from moorage.serve import LiveScheduler
 from moorage.store import ObjectStore

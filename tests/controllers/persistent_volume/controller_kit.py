@@ -24,17 +24,16 @@ from moorage.objects import (
     Node,
     Object,
     ObjectMeta,
+    ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
-    Pod,
-    StorageClass,
-)
-from moorage.objects.model.pod import PersistentVolumeClaimSpec, ResourceRequirements
-from moorage.objects.model.storage import (
-    ObjectReference,
+    PersistentVolumeClaimSpec,
     PersistentVolumeClaimStatus,
     PersistentVolumeSpec,
     PersistentVolumeStatus,
+    Pod,
+    ResourceRequirements,
+    StorageClass,
 )
 from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import VolumeError

@@ -16,8 +16,13 @@ from moorage.controllers.persistent_volume.volume_plugins import (
     RecyclableVolumePlugin,
     VolumeOptions,
 )
-from moorage.objects import Node, ObjectMeta, PersistentVolume
-from moorage.objects.model.storage import TopologySelectorLabelRequirement, TopologySelectorTerm
+from moorage.objects import (
+    Node,
+    ObjectMeta,
+    PersistentVolume,
+    TopologySelectorLabelRequirement,
+    TopologySelectorTerm,
+)
 from moorage.volume import VolumeError
 from moorage.volume.binding.claims import reaches_node
 

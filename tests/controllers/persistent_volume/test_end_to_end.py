@@ -26,11 +26,14 @@ from moorage.objects import (
     ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
     Pod,
+    ResourceRequirements,
     StorageClass,
+    VolumeNodeAffinity,
 )
-from moorage.objects.model.pod import PersistentVolumeClaimSpec, ResourceRequirements
-from moorage.objects.model.storage import PersistentVolumeSpec, PersistentVolumeStatus, VolumeNodeAffinity
 from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import is_volume_bound_to_claim
 from moorage.volume.binding.claims import is_fully_bound, reaches_node

@@ -28,8 +28,13 @@ from tests.controllers.persistent_volume.controller_kit import (
 )
 
 from moorage.controllers.persistent_volume.volume_plugins import VolumeOptions
-from moorage.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
-from moorage.objects.model.storage import CSIPersistentVolumeSource
+from moorage.objects import (
+    CSIPersistentVolumeSource,
+    Node,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
 from moorage.store import AlreadyExistsError, ApiError, ObjectStore
 
 MADE = made_by()

@@ -24,8 +24,15 @@ from tests.controllers.persistent_volume.controller_kit import (
 )
 
 from moorage.controllers.persistent_volume.volume_plugins import VolumeInUseError, VolumeOptions
-from moorage.objects import ObjectMeta, PersistentVolume, Pod, PodSpec, Volume
-from moorage.objects.model.pod import PersistentVolumeClaimVolumeSource, PodStatus
+from moorage.objects import (
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Volume,
+)
 
 
 def failing(call: Any, error: Exception | str, times: int = 1) -> dict[str, Any]:

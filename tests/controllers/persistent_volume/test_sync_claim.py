@@ -17,8 +17,7 @@ from tests.controllers.persistent_volume.controller_kit import (
     pvc,
 )
 
-from moorage.objects import LabelSelector
-from moorage.objects.model.meta import LabelSelectorRequirement
+from moorage.objects import LabelSelector, LabelSelectorRequirement
 
 LABELS = LabelSelector(match_labels={"foo": "true"})
 BAD = LabelSelector(match_expressions=(LabelSelectorRequirement(key="foo", operator="Is"),))

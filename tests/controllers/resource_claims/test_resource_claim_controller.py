@@ -11,10 +11,12 @@ from moorage.controllers.resource_claims.resource_claim_controller import (
     POD_CLAIM_NAME,
     ResourceClaimController,
 )
-from moorage.objects import Node, ObjectMeta, Pod
-from moorage.objects.model.pod import PodResourceClaim
-from moorage.objects.model.resource_claims import (
+from moorage.objects import (
     DeviceClass,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodResourceClaim,
     ResourceClaim,
     ResourceClaimStatus,
     ResourceClaimTemplate,

@@ -6,9 +6,8 @@ from collections import defaultdict
 from typing import Any
 
 from moorage.controllers.workloads.daemon_set_controller import DaemonSetController
-from moorage.objects import Pod
+from moorage.objects import DaemonSet, Pod, RollingUpdateDaemonSet
 from moorage.objects.model.field_rules import percent
-from moorage.objects.model.workload import DaemonSet, RollingUpdateDaemonSet
 from moorage.objects.workloads.daemon_pods import node_of, should_run
 from moorage.objects.workloads.missing_pods import create_daemons, daemon_spec, written_revision
 from moorage.objects.workloads.ownership import is_active, is_healthy

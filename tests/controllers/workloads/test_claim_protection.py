@@ -11,8 +11,7 @@ from tests.core.make import node
 from tests.objects.make import make, owned, pod, workload
 from tests.scheduler.groups.gang_kit import gang, members
 
-from moorage.objects import Cluster, Object, PersistentVolumeClaim, Pod, PodGroup
-from moorage.objects.model.pod import PodStatus
+from moorage.objects import Cluster, Object, PersistentVolumeClaim, Pod, PodGroup, PodStatus
 from moorage.scheduler import Scheduler
 
 PROTECTED = {"finalizers": ["kubernetes.io/pvc-protection"]}

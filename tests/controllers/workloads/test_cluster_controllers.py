@@ -22,20 +22,18 @@ from tests.objects.make import make, owned, pod, workload
 import moorage as mo
 from moorage.controllers.workloads.claim_protection import PROTECTION
 from moorage.objects import (
+    DaemonSet,
+    Deployment,
+    Job,
     Node,
     Object,
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
-    Taint,
-    build_cluster,
-)
-from moorage.objects.model.workload import (
-    DaemonSet,
-    Deployment,
-    Job,
     ReplicaSet,
     StatefulSet,
+    Taint,
+    build_cluster,
 )
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 from tests.controllers.workloads.make import at_most, job, machine, pods, replicas, scheduler, template
 from tests.objects.make import make, owned, pod, workload
 
-from moorage.objects import Object
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.workload import Job
+from moorage.objects import Job, Object, Pod
 from moorage.scheduler import Scheduler
 
 TRACKING = "batch.kubernetes.io/job-tracking"

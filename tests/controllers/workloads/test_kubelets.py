@@ -10,11 +10,7 @@ from tests.controllers.workloads.make import machine, pods, replicas, scheduler,
 from tests.objects.make import make, owned, pod, workload
 
 import moorage as mo
-from moorage.objects import Object, build_cluster
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume
-from moorage.objects.model.workload import ReplicaSet
+from moorage.objects import Node, Object, PersistentVolume, Pod, ReplicaSet, build_cluster
 
 READY, LOST = ({"type": "Ready", "status": status} for status in ("True", "Unknown"))
 

@@ -12,8 +12,15 @@ from tests.controllers.workloads.make import machine, pods, replicas, scheduler,
 from tests.objects.make import make, owned, pod
 
 import moorage as mo
-from moorage.objects import Object, PersistentVolumeClaim, Pod, build_cluster, write
-from moorage.objects.model.workload import ControllerRevision, StatefulSet
+from moorage.objects import (
+    ControllerRevision,
+    Object,
+    PersistentVolumeClaim,
+    Pod,
+    StatefulSet,
+    build_cluster,
+    write,
+)
 from moorage.scheduler import Scheduler
 
 PARALLEL = {"podManagementPolicy": "Parallel"}

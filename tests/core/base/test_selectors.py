@@ -11,8 +11,7 @@ from moorage._core.base.selectors import (
     requirement_error,
     tolerates,
 )
-from moorage.objects import LabelSelector, Taint, Toleration
-from moorage.objects.model.meta import LabelSelectorRequirement
+from moorage.objects import LabelSelector, LabelSelectorRequirement, Taint, Toleration
 
 NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 NAME_WRONG = (

@@ -11,21 +11,19 @@ from moorage._core.base.fields import SpecMemo
 from moorage.errors import InputError
 from moorage.objects import (
     Container,
+    ImageVolumeSource,
     LabelSelector,
     ObjectMeta,
+    PersistentVolumeClaimVolumeSource,
     Pod,
     PodSpec,
+    PriorityClass,
     Toleration,
+    TopologySpreadConstraint,
     Volume,
     build_cluster,
     validate,
 )
-from moorage.objects.model.pod import (
-    ImageVolumeSource,
-    PersistentVolumeClaimVolumeSource,
-    TopologySpreadConstraint,
-)
-from moorage.objects.model.workload import PriorityClass
 
 SPEC = PodSpec(containers=(Container(name="c"),), volumes=(Volume(name="token-a"),), node_name="a")
 CLAIM = PersistentVolumeClaimVolumeSource(claim_name="c")

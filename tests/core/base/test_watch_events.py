@@ -12,8 +12,8 @@ from tests.core.make import pod
 
 from moorage._core.base.indexed_objects import IndexedObjects, of_dependents
 from moorage._core.base.watch_events import Cause, Notice, ObjectMap, WatchEvent, keys_of
-from moorage.objects import OwnerReference, Pod, Volume
-from moorage.objects.model.meta import Condition, with_condition
+from moorage.objects import Condition, OwnerReference, Pod, Volume
+from moorage.objects.model.meta import with_condition
 from moorage.store import DeletedFinalStateUnknown
 from moorage.store.store import _last_state, _with_condition
 from moorage.store.watch import with_version

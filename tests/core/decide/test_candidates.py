@@ -15,8 +15,15 @@ from tests.core.kernel_world import World
 from tests.core.make import node, pod
 from tests.core.twins.kernel_twins import Row, Shape
 
-from moorage.objects import Cluster, LabelSelector, Pod
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
+from moorage.objects import (
+    Affinity,
+    Cluster,
+    LabelSelector,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    WeightedPodAffinityTerm,
+)
 from moorage.scheduler import Scheduler
 
 CHECKED = settings(deadline=None, max_examples=60)

@@ -15,8 +15,7 @@ from tests.core.make import ZONE, node, pinned, pod
 from moorage._core.decide.decider import group_by_verdict
 from moorage._core.decide.placer import Placer
 from moorage.framework import StatusError
-from moorage.objects import Cluster, LabelSelector, Pod, decode_object
-from moorage.objects.model.pod import TopologySpreadConstraint
+from moorage.objects import Cluster, LabelSelector, Pod, TopologySpreadConstraint, decode_object
 from moorage.scheduler import Scheduler
 
 

@@ -17,8 +17,7 @@ from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.framework import NominatingInfo, PodNominator
-from moorage.objects import LabelSelector, Pod
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
+from moorage.objects import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 from moorage.plugins.registry import default_profile
 
 NODES = "abcdef"

@@ -17,8 +17,7 @@ from moorage._core.decide.pod_batch import PodBatch, Route, RouteMemo, Routes
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.errors import CacheError
-from moorage.objects import Pod, Volume
-from moorage.objects.model.pod import PersistentVolumeClaimVolumeSource, PodStatus
+from moorage.objects import PersistentVolumeClaimVolumeSource, Pod, PodStatus, Volume
 
 CLAIM = Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="c"))
 Piece = tuple[int, int, int]

@@ -11,9 +11,14 @@ from tests.core._kernels import ffi, lib
 from tests.core.kernel_world import World
 from tests.core.make import node, pod
 
-from moorage.objects import LabelSelector, Pod
-from moorage.objects.model.meta import LabelSelectorRequirement
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
+from moorage.objects import (
+    Affinity,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+)
 from moorage.scheduler import Scheduler
 
 

@@ -20,8 +20,14 @@ from moorage._core.decide.plan import Plan
 from moorage._core.preempt.lower_units import has_pods_below
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
-from moorage.objects import LabelSelector, Pod
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from moorage.objects import (
+    Affinity,
+    LabelSelector,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+)
 
 FILTERS = ["NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity"]
 ALL = 0b1111

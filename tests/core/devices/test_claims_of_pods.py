@@ -13,9 +13,17 @@ from moorage._core.base.indexed_objects import IndexedObjects, Reader
 from moorage._core.devices.claims_of_pods import RepeatedClaims
 from moorage.devices.device_demands import AskingClaim
 from moorage.framework.profiles.in_core import VolumesOfBatch
-from moorage.objects import OwnerReference, Pod
-from moorage.objects.model.pod import ContainerStatus, PodResourceClaim, PodResourceClaimStatus, PodStatus
-from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim, ResourceClaimStatus
+from moorage.objects import (
+    AllocationResult,
+    ContainerStatus,
+    OwnerReference,
+    Pod,
+    PodResourceClaim,
+    PodResourceClaimStatus,
+    PodStatus,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
 
 SPEC = claim("x", [request()]).spec
 POD_SPEC = replace(

@@ -16,8 +16,7 @@ from moorage._core.preempt.bound_pods import (
     not_terminating,
     selected,
 )
-from moorage.objects import OwnerReference, Pod
-from moorage.objects.model.pod import PodResourceClaim
+from moorage.objects import OwnerReference, Pod, PodResourceClaim
 
 
 class Maker:

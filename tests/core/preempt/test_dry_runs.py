@@ -15,9 +15,15 @@ from tests.core.twins.preemption_world import World, on, worlds, worlds_of_group
 from moorage._core.decide.plan import UNRESOLVABLE
 from moorage._core.preempt.dry_runs import NO_VICTIMS, DryRun, DryRuns
 from moorage.errors import InputError
-from moorage.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget
-from moorage.objects.model.pod import PodStatus
-from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from moorage.objects import (
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PodStatus,
+)
 from moorage.scheduler.cycle.diagnosis import explain_verdict
 
 

@@ -36,15 +36,20 @@ from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.preempt.preemptor import Evictions, Preemptor
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects import LabelSelector, Node, ObjectMeta, Pod, PodDisruptionBudget
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    LabelSelector,
+    Node,
+    ObjectMeta,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
     PodStatus,
     TopologySpreadConstraint,
 )
-from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from moorage.plugins.registry import default_profile
 
 STARTS = (None, "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z")

@@ -31,8 +31,7 @@ from moorage._core.queue.unschedulable_pods import UnschedulablePods
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework import Code, Status
 from moorage.framework.plugin.events import NODE_ADD
-from moorage.objects import Pod
-from moorage.objects.model.pod import PodResourceClaim, PodSchedulingGate, PodSchedulingGroup, PodStatus
+from moorage.objects import Pod, PodResourceClaim, PodSchedulingGate, PodSchedulingGroup, PodStatus
 from moorage.scheduler.queueing import seconds
 
 GATE = ("scheduling_gates",), "Gates"

@@ -13,10 +13,12 @@ from moorage._core.decide import terms as core_terms
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects import Cluster, LabelSelector, Pod
-from moorage.objects.model.meta import LabelSelectorRequirement
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    Cluster,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
     TopologySpreadConstraint,

@@ -13,7 +13,9 @@ from moorage._core.base.selectors import (
     tolerates,
 )
 from moorage.objects import (
+    Affinity,
     Node,
+    NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -22,7 +24,6 @@ from moorage.objects import (
     Taint,
     Toleration,
 )
-from moorage.objects.model.pod import Affinity, NodeAffinity
 
 Need = NodeSelectorRequirement
 

@@ -12,18 +12,24 @@ from moorage._core.base.resources import PodGates
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import spec_key
-from moorage.objects import Container, LabelSelector, ObjectMeta, OwnerReference, Pod, Toleration, Volume
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    Condition,
+    Container,
     ContainerStatus,
     ImageVolumeSource,
+    LabelSelector,
+    ObjectMeta,
+    OwnerReference,
     PersistentVolumeClaimVolumeSource,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGroup,
     PodStatus,
     ResourceRequirements,
+    Toleration,
+    Volume,
 )
 
 MI = 1 << 20

@@ -14,8 +14,7 @@ from moorage._core.decide import bulk_operations as batches
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.objects import ObjectMeta, Pod, Volume
-from moorage.objects.model.pod import DiskVolumeSource
+from moorage.objects import DiskVolumeSource, ObjectMeta, Pod, Volume
 
 TEMPLATE = pod("web", requests={"cpu": 1}, labels={"app": "web"})
 

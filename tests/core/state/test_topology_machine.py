@@ -26,16 +26,22 @@ from tests.core.twins.topology_twin import (
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects import LabelSelector, Node, ObjectMeta, Pod, Taint, Toleration
-from moorage.objects.model.meta import LabelSelectorRequirement
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Node,
+    ObjectMeta,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
+    Service,
+    ServiceSpec,
+    Taint,
+    Toleration,
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from moorage.objects.model.workload import Service, ServiceSpec
 from moorage.plugins.registry import default_profile
 
 NODES = [f"n{number}" for number in range(5)]

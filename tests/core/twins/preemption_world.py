@@ -19,26 +19,25 @@ from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.declared_features import USERS_IN_HOST_NETWORK
 from moorage.objects import (
+    Affinity,
     LabelSelector,
+    LabelSelectorRequirement,
     Node,
     ObjectMeta,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PodSchedulingGroup,
+    PodStatus,
     Taint,
     Toleration,
+    TopologySpreadConstraint,
     UnitKey,
     group_of,
 )
-from moorage.objects.model.meta import LabelSelectorRequirement
-from moorage.objects.model.pod import (
-    Affinity,
-    PodAffinity,
-    PodAffinityTerm,
-    PodSchedulingGroup,
-    PodStatus,
-    TopologySpreadConstraint,
-)
-from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from moorage.plugins.registry import default_profile
 
 NAMES = ("n0", "n1", "n2", "n3")

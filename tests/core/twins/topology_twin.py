@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage._core.base.selectors import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
-from moorage.objects import Node, Pod
-from moorage.objects.model.pod import PodAffinityTerm, TopologySpreadConstraint
+from moorage.objects import Node, Pod, PodAffinityTerm, TopologySpreadConstraint
 
 HOSTNAME = "kubernetes.io/hostname"
 SYSTEM = (

@@ -7,13 +7,12 @@ from typing import Any
 from msgspec.structs import replace
 from tests.devices.make import claim, device, device_class, named_node, request, resource_slice
 
+from moorage.devices import Allocator, DeviceSlices, SelectorCache
 from moorage.devices.allocation.allocation_results import allocation_of
-from moorage.devices.allocation.allocator import AllocatedDevices, Allocator
+from moorage.devices.allocation.allocator import AllocatedDevices
 from moorage.devices.allocation.claim_requests import ClaimRequests
-from moorage.devices.allocation.device_pools import DeviceSlices
 from moorage.devices.features import Features
-from moorage.devices.selector_cache import SelectorCache
-from moorage.objects.model.resource_claims import ResourceClaim
+from moorage.objects import ResourceClaim
 
 NODE = named_node("n")
 

@@ -10,14 +10,13 @@ import pytest
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, request, resource_slice
 
 from moorage._core.base.quantity import Quantity
+from moorage.devices import Allocator, DeviceSlices, SelectorCache
 from moorage.devices.allocation.allocation_results import allocation_of
-from moorage.devices.allocation.allocator import AllocatedDevices, Allocator, ClaimResult
+from moorage.devices.allocation.allocator import AllocatedDevices, ClaimResult
 from moorage.devices.allocation.claim_requests import AllocationError, ClaimRequests, PoolsInvalidError
-from moorage.devices.allocation.device_pools import DeviceId, DeviceSlices
+from moorage.devices.allocation.device_pools import DeviceId
 from moorage.devices.features import Features
-from moorage.devices.selector_cache import SelectorCache
-from moorage.objects.model.resource_claims import ResourceClaim
-from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.objects import ResourceClaim, ResourceSlice
 from moorage.releases import RELEASES, default_gates, feature_gates
 
 Json = dict[str, Any]

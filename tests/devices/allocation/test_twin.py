@@ -13,14 +13,12 @@ from tests.devices.allocation.twin.pools_of_nodes import PoolsOfNodes
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, resource_slice
 
 from moorage._core.base.quantity import Quantity
-from moorage.devices.allocation.allocator import AllocatedDevices, Allocator, ClaimResult
+from moorage.devices import Allocator, DeviceSlices, SelectorCache
+from moorage.devices.allocation.allocator import AllocatedDevices, ClaimResult
 from moorage.devices.allocation.claim_requests import ClaimRequests
-from moorage.devices.allocation.device_pools import DeviceSlices
 from moorage.devices.features import Features
-from moorage.devices.selector_cache import SelectorCache
 from moorage.errors import MoorageError
-from moorage.objects.model.resource_claims import ResourceClaim
-from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.objects import ResourceClaim, ResourceSlice
 from moorage.releases import RELEASES, Release
 
 Json = dict[str, Any]

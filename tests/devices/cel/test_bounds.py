@@ -9,7 +9,7 @@ import pytest
 from moorage.devices.cel.cel_errors import CompileError
 from moorage.devices.cel.selector import SelectorError, compile_selector, device_value
 from moorage.devices.cel.work import MAX_WORK
-from moorage.objects.model.resource_slices import Device, DeviceAttribute
+from moorage.objects import Device, DeviceAttribute
 
 DEVICE = device_value("d", Device(name="d", attributes={"s": DeviceAttribute(string="a" * 64)}))
 TEXT = 'device.attributes["d"].s'

@@ -10,8 +10,7 @@ from tests.conformance.replay import replay
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 
 from moorage.devices.claims.binding_conditions import BindingError, is_overdue, is_ready
-from moorage.objects.model.resource_claims import ResourceClaim
-from moorage.objects.read.write import object_to_dict
+from moorage.objects import ResourceClaim, object_to_dict
 
 BINDS = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
 

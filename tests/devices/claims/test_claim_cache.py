@@ -7,7 +7,7 @@ from typing import Any
 from tests.devices.make import DRIVER, claim, request
 
 from moorage.devices.claims.claim_cache import ClaimCache
-from moorage.objects.model.resource_claims import ResourceClaim
+from moorage.objects import ResourceClaim
 
 FIRST, SECOND = (DRIVER, "pool", "d0"), (DRIVER, "pool", "d1")
 

@@ -13,9 +13,13 @@ from tests.devices.make import claim, request
 
 from moorage._core.devices.claims_of_pods import FINALIZER, ClaimWriteError
 from moorage.devices.claims.claim_writer import POD_RETRIES, RETRIES, ClaimWriter
-from moorage.objects import Pod
-from moorage.objects.model.pod import ContainerExtendedResourceRequest, NodeAllocatableResourceClaimStatus
-from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimConsumerReference
+from moorage.objects import (
+    ContainerExtendedResourceRequest,
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectStore
 
 STALE = ConflictError("the object has been modified")

@@ -12,14 +12,15 @@ from tests.devices.make import claim, device, device_class, request, resource_sl
 from moorage import Cluster
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError
-from moorage.objects import Pod, validate
-from moorage.objects.model.pod import (
+from moorage.objects import (
     NodeAllocatableResourceClaimStatus,
+    Pod,
     PodResourceClaim,
+    ResourceClaim,
     ResourceClaimUse,
     ResourceRequirements,
+    validate,
 )
-from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.scheduler import Scheduler
 
 ON = {"DRANodeAllocatableResources": True}

@@ -20,14 +20,17 @@ from moorage.framework.plugin.events import (
     PodEvents,
     node_update_events,
 )
-from moorage.objects import Node, Pod, Taint, Toleration
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.node import NodePodPreemptionPolicy
-from moorage.objects.model.pod import (
+from moorage.objects import (
+    Condition,
     ContainerStatus,
+    Node,
+    NodePodPreemptionPolicy,
+    Pod,
     PodResourceClaimStatus,
     PodSchedulingGate,
     ResourceRequirements,
+    Taint,
+    Toleration,
 )
 from moorage.releases import DEFAULT_GATES, RELEASES, default_gates
 

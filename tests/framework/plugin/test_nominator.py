@@ -6,8 +6,7 @@ from msgspec.structs import replace
 from tests.core.make import pod
 
 from moorage.framework import NominatingInfo, PodNominator
-from moorage.objects import Pod
-from moorage.objects.model.pod import PodStatus
+from moorage.objects import Pod, PodStatus
 
 
 def nominated(name: str, node: str = "") -> Pod:

@@ -22,26 +22,24 @@ from moorage.framework import (
 )
 from moorage.framework.plugin.signing import Signer
 from moorage.objects import (
-    LabelSelector,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Pod,
-    Toleration,
-    Volume,
-)
-from moorage.objects.model.pod import (
     Affinity,
     ContainerStatus,
     DiskVolumeSource,
+    LabelSelector,
     NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     PersistentVolumeClaimVolumeSource,
+    Pod,
     PodAffinity,
     PodResourceClaim,
     PodStatus,
     PreferredSchedulingTerm,
     ResourceRequirements,
+    Toleration,
     TopologySpreadConstraint,
+    Volume,
 )
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.pod_topology_spread import PodTopologySpread

@@ -14,24 +14,23 @@ from moorage import Scheduler
 from moorage.framework import Framework, PreFilterPlugin, PreScorePlugin
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import (
+    Affinity,
     LabelSelector,
+    LabelSelectorRequirement,
+    NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     ObjectMeta,
     Pod,
-)
-from moorage.objects.model.meta import LabelSelectorRequirement
-from moorage.objects.model.pod import (
-    Affinity,
-    NodeAffinity,
     PodAffinity,
     PodAffinityTerm,
     PreferredSchedulingTerm,
+    Service,
+    ServiceSpec,
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from moorage.objects.model.workload import Service, ServiceSpec
 
 HOSTNAME = "kubernetes.io/hostname"
 AWAY = PodAffinityTerm(LabelSelector(match_labels={"app": "p"}), topology_key=HOSTNAME)

@@ -10,8 +10,7 @@ from tests.objects.make import make
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import Object, build_cluster
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects import Object, PersistentVolumeClaim, build_cluster
 from moorage.scheduler import Scheduler
 
 FORBIDDEN = 'deployments.apps "b" is forbidden: exceeded quota: q, requested: count/deployments.apps=1, '

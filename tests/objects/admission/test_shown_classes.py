@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from moorage.objects import Cluster, Pod, load
-from moorage.objects.model.workload import PriorityClass
+from moorage.objects import Cluster, Pod, PriorityClass, load
 from moorage.scheduler import Scheduler
 
 HINT = "kubectl get priorityclass -o json lists them"

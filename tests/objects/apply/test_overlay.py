@@ -11,10 +11,8 @@ import pytest
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
-from moorage.objects import Cluster, PersistentVolumeClaim, load
+from moorage.objects import Cluster, Deployment, PersistentVolumeClaim, Rollout, load
 from moorage.objects.model.meta import LAST_APPLIED
-from moorage.objects.model.other_workloads import Rollout
-from moorage.objects.model.workload import Deployment
 from moorage.objects.plain import plain
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.objects import Node, Pod, Taint, decode_object
-from moorage.objects.model.workload import Deployment, Job, Service
+from moorage.objects import Deployment, Job, Node, Pod, Service, Taint, decode_object
 from moorage.objects.read.decode import is_known
 
 POD: dict[str, Any] = {

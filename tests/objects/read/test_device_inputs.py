@@ -11,9 +11,14 @@ import pytest
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import Object
-from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
-from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
+from moorage.objects import (
+    DeviceClass,
+    DeviceTaintRule,
+    Object,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from moorage.objects.plain import plain
 
 GROUP = "resource.k8s.io"

@@ -8,14 +8,20 @@ import pytest
 from tests.objects.make import CONTAINERS, make, node, pod, workload
 
 from moorage.errors import InputError
-from moorage.objects import Namespace, Node, Pod, Quantity, Toleration, decode_object, defaults
-from moorage.objects.model.workload import (
+from moorage.objects import (
     DaemonSet,
     Deployment,
     Job,
+    Namespace,
+    Node,
+    Pod,
+    Quantity,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
+    Toleration,
+    decode_object,
+    defaults,
 )
 
 

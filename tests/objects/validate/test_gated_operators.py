@@ -9,9 +9,7 @@ from msgspec.structs import replace
 from tests.core.make import pod
 
 from moorage.errors import InputError
-from moorage.objects import decode_object
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.pod import Pod, Toleration
+from moorage.objects import ObjectMeta, Pod, Toleration, decode_object
 from moorage.objects.validate.gated_operators import refuse_comparisons
 
 ABOVE = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}

@@ -6,8 +6,7 @@ from typing import Any
 
 from tests.controllers.workloads.make import machine, pods, scheduler, template
 
-from moorage.objects import Object, build_cluster, decode_object
-from moorage.objects.model.workload import CronJob, Job
+from moorage.objects import CronJob, Job, Object, build_cluster, decode_object
 from moorage.objects.workloads.jobs.cron_runs import due, next_run
 
 

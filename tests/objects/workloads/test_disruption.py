@@ -16,6 +16,7 @@ from moorage.objects import (
     Cluster,
     Object,
     PodDisruptionBudget,
+    PodDisruptionBudgetStatus,
     decode_object,
     disruption_status,
     dump,
@@ -23,7 +24,7 @@ from moorage.objects import (
     validate,
     write_cluster,
 )
-from moorage.objects.model.policy import NO_STATUS, PodDisruptionBudgetStatus
+from moorage.objects.model.policy import NO_STATUS
 from moorage.store import Informer, ObjectStore
 
 SELECTOR = {"matchLabels": {"app": "w"}}

@@ -9,8 +9,8 @@ import pytest
 from tests.objects.make import CONTAINERS, cluster, make, owned, pod, workload
 
 from moorage.errors import InputError
-from moorage.objects import Cluster, Object, Pod
-from moorage.objects.model.workload import MAX_PODS, ReplicaSet
+from moorage.objects import Cluster, Object, Pod, ReplicaSet
+from moorage.objects.model.workload import MAX_PODS
 
 SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 

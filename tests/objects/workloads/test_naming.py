@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.objects.make import CONTAINERS, workload
 
-from moorage.objects.model.workload import PodTemplateSpec
+from moorage.objects import PodTemplateSpec
 from moorage.objects.workloads.naming import Names, stable_uid, template_hash
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from moorage.objects import ObjectMeta, OwnerReference, Pod
-from moorage.objects.model.workload import Job, ReplicaSet
+from moorage.objects import Job, ObjectMeta, OwnerReference, Pod, ReplicaSet
 from moorage.objects.workloads.top_controller import Workloads
 
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 import moorage as mo
 from moorage.errors import InputError
+from moorage.objects import Deployment, PriorityClass
 from moorage.objects.model.meta import LAST_APPLIED
-from moorage.objects.model.workload import Deployment, PriorityClass
 
 NODE = {
     "apiVersion": "v1",

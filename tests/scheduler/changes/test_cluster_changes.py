@@ -24,18 +24,18 @@ import moorage as mo
 from moorage.errors import InputError
 from moorage.objects import (
     CSINode,
+    Deployment,
     Namespace,
     Node,
+    NodeSpec,
     Object,
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
+    ResourceSlice,
     Taint,
     build_cluster,
 )
-from moorage.objects.model.node import NodeSpec
-from moorage.objects.model.resource_slices import ResourceSlice
-from moorage.objects.model.workload import Deployment
 from moorage.scheduler import Scheduler
 from moorage.scheduler.changes.change import DAEMON
 from moorage.scheduler.changes.drain import reason_to_stay

@@ -9,8 +9,7 @@ import pytest
 from tests.controllers.workloads.make import job, machine, pods, replicas, scheduler, template
 
 from moorage.errors import InputError
-from moorage.objects import Pod
-from moorage.objects.model.workload import Deployment
+from moorage.objects import Deployment, Pod
 from moorage.scheduler import Scheduler
 from moorage.scheduler.changes.requested_resources import ResourceRequest
 

@@ -10,10 +10,8 @@ from tests.controllers.workloads.make import daemons, job, machine, pods, replic
 from tests.core.make import pod
 
 from moorage.errors import InputError
-from moorage.objects import load
+from moorage.objects import Deployment, OwnerReference, load
 from moorage.objects.model.cluster import Suspended
-from moorage.objects.model.meta import OwnerReference
-from moorage.objects.model.workload import Deployment
 from moorage.scheduler import Scheduler
 from moorage.scheduler.changes.restarts import restarted
 from moorage.scheduler.changes.suspended_workloads import still_suspended

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tests.core.twins.state_check import amount, requests
 
-from moorage.objects import Node, Pod
-from moorage.objects.model.pod import PodAffinityTerm
+from moorage.objects import Node, Pod, PodAffinityTerm
 
 On = Mapping[str, list[Pod]]
 """The pods on each node, by its name."""

@@ -11,8 +11,18 @@ from tests.scheduler.make import searched
 
 from moorage.errors import CacheError
 from moorage.framework import Code, CycleState, NodesView, PreFilterPlugin, Status
-from moorage.objects import Cluster, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint
-from moorage.objects.model.pod import Affinity, NodeAffinity, PreferredSchedulingTerm
+from moorage.objects import (
+    Affinity,
+    Cluster,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PreferredSchedulingTerm,
+    Taint,
+)
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one

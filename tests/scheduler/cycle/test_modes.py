@@ -16,8 +16,16 @@ from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import ZONE, container, node, pinned, pod, port
 from tests.core.twins.cycle_twin import Manifest
 
-from moorage.objects import Cluster, LabelSelector, Pod, decode_object
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
+from moorage.objects import (
+    Affinity,
+    Cluster,
+    LabelSelector,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    WeightedPodAffinityTerm,
+    decode_object,
+)
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler

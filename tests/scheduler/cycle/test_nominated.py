@@ -15,11 +15,14 @@ from tests.core.make import port as host_port
 from tests.scheduler.groups.gang_kit import GATES, gang
 from tests.scheduler.make import searched
 
-from moorage.objects import Cluster, LabelSelector, Pod, PodGroup
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    Cluster,
+    LabelSelector,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
+    PodGroup,
     PodSchedulingGroup,
     PodStatus,
     TopologySpreadConstraint,

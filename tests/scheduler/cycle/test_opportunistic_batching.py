@@ -15,8 +15,15 @@ from tests.scheduler.make import Clock
 
 from moorage._core.decide.pod_batch import Route
 from moorage.framework import Code, FilterPlugin, ReservePlugin, SignPlugin, Status, StatusError
-from moorage.objects import Cluster, LabelSelector, Pod, Volume
-from moorage.objects.model.pod import EmptyDirVolumeSource, PodStatus, TopologySpreadConstraint
+from moorage.objects import (
+    Cluster,
+    EmptyDirVolumeSource,
+    LabelSelector,
+    Pod,
+    PodStatus,
+    TopologySpreadConstraint,
+    Volume,
+)
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Decision, Profile, Scheduler, ScheduleResult

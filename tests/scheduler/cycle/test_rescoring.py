@@ -24,15 +24,19 @@ from tests.scheduler.make import Clock
 
 from moorage.framework import Code, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin, Status
 from moorage.framework.profiles.row_plugin import RowPlugin
-from moorage.objects import Cluster, LabelSelector, Node, Pod, Taint
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    Cluster,
+    LabelSelector,
+    Node,
     NodeAffinity,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
     PreferredSchedulingTerm,
+    Taint,
     WeightedPodAffinityTerm,
 )
 from moorage.scheduler import Profile, Scheduler

@@ -11,9 +11,11 @@ from tests.core.make import ZONE, container, node, pod, port
 
 from moorage._core.base.resources import PodGates
 from moorage.objects import (
+    Affinity,
     Cluster,
     LabelSelector,
     Node,
+    NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -21,17 +23,13 @@ from moorage.objects import (
     ObjectMeta,
     PersistentVolumeClaim,
     Pod,
-    Taint,
-    Toleration,
-    build_cluster,
-)
-from moorage.objects.model.pod import (
-    Affinity,
-    NodeAffinity,
     PodAffinity,
     PodAffinityTerm,
     ResourceRequirements,
+    Taint,
+    Toleration,
     TopologySpreadConstraint,
+    build_cluster,
 )
 from moorage.scheduler import Change, Scheduler
 from moorage.scheduler.explain.lowering import effective

@@ -8,8 +8,17 @@ from msgspec.structs import replace
 from tests.core.make import node, pod, port
 from tests.scheduler.explain.test_explain_pod import SPOT, scheduler
 
-from moorage.objects import LabelSelector, Node, Pod, build_cluster, decode_object
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from moorage.objects import (
+    Affinity,
+    LabelSelector,
+    Node,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+    build_cluster,
+    decode_object,
+)
 from moorage.scheduler import Scheduler
 
 HOST = "kubernetes.io/hostname"

@@ -18,9 +18,18 @@ from tests.core.make import container, declaring, node, pod
 from tests.objects.make import make
 from tests.scheduler.explain.explain_world import World
 
-from moorage.objects import LabelSelector, Node, Object, Pod, build_cluster
-from moorage.objects.model.meta import LabelSelectorRequirement
-from moorage.objects.model.pod import Affinity, ContainerRestartRule, PodAffinity, PodAffinityTerm
+from moorage.objects import (
+    Affinity,
+    ContainerRestartRule,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Node,
+    Object,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    build_cluster,
+)
 from moorage.plugins.claim_evidence import ClaimEvidence
 from moorage.plugins.inter_pod_affinity import MissingPod, RepellingPod
 from moorage.plugins.node_declared_features import FeatureEvidence

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from tests.conftest import NIGHTLY, SHARE
 from tests.scheduler.explain.explain_world import World, random_pod, random_world
 
-from moorage.objects import Node, Pod, Taint
-from moorage.objects.model.pod import PodStatus, TopologySpreadConstraint
+from moorage.objects import Node, Pod, PodStatus, Taint, TopologySpreadConstraint
 from moorage.plugins.inter_pod_affinity import MissingPod, RepellingPod
 from moorage.plugins.node_affinity import LabelEvidence
 from moorage.plugins.node_ports import PortEvidence, PortHolder

@@ -19,9 +19,11 @@ from tests.devices.test_request_survey import consuming, holding
 from tests.house.source import ROOT
 
 import moorage as mo
-from moorage.objects import Object, ObjectMeta, Pod
-from moorage.objects.model.pod import PodResourceClaim
-from moorage.objects.model.resource_claims import (
+from moorage.objects import (
+    Object,
+    ObjectMeta,
+    Pod,
+    PodResourceClaim,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,

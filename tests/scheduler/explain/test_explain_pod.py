@@ -12,24 +12,22 @@ from tests.scheduler.cycle.test_examine import MALFORMED, named
 
 from moorage.framework import Code
 from moorage.objects import (
+    Affinity,
     Cluster,
     LabelSelector,
     Node,
+    NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
-    Taint,
-    Toleration,
-    build_cluster,
-)
-from moorage.objects.model.pod import (
-    Affinity,
-    NodeAffinity,
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGate,
+    Taint,
+    Toleration,
     TopologySpreadConstraint,
+    build_cluster,
 )
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.scheduler import Explanation, Scheduler

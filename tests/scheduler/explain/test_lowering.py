@@ -11,8 +11,7 @@ from tests.core.make import container, node, pod
 from tests.scheduler.explain.explain_world import random_pod
 
 from moorage._core.base.resources import PodGates
-from moorage.objects import Cluster, Container, Pod
-from moorage.objects.model.pod import ContainerStatus, ResourceRequirements
+from moorage.objects import Cluster, Container, ContainerStatus, Pod, ResourceRequirements
 from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.lowering import Edit, drop_request, effective, lower
 

@@ -12,9 +12,16 @@ from tests.conftest import NIGHTLY
 from tests.core.make import container, node, pod
 from tests.scheduler.explain.explain_world import TAINTS, World, random_pod, random_requests, random_world
 
-from moorage.objects import LabelSelector, ObjectMeta, Pod, Toleration
-from moorage.objects.model.pod import PodSpec
-from moorage.objects.model.workload import DaemonSet, DaemonSetSpec, PodTemplateSpec
+from moorage.objects import (
+    DaemonSet,
+    DaemonSetSpec,
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+    Toleration,
+)
 from moorage.scheduler import Explanation
 from moorage.scheduler.explain.single_change import LABEL, NODE
 

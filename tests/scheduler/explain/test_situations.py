@@ -10,8 +10,7 @@ from tests.conftest import NIGHTLY
 from tests.core.make import ZONE, node, pod
 
 from moorage.errors import InputError
-from moorage.objects import Cluster, LabelSelector, Pod
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
+from moorage.objects import Affinity, Cluster, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 from moorage.scheduler import Scheduler, Situation, explain_after_run, explain_alone, explain_in_turn
 from moorage.scheduler.explain.explain_document import document
 from moorage.scheduler.explain.situations import CountingRun

@@ -14,8 +14,7 @@ from tests.scheduler.extenders.extended import ABC, GPU, HEAD, decide, of, only,
 from tests.scheduler.extenders.extender_server import Answer, ExtenderServer, Reply
 
 from moorage.cli import main
-from moorage.objects import Cluster, Pod
-from moorage.objects.model.pod import PodStatus
+from moorage.objects import Cluster, Pod, PodStatus
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Decision, Scheduler
 

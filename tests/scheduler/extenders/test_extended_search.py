@@ -21,8 +21,7 @@ from tests.scheduler.make import events
 import moorage as mo
 from moorage.errors import ExtenderError
 from moorage.framework.plugin.extender import Victims
-from moorage.objects import Node, Pod, Taint, decode_object
-from moorage.objects.model.pod import PodStatus
+from moorage.objects import Node, Pod, PodStatus, Taint, decode_object
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 

@@ -18,7 +18,7 @@ from tests.scheduler.extenders.extender_server import Answer, ExtenderServer, Ha
 from moorage.errors import ExtenderError
 from moorage.framework.configuration import KubeSchedulerConfiguration, build_extenders
 from moorage.framework.plugin.extender import Extender
-from moorage.objects.model.pod import ResourceRequirements
+from moorage.objects import ResourceRequirements
 from moorage.plugins.registry import read_configuration
 from moorage.scheduler.extenders import extender_transport, http_extender
 from moorage.scheduler.extenders import extender_wire as wire

@@ -7,17 +7,22 @@ from typing import Any
 from msgspec.structs import replace
 from tests.core.make import pod
 
-from moorage.objects import CompositePodGroup, Node, Object, ObjectMeta, Pod, PodGroup
-from moorage.objects.model.pod import PodSchedulingGroup
-from moorage.objects.model.pod_group import (
+from moorage.objects import (
     BasicSchedulingPolicy,
+    CompositePodGroup,
     CompositePodGroupSchedulingPolicy,
     CompositePodGroupSpec,
     GangGroupSchedulingPolicy,
     GangSchedulingPolicy,
+    Node,
+    Object,
+    ObjectMeta,
+    Pod,
+    PodGroup,
     PodGroupSchedulingConstraints,
     PodGroupSchedulingPolicy,
     PodGroupSpec,
+    PodSchedulingGroup,
     TopologyConstraint,
     WorkloadReference,
 )

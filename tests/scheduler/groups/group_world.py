@@ -15,15 +15,18 @@ from tests.core.twins.cycle_twin import Manifest
 
 from moorage import Cluster, Scheduler
 from moorage.framework import Placement
-from moorage.objects import Node, Pod, PodGroup, decode_object
-from moorage.objects.model.pod import PodSchedulingGroup
-from moorage.objects.model.pod_group import (
+from moorage.objects import (
     BasicSchedulingPolicy,
     GangSchedulingPolicy,
+    Node,
+    Pod,
+    PodGroup,
     PodGroupSchedulingConstraints,
     PodGroupSchedulingPolicy,
     PodGroupSpec,
+    PodSchedulingGroup,
     TopologyConstraint,
+    decode_object,
 )
 from moorage.scheduler.groups import group_attempt
 from moorage.scheduler.groups.group_attempt import Attempt, GroupResult

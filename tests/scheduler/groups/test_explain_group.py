@@ -33,9 +33,9 @@ from moorage.objects import (
     PodAffinity,
     PodAffinityTerm,
     PodGroup,
+    PodSchedulingGate,
     Taint,
 )
-from moorage.objects.model.pod import PodSchedulingGate
 from moorage.releases import DEFAULT_GATES
 from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.explanation import ExplainedGroup, GroupChange

@@ -27,9 +27,15 @@ from tests.scheduler.transactions.interrupts import check_usage
 
 import moorage as mo
 from moorage.errors import MoorageError
-from moorage.objects import Node, Pod, PodGroup, group_of
-from moorage.objects.model.pod import PodSchedulingGate
-from moorage.objects.model.pod_group import AllDisruptionMode, DisruptionMode
+from moorage.objects import (
+    AllDisruptionMode,
+    DisruptionMode,
+    Node,
+    Pod,
+    PodGroup,
+    PodSchedulingGate,
+    group_of,
+)
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.placing import single_cycle

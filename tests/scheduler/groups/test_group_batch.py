@@ -12,8 +12,17 @@ from tests.core.make import node, pod
 from tests.scheduler.groups.group_world import basic, gang, made_up, members, over, place
 
 from moorage import Cluster, Scheduler
-from moorage.objects import Container, LabelSelector, Node, Pod, PodGroup
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, ResourceRequirements
+from moorage.objects import (
+    Affinity,
+    Container,
+    LabelSelector,
+    Node,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodGroup,
+    ResourceRequirements,
+)
 from moorage.scheduler.groups import group_batch
 from moorage.scheduler.groups.group_batch import GroupBatch
 

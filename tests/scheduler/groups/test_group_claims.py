@@ -12,12 +12,19 @@ from tests.scheduler.groups.gang_kit import GATES, gang, gates, member, members,
 
 from moorage import Cluster
 from moorage.errors import InputError
-from moorage.objects import Object, ObjectMeta, OwnerReference, Pod, PodGroup, decode_object, validate
-from moorage.objects.model.pod import PodResourceClaim, PodResourceClaimStatus
-from moorage.objects.model.resource_claims import (
+from moorage.objects import (
+    Object,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodGroup,
+    PodResourceClaim,
+    PodResourceClaimStatus,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
+    decode_object,
+    validate,
 )
 from moorage.scheduler import Scheduler
 

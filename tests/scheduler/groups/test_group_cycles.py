@@ -16,8 +16,16 @@ from tests.scheduler.groups.group_world import place
 from tests.scheduler.placing.alone import place_alone
 
 from moorage import Cluster, Scheduler
-from moorage.objects import Container, LabelSelector, Pod, PodGroup
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
+from moorage.objects import (
+    Affinity,
+    Container,
+    LabelSelector,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodGroup,
+    WeightedPodAffinityTerm,
+)
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 APPS = "xyz"

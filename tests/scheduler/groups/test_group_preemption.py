@@ -32,8 +32,17 @@ from tests.scheduler.make import profile_with
 
 import moorage as mo
 from moorage.framework import Profile
-from moorage.objects import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm, PodGroup, UnitKey
-from moorage.objects.model.pod_group import PodGroupSchedulingConstraints, TopologyConstraint
+from moorage.objects import (
+    Affinity,
+    LabelSelector,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodGroup,
+    PodGroupSchedulingConstraints,
+    TopologyConstraint,
+    UnitKey,
+)
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.registry import default_profile
 from moorage.preemption import default_preemption

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 from tests.scheduler.groups.gang_kit import gang
 
-from moorage.objects import PodGroup
-from moorage.objects.model.pod_group import GODEL, PodGroupStatus
+from moorage.objects import PodGroup, PodGroupStatus
+from moorage.objects.model.pod_group import GODEL
 from moorage.scheduler.groups.group_status import patch_groups
 from moorage.store import ObjectStore
 

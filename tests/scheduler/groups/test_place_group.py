@@ -16,8 +16,7 @@ from tests.scheduler.make import scheduler_with
 from moorage import Cluster, Scheduler, synthetic
 from moorage.errors import CacheError, MoorageError
 from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
-from moorage.objects import Pod
-from moorage.objects.model.pod import ContainerPort
+from moorage.objects import ContainerPort, Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
 

@@ -11,11 +11,9 @@ from tests.core.make import node
 from tests.devices.make import claim, device, device_class, request, resource_slice
 from tests.scheduler.groups.gang_kit import gang, members, world
 
-from moorage.devices.device_state import DeviceState
+from moorage.devices import DeviceState
 from moorage.framework import PostBindPlugin
-from moorage.objects import Pod
-from moorage.objects.model.pod import PodResourceClaim
-from moorage.objects.model.resource_claims import ResourceClaim
+from moorage.objects import Pod, PodResourceClaim, ResourceClaim
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 from moorage.scheduler.cycle.results import Failure

@@ -21,8 +21,15 @@ from moorage.controllers.persistent_volume import (
     new_controller,
 )
 from moorage.framework import Code, PreBindPreFlightResult, Status
-from moorage.objects import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from moorage.objects.model.pod import PodSchedulingGroup
+from moorage.objects import (
+    Node,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodSchedulingGroup,
+    StorageClass,
+)
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 from moorage.scheduler.placing.binding_cycle import THREADS, threads_for

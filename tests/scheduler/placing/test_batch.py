@@ -12,14 +12,17 @@ from tests.scheduler.make import scheduler_with
 from moorage.errors import CacheError
 from moorage.framework import FilterPlugin, Status
 from moorage.objects import (
+    Affinity,
     Cluster,
     LabelSelector,
+    NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
+    PodStatus,
+    TopologySpreadConstraint,
 )
-from moorage.objects.model.pod import Affinity, NodeAffinity, PodStatus, TopologySpreadConstraint
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 

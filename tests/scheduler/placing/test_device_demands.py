@@ -15,11 +15,10 @@ from tests.framework.make import make as make_plugin
 
 from moorage import Cluster, Scheduler
 from moorage._core.devices.claims_of_pods import EXTENDED_CLAIM
+from moorage.devices import DeviceDemands
 from moorage.devices.claims.placed_claims import PlacedClaims, PlacedPod
-from moorage.devices.device_demands import DeviceDemands
 from moorage.framework import ReservePlugin
-from moorage.objects import Node, Object, Pod, decode_object
-from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
+from moorage.objects import Node, Object, Pod, ResourceClaim, ResourceClaimTemplate, decode_object
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
 from moorage.scheduler.runs import Run

@@ -14,8 +14,7 @@ from tests.scheduler.make import events, scheduler_with
 
 import moorage as mo
 from moorage.framework import Code, Framework, NominatingInfo
-from moorage.objects import Cluster, Pod
-from moorage.objects.model.pod import PodStatus
+from moorage.objects import Cluster, Pod, PodStatus
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Eviction, Profile, Scheduler
 from moorage.scheduler.cycle.engine import Engine

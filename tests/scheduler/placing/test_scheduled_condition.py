@@ -9,9 +9,7 @@ from msgspec.structs import replace
 from tests.core.make import pod
 
 from moorage.framework import NominatingInfo
-from moorage.objects import Pod
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import PodStatus
+from moorage.objects import Condition, Pod, PodStatus
 from moorage.scheduler.placing.scheduled_condition import not_scheduled, patch_pod
 from moorage.store import ForbiddenError, ObjectStore
 

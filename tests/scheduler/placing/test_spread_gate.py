@@ -6,8 +6,7 @@ from tests.core.make import ZONE, node, pod
 from tests.scheduler.make import Clock
 
 from moorage.framework.configuration import dependents_off
-from moorage.objects import Cluster, LabelSelector, Pod
-from moorage.objects.model.pod import TopologySpreadConstraint
+from moorage.objects import Cluster, LabelSelector, Pod, TopologySpreadConstraint
 from moorage.scheduler import Scheduler
 
 KEY = "default/p"

@@ -13,20 +13,18 @@ from tests.scheduler.make import profile_with
 from moorage import Code, FilterPlugin, Status
 from moorage.errors import CacheError
 from moorage.objects import (
+    Affinity,
     Cluster,
     Container,
+    ContainerPort,
     LabelSelector,
+    NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     ObjectMeta,
     Pod,
     PodSpec,
-)
-from moorage.objects.model.pod import (
-    Affinity,
-    ContainerPort,
-    NodeAffinity,
     ResourceRequirements,
     TopologySpreadConstraint,
 )

@@ -19,9 +19,10 @@ from moorage.objects import (
     PersistentVolumeClaim,
     Pod,
     StorageClass,
+    TopologySelectorLabelRequirement,
+    TopologySelectorTerm,
     build_cluster,
 )
-from moorage.objects.model.storage import TopologySelectorLabelRequirement, TopologySelectorTerm
 from moorage.scheduler import volume_controllers
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController, volume_controller
 from moorage.store import ObjectStore

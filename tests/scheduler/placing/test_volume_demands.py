@@ -18,8 +18,17 @@ from tests.volume.make import ZONE, attachment, csi_node, storage_class, uses, v
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage._core.decide.terms import MAX_DRIVERS, VolumeDemand
 from moorage.framework import Profile
-from moorage.objects import Cluster, CSINode, Object, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod
-from moorage.objects.model.storage import CSIDriver, CSIDriverSpec
+from moorage.objects import (
+    Cluster,
+    CSIDriver,
+    CSIDriverSpec,
+    CSINode,
+    Object,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+)
 from moorage.plugins.volume_binding import sources_of
 from moorage.plugins.volume_zone import VolumeZone
 from moorage.queue import QueuedPodInfo

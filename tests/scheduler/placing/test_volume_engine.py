@@ -21,6 +21,10 @@ from moorage.framework import Answers, Code, FilterPlugin, PreFilterPlugin, Prof
 from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.objects import (
     Cluster,
+    CSIDriver,
+    CSIDriverSpec,
+    DiskVolumeSource,
+    EphemeralVolumeSource,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -29,19 +33,15 @@ from moorage.objects import (
     OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeClaimVolumeSource,
     Pod,
     Volume,
+    VolumeNodeAffinity,
 )
-from moorage.objects.model.pod import (
-    DiskVolumeSource,
-    EphemeralVolumeSource,
-    PersistentVolumeClaimVolumeSource,
-)
-from moorage.objects.model.storage import CSIDriver, CSIDriverSpec, VolumeNodeAffinity
 from moorage.plugins.node_volume_limits import NodeVolumeLimits
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_binding import sources_of
-from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption import DefaultPreemption
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine

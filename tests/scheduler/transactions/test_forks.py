@@ -32,9 +32,7 @@ from moorage._core.state.pod_class import PodClasses, Shape
 from moorage.errors import InputError, MoorageError
 from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
 from moorage.framework.plugin.handle import AlikeEvents
-from moorage.objects import Node, Object, PersistentVolumeClaim, Pod
-from moorage.objects.model.pod import PodSchedulingGroup
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects import Node, Object, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSchedulingGroup
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 

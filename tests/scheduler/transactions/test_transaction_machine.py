@@ -26,9 +26,9 @@ from moorage.objects import (
     Pod,
     PodDisruptionBudget,
     PodGroup,
+    PodSchedulingGroup,
     StorageClass,
 )
-from moorage.objects.model.pod import PodSchedulingGroup
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing import single_cycle
 from moorage.store import ApiError

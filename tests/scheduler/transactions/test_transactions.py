@@ -14,8 +14,7 @@ from tests.scheduler.transactions.interrupts import check_settled
 
 import moorage as mo
 from moorage.framework import Code, NominatingInfo, Status
-from moorage.objects import Node, Pod
-from moorage.objects.model.pod import PodSchedulingGroup
+from moorage.objects import Node, Pod, PodSchedulingGroup
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing import single_cycle
 from moorage.store import ObjectStore

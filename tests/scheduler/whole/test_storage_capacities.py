@@ -8,8 +8,7 @@ from tests.controllers.workloads.make import machine, pods, replicas
 from tests.objects.make import make
 
 import moorage as mo
-from moorage.objects import Object, build_cluster
-from moorage.objects.model.storage import CSIStorageCapacity
+from moorage.objects import CSIStorageCapacity, Object, build_cluster
 from moorage.scheduler import Scheduler
 
 

@@ -33,8 +33,16 @@ from tests.scheduler.whole.whole_world import (
 )
 
 import moorage as mo
-from moorage.objects import LabelSelector, Node, ObjectMeta, Pod, PodDisruptionBudget, Taint
-from moorage.objects.model.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from moorage.objects import (
+    LabelSelector,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    Taint,
+)
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure
 from moorage.scheduler.placing import single_cycle

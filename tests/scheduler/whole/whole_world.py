@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from tests.core.make import ZONE, pinned, port
 from tests.scheduler.whole.whole_twin import FINISHED
 
-from moorage.objects import LabelSelector, Pod, Toleration
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Affinity,
+    LabelSelector,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGate,
+    Toleration,
     TopologySpreadConstraint,
 )
 

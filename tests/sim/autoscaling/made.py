@@ -10,17 +10,19 @@ import moorage as mo
 from moorage.objects import (
     Cluster,
     Container,
+    Deployment,
+    DeploymentSpec,
     LabelSelector,
     ObjectMeta,
     OwnerReference,
     Pod,
     PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
     PodSpec,
+    PodTemplateSpec,
+    ResourceRequirements,
     decode_object,
 )
-from moorage.objects.model.pod import ResourceRequirements
-from moorage.objects.model.policy import PodDisruptionBudgetSpec
-from moorage.objects.model.workload import Deployment, DeploymentSpec, PodTemplateSpec
 from moorage.sim.autoscaling.forked_dry_run import GROUP_LABEL
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec

@@ -8,9 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import moorage as mo
-from moorage.objects import Cluster, Pod, Volume
-from moorage.objects.model.pod import EmptyDirVolumeSource
-from moorage.objects.model.policy import PodDisruptionBudgetStatus
+from moorage.objects import Cluster, EmptyDirVolumeSource, Pod, PodDisruptionBudgetStatus, Volume
 from moorage.sim.timeline import Timeline
 from tests.sim.autoscaling.made import budget, deployment, group, held, member, pod, scalings, steps, timeline
 

@@ -9,21 +9,24 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.objects import CSINode, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, Volume
-from moorage.objects.model.pod import (
-    DiskVolumeSource,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeClaimVolumeSource,
-    ResourceRequirements,
-)
-from moorage.objects.model.storage import (
+from moorage.objects import (
+    CSINode,
     CSINodeDriver,
     CSINodeSpec,
     CSIPersistentVolumeSource,
+    DiskVolumeSource,
+    ObjectMeta,
     ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
     PersistentVolumeClaimStatus,
+    PersistentVolumeClaimVolumeSource,
     PersistentVolumeSpec,
     PersistentVolumeStatus,
+    Pod,
+    ResourceRequirements,
+    Volume,
     VolumeNodeResources,
 )
 from moorage.sim.perf.measured_run import MeasuredRun

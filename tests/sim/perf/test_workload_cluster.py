@@ -10,8 +10,7 @@ import pytest
 
 from moorage.cache import SchedulerCache
 from moorage.errors import InputError
-from moorage.objects import Node
-from moorage.objects.model.workload import Service
+from moorage.objects import Node, Service
 from tests.sim.perf.make import NODE, nodes, pods, run_ops
 
 ZONE = "topology.kubernetes.io/zone"

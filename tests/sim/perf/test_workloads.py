@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.objects import Cluster, Namespace, Node
-from moorage.objects.model.resource_claims import ResourceClaim
+from moorage.objects import Cluster, Namespace, Node, ResourceClaim
 from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.sim.perf import Workload, read_workloads, run_workload

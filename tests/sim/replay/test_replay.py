@@ -15,10 +15,20 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import moorage as mo
-from moorage.objects import Cluster, Container, LabelSelector, Node, ObjectMeta, Pod, PodSpec
-from moorage.objects.model.node import NodeStatus
-from moorage.objects.model.pod import ResourceRequirements
-from moorage.objects.model.workload import Deployment, DeploymentSpec, PodTemplateSpec
+from moorage.objects import (
+    Cluster,
+    Container,
+    Deployment,
+    DeploymentSpec,
+    LabelSelector,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+    ResourceRequirements,
+)
 from moorage.sim.replay import replayer
 from moorage.sim.replay.recorder import Recorder
 from moorage.sim.replay.replayer import Replayer

@@ -11,8 +11,8 @@ import pytest
 
 import moorage as mo
 from moorage.sim.replay import History
-from moorage.sim.sweep import SweepResult, sweep
-from moorage.sim.sweep.sweep_file import Sweep, cells_of, decode_sweep
+from moorage.sim.sweep import Sweep, SweepResult, sweep
+from moorage.sim.sweep.sweep_file import cells_of, decode_sweep
 from tests.house.source import ROOT
 
 DATA = ROOT / "tests/data/openb"

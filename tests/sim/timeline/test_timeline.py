@@ -9,8 +9,7 @@ import pytest
 
 import moorage as mo
 from moorage.objects import Pod
-from moorage.sim.timeline import Event, Timeline, Verb, bursts, diurnal, exponential, poisson
-from moorage.sim.timeline.arrivals import lognormal
+from moorage.sim.timeline import Event, Timeline, Verb, bursts, diurnal, exponential, lognormal, poisson
 from moorage.sim.timeline.time_spans import parse_duration
 
 CLUSTER = mo.synthetic(nodes=3, pods=2)

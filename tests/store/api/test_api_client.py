@@ -11,8 +11,7 @@ import pytest
 from msgspec.structs import replace
 from tests.store.api.wire_server import Handler, WireServer, status
 
-from moorage.objects import Node, ObjectMeta, PersistentVolume, Pod, PodGroup
-from moorage.objects.model.workload import PriorityClass
+from moorage.objects import Node, ObjectMeta, PersistentVolume, Pod, PodGroup, PriorityClass
 from moorage.store import (
     AlreadyExistsError,
     ConflictError,

@@ -207,7 +207,7 @@ def test_volumes_are_bound_by_the_controller_over_the_wire(client: ApiClient, st
 def test_device_claims_are_allocated_over_the_wire(
     client: ApiClient, store: ObjectStore, server: WireServer, streams: bool
 ) -> None:
-    from moorage.objects.model.resource_claims import ResourceClaim
+    from moorage.objects import ResourceClaim
 
     server.streams_lists = streams
     size = {"cpu": "4", "memory": "1Gi", "pods": "10"}

@@ -10,8 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from moorage.objects import Object, Pod, decode_object
-from moorage.objects.read.write import object_to_dict
+from moorage.objects import Object, Pod, decode_object, object_to_dict
 from moorage.objects.resource_names import plural
 from moorage.store import (
     AlreadyExistsError,

@@ -7,9 +7,7 @@ from threading import RLock
 import pytest
 
 from moorage._core.base.selectors import parse_selector
-from moorage.objects import Node, ObjectMeta, Pod, PodSpec
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.workload import ReplicaSet
+from moorage.objects import Condition, Node, ObjectMeta, Pod, PodSpec, ReplicaSet
 from moorage.store import Indexer, Informer, Lister, NotFoundError, ObjectStore
 from moorage.store.informers.indexer import KeyLog
 

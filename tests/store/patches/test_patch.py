@@ -9,21 +9,22 @@ from msgspec.structs import replace
 from tests.store.test_store import MODIFIED, node, pod, refused
 
 from moorage.objects import (
+    Condition,
     Container,
+    ContainerPort,
     Node,
     Object,
     ObjectMeta,
     Pod,
     PodDisruptionBudget,
     PodSpec,
+    PodStatus,
+    Service,
     Taint,
     decode_object,
 )
 from moorage.objects.apply import strategic_merge
 from moorage.objects.apply.merge_patch import json_text
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import ContainerPort, PodStatus
-from moorage.objects.model.workload import Service
 from moorage.store import (
     BadRequestError,
     ConflictError,

@@ -9,6 +9,10 @@ from msgspec.structs import replace
 
 from moorage.compat import CachingVolumeBinder, PodBindingCache
 from moorage.objects import (
+    CSIDriver,
+    CSIDriverSpec,
+    CSIStorageCapacity,
+    EphemeralVolumeSource,
     LabelSelector,
     Node,
     NodeSelector,
@@ -16,28 +20,20 @@ from moorage.objects import (
     NodeSelectorTerm,
     Object,
     ObjectMeta,
+    ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
-    Pod,
-    PodSpec,
-    StorageClass,
-    Volume,
-)
-from moorage.objects.model.pod import (
-    EphemeralVolumeSource,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource,
-    ResourceRequirements,
-)
-from moorage.objects.model.storage import (
-    CSIDriver,
-    CSIDriverSpec,
-    CSIStorageCapacity,
-    ObjectReference,
     PersistentVolumeSpec,
     PersistentVolumeStatus,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+    StorageClass,
     TopologySelectorLabelRequirement,
     TopologySelectorTerm,
+    Volume,
     VolumeNodeAffinity,
 )
 from moorage.store import ConflictError, Indexer, Lister, ObjectClient

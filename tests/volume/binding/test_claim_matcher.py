@@ -9,8 +9,15 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 from tests.volume.binding.binder_kit import UNBOUND, volume
 
-from moorage.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume
-from moorage.objects.model.storage import ObjectReference, PersistentVolumeStatus, VolumeNodeAffinity
+from moorage.objects import (
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeStatus,
+    VolumeNodeAffinity,
+)
 from moorage.volume.binding.claims import reaches_node
 from moorage.volume.binding.matching import ClaimMatcher, suitable_volumes
 

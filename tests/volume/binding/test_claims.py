@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.volume.binding.binder_kit import PV_1A, PV_1A_BOUND, UNBOUND
 
-from moorage.objects import PersistentVolume
-from moorage.objects.model.storage import ObjectReference
+from moorage.objects import ObjectReference, PersistentVolume
 from moorage.volume import (
     CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG,
     CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG,

@@ -39,8 +39,7 @@ from tests.volume.binding.binder_kit import (
     volume,
 )
 
-from moorage.objects import LabelSelector, Object, OwnerReference, StorageClass
-from moorage.objects.model.meta import LabelSelectorRequirement
+from moorage.objects import LabelSelector, LabelSelectorRequirement, Object, OwnerReference, StorageClass
 from moorage.volume import (
     VOLUME_SCHEDULING_STAGE_FAILED,
     BindingInfo,

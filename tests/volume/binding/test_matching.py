@@ -13,8 +13,14 @@ from tests.volume.binding.binder_kit import (
     volume,
 )
 
-from moorage.objects import LabelSelector, PersistentVolume, PersistentVolumeClaim, StorageClass
-from moorage.objects.model.storage import ObjectReference, PersistentVolumeStatus
+from moorage.objects import (
+    LabelSelector,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeStatus,
+    StorageClass,
+)
 from moorage.volume import VolumeError, is_delay_binding_mode
 from moorage.volume.binding.claims import has_access_modes
 from moorage.volume.binding.matching import ClaimMatcher, find_matching_volume

@@ -9,9 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from moorage.objects import ObjectMeta, PersistentVolume, PersistentVolumeClaim
-from moorage.objects.model.pod import PersistentVolumeClaimSpec, ResourceRequirements
-from moorage.objects.model.storage import CSIStorageCapacity, PersistentVolumeSpec
+from moorage.objects import (
+    CSIStorageCapacity,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    ResourceRequirements,
+)
 from moorage.volume import BindingInfo, DynamicProvision, PodVolumes
 from moorage.volume.binding.utilization import Utilization
 from moorage.volume.constants import BETA_STORAGE_CLASS

@@ -13,14 +13,15 @@ from tests.core.make import node
 from moorage.objects import (
     Cluster,
     CSINode,
+    DiskVolumeSource,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     ObjectMeta,
     PersistentVolume,
+    PersistentVolumeSpec,
+    VolumeNodeAffinity,
 )
-from moorage.objects.model.pod import DiskVolumeSource
-from moorage.objects.model.storage import PersistentVolumeSpec, VolumeNodeAffinity
 from moorage.scheduler import Scheduler
 from moorage.volume.binding import volume_topology as reach_module
 from moorage.volume.binding.claims import reaches_node

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from moorage.devices.allocation.device_pools import PublishedDevice
 from moorage.devices.device_properties import comparable_value, find_attribute
-from moorage.objects.model.resource_slices import DeviceAttribute
+from moorage.objects import DeviceAttribute
 
 
 class AttributeConstraint:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from moorage._core.base.quantity import Quantity
+from moorage.devices import SelectorCache
 from moorage.devices.allocation.allocator import AllocatedDevices, ClaimResult, DeviceResult
 from moorage.devices.allocation.claim_requests import (
     MAX_RESULTS,
@@ -21,10 +22,8 @@ from moorage.devices.allocation.device_pools import DeviceId, DevicePool, Publis
 from moorage.devices.cel.cel_errors import CompileError
 from moorage.devices.cel.selector import SelectorError
 from moorage.devices.features import Features
-from moorage.devices.selector_cache import SelectorCache
-from moorage.objects import Node
-from moorage.objects.model.resource_claims import EXACT_COUNT, DeviceClass, DeviceSelector, DeviceToleration
-from moorage.objects.model.resource_slices import DeviceTaint
+from moorage.objects import DeviceClass, DeviceSelector, DeviceTaint, DeviceToleration, Node
+from moorage.objects.model.resource_claims import EXACT_COUNT
 
 from .attribute_constraints import (
     AttributeConstraint,

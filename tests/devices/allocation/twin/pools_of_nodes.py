@@ -14,8 +14,7 @@ from moorage.devices.allocation.device_pools import (
     selects,
 )
 from moorage.devices.features import Features
-from moorage.objects import Node, NodeSelector
-from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.objects import Node, NodeSelector, ResourceSlice
 
 
 class PoolsOfNodes:

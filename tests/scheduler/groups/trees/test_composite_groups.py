@@ -25,10 +25,20 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.groups.gang_kit import world as world_of
 
 from moorage.framework.plugin.group_index import GroupTree, PodGroups
-from moorage.objects import CompositePodGroup, LabelSelector, Object, Pod, PodGroup
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
-from moorage.objects.model.pod_group import AllDisruptionMode, DisruptionMode, SingleDisruptionMode
+from moorage.objects import (
+    Affinity,
+    AllDisruptionMode,
+    CompositePodGroup,
+    Condition,
+    DisruptionMode,
+    LabelSelector,
+    Object,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodGroup,
+    SingleDisruptionMode,
+)
 from moorage.scheduler import Scheduler
 from moorage.scheduler.groups.place_group import place_group
 from moorage.store import store as store_module

@@ -113,18 +113,22 @@ def debug_test() -> None:
     over("debug", lambda found: python(*PARALLEL, "-m", "not slow", *rooms, *left_out, environment=found))
 
 
-@job("not measured", needs=[program("gcov", "of gcc")], takes=["ONLY"], extras=["campaign"], nightly=True)
+@job(
+    "22 min beside other work, 24 of a processor",
+    needs=[program("gcov", "of gcc")],
+    takes=["ONLY"],
+    extras=["campaign"],
+    nightly=True,
+)
 def coverage() -> None:
-    """Lines and branches of Python, lines of Cython and C that tests reach; ONLY=tests/core runs a part
-
-    gcov counts the lines of C when a process ends by itself: xdist kills workers that take longer for it.
-    """
+    """Lines and branches of Python, lines of Cython and C that tests reach; ONLY=tests/core runs a part"""
     counted = folder("coverage")
 
     def tests(found: dict[str, str]) -> None:
         for counts in (*counted.glob("python*"), *counted.rglob("*.gcda")):
             counts.unlink()
-        python("-m", "coverage", "run", *ALONE, *WHOLE, *only(), environment=found)
+        patient = ("-p", "tests.campaign.patience")
+        python("-m", "coverage", "run", *PARALLEL, *patient, *WHOLE, *only(), environment=found)
 
     over("coverage", tests)
     python("-m", "coverage", "combine", "--quiet")

@@ -342,7 +342,7 @@ TestGangMachine.settings = settings(
 )
 
 
-@pytest.mark.nightly  # of the machine above
+@pytest.mark.slow
 def test_the_machine_holds_for_many_steps() -> None:
     many = settings(TestGangMachine.settings, max_examples=1000, stateful_step_count=100)
     run_state_machine_as_test(GangMachine, settings=many)  # type: ignore[no-untyped-call]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TypeGuard, cast
 
 from moorage._core.decide.bulk_operations import check_new
@@ -17,6 +18,7 @@ from moorage.objects.read.one_object import read_object
 from moorage.objects.read.python_values import Source, is_path, is_single
 from moorage.store import ObjectClient
 from moorage.store.quantities import why_unreadable
+from moorage.store.references import parse_reference
 
 _PODS = frozenset({Pod})
 
@@ -182,12 +184,15 @@ def nodes_like(like: Source | Sequence[Source]) -> list[str | Node]:
     return [node_like(one) for one in listed]
 
 
-def group_like(group: Source) -> AnyGroup:
-    """Return a group that a caller passes, read as by `load` if it is none of moorage's objects.
+def group_like(client: ObjectClient, group: Source) -> AnyGroup:
+    """Return a group that a caller passes or names, read as by `load` if it is none of moorage's objects.
 
     Parameters
     ----------
+    client : ObjectClient
+        Has the groups that a name may mean.
     group : PodGroup, CompositePodGroup, dict, text, or anything else that `load` reads
+        Or a reference, such as ``podgroup/train``.
 
     Returns
     -------
@@ -197,9 +202,16 @@ def group_like(group: Source) -> AnyGroup:
     ------
     InputError
         `load` would refuse it, or there is not exactly one.
+    NotFoundError
+        There is no group of this name.
     TypeError
         It is no group.
     """
+    if isinstance(group, str):
+        with suppress(InputError):
+            kind, namespace, name = parse_reference(group)
+            if issubclass(kind, AnyGroup):
+                group = client.get(kind, name, namespace)
     found = group if isinstance(group, Object) else read_object(group)
     if not isinstance(found, AnyGroup):
         raise TypeError(f"must be a PodGroup or CompositePodGroup, not {type(found).__name__}")

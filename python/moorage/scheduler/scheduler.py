@@ -50,6 +50,7 @@ from .event_handlers import PodHandler, watch
 from .explain.explain_document import Explanation
 from .explain.explain_pod import explain, pod_named
 from .groups.explain_group import explain_group
+from .groups.ignored_groups import group_warnings
 from .groups.place_group import schedule_workload
 from .kind_handlers import watch_taint_rules
 from .options import Options, SchedulerOptions, check_names
@@ -512,9 +513,14 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Returns
         -------
         ScheduleResult
+            Its `warnings` say what is ignored of the pod groups in an `ObjectStore`.
         """
         self.drop_unused_classes()
-        return Run(self).all()
+        self.sync()
+        warnings = group_warnings(self) if isinstance(self.client, ObjectStore) else []
+        result = Run(self).all()
+        result.warnings = warnings
+        return result
 
     def drop_unused_classes(self) -> None:
         """Forget what is kept of pods that are gone, once it is more than of those that are there.
@@ -583,6 +589,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Parameters
         ----------
         pod_group : PodGroup, CompositePodGroup, dict, text, or anything else that `load` reads
+            Or the name of one in the cluster, such as ``podgroup/train`` or ``podgroup/NAMESPACE/train``. It
+            is placed as a group also if the gates of groups are off.
         pods : sequence of Pod, dict, text, or anything else that `load` reads, optional
             In the order to try; of a composite group, in that order within each of its groups.
             By default the members without a node, in the order in which a run pops them.
@@ -590,7 +598,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Returns
         -------
         ScheduleResult
-            In the order of the pods.
+            In the order of the pods. Its `warnings` say if a topology is ignored because its gate is off.
 
         Raises
         ------
@@ -600,11 +608,13 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             `load` would refuse the group or a pod.
         MoorageError
             The pods ask for different schedulers.
+        NotFoundError
+            There is no group of this name.
         TypeError
             They are no group or no pods.
         """
         given = None if pods is None else pods_of(self.client, pods)
-        return schedule_workload(self.context, group_like(pod_group), given)
+        return schedule_workload(self.context, group_like(self.client, pod_group), given)
 
     def preempt_pods(self, pods: Sequence[Source], offsets: Sequence[int] = ()) -> Preemption:
         """Place pods at once, with evictions where they fit nowhere; see `scheduler.placing.preempt_pods`.

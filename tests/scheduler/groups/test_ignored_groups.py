@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.core.make import ZONE, node
 from tests.scheduler.groups.gang_kit import (
     GATES,
     TOPOLOGY,
@@ -15,14 +16,23 @@ from tests.scheduler.groups.gang_kit import (
     gang,
     member,
     members,
+    nodes,
+    store_of,
     topology,
     world,
 )
 
+import moorage as mo
 from moorage.cli import main
 from moorage.objects import AnyGroup, PodGroup
 from moorage.releases import DEFAULT_GATES
-from moorage.scheduler.groups.ignored_groups import groups_without_top, ignored_groups, pods_without_group
+from moorage.scheduler.groups.ignored_groups import (
+    TOPOLOGIES,
+    groups_without_top,
+    ignored_groups,
+    pods_without_group,
+)
+from moorage.store import NotFoundError
 
 GROUPS = [gang("g", 2, "top", **topology("zone")), gang("h", 2), composite("top", 1, **topology("zone"))]
 ONE_BY_ONE = (
@@ -137,6 +147,41 @@ def test_a_sentence_names_each_group_whose_tree_has_no_top() -> None:
     assert told(gang("g", 1, "r"), composite("r", 1)) == []
     assert told(*circle, gates=TOPOLOGY) == []
 
+
+# ---- in Python ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_the_result_of_a_run_says_that_groups_are_ignored_and_prints_it(version: str) -> None:
+    result = mo.Scheduler(mo.load(NODE + FILE), kubernetes_version=version).run()
+    assert result.warnings == [f"2 PodGroups {ONE_BY_ONE}."]
+    assert repr(result).splitlines()[1] == f"warning: 2 PodGroups {ONE_BY_ONE}."
+    assert result.to_dict()["warnings"] == result.warnings
+
+
+def test_with_the_gate_a_run_says_nothing_but_which_groups_pods_wait_for() -> None:
+    one = world(nodes(4), gang("g", 1), members("g", 1))
+    result = one.run()
+    assert (result.warnings, "warnings" in result.to_dict(), "warning" in repr(result)) == ([], False, False)
+    store_of(one).create_many(members("h", 2))
+    (text,) = one.run().warnings
+    assert text.startswith("2 pods wait for PodGroup default/h, which the input lacks")
+
+
+@pytest.mark.parametrize(("gates", "texts"), [(DEFAULT_GATES, 1), (GATES, 1), (TOPOLOGY, 0)])
+def test_a_group_that_is_placed_by_name_says_if_its_topology_is_ignored(gates: Any, texts: int) -> None:
+    """It is placed as a group whatever the gate of groups is, so that only the topology is ignored."""
+    there = [node("a", zone="x", cpu=4), node("b", zone="y", cpu=4)]
+    one = world(there, gang("g", 2, **topology(ZONE)), members("g", 2, 3), feature_gates=gates)
+    result = one.schedule_workload("podgroup/g")
+    assert result.warnings == [f"1 PodGroup has {TOPOLOGIES}."] * texts
+    assert len(result.placements) == 2 * texts
+    assert world(there, gang("g", 2), feature_gates=gates).schedule_workload("podgroup/g").warnings == []
+    with pytest.raises(NotFoundError, match="other"):
+        one.schedule_workload("podgroup/default/other")
+
+
+# ---- on the command line -----------------------------------------------------------------------------------
 
 COMMANDS = {
     "simulate": [],

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import RequestedChange, left_as_is
 from moorage.errors import number_of
-from moorage.objects import AnyGroup, Cluster, CompositePodGroup, Object, ObjectMeta, Pod, PodGroup
+from moorage.objects import Cluster, Object, ObjectMeta, Pod
 from moorage.objects.model.cluster import RefusedPod
 from moorage.objects.model.workload import MAX_PODS, CronJob, Job, ReplicaSet
 from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
@@ -25,7 +25,7 @@ from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.changes.change import Change
 from moorage.scheduler.changes.drain import LASTING
 from moorage.scheduler.cycle.results import Failure
-from moorage.scheduler.groups.ignored_groups import groups_without_top, ignored_groups, pods_without_group
+from moorage.scheduler.groups.ignored_groups import group_warnings
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduler_parts import TERMINATING as TERMINATING
 from moorage.sim.optimistic import Optimistic
@@ -298,7 +298,6 @@ class Simulation:
         for budget, count in sorted(evictions.items()):
             pods = number_of(count, "pod", "pods")
             yield f"preemption evicts {pods} in violation of PodDisruptionBudget {budget}."
-        yield from self.result.warnings
         names = Counter(one.pod.spec.scheduler_name for one in self.outcomes if one.status == OTHER_SCHEDULER)
         profiles = ", ".join(self.scheduler.engines)
         for name, count in sorted(names.items()):
@@ -350,18 +349,7 @@ def input_warnings(cluster: Cluster, scheduler: Scheduler) -> list[str]:
     now = idle_warnings(stored, scheduler.suspended())
     kept = [text for text in cluster.warnings if text in now or text not in past]
     made = (text for text in now if text not in past)
-    return [*kept, *made, *_device_warnings(scheduler), *_group_warnings(scheduler)]
-
-
-def _group_warnings(scheduler: Scheduler) -> Iterator[str]:
-    """Yield a sentence about each part of pod groups that is ignored, and each group that does not exist."""
-    handle, client = scheduler.handle, scheduler.client
-    groups: list[PodGroup] = client.list(PodGroup)[0]
-    every: list[AnyGroup] = [*groups, *client.list(CompositePodGroup)[0]]
-    for text, number in ignored_groups(handle, every).items():
-        yield f"{number} {text}."
-    yield from groups_without_top(scheduler.groups, every)
-    yield from pods_without_group(handle, groups, client.list(Pod)[0])
+    return [*kept, *made, *_device_warnings(scheduler), *group_warnings(scheduler)]
 
 
 def _device_warnings(scheduler: Scheduler) -> Iterator[str]:

@@ -459,12 +459,14 @@ class ScheduleResult(Placements, Tabular):
         return {self._key(at): failure for at, failure in self.failures.items()}
 
     def headline(self) -> str:
-        """Return the number of placed pods, and the reason of the first other one, in one line."""
+        """Return the number of placed pods, and the reason of the first other one, in one line; `warnings`
+        follow."""
         placed = int((self.rows >= 0).sum())
         counts = [f"{placed} of {len(self)} pods placed"]
         counts += [f"{len(pods)} {name}" for name, pods in self._others().items() if pods]
         failure = self.failure
-        return ", ".join(counts) + (f"; first failure: {failure.search_message}" if failure else "")
+        first = ", ".join(counts) + (f"; first failure: {failure.search_message}" if failure else "")
+        return "\n".join([first, *(f"warning: {text}" for text in self.warnings)])
 
     def _others(self) -> dict[str, Any]:
         """Return pods that are neither placed nor unschedulable, by what became of them."""
@@ -498,6 +500,8 @@ class ScheduleResult(Placements, Tabular):
                 | ({"violatedBudgets": list(one.budgets)} if one.budgets else {})
                 for key, one in self.evicted.items()
             }
+        if self.warnings:
+            others["warnings"] = self.warnings
         messages = {key: failure.message for key, failure in self.unschedulable.items()}
         return {"placements": dict(self.placements), "unschedulable": messages} | others
 
@@ -526,7 +530,7 @@ class ScheduleResult(Placements, Tabular):
 
     @cached_property
     def warnings(self) -> list[str]:
-        """Messages about what the decisions did not consider, one sentence each."""
+        """What the decisions did not consider, such as pod groups whose gate is off; one sentence each."""
         return []
 
     def end_at_failure(self) -> None:

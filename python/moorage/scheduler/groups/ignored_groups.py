@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 
 from moorage._core.base.fields import unfinished_group_of
+from moorage._core.queue.in_flight import pods_of
 from moorage.errors import nearest, number_of
 from moorage.framework import FrameworkHandle
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.objects import AnyGroup, CompositePodGroup, Object, Pod, PodGroup
 from moorage.objects.model.pod_group import COMPOSITE, unit_name
 from moorage.releases.feature_gates import releases_with
+from moorage.scheduler.scheduler_parts import SchedulerParts
 
 GROUPS = (
     f"scheduled one by one: pod groups need Kubernetes {' or '.join(releases_with('GenericWorkload'))} "
@@ -19,6 +22,27 @@ GROUPS = (
 )
 TREES = "so groups that belong to one are scheduled one by one: the gate CompositePodGroup is off"
 TOPOLOGIES = "a topology that is ignored: the gate TopologyAwareWorkloadScheduling is off"
+
+
+def group_warnings(scheduler: SchedulerParts) -> list[str]:
+    """Return a sentence about each part of groups that is ignored, and each group that does not exist.
+
+    Parameters
+    ----------
+    scheduler : SchedulerParts
+        Has received all events.
+
+    Returns
+    -------
+    list of str
+    """
+    handle, client = scheduler.handle, scheduler.client
+    groups: list[PodGroup] = client.list(PodGroup)[0]
+    every: list[AnyGroup] = [*groups, *client.list(CompositePodGroup)[0]]
+    ignored = [f"{number} {text}." for text, number in ignored_groups(handle, every).items()]
+    lost = groups_without_top(scheduler.groups, every)
+    waiting = pods_of([*chain(*scheduler.queue.pending_pods())])
+    return [*ignored, *lost, *pods_without_group(handle, groups, waiting)]
 
 
 def ignored_groups(handle: FrameworkHandle, objects: Iterable[Object]) -> dict[str, int]:
@@ -40,7 +64,6 @@ def ignored_groups(handle: FrameworkHandle, objects: Iterable[Object]) -> dict[s
     listed = [one for one in objects if isinstance(one, PodGroup | CompositePodGroup)]
     groups = sum(isinstance(one, PodGroup) for one in listed)
     trees = len(listed) - groups
-    bound = sum(bool(one.topology_keys) for one in listed)
     found: dict[str, int] = {}
     if not handle.groups_pods:
         if groups:
@@ -49,9 +72,23 @@ def ignored_groups(handle: FrameworkHandle, objects: Iterable[Object]) -> dict[s
         return found
     if trees and not handle.has_trees:
         found[f"CompositePodGroup{_are(trees)} ignored, {TREES}"] = trees
-    if bound and not handle.places_groups:
-        found[f"PodGroup{' has' if bound == 1 else 's have'} {TOPOLOGIES}"] = bound
-    return found
+    return found | ignored_topologies(handle, listed)
+
+
+def ignored_topologies(handle: FrameworkHandle, groups: Iterable[AnyGroup]) -> dict[str, int]:
+    """Return what a scheduler ignores of groups that it places as groups; see `ignored_groups`.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    groups : iterable of PodGroup or CompositePodGroup
+
+    Returns
+    -------
+    dict of str to int
+    """
+    bound = 0 if handle.places_groups else sum(bool(one.topology_keys) for one in groups)
+    return {f"PodGroup{' has' if bound == 1 else 's have'} {TOPOLOGIES}": bound} if bound else {}
 
 
 def pods_without_group(handle: FrameworkHandle, groups: Iterable[PodGroup], pods: Iterable[Pod]) -> list[str]:

@@ -20,6 +20,7 @@ from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .group_attempt import UNSCHEDULABLE, Attempt, GroupResult, decide_whole
 from .group_post_filter import run_post_filter
+from .ignored_groups import ignored_topologies
 from .members import Members, in_cycle
 
 OTHER_SCHEDULER = (
@@ -358,4 +359,7 @@ def schedule_workload(
                 result.rows[at], result.failures[at] = -1, failure
         context.sync()
         result.note_names()
+        tree = [one.group for one in groups.tree_of(group) if one.group is not None]
+        texts = ignored_topologies(context.handle, tree).items()
+        result.warnings = [f"{number} {text}." for text, number in texts]
         return result

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import moorage as mo
 from moorage import cli
 from moorage.releases import DEFAULT
 from tests.conformance.vectors import lines
@@ -162,6 +163,62 @@ def test_the_page_about_changes() -> None:
     assert len(scheduler.cache.node_info("node-1").pods) < len(found["branch"].cache.node_info("node-1").pods)
     assert found["node"].metadata.labels["pool"] == "x"
     assert scheduler.client.get(type(found["node"]), "node-1").spec.unschedulable
+
+
+# ---- Pod groups --------------------------------------------------------------------------------------------
+
+GROUP_GATES = dict.fromkeys(("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup"), True)
+
+
+def asking(name: str, **spec: Any) -> dict[str, Any]:
+    """A pod of 3 cpu."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": 3}}}
+    meta = {"name": name, "namespace": "team-a"}
+    return {"kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+
+
+def with_groups(pods: dict[str, int], nodes: str) -> mo.Scheduler:
+    """A scheduler over the YAML of the page about groups: nodes of 4 cpu, each in the rack of its letter, and
+    pods for each of some groups."""
+    page = (ROOT / "docs/groups.md").read_text()
+    groups = "\n---\n".join(re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
+    there = [
+        {
+            "kind": "Node",
+            "metadata": {"name": f"{rack}{at}", "labels": {"example.com/rack": rack}},
+            "status": {"allocatable": {"cpu": 4, "pods": 9}},
+        }
+        for at, rack in enumerate(nodes)
+    ]
+    members = [
+        asking(f"{group}-{at}", schedulingGroup={"podGroupName": group})
+        for group, number in pods.items()
+        for at in range(number)
+    ]
+    return mo.Scheduler(mo.load(groups, there, members), kubernetes_version="1.37", feature_gates=GROUP_GATES)
+
+
+def test_the_first_group_of_the_page_waits_for_its_pods() -> None:
+    """The page has one of its four pods."""
+    assert with_groups({}, "aaaa").run().skipped.keys() == {"team-a/worker-0"}
+
+
+def test_the_group_with_a_topology_goes_to_one_rack() -> None:
+    assert not with_groups({"near": 4}, "aaabb").run().placements
+    assert {node[0] for node in with_groups({"near": 4}, "aaabbbb").run().placements.values()} == {"b"}
+
+
+def test_the_group_that_is_disrupted_whole_loses_all_pods() -> None:
+    scheduler = with_groups({"whole": 2}, "ab")
+    assert len(scheduler.run().placements) == 2
+    scheduler.apply(asking("high", priority=9))
+    assert scheduler.run().evicted.keys() == {"team-a/whole-0", "team-a/whole-1"}
+
+
+def test_the_groups_of_the_composite_one_get_nodes_together() -> None:
+    pods = {"servers": 1, "workers": 2}
+    assert not with_groups(pods, "ab").run().placements
+    assert len(with_groups(pods, "abc").run().placements) == 3
 
 
 # ---- The guide ---------------------------------------------------------------------------------------------

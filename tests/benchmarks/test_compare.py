@@ -33,7 +33,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 @needs_git
-def test_worktree(repository: Path) -> None:
+def test_a_worktree_has_the_revision_and_goes_even_after_an_error(repository: Path) -> None:
     def fail() -> None:
         with compare.worktree(repository, "HEAD~1") as tree:
             assert (tree / "file").read_text() == "first"
@@ -48,7 +48,7 @@ def test_worktree(repository: Path) -> None:
 
 
 @needs_git
-def test_unknown_revision(repository: Path) -> None:
+def test_an_unknown_revision_is_one_line_and_leaves_no_worktree(repository: Path) -> None:
     with (
         pytest.raises(SystemExit, match=r"^bench\.compare: git worktree: .*no-such"),
         compare.worktree(repository, "no-such"),
@@ -57,7 +57,7 @@ def test_unknown_revision(repository: Path) -> None:
     assert list((repository / "build").iterdir()) == []
 
 
-def test_minima() -> None:
+def test_the_minimum_of_a_benchmark_is_per_operation() -> None:
     noted = [{"what": "x", "operations": 10, "twin": False}]
     found = [
         {"fullname": "a", "stats": {"min": 2.0}, "extra_info": {"lines": noted}},
@@ -67,7 +67,7 @@ def test_minima() -> None:
     assert compare.minima(b"") == {}
 
 
-def test_ratios() -> None:
+def test_ratios_name_what_is_new_and_what_is_gone() -> None:
     base = compare.merge([{"a": 3e-6, "old": 1.0}, {"a": 2e-6}])
     now = compare.merge([{"a": 1e-6, "b": 5e-9}, {"a": 4e-6, "b": 6e-9}])
     assert compare.ratios(base, now).splitlines()[2:] == [
@@ -77,7 +77,9 @@ def test_ratios() -> None:
     ]
 
 
-def test_in_turn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_base_and_tree_are_measured_in_turn(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     """Neither side is always the first of a round."""
 
     @contextmanager

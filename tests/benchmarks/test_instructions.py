@@ -101,5 +101,5 @@ def test_each_path_has_a_figure() -> None:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.__name__)
-def test_paths_run(path: Callable[[], Callable[[], object]]) -> None:
+def test_each_hot_path_runs(path: Callable[[], Callable[[], object]]) -> None:
     path()()

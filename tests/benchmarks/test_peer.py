@@ -15,7 +15,9 @@ def item(name: str, metric: str, average: float) -> dict[str, object]:
     return {"data": {"Average": average}, "unit": "pods/s", "labels": {"Metric": metric, "Name": name}}
 
 
-def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_the_throughput_of_the_chosen_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     suite = tmp_path / peer.SUITE
     suite.parent.mkdir(parents=True)
     suite.symlink_to(EXCERPT.resolve())

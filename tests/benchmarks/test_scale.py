@@ -24,7 +24,7 @@ def ticks() -> Callable[[], float]:
     return map(float, count()).__next__
 
 
-def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_a_row_for_each_number_of_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     scale.main(ARGUMENTS, ticks())
     head, rule, *rows = capsys.readouterr().out.splitlines()
     assert head == f"| {' | '.join(['nodes', *SERIES])} |"
@@ -55,7 +55,9 @@ def test_pods_that_do_not_fit() -> None:
         scale.best(scheduler, scale.PLAIN, 0, 50_000, 1, ticks())
 
 
-def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_picture_without_matplotlib_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """One sentence, before anything is measured."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(SystemExit) as raised:
@@ -85,7 +87,7 @@ class Plot:
         self.saved.append(path)
 
 
-def test_picture() -> None:
+def test_the_picture_has_a_line_for_each_series_and_percentage() -> None:
     found = [scale.Cost("a", 0, 100, 1e-6), scale.Cost("b", 100, 100, 2e-6), scale.Cost("a", 0, 200, 3e-6)]
     plot, path = Plot(), Path("scale.svg")
     scale.draw(found, path, plot)

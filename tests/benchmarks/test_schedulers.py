@@ -6,7 +6,9 @@ import pytest
 from bench import schedulers
 
 
-def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_a_row_for_each_number_of_schedulers_and_partition(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     schedulers.main(["--nodes", "16", "--chunk", "8"])
     head, rule, *rows = (line.strip("|").split("|") for line in capsys.readouterr().out.splitlines())
     assert [cell.strip() for cell in head] == schedulers.HEADINGS

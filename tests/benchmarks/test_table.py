@@ -75,7 +75,7 @@ OTHERS = """\
 """
 
 
-def test_table() -> None:
+def test_tables_have_the_front_page_the_lines_with_a_target_and_the_others() -> None:
     assert table.tables([RESULTS], REFERENCE) == (FRONT, FIRST, OTHERS)
 
 
@@ -90,7 +90,7 @@ def test_table() -> None:
         (1000, "1,000 s"),
     ],
 )
-def test_units(seconds: float, text: str) -> None:
+def test_seconds_are_shown_in_readable_units(seconds: float, text: str) -> None:
     assert table.in_units(seconds) == text
 
 
@@ -120,7 +120,7 @@ def pages(root: Path) -> tuple[Path, Path]:
     return guide, page
 
 
-def test_in_place(tmp_path: Path) -> None:
+def test_writing_twice_replaces_the_tables_in_place(tmp_path: Path) -> None:
     guide, page = pages(tmp_path)
     for _ in range(2):
         table.write(tmp_path, FRONT, FIRST, OTHERS)
@@ -139,7 +139,7 @@ def test_the_whole_operations_alone(tmp_path: Path) -> None:
     assert FIRST in page.read_text()
 
 
-def test_without_markers() -> None:
+def test_a_page_without_markers_is_refused() -> None:
     with pytest.raises(SystemExit, match=r"no <!-- bench/table\.py: begin"):
         table.between_markers(f"{table.BEGIN} but no end", FIRST)
 
@@ -156,7 +156,7 @@ def test_a_part_is_only_printed(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert list(tmp_path.iterdir()) == [results]
 
 
-def test_reference() -> None:
+def test_each_line_of_the_reference_is_there_once_with_known_fields() -> None:
     reference = tomllib.loads((table.ROOT / "bench/reference.toml").read_text())
     lines = reference["line"] + reference["front"]
     assert len(reference["front"]) == 10

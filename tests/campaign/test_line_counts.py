@@ -28,7 +28,9 @@ def test_generated_lines_belong_to_the_comment_above_them() -> None:
     assert origins(GENERATED) == [None, None, *[place] * 6, None, None]
 
 
-def test_own_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_c_count_for_the_cython_that_they_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(line_counts, "ROOT", tmp_path)
     (tmp_path / "build/cython/pyx").mkdir(parents=True)
     (tmp_path / "build/cython/pyx/a.c").write_text(GENERATED)

@@ -32,7 +32,7 @@ def lines(capsys: pytest.CaptureFixture[str], *command: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_replicas_and_what_stops_the_next_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines(capsys, *COMMAND, "--verbose") == [
         "TEMPLATE           SHARE  REPLICAS  NODES",
         "default/small-pod  1      59        2",
@@ -49,7 +49,7 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_other_forms(capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_markdown_and_yaml_have_the_same_figures(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines(capsys, *COMMAND, "-o", "csv") == [
         "template,node,replicas",
         "default/small-pod,biggernode-3i745,53",
@@ -295,13 +295,13 @@ def test_what_is_no_template(
 # ---- as cluster-capacity -----------------------------------------------------------------------------------
 
 
-def test_compatible_plain(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_compatible_output_is_the_number_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(COMPATIBLE) == 0
     out, err = capsys.readouterr()
     assert (out, err.startswith("Cluster capacity version")) == ("59\n", True)
 
 
-def test_compatible_verbose(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_compatible_output_is_that_of_cluster_capacity(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*COMPATIBLE, "--verbose"]) == 0
     assert capsys.readouterr().out == (
         "small-pod pod requirements:\n\t- CPU: 150m\n\t- Memory: 100Mi\n"
@@ -326,7 +326,7 @@ def test_compatible_limit_and_scalars(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "Termination reason: LimitReached: Maximum number of pods simulated: 2" in out
 
 
-def test_compatible_documents(capsys: pytest.CaptureFixture[str]) -> None:
+def test_compatible_json_is_the_review_of_cluster_capacity(capsys: pytest.CaptureFixture[str]) -> None:
     (text,) = lines(capsys, *COMPATIBLE, "-o", "json")
     review = json.loads(text)
     assert list(review) == ["kind", "spec", "status"]
@@ -415,7 +415,9 @@ def test_each_document_of_a_file_is_a_template(capsys: pytest.CaptureFixture[str
         ),
     ],
 )
-def test_bad_input(command: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line_on_stderr(
+    command: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["capacity", *DUMP, *command]) == 2
     out, err = capsys.readouterr()
     assert (out, message in err, err.count("\n")) == ("", True, 1), err
@@ -460,7 +462,7 @@ def test_pods_that_a_change_makes_are_placed_before_the_count(
     assert counts == [4, 1]
 
 
-def test_gangs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_gangs_are_counted_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines(capsys, *COMMAND, "--gang", "8")[:4] == [
         "TEMPLATE           GANGS  SHARE  REPLICAS  NODES",
         "default/small-pod  7      8      56        2",

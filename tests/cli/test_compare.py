@@ -47,7 +47,9 @@ def compared(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_configurations(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_configurations_of_one_cluster_are_compared(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     names = files["spread"], files["pack"]
     made = compared(capsys, *names, "-f", files["one"])
     assert [one["name"] for one in made["alternatives"]] == list(names)
@@ -58,13 +60,17 @@ def test_configurations(files: dict[str, str], capsys: pytest.CaptureFixture[str
     assert pack["cpu imbalance %"] == pytest.approx(11.11)
 
 
-def test_clusters(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_clusters_of_one_configuration_are_compared(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     made = compared(capsys, files["one"], files["two"], "--config", files["pack"])
     assert [one["measures"]["placed"] for one in made["alternatives"]] == [1, 2]
     assert made["differences"] == [{"pod": "default/p2", "places": ["", "a"]}]
 
 
-def test_changes(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cluster_as_it_is_is_compared_with_a_changed_one(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["as-is", "cordon b; add-nodes b=1", "-f", files["two"], "--config", files["spread"]]
     made = compared(capsys, *arguments)
     as_is, changed = (one["measures"] for one in made["alternatives"])
@@ -87,7 +93,9 @@ def test_bound_pods_are_placed_anew(files: dict[str, str], capsys: pytest.Captur
         assert [one["measures"]["placed"] for one in made["alternatives"]] == [placed, placed]
 
 
-def test_forms(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_csv_and_markdown_name_the_pods_in_other_places(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["compare", files["spread"], files["pack"], "-f", files["one"]]
     assert main(arguments) == 0
     out = capsys.readouterr().out
@@ -124,7 +132,9 @@ def test_forms(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Non
         ),
     ],
 )
-def test_bad_input(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line_on_stderr(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["compare", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""

@@ -36,7 +36,9 @@ def test_effective_as_yaml_and_as_json(file: Path, capsys: pytest.CaptureFixture
     assert json.loads(capsys.readouterr().out) == value
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_configuration_is_read_from_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for text, code in ((HEADER, 0), (HEADER + "parallelism: 0", 2)):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         assert main(["config", "--effective", "-"]) == code
@@ -69,7 +71,9 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         ),
     ],
 )
-def test_bad_input(text: str | bytes, message: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_configuration_is_one_short_line_that_names_the_file(
+    text: str | bytes, message: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     assert main(["config", "--effective", str(file)]) == 2
     out, err = capsys.readouterr()
@@ -86,6 +90,6 @@ def test_a_missing_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["a", "b"], ["-o", "table", "a"]])
-def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_an_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", *arguments]) == 2
     assert capsys.readouterr().err.startswith("error: ")

@@ -85,7 +85,9 @@ def test_a_pod_that_fits_nowhere(dump: str, capsys: pytest.CaptureFixture[str]) 
     assert out.split() == BIG_WORDS.split()
 
 
-def test_conflicts(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_conflicts_are_shown_with_the_two_changes_that_resolve_them(
+    dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert explain("torn", "--alone", "-f", dump) == 1
     out, _ = capsys.readouterr()
     assert "no single change places it, two changes do\n" in out
@@ -125,7 +127,9 @@ def test_naming_the_pod(text: str, dump: str, capsys: pytest.CaptureFixture[str]
         ("fits --synthetic nodes=1", "--synthetic cannot be combined with -f or --kubeconfig"),
     ],
 )
-def test_bad_input(arguments: str, message: str, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line_on_stderr(
+    arguments: str, message: str, dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert explain(*arguments.split(), "-f", dump) == 2
     assert capsys.readouterr() == ("", f"error: {message}\n")
 
@@ -249,7 +253,9 @@ def test_volumes_are_bound_before_a_pod_is_explained(
             assert json.loads(capsys.readouterr().out)["nodes"]["feasible"] == feasible
 
 
-def test_after_run(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_run_explains_a_pod_among_those_that_were_placed(
+    dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert explain("default/twin", "-f", dump, "-o", "json", "--after-run") == 1
     alone = json.loads(capsys.readouterr().out)
     assert (alone["boundTo"], alone["nodes"]["feasible"]) == ("", 0)
@@ -480,7 +486,9 @@ def test_no_pending_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         ),
     ],
 )
-def test_bad_workloads(arguments: str, message: str, web: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_workload_that_cannot_be_explained_is_one_line_on_stderr(
+    arguments: str, message: str, web: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert explain(*arguments.split(), "-f", web) == 2
     assert capsys.readouterr() == ("", f"error: {message}\n")
 

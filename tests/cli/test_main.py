@@ -14,7 +14,7 @@ from moorage import cli
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     from moorage import __version__
 
     assert cli.main(["version"]) == 0
@@ -22,7 +22,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
-def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(arguments) == 0
     out = capsys.readouterr().out
     assert "simulate" in out
@@ -61,7 +61,7 @@ def test_without_the_extra(
     assert capsys.readouterr().err == f"error: {missing} missing: pip install 'moorage[cli]'\n"
 
 
-def test_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_refused_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["moor"]) == 2
     assert capsys.readouterr().err == "error: there is no command 'moor'; nearest: demo\n"
 
@@ -91,7 +91,9 @@ def test_the_help_of_a_group_has_whole_texts(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(("mode", "code"), [("strict", 2), ("warn", 0), ("ignore", 0)])
-def test_validate(mode: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_decides_about_unknown_fields(
+    mode: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pod = "kind: Pod\nmetadata: {name: p}\nspec: {nodeSelektor: {}, containers: [{name: c}]}\n"
     (tmp_path / "f.yaml").write_text(pod)
     assert cli.main(["simulate", "-f", str(tmp_path), "--validate", mode]) == code
@@ -107,7 +109,7 @@ def test_version_as_an_option(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_prints_the_script_of_a_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["completion", shell]) == 0
     assert f"_MOORAGE_COMPLETE={shell}_complete" in capsys.readouterr().out
 

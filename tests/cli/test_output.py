@@ -134,14 +134,14 @@ def test_selector_only_chooses_rows(
     assert document["summary"]["placed"] == 3
 
 
-def test_bad_selector(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_selector_is_refused_before_a_file_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate("-f", "no-such-file", "-l", "a in (") == 2
     assert capsys.readouterr().err == (
         "error: --selector: unable to parse requirement: found '', expected: ',', ')' or identifier\n"
     )
 
 
-def test_standard_input(
+def test_a_dump_is_read_from_standard_input(
     dump: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Path(dump).open() as file:

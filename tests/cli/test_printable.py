@@ -31,7 +31,7 @@ def pod(**spec: object) -> str:
         ("\ud800", r"\ud800"),
     ],
 )
-def test_printable(text: str, expected: str) -> None:
+def test_control_characters_are_escaped(text: str, expected: str) -> None:
     assert printable(text) == expected
 
 

@@ -51,7 +51,7 @@ def test_a_trace_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == out
 
 
-def test_an_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replay_to_high_demand_fills_the_gpus(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--option", "seed=42", "--option", "demand=1.3", "--on-failure", "drop"]
     shown = ["--show", "usage", "--resource", "alibabacloud.com/gpu-milli", "-o", "csv"]
     assert main(["replay", NODES, PODS, *options, *shown]) == 0
@@ -117,7 +117,9 @@ def test_a_history_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path
         ([SIMKUBE, "-f", str(ROOT / "tests/data/objects/pdb.json")], NO_NODE),
     ],
 )
-def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+def test_bad_input_is_refused_with_its_reason(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
     assert main(["replay", *arguments]) == 2
     assert message in capsys.readouterr().err
 

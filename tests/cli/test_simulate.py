@@ -103,7 +103,7 @@ def moorage(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
 
-def test_table(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_is_on_stdout_and_the_time_on_stderr(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate("-f", dump) == 0
     out, err = capsys.readouterr()
     assert out == TABLE
@@ -116,7 +116,7 @@ def test_reasons_are_whole_by_pod(dump: str, capsys: pytest.CaptureFixture[str])
         assert (FULL in capsys.readouterr().out) is is_whole
 
 
-def test_json(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_a_row_for_each_pod(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate("-f", dump, "-o", "json") == 0
     document = json.loads(capsys.readouterr().out)
     rows = {row["pod"]: row for row in document["pods"]}
@@ -220,7 +220,7 @@ def workload_items() -> list[dict[str, Any]]:
     ]
 
 
-def test_synthetic(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_synthetic_cluster_has_the_sizes_that_were_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate("--synthetic", "nodes=6,pods=9,zones=2", "-o", "json") == 0
     document = json.loads(capsys.readouterr().out)
     assert len(document["pods"]) == 9
@@ -299,7 +299,9 @@ def test_an_error_of_several_lines_becomes_one(
     assert capsys.readouterr().err == "error: f.yaml: Pod a/b: spec.x: two lines\n"
 
 
-def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_exits_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     import moorage.objects
 
     def load(*paths: str, **rest: Any) -> None:
@@ -382,7 +384,7 @@ def test_tables_on_a_terminal(
         ("example.com/gpu", 8, "8"),
     ],
 )
-def test_amount(resource: str, value: int, text: str) -> None:
+def test_amounts_are_shown_in_readable_units(resource: str, value: int, text: str) -> None:
     assert amount(resource, value) == text
 
 

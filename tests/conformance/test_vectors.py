@@ -63,7 +63,7 @@ def modes() -> list[Any]:
 
 @pytest.mark.parametrize("how", modes())
 @pytest.mark.parametrize("family", FAMILIES)
-def test_family_passes(family: str, how: Mode) -> None:
+def test_decisions_of_a_family_are_those_of_kube_scheduler(family: str, how: Mode) -> None:
     assert wrong_in(family, how) == []
 
 

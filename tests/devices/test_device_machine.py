@@ -331,7 +331,7 @@ TestDeviceMachine.settings = settings(
 
 
 @pytest.mark.slow
-def test_for_long() -> None:
+def test_the_machine_holds_for_many_steps() -> None:
     run_state_machine_as_test(
         DeviceMachine,
         settings=settings(

@@ -51,25 +51,25 @@ PARTITIONED = (
 )
 
 
-def test_alternatives() -> None:
+def test_alternatives_need_their_gate() -> None:
     wanted = claim("c", [ALTERNATIVES])
     assert attempt({}, wanted, PLAIN) == "b"
     assert "DRAPrioritizedList feature is disabled" in attempt({"DRAPrioritizedList": False}, wanted, PLAIN)
 
 
-def test_taints() -> None:
+def test_device_taints_count_unless_their_gate_is_off() -> None:
     wanted = claim("c", [request()])
     assert "cannot allocate all claims" in attempt({}, wanted, TAINTED)
     assert attempt({"DRADeviceTaints": False}, wanted, TAINTED) == "b"
 
 
-def test_shared_counters() -> None:
+def test_partitionable_devices_need_their_gate() -> None:
     wanted = claim("c", [request()])
     assert attempt({}, wanted, *PARTITIONED) == "b"
     assert "cannot allocate" in attempt({"DRAPartitionableDevices": False}, wanted, *PARTITIONED)
 
 
-def test_capacity() -> None:
+def test_shared_capacity_needs_its_gate() -> None:
     wanted = claim("c", [request(capacity={"requests": {"memory": "1Gi"}})])
     assert "cannot allocate all claims" in attempt({}, wanted, PLAIN)
     off = {"DRAConsumableCapacity": False}
@@ -93,7 +93,7 @@ def test_attributes_that_are_lists() -> None:
     assert "attribute many: unsupported attribute value" in attempt({}, wanted, listed)
 
 
-def test_extended_resources() -> None:
+def test_extended_resources_of_devices_need_their_gate() -> None:
     pods = [pod("p", requests={"example.com/gpu": "1"})]
     assert Scheduler(cluster(pods, extended="example.com/gpu")).run().placements
     off = Scheduler(cluster(pods, extended="example.com/gpu"), feature_gates={"DRAExtendedResource": False})
@@ -101,7 +101,7 @@ def test_extended_resources() -> None:
     assert failed.reasons == {"Insufficient example.com/gpu": 3}
 
 
-def test_taint_rules() -> None:
+def test_taint_rules_count_with_their_gate() -> None:
     taint = DeviceTaint(key="k", effect="NoSchedule")
     rule = DeviceTaintRule(metadata=ObjectMeta(name="all"), spec=DeviceTaintRuleSpec(taint=taint))
     wanted = claim("c", [request()])
@@ -112,7 +112,7 @@ def test_taint_rules() -> None:
 
 
 @pytest.mark.parametrize("gate", ["DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"])
-def test_binding_conditions(gate: str) -> None:
+def test_devices_with_binding_conditions_need_their_gates(gate: str) -> None:
     binds = resource_slice(
         "b", [device("d0", bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["no"])]
     )

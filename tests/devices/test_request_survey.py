@@ -127,7 +127,7 @@ def test_all_needs_every_matching_device() -> None:
     assert survey([], every).failing_step("n") == 0
 
 
-def test_distinct_values() -> None:
+def test_devices_that_a_distinct_attribute_excludes_are_counted() -> None:
     distinct = claim("c", [request("r", 2)], [{"distinctAttribute": f"{DRIVER}/model"}])
     same = [device(f"d{at}", {"model": "x"}) for at in range(3)]
     assert counts(survey([resource_slice("n", same)], distinct))["constraint"] == 1

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
         ("Python.h", "moorage needs the header Python.h: apt-get install python3-dev"),
     ],
 )
-def test_incomplete_python(word: str, line: str, tmp_path: Path) -> None:
+def test_what_a_python_lacks_is_named_in_one_line(word: str, line: str, tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(INTERPRETER.format(word=word, python=sys.executable))
     python.chmod(0o755)
@@ -49,7 +49,7 @@ def test_incomplete_python(word: str, line: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("setting", ["PYTHON=no-such-python", "CC=no-such-compiler"])
-def test_missing_program(setting: str) -> None:
+def test_a_missing_program_is_named_with_its_package(setting: str) -> None:
     result = make("check", setting)
     package = {"PYTHON": "python3", "CC": "build-essential"}[setting.partition("=")[0]]
     assert result.stderr.splitlines()[0].endswith(f": apt-get install {package}")

@@ -83,7 +83,7 @@ def cython_classes() -> set[str]:
     return found
 
 
-def test_exception_decisions() -> None:
+def test_each_cython_function_says_what_an_exception_does() -> None:
     classes = cython_classes()
     wrong = {
         name(path): functions
@@ -156,11 +156,11 @@ def test_what_sees_infinity_is_not_built_without_it(monkeypatch: pytest.MonkeyPa
         ("cdef int* f(int x):\n    pass\n", ["f"]),
     ],
 )
-def test_undecided(text: str, wrong: list[str]) -> None:
+def test_a_function_that_leaves_exceptions_open_is_seen(text: str, wrong: list[str]) -> None:
     assert undecided(text, PYTHON_TYPES | {"Ledger"}, declarations=False) == wrong
 
 
-def test_undecided_declarations() -> None:
+def test_a_declaration_that_leaves_exceptions_open_is_seen() -> None:
     text = (
         'cdef extern from "a.h" nogil:\n    cdef int f(int x)\n\ncdef int g(int x)\ncdef int h() except -1\n'
     )

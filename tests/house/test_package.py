@@ -16,10 +16,6 @@ from packaging.version import Version
 
 from tests.house.source import ROOT, files, name
 
-EXTRAS = {
-    *("cli", "report", "devices", "lp", "test", "bench", "lint", "metrics", "ray", "kube", "rl"),
-    *("docs", "campaign"),
-}
 # typing_extensions: msgspec takes it along where it happens to be installed.
 THIRD_PARTIES = {"fastrlock", "numpy", "msgspec", "yaml", "typing_extensions"}
 
@@ -61,10 +57,6 @@ def facade() -> tuple[dict[str, str], dict[str, str]]:
         if isinstance(node, ast.ImportFrom) and node.level == 1:
             typed.update({alias.name: node.module or "" for alias in node.names})
     return table, typed
-
-
-def test_extras() -> None:
-    assert metadata()["project"]["optional-dependencies"].keys() == EXTRAS
 
 
 @pytest.mark.parametrize(

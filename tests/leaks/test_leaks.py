@@ -40,7 +40,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.nightly  # a leak stays until it is looked for
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_blocks_stay(name: str) -> None:
+def test_an_operation_leaves_no_memory_behind(name: str) -> None:
     operation = OPERATIONS[name]()
     for _ in range(WARM_UP):
         operation()

@@ -74,7 +74,7 @@ def test_a_cluster_that_was_started_is_ended(ray: Ray) -> None:
     assert not ray.is_connected
 
 
-def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"^the executor ray needs the extra ray"):
         RayConnection()

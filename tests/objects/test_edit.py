@@ -36,13 +36,13 @@ POD = pod("p", {"containers": [{"name": "c", "resources": {"requests": {"cpu": "
         ),
     ],
 )
-def test_a_field(path: str, value: Any, read: Any) -> None:
+def test_one_field_is_changed_in_a_copy(path: str, value: Any, read: Any) -> None:
     before = mo.edit(POD)
     assert read(mo.edit(POD, {path: value})) == value
     assert before == POD
 
 
-def test_several_fields() -> None:
+def test_several_fields_are_changed_at_once() -> None:
     edited = mo.edit(POD, {"spec.priority": 3}, metadata={"name": "q", "labels": {"a": "b"}})
     assert isinstance(edited, Pod)
     assert (edited.spec.priority, edited.name, edited.metadata.labels) == (3, "q", {"a": "b"})

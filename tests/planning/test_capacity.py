@@ -353,7 +353,7 @@ def test_gated_and_foreign_templates_are_counted_and_told() -> None:
         (pod("web"), {"max": -1}, "max must be a whole number from 0 to 2147483647, not -1"),
     ],
 )
-def test_bad_input(template: Any, settings: dict[str, Any], message: str) -> None:
+def test_a_bad_template_or_setting_is_refused(template: Any, settings: dict[str, Any], message: str) -> None:
     with pytest.raises((InputError, TypeError)) as error:
         scheduler(node("a")).capacity(template, **settings)
     assert message in str(error.value)

@@ -94,7 +94,7 @@ def test_rounds_of_several_templates() -> None:
     assert found.count == 4
 
 
-def test_extended_resources() -> None:
+def test_capacity_of_extended_resources_counts_devices() -> None:
     one = scheduler()
     before = state(one)
     found = one.capacity(pod("p", requests={"cpu": "1", EXTENDED: "1"}))
@@ -135,7 +135,7 @@ def test_new_nodes_have_devices() -> None:
     assert one.capacity(asking("p")).count == 5
 
 
-def test_nodes_needed() -> None:
+def test_nodes_needed_counts_devices() -> None:
     one = scheduler()
     before = state(one)
     assert one.nodes_needed((asking("p"), 3), like="b").nodes == 0

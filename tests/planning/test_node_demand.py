@@ -121,7 +121,7 @@ def test_a_pod_that_fits_on_no_template_leaves_a_number_for_the_others(source: s
     assert plan.headline() == f"impossible: with 4 nodes 1 pod has no place; {plan.proof}"
 
 
-def test_a_limit() -> None:
+def test_a_plan_has_at_most_the_given_number_of_nodes() -> None:
     plan = scheduler([]).nodes_needed((WEB, 9), like=node("a"), max=2)
     assert (plan.status, plan.nodes, len(plan.unplaced), plan.proof) == ("not found", 2, 5, "")
     assert plan.headline() == "not found: with 2 nodes 5 pods have no place, at least 5 are needed"
@@ -147,7 +147,9 @@ def test_nothing_is_evicted() -> None:
         ([WEB], "a", {"max": -1}, "max must be a whole number of at least 0, not -1"),
     ],
 )
-def test_bad_input(workload: Any, like: Any, settings: dict[str, Any], message: str) -> None:
+def test_a_bad_workload_or_template_is_refused(
+    workload: Any, like: Any, settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises((InputError, TypeError)) as error:
         scheduler([node("a")]).nodes_needed(workload, like=like, **settings)
     assert message in str(error.value)

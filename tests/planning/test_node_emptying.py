@@ -341,7 +341,7 @@ def test_nodes_of_the_plan_are_no_targets() -> None:
         (1.5, "drain_plan: give a label selector, a number of nodes, or names of nodes"),
     ],
 )
-def test_bad_nodes(nodes: Any, message: str) -> None:
+def test_nodes_that_cannot_be_drained_are_refused(nodes: Any, message: str) -> None:
     with pytest.raises(InputError) as error:
         scheduler([node("a")], []).drain_plan(nodes)
     assert message in str(error.value)
@@ -403,7 +403,7 @@ def test_devices_that_cannot_be_freed() -> None:
         ({"nodes": 1, "max_moves": -1}, "max_moves must be a whole number of at least 0, not -1"),
     ],
 )
-def test_bad_aims(aim: dict[str, Any], message: str) -> None:
+def test_an_aim_that_cannot_be_met_is_refused(aim: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         scheduler([node("a")], []).defragment(**aim)
 

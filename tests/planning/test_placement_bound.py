@@ -169,7 +169,7 @@ def test_ignored_resources_do_not_bind() -> None:
     assert scheduler([node("a")]).bound(pods).bound == 0.0
 
 
-def test_weights() -> None:
+def test_weights_count_in_the_bound() -> None:
     pods = [pod("p", requests={"cpu": 3}), pod("q", requests={"cpu": 3})]
     found = scheduler([node("a")]).bound(pods, [1.0, 5.5])
     assert found.placed == 1.0
@@ -178,12 +178,12 @@ def test_weights() -> None:
 
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [1.0, float("nan")], [1.0, float("inf")]])
-def test_bad_weights(weights: list[float]) -> None:
+def test_weights_are_numbers_one_for_each_pod(weights: list[float]) -> None:
     with pytest.raises(InputError, match="a number of at least 0 for each pod"):
         scheduler([node("a")]).bound([pod("p"), pod("q")], weights)
 
 
-def test_without_highs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_highs_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "highspy", None)
     monkeypatch.setattr("moorage.planning.linear_program.find_spec", lambda name: None)
     with pytest.raises(MoorageError, match=r"the extra lp is missing: pip install 'moorage\[lp\]'"):

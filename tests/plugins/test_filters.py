@@ -51,7 +51,9 @@ CORDON = Toleration(key="node.kubernetes.io/unschedulable", operator="Exists", e
         ((Toleration(key="a"),), False),
     ],
 )
-def test_node_unschedulable(tolerations: tuple[Toleration, ...], fits: bool) -> None:
+def test_an_unschedulable_node_is_rejected_unless_tolerated(
+    tolerations: tuple[Toleration, ...], fits: bool
+) -> None:
     found = rejection(pod("p", tolerations=tolerations), node("a", unschedulable=True))
     assert found == (None if fits else ("NodeUnschedulable", UNRESOLVABLE, ("node(s) were unschedulable",)))
 
@@ -124,7 +126,7 @@ def test_nobody_is_evicted_where_the_node_lacks_a_feature() -> None:
     assert result.placements == {"default/p": "b"}
 
 
-def test_node_name() -> None:
+def test_a_pod_fits_the_node_that_it_names_alone() -> None:
     assert rejection(pod("p", on="a"), node("a")) is None
     text = "node(s) didn't match the requested node name"
     assert rejection(pod("p", on="b"), node("a")) == ("NodeName", UNRESOLVABLE, (text,))
@@ -144,7 +146,7 @@ def test_node_name() -> None:
         ("NoExecute", Toleration(key="u", operator="Exists"), False),
     ],
 )
-def test_taint_toleration(effect: str, toleration: Toleration | None, fits: bool) -> None:
+def test_a_taint_is_rejected_unless_tolerated(effect: str, toleration: Toleration | None, fits: bool) -> None:
     tainted = node("a", taints=[Taint(key="t", value="v", effect=effect)])
     found = rejection(pod("p", tolerations=(toleration,) if toleration else ()), tainted)
     assert found == (
@@ -159,7 +161,7 @@ def test_every_taint_must_be_tolerated() -> None:
     assert rejection(pod("p", tolerations=both), node("n", taints=taints)) is None
 
 
-def test_node_affinity() -> None:
+def test_a_node_selector_rejects_nodes_without_the_label() -> None:
     text = "node(s) didn't match Pod's node affinity/selector"
     wants = pod("p", node_selector={"disk": "ssd"})
     assert rejection(wants, node("a", labels={"disk": "ssd"})) is None
@@ -181,7 +183,7 @@ def test_node_affinity() -> None:
         (port(80), ContainerPort(container_port=80), True),
     ],
 )
-def test_node_ports(held: ContainerPort, wanted: ContainerPort, fits: bool) -> None:
+def test_a_host_port_that_is_held_is_rejected(held: ContainerPort, wanted: ContainerPort, fits: bool) -> None:
     found = rejection(pod("p", ports=[port(99), wanted]), node("a"), pod("q", on="a", ports=[held]))
     text = "node(s) didn't have free ports for the requested pod ports"
     assert found == (None if fits else ("NodePorts", UNSCHEDULABLE, (text,)))
@@ -234,7 +236,7 @@ def test_before_1_34_no_shortage_was_unresolvable() -> None:
     assert found == ("NodeResourcesFit", UNSCHEDULABLE, ("Insufficient cpu",))
 
 
-def test_scheduling_gates() -> None:
+def test_a_pod_with_scheduling_gates_waits() -> None:
     gates = tuple(PodSchedulingGate(name=name) for name in ("a", "b"))
     status = SchedulingGates().pre_enqueue(pod("p", scheduling_gates=gates))
     assert status is not None

@@ -72,7 +72,7 @@ def test_names_are_unique_and_modules_are_named_after_them() -> None:
         assert plugin.__name__ == plugin.name
 
 
-def test_native_plugins() -> None:
+def test_native_plugins_of_the_default_profile_stand_in_order() -> None:
     native = [plugin.name for plugin in default_profile().plugins if isinstance(plugin, NativePlugin)]
     spread = ["PodTopologySpread", "InterPodAffinity"]
     scores = ["NodeResourcesBalancedAllocation", "ImageLocality"]

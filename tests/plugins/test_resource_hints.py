@@ -136,7 +136,9 @@ NEEDLESS = pod(
         (NEEDLESS, [], claim("d", allocated=True), claim("d"), True),
     ],
 )
-def test_claims(rejected: Pod, there: Any, old: Any, new: Any, worth: bool) -> None:
+def test_a_change_of_a_claim_is_worth_a_try_if_it_may_help(
+    rejected: Pod, there: Any, old: Any, new: Any, worth: bool
+) -> None:
     one = Scheduler()
     one.client.create_many(there)
     one.sync()

@@ -28,7 +28,9 @@ def examine(one_pod: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), **settings: 
         ("2000m", "16Gi", 47, 74, 99),
     ],
 )
-def test_resource_scores(cpu: str, memory: str, least: int, balanced: int, until_1_35: int) -> None:
+def test_resource_scores_are_those_of_each_release(
+    cpu: str, memory: str, least: int, balanced: int, until_1_35: int
+) -> None:
     used = pod("used", on="a", requests={"cpu": cpu, "memory": memory})
     one_pod = pod("p", requests={"cpu": "100m", "memory": "500Mi"})
     raw = examine(one_pod, node("a", memory="32Gi"), pods=(used,)).raw
@@ -56,7 +58,7 @@ def test_pod_level_requests_score_only_once_placed() -> None:
     assert examine(incoming, node("a", memory="4095Mi")).fit_error.endswith(" 1 Insufficient memory.")
 
 
-def test_image_locality() -> None:
+def test_image_locality_counts_how_many_nodes_have_an_image() -> None:
     images = [(["i:latest"], 300 << 20)]
     nodes = [node(f"n{at:03}", images=images if at < 50 else ()) for at in range(100)]
     wants = pod("p", containers=(container(image="i"),))
@@ -77,7 +79,7 @@ def test_taint_toleration_counts_soft_taints() -> None:
     assert seen.raw["TaintToleration"].tolist() == [0, 1, 2]
 
 
-def test_skips() -> None:
+def test_plugins_that_a_pod_does_not_need_are_skipped() -> None:
     seen = examine(pod("p", requests={"cpu": 1}), node("a"), node("b"))
     assert not {"NodeAffinity", "NodePorts"} - set(seen.skipped_filter)
     assert "NodeAffinity" in seen.skipped_score

@@ -50,7 +50,9 @@ def test_no_scores_without_the_gate() -> None:
         ([("late", "50Gi"), ("late2", "100Gi")], {"a": 38, "b": 75, "c": 0}),
     ],
 )
-def test_scores(asked: list[tuple[str, str]], expected: dict[str, int]) -> None:
+def test_volume_binding_scores_as_in_upstreams_table(
+    asked: list[tuple[str, str]], expected: dict[str, int]
+) -> None:
     """Upstream's table, with nodes for which nothing was found."""
     sizes = {"z1": "200Gi", "z2": "100Gi"}
     bench = Bench(

@@ -159,7 +159,7 @@ def scheduler() -> Scheduler:
 
 
 @pytest.mark.parametrize(("plugin", "rejected", "old", "new", "worth"), CASES)
-def test_hint(
+def test_an_event_is_worth_a_try_if_it_may_help(
     scheduler: Scheduler, plugin: str, rejected: Pod, old: Any, new: Any, worth: bool | None
 ) -> None:
     assert ask(scheduler, plugin, rejected, old, new) is worth

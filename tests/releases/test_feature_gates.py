@@ -12,16 +12,16 @@ from moorage.releases.feature_gates import GATES, Effect, Gate, Stage
 BUILT = sorted(name for name, gate in GATES.items() if gate.effect is Effect.BUILT and not gate.is_locked)
 FEATURES = "devices/test_features.py::"
 BEHAVIOUR = {
-    "DRAConsumableCapacity": FEATURES + "test_capacity",
-    "DRADeviceBindingConditions": FEATURES + "test_binding_conditions",
-    "DRADeviceTaintRules": FEATURES + "test_taint_rules",
-    "DRADeviceTaints": FEATURES + "test_taints",
-    "DRAExtendedResource": FEATURES + "test_extended_resources",
+    "DRAConsumableCapacity": FEATURES + "test_shared_capacity_needs_its_gate",
+    "DRADeviceBindingConditions": FEATURES + "test_devices_with_binding_conditions_need_their_gates",
+    "DRADeviceTaintRules": FEATURES + "test_taint_rules_count_with_their_gate",
+    "DRADeviceTaints": FEATURES + "test_device_taints_count_unless_their_gate_is_off",
+    "DRAExtendedResource": FEATURES + "test_extended_resources_of_devices_need_their_gate",
     "DRAListTypeAttributes": FEATURES + "test_attributes_that_are_lists",
     "DRANodeAllocatableResources": "devices/claims/test_node_resources.py::test_devices_take_cpu_of_the_node",
-    "DRAPartitionableDevices": FEATURES + "test_shared_counters",
-    "DRAPrioritizedList": FEATURES + "test_alternatives",
-    "DRAResourceClaimDeviceStatus": FEATURES + "test_binding_conditions",
+    "DRAPartitionableDevices": FEATURES + "test_partitionable_devices_need_their_gate",
+    "DRAPrioritizedList": FEATURES + "test_alternatives_need_their_gate",
+    "DRAResourceClaimDeviceStatus": FEATURES + "test_devices_with_binding_conditions_need_their_gates",
     "DRASchedulerFilterTimeout": FEATURES + "test_a_search_has_no_limit_without_the_gate",
     "InPlacePodLevelResourcesVerticalScaling": "scheduler/test_configured.py::"
     "test_a_gate_about_resources_of_pods_that_grow",

@@ -40,7 +40,7 @@ def test_a_page_is_small_and_has_the_same_bytes(name: str, run: Any) -> None:
     assert Read(text).text.startswith(name.capitalize()[:5])
 
 
-def test_simulate(run: Any) -> None:
+def test_the_page_of_simulate_has_the_figures_of_its_json(run: Any) -> None:
     found = Read(run(*COMMANDS["simulate"], "-o", "html"))
     document = json.loads(run(*COMMANDS["simulate"], "-o", "json"))
     summary = document["summary"]
@@ -72,7 +72,7 @@ def test_a_summary_has_reasons_and_no_pods(run: Any) -> None:
     assert "Workloads" not in found.text
 
 
-def test_several_schedulers(run: Any) -> None:
+def test_the_page_of_several_schedulers_has_a_row_for_each(run: Any) -> None:
     command = ["simulate", "--synthetic", "nodes=40,pods=40,zones=2", "--schedulers", "2", "-o", "html"]
     found = Read(run(*command))
     assert len(found.tables["Schedulers"]) == 3
@@ -84,7 +84,7 @@ def test_several_schedulers(run: Any) -> None:
     assert "All 40 pods that were scheduled have found a node." in found.text
 
 
-def test_capacity(run: Any) -> None:
+def test_the_page_of_capacity_has_the_figures_of_its_json(run: Any) -> None:
     found = Read(run(*COMMANDS["capacity"], "-o", "html"))
     (template,) = json.loads(run(*COMMANDS["capacity"], "-o", "json"))["templates"]
     assert f"{template['count']} replicas of {template['name']} fit" in found.text
@@ -97,7 +97,7 @@ def test_capacity(run: Any) -> None:
     assert "The count ended at its limit of 1 rounds." in limited.text
 
 
-def test_compare(run: Any) -> None:
+def test_the_page_of_compare_has_the_figures_of_its_json(run: Any) -> None:
     found = Read(run(*COMMANDS["compare"], "-o", "html"))
     document = json.loads(run(*COMMANDS["compare"], "-o", "json"))
     pods = {row[0]: row[1:] for row in found.tables["Pods that are not in the same place"][1:]}
@@ -118,7 +118,7 @@ def test_moves_are_differences_from_the_first() -> None:
     assert moves == [["other", "n1", "n2", "1"], ["same", "no such pod", "n1", "1"]]
 
 
-def test_explain(run: Any) -> None:
+def test_the_page_of_explain_has_the_figures_of_its_json(run: Any) -> None:
     found = Read(run(*COMMANDS["explain"], "-o", "html"))
     items = json.loads(run(*COMMANDS["explain"], "-o", "json"))["items"]
     rows = found.tables["Explained pods"][1:]
@@ -132,14 +132,14 @@ def test_explain(run: Any) -> None:
     assert one.tables["Verdicts of node node-1"]
 
 
-def test_explain_devices(run: Any) -> None:
+def test_the_page_of_explain_has_a_table_of_devices(run: Any) -> None:
     files = ["cluster.yaml", "pods.yaml", "misfits.yaml"]
     gpu = [part for name in files for part in ("-f", f"examples/gpu/{name}")]
     found = Read(run("explain", "--all-pending", *gpu, "-o", "html"))
     assert any(name.startswith("Devices of claim") for name in found.tables)
 
 
-def test_replay(run: Any) -> None:
+def test_the_page_of_replay_has_the_figures_of_its_json(run: Any) -> None:
     found = Read(run(*COMMANDS["replay"], "-o", "html"))
     summary = json.loads(run(*COMMANDS["replay"], "-o", "json"))["summary"]
     assert f"{summary['placed']} of {summary['pods']} pods got a node" in found.text
@@ -171,14 +171,14 @@ def test_dropped_pods_have_causes(run: Any) -> None:
     assert "What would help" in found.text.split("Dropped: Insufficient")[1]
 
 
-def test_verification(run: Any) -> None:
+def test_the_page_of_a_verification_has_the_figures_of_its_json(run: Any) -> None:
     trace = ["replay", "tests/data/simkube/trace.json", "--format", "simkube", "-f", "examples", "--verify"]
     found = Read(run(*trace, "-o", "html"))
     document = json.loads(run(*trace, "-o", "json"))
     assert f"of {document['bindings']} recorded bindings are decided alike." in found.text
 
 
-def test_sweep(run: Any) -> None:
+def test_the_page_of_sweep_has_the_figures_of_its_json(run: Any) -> None:
     found = Read(run(*COMMANDS["sweep"], "-o", "html"))
     document = json.loads(run(*COMMANDS["sweep"], "-o", "json"))
     names = [[row[at] for at in (0, 1, 2, 3)] for row in found.tables["Means over seeds"][1:]]

@@ -59,7 +59,7 @@ def test_neighbours_share_a_square_where_there_are_many(monkeypatch: pytest.Monk
             )
 
 
-def test_tables() -> None:
+def test_use_is_summed_by_group() -> None:
     use = some(6)
     zones = group_grid(use, "zone")
     assert zones is not None

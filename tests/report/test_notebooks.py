@@ -46,7 +46,7 @@ def test_a_notebook_is_without_outputs(notebook: Path) -> None:
     assert all((cell["outputs"], cell["execution_count"]) == ([], None) for cell in code)
 
 
-def test_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_about_what_fits_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT / "examples/notebooks")
     found, shown = run(ROOT / "examples/notebooks/what_fits.ipynb")
     assert all(nodes > 0 for _, nodes in shown[1])

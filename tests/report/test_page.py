@@ -108,7 +108,7 @@ def test_ids_are_unique() -> None:
     assert len(ids) == len(set(ids)) > 5
 
 
-def test_cells() -> None:
+def test_cells_show_numbers_bars_and_gaps() -> None:
     grid = Grid("c", ("a", "b"), [[1234567, None], [0.123456, Bar(120.0, "x")]], (), 2)
     page = Page("t", "h")
     page.add("s", grid)

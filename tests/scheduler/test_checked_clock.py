@@ -39,7 +39,7 @@ class Broken(Clock):
 
 
 @pytest.mark.parametrize("says", NO_TIMES)
-def test_no_time(says: Any) -> None:
+def test_what_is_no_time_of_a_clock_is_refused(says: Any) -> None:
     with pytest.raises(ClockError, match=r"^clock must return a number of seconds up to 1e\+12, not .*$"):
         Scheduler(clock=lambda: says)
 

@@ -68,7 +68,7 @@ SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 50, "score": 10}, {"uti
         ),
     ],
 )
-def test_strategies(strategy: Any, scores: dict[str, int]) -> None:
+def test_the_scoring_strategy_of_a_configuration_decides(strategy: Any, scores: dict[str, int]) -> None:
     seen = scheduler(config(fit(**strategy))).examine(pod("p", requests={"cpu": 1}))
     assert dict(zip(seen.feasible, seen.total.tolist(), strict=True)) == scores
 
@@ -166,7 +166,7 @@ def test_profiles_by_scheduler_name() -> None:
     assert result.skipped == {"default/x": "other scheduler"}
 
 
-def test_percentages() -> None:
+def test_the_percentage_of_a_profile_wins() -> None:
     assert scheduler(config({}, percentageOfNodesToScore=30)).placer.decider.percentage == 30
     assert (
         scheduler(
@@ -195,7 +195,7 @@ def test_a_plugin_of_ones_own_by_name() -> None:
     assert caught.value.message.endswith('FilterPlugin "Nowhere" does not exist')
 
 
-def test_sources(tmp_path: Path) -> None:
+def test_a_configuration_is_read_from_each_kind_of_source(tmp_path: Path) -> None:
     """A file, a text, a mapping, and what was read before."""
     lines = [*(f"{key}: {value}" for key, value in HEAD.items()), "percentageOfNodesToScore: 7"]
     text = "\n".join(lines)

@@ -101,7 +101,7 @@ def test_a_node_that_is_gone_already_is_logged(one: Scheduler, caplog: pytest.Lo
     assert [level for _, level, _ in caplog.record_tuples] == [logging.ERROR]
 
 
-def test_nodes(one: Scheduler) -> None:
+def test_changes_of_a_node_are_events_of_their_kinds(one: Scheduler) -> None:
     write(one, node("n"))
     assert seen() == [("NodeAdd", "", "n", False)]
     write(one, node("n", labels={"a": "b"}, cpu="5"))
@@ -168,7 +168,7 @@ def test_a_node_goes_from_the_cache_after_its_event(one: Scheduler, monkeypatch:
     assert (there, one.context.view_order()) == ([["n"]], [])
 
 
-def test_assigned_pods(one: Scheduler) -> None:
+def test_changes_of_an_assigned_pod_are_events_whoever_scheduled_it(one: Scheduler) -> None:
     write(one, node("n"))
     seen()
     write(one, pod("p", on="n", scheduler_name="other"))
@@ -368,7 +368,7 @@ def test_bindings_of_its_own_are_events_too(one: Scheduler) -> None:
     assert seen() == [("AssignedPodAdd", "", "p", False)]
 
 
-def test_waiting_pods(one: Scheduler) -> None:
+def test_changes_of_a_waiting_pod_go_to_the_queue(one: Scheduler) -> None:
     write(one, pod("p"))
     write(one, pod("q", scheduler_name="other"))
     write(one, pod("p", labels={"a": "b"}))
@@ -528,7 +528,9 @@ def test_what_is_shown_again_is_no_update(one: Scheduler) -> None:
         ("Service", "default", {}, []),
     ],
 )
-def test_other_kinds(one: Scheduler, kind: str, namespace: str, fields: Any, wanted: list[str]) -> None:
+def test_changes_of_other_kinds_are_events_with_their_group(
+    one: Scheduler, kind: str, namespace: str, fields: Any, wanted: list[str]
+) -> None:
     first = thing(kind, "x", namespace, **fields)
     write(one, first)
     write(one, replace(first, metadata=replace(first.metadata, labels={"a": "b"})))

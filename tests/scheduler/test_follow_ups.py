@@ -202,7 +202,9 @@ CPUS = st.lists(st.integers(1, 4), min_size=1, max_size=6)
 
 @settings(deadline=None, max_examples=60)
 @given(CPUS, CPUS, st.lists(st.integers(0, 3), max_size=12), st.booleans())
-def test_any_batch(high: list[int], middle: list[int], low: list[int], has_clock: bool) -> None:
+def test_a_batch_with_follow_ups_decides_as_single_cycles_do(
+    high: list[int], middle: list[int], low: list[int], has_clock: bool
+) -> None:
     def make() -> Scheduler:
         pods = [pod(f"high-{at}", requests={"cpu": cpu}, priority=9) for at, cpu in enumerate(high)]
         pods += [pod(f"mid-{at}", requests={"cpu": cpu}, priority=5) for at, cpu in enumerate(middle)]

@@ -50,7 +50,7 @@ def breaking(name: str) -> Pod:
 # ---- verdicts and scores -----------------------------------------------------------------------------------
 
 
-def test_rejections(load: Load) -> None:
+def test_rejections_of_a_native_plugin_have_its_reason(load: Load) -> None:
     one = scheduler_with(
         load(FILTER="by_pool", REASON='"wrong pool"'), nodes=pools(a="bad", b="worse", c="bad")
     )
@@ -274,7 +274,7 @@ def test_pods_of_a_clone_are_told_and_taken_back(tmp_path: Path) -> None:
 # ---- the example -------------------------------------------------------------------------------------------
 
 
-def test_the_example(example: Path) -> None:
+def test_the_example_of_a_native_plugin_packs_gpus(example: Path) -> None:
     command = [sys.executable, EXAMPLE / "run.py", example, EXAMPLE / "cluster.yaml"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.stderr == ""

@@ -268,7 +268,7 @@ def test_post_filter_hears_of_a_pre_filter_rejection_too() -> None:
 # ---- scoring -----------------------------------------------------------------------------------------------
 
 
-def test_score_decides() -> None:
+def test_the_scores_of_a_plugin_decide() -> None:
     one = scheduler_with(
         prefers("c", "b", "a"), pods=[pod("p")], profile={"weight_overrides": {"Prefers": 9}}
     )

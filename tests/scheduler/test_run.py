@@ -261,7 +261,7 @@ def test_daemon_set_pods_of_one_class_fail_for_themselves() -> None:
     }
 
 
-def test_without_nodes() -> None:
+def test_a_run_without_nodes_places_no_pod() -> None:
     result = scheduler([], [pod("p"), pod("q")]).run()
     assert {searched(failure.message) for failure in result.unschedulable.values()} == {
         "no nodes available to schedule pods"
@@ -326,7 +326,7 @@ def test_an_option_that_is_unknown() -> None:
         Binder(ObjectStore(), seed=1)  # type: ignore[call-arg]
 
 
-def test_bad_arguments() -> None:
+def test_bad_arguments_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"^tie_break must be one of first, random, go-heap, not 'last'$"):
         Scheduler(tie_break="last")
     for percentage in (-1, 101):

@@ -271,7 +271,7 @@ def test_nothing_is_measured_before_and_in_forks() -> None:
     assert metrics.attempts.value("scheduled", PROFILE) == 1
 
 
-def test_buckets() -> None:
+def test_buckets_are_those_of_kube_scheduler() -> None:
     """Those of k8s.io/kubernetes v1.36.2, pkg/scheduler/metrics; the live tests ask kube-scheduler."""
     metrics = scheduler_with(Three()).measure()
     found = {

@@ -318,7 +318,7 @@ def test_a_pod_that_pre_filter_rejects(scheduler: Scheduler) -> None:
     }
 
 
-def test_mutual_tls(scheduler: Scheduler, tmp_path: Path) -> None:
+def test_mutual_tls_refuses_a_client_without_a_certificate(scheduler: Scheduler, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     authority.issue("server", "localhost", serves=True)
     authority.issue("client", "kube-scheduler")
@@ -353,7 +353,7 @@ def test_mutual_tls(scheduler: Scheduler, tmp_path: Path) -> None:
     server.close()
 
 
-def test_health(scheduler: Scheduler) -> None:
+def test_health_answers_say_which_check_failed(scheduler: Scheduler) -> None:
     passes = {"watches": True}
     checks = {"watches": lambda: passes["watches"]}
     server = ExtenderServer(("127.0.0.1", 0), ExtenderService(scheduler).answer, health=checks)
@@ -383,7 +383,9 @@ def test_health(scheduler: Scheduler) -> None:
 MANIFEST = Path(__file__).parents[2] / "examples" / "demo.yaml"
 
 
-def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_serves_until_it_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     answers: list[Any] = []
     made = ExtenderServer.__init__
 

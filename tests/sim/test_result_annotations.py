@@ -108,7 +108,7 @@ def test_an_export_is_read_again(demo: AnnotatedRun, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
-def test_the_command(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulate_writes_annotations_in_each_form(form: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "-f", DEMO, "--annotate", "-o", form]) == 0
     out = capsys.readouterr().out
     assert f"{PREFIX}selected-node" in out
@@ -129,7 +129,9 @@ def test_the_command(form: str, capsys: pytest.CaptureFixture[str]) -> None:
         ),
     ],
 )
-def test_refused(options: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_annotations_are_refused_with_options_that_contradict(
+    options: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["simulate", "-f", DEMO, "--annotate", *options]) == 2
     caught = capsys.readouterr()
     assert caught.out == ""

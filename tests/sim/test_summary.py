@@ -69,7 +69,7 @@ def test_an_empty_cluster() -> None:
     assert total == Summary(0, 0, 0, 0, 0, {}, {}, (), ())
 
 
-def test_percent() -> None:
+def test_the_percentage_of_nothing_is_zero() -> None:
     assert Use("cpu", 1, 3).percent == 100 / 3
     assert Use("cpu", 1, 0).percent == 0.0
 
@@ -84,6 +84,6 @@ def test_zones_add_up() -> None:
         assert sum(part.allocatable for part in parts) == use.allocatable
 
 
-def test_zone_type() -> None:
+def test_a_zone_has_its_name_its_nodes_and_their_use() -> None:
     (zone,) = summary([node("a", "z", 1)], []).zones
     assert zone == Zone("z", 1, zone.use)

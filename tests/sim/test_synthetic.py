@@ -57,7 +57,7 @@ def test_nothing_is_a_cluster_too() -> None:
         ({"pods": -5}, "synthetic: pods: must be at least 0, not -5"),
     ],
 )
-def test_impossible_sizes(sizes: dict[str, int], message: str) -> None:
+def test_sizes_that_are_impossible_are_refused(sizes: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=f"^{message}$"):
         synthetic(**sizes)
 

@@ -89,7 +89,7 @@ def test_only_the_pod_that_is_meant_is_evicted() -> None:
 
 
 @pytest.mark.parametrize("of", ["Pod", "ReplicaSet.apps"])
-def test_preconditions(of: str) -> None:
+def test_a_deletion_whose_precondition_fails_is_a_conflict(of: str) -> None:
     struct = Pod if of == "Pod" else ReplicaSet
     store = ObjectStore()
     stored = store.create(struct(metadata=ObjectMeta(name="a", namespace="default", uid="u")))

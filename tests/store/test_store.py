@@ -245,7 +245,7 @@ def test_a_list_is_in_the_order_of_keys() -> None:
         ("app=x", "spec.nodeName!=n", "a"),
     ],
 )
-def test_selectors(labels: str, fields: str, names: str) -> None:
+def test_a_list_has_what_its_selectors_choose(labels: str, fields: str, names: str) -> None:
     store = ObjectStore()
     store.create_many(
         [
@@ -338,7 +338,7 @@ NOW = "1970-01-01T00:00:05Z"
 SCHEDULED = Condition(type="PodScheduled", status="True", last_transition_time=NOW)
 
 
-def test_bind() -> None:
+def test_binding_sets_the_node_and_the_condition() -> None:
     store = ObjectStore(lambda: 5.0)
     first = store.create(replace(pod(), status=PodStatus(phase="Pending", nominated_node_name="m")))
     store.bind(pod(), "n")
@@ -380,7 +380,7 @@ def test_bind_replaces_the_condition_in_its_place(before: Condition, after: Cond
         ),
     ],
 )
-def test_bind_conflicts(obj: Pod, why: str) -> None:
+def test_a_pod_that_cannot_be_bound_is_a_conflict(obj: Pod, why: str) -> None:
     store = ObjectStore()
     stored = store.create(obj)
     with refused(ConflictError, f'Operation cannot be fulfilled on pods/binding "a": {why}'):
@@ -388,7 +388,7 @@ def test_bind_conflicts(obj: Pod, why: str) -> None:
     assert store.list(Pod) == ([stored], "2")
 
 
-def test_bind_refusals() -> None:
+def test_a_binding_without_a_pod_or_a_node_is_refused() -> None:
     store = ObjectStore()
     with refused(NotFoundError, 'pods "a" not found'):
         store.bind(pod(), "n")

@@ -75,7 +75,7 @@ def test_the_store_tells_which_kinds_have_changed() -> None:
     assert names(store.changed_since(after - 1)) == ["Node", "Pod"]
 
 
-def test_saves_nest() -> None:
+def test_undoing_an_outer_save_undoes_the_inner_ones() -> None:
     store = filled()
     states, marks = [observe(store)], [store.save()]
     for number in range(3):

@@ -102,7 +102,7 @@ def test_a_binding_moves_a_pod_between_field_selectors() -> None:
     assert seen(elsewhere) == []
 
 
-def test_too_old() -> None:
+def test_a_watch_from_a_forgotten_version_is_refused() -> None:
     store = ObjectStore(history=2)
     watch = store.watch(Pod, resource_version="1")
     store.create_many([pod("a"), pod("b")])
@@ -205,7 +205,7 @@ def test_open_watches_can_read_all_of_the_last_write() -> None:
         store.watch(Pod, resource_version="5")
 
 
-def test_wait() -> None:
+def test_waiting_ends_when_there_is_an_event() -> None:
     store = ObjectStore()
     watch = store.watch(Pod, resource_version="1")
     assert not watch.wait(0)

@@ -85,7 +85,7 @@ def test_a_result_converts(name: str) -> None:
     assert few == {key: column[:2] for key, column in table.to_dict().items()}
 
 
-def test_a_run() -> None:
+def test_a_run_has_a_headline_and_a_table() -> None:
     one = make()
     result = one.run()
     assert result.headline() == (
@@ -112,7 +112,7 @@ def test_pods_of_a_call_have_their_names() -> None:
     assert result.table(2).to_dict()["pod"] == ["default/t-0", "default/t-1"]
 
 
-def test_a_cluster() -> None:
+def test_a_cluster_has_a_headline_and_a_table() -> None:
     cluster = Cluster(nodes=[node("n")], pods=[pod("a", on="n"), pod("b")], skipped={"Secret": 2})
     assert cluster.headline() == "Cluster: 1 nodes, 2 pods (1 without a node), 2 Secret (skipped)"
     assert cluster.table().to_dict() == {
@@ -130,14 +130,14 @@ def test_a_cluster_is_read_back(tmp_path: Any) -> None:
     assert [one.name for one in mo.load(file).pods] == [one.name for one in cluster.pods]
 
 
-def test_an_explanation() -> None:
+def test_an_explanation_has_a_headline_and_a_table() -> None:
     found = make().explain(pod("x", requests={"cpu": 2}))
     assert found.headline() == "default/x: fits 1 of 2 nodes"
     assert found.table().to_dict()["reasons"] == [None, "Insufficient cpu"]
     assert found.to_dict()["apiVersion"] == "explain.moorage.dev/v1"
 
 
-def test_a_difference() -> None:
+def test_a_difference_has_a_headline() -> None:
     one = make()
     other = one.fork()
     assert repr(one.diff(other)) == "no difference"

@@ -131,13 +131,13 @@ def test_columns_of_different_length() -> None:
         Table({"a": ["x"], "b": []})
 
 
-def test_pandas() -> None:
+def test_a_table_becomes_a_frame_of_pandas() -> None:
     frame = example().to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert frame["count"].tolist() == [1, 2, -3]
 
 
-def test_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MoorageError, match="pandas is missing: pip install pandas"):
         example().to_pandas()
@@ -150,7 +150,7 @@ def test_rows_leave_out_what_is_missing() -> None:
 # ---- on the screen -----------------------------------------------------------------------------------------
 
 
-def test_text() -> None:
+def test_the_text_of_a_table_lines_its_columns_up() -> None:
     assert repr(example()).splitlines() == [
         "POD  NODE  COUNT  SHARE  FITS",
         "a    x     1      0.5    True",

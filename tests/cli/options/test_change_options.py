@@ -67,7 +67,9 @@ def nodes_of(document: Any) -> list[str]:
         ),
     ],
 )
-def test_changes(changes: str, nodes: list[str], file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_change_the_cluster_before_pods_are_placed(
+    changes: str, nodes: list[str], file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = simulated(capsys, file, *changes.split())
     names = [name.replace("b-2", "b-1").replace("b-0", "b-1") for name in nodes_of(found)]
     assert names == nodes

@@ -195,7 +195,7 @@ def test_the_user_s_rights(server: WireServer, tmp_path: Path, capsys: pytest.Ca
         ),
     ],
 )
-def test_bad_input(
+def test_bad_input_is_one_line_on_stderr(
     server: WireServer,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -115,7 +115,7 @@ def test_explain_takes_them_too(capsys: pytest.CaptureFixture[str], files: Any) 
     ],
 )
 @pytest.mark.parametrize("command", [["simulate"], ["explain", "p"]])
-def test_bad_input(
+def test_a_bad_gate_or_configuration_is_one_line_on_stderr(
     capsys: pytest.CaptureFixture[str], files: Any, command: list[str], config: str, gates: str, error: str
 ) -> None:
     assert main([*command, *files(objects(), config), "--feature-gates", gates]) == 2

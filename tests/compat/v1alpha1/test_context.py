@@ -32,7 +32,7 @@ def test_reading_an_absent_key_is_an_error() -> None:
     assert str(caught.value) == NotFound == "not found"
 
 
-def test_writing_replaces() -> None:
+def test_writing_a_key_again_replaces_its_value() -> None:
     pc = NewPluginContext()
     pc.Write("key", 1)
     pc.Write("key", "two")

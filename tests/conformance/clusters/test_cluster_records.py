@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.name.removesuffix(".json.gz"))
-def test_record_agrees(path: Path) -> None:
+def test_pods_are_those_of_a_recorded_control_plane(path: Path) -> None:
     assert record_failures(path) == []
 
 

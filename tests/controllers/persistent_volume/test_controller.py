@@ -79,7 +79,7 @@ def test_a_volume_goes() -> None:
     assert [event.partition(" Bound")[0] for event in world.events()] == ["Warning ClaimLost"]
 
 
-def test_both_go() -> None:
+def test_a_claim_and_its_volume_can_go_at_once() -> None:
     """5-5"""
     world = World(*bound())
     world.controller.settle()
@@ -100,7 +100,7 @@ def test_nothing_is_done_before_the_informers_have_synced() -> None:
     assert phases(world) == ["Bound", "Bound"]
 
 
-def test_resyncs() -> None:
+def test_a_waiting_claim_is_looked_at_again_after_the_sync_period() -> None:
     world = World(pvc("c", "uid", "1Gi"))
     assert world.controller.next_due() == 1000.0
     world.controller.settle()
@@ -230,7 +230,7 @@ def test_objects_at_rest_are_so_after_what_was_undone() -> None:
     assert (phases(world), resync(world)) == (["Bound", "Available", "Bound"], 0)
 
 
-def test_no_resyncs() -> None:
+def test_a_sync_period_of_zero_means_no_resyncs() -> None:
     world = World(pvc("c", "uid", "1Gi"), sync_period=0.0)
     world.controller.settle()
     assert world.controller.next_due() is None
@@ -274,7 +274,7 @@ class Watches:
         pass
 
 
-def test_run() -> None:
+def test_run_binds_until_it_is_stopped() -> None:
     world = World(pvc("c", "uid", "1Gi", class_name="gold"))
     watches, stop = Watches("Bound"), Event()
     world.informers.informer(PersistentVolumeClaim).add_event_handler(watches)

@@ -36,7 +36,7 @@ class Counted:
         return tuple(now - was for now, was in zip(self.all(), self.before, strict=True))
 
 
-def test_names() -> None:
+def test_metrics_have_the_names_and_labels_of_upstream() -> None:
     assert (SECONDS.name, ERRORS.name) == ("volume_operation_total_seconds", "volume_operation_total_errors")
     assert SECONDS.labels == ERRORS.labels == ("plugin_name", "operation_name")
 

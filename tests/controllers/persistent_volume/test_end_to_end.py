@@ -261,7 +261,7 @@ def test_a_volume_is_made_for_the_node_of_the_pod() -> None:
 
 @unhurried
 @given(actions)
-def test_static_volumes(happens: list[tuple[str, int]]) -> None:
+def test_static_volumes_are_bound_whatever_happens_meanwhile(happens: list[tuple[str, int]]) -> None:
     disks = [disk("d1", "n1"), disk("d2", "n2"), disk("d3", "n2", "20Gi")]
     world = town(disks, [(name, "a", "local") for name in ("p", "q", "r")], happens)
     world.live()

@@ -37,7 +37,9 @@ def host() -> PersistentVolumeController:
         ("get_node_allocatable", (), {}),
     ],
 )
-def test_answers(host: PersistentVolumeController, method: str, arguments: Any, answer: Any) -> None:
+def test_a_host_answers_plugins(
+    host: PersistentVolumeController, method: str, arguments: Any, answer: Any
+) -> None:
     assert getattr(host, method)(*arguments) == answer
 
 
@@ -65,7 +67,7 @@ NO_MOUNTER = "PersistentVolumeController.NewWrapperMounter is not implemented"
         ),
     ],
 )
-def test_refusals(
+def test_what_a_host_refuses_has_the_text_of_upstream(
     host: PersistentVolumeController, ask: Callable[[PersistentVolumeController], object], text: str
 ) -> None:
     with pytest.raises(VolumeError) as raised:
@@ -86,7 +88,7 @@ def test_the_controller_s_own() -> None:
     assert world.controller.get_event_recorder() is world.recorder
 
 
-def test_exec(host: PersistentVolumeController) -> None:
+def test_exec_runs_a_program_and_returns_its_output(host: PersistentVolumeController) -> None:
     run = host.get_exec("p").run
     code = "import sys; print('out', flush=True); print('err', file=sys.stderr)"
     assert run(sys.executable, "-c", code) == b"out\nerr\n"

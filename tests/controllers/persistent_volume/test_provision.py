@@ -227,7 +227,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_provision(case: Case) -> None:
+def test_volumes_are_provisioned_as_in_upstreams_cases(case: Case) -> None:
     check_sync_claim(case)
 
 
@@ -258,7 +258,7 @@ CREATIONS = [
 @pytest.mark.parametrize(
     ("name", "errors", "deletions", "volumes", "events"), CREATIONS, ids=lambda one: str(one)[:5]
 )
-def test_failing_creations(
+def test_a_volume_that_cannot_be_written_is_deleted_and_tried_again(
     name: str, errors: list[Exception], deletions: tuple[str, int], volumes: Any, events: Any
 ) -> None:
     case = Case(name, (), [gold()], volumes, [gold(MADE)], events, world={"client": creates(*errors)})

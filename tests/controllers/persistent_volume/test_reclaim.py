@@ -248,12 +248,12 @@ DELETE = [
 
 
 @pytest.mark.parametrize("case", RECYCLE, ids=str)
-def test_recycle(case: Case) -> None:
+def test_volumes_are_recycled_as_in_upstreams_cases(case: Case) -> None:
     check_sync_volume(case)
 
 
 @pytest.mark.parametrize("case", DELETE, ids=str)
-def test_delete(case: Case) -> None:
+def test_volumes_are_deleted_as_in_upstreams_cases(case: Case) -> None:
     check_sync_volume(case)
 
 

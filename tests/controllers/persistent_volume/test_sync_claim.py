@@ -318,7 +318,7 @@ BOUND = [
 
 
 @pytest.mark.parametrize("case", UNBOUND, ids=str)
-def test_unbound_claim(case: Case) -> None:
+def test_unbound_claims_become_what_upstreams_cases_say(case: Case) -> None:
     check_sync_claim(case)
 
 
@@ -328,5 +328,5 @@ def test_claim_that_names_its_volume(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", BOUND, ids=str)
-def test_bound_claim(case: Case) -> None:
+def test_bound_claims_become_what_upstreams_cases_say(case: Case) -> None:
     check_sync_claim(case)

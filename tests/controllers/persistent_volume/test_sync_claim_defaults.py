@@ -86,7 +86,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_default_class(case: Case) -> None:
+def test_claims_without_a_class_become_what_upstreams_cases_say(case: Case) -> None:
     check_sync_claim(case)
 
 

@@ -124,12 +124,12 @@ MODES = [
 
 
 @pytest.mark.parametrize("case", CLASSES, ids=str)
-def test_classes(case: Case) -> None:
+def test_claims_with_classes_become_what_upstreams_cases_say(case: Case) -> None:
     check_sync_claim(case)
 
 
 @pytest.mark.parametrize("case", MODES, ids=str)
-def test_volume_modes(case: Case) -> None:
+def test_claims_are_bound_to_volumes_of_their_mode(case: Case) -> None:
     check_sync_claim(case)
 
 

@@ -98,7 +98,7 @@ VOLUMES = [
 
 
 @pytest.mark.parametrize("case", VOLUMES, ids=str)
-def test_sync_volume(case: Case) -> None:
+def test_volumes_become_what_upstreams_cases_say(case: Case) -> None:
     check_sync_volume(case)
 
 
@@ -137,7 +137,7 @@ def test_a_claim_that_only_the_server_knows() -> None:
         world.controller._parameters.claim_informer.lister.get("default/c")
 
 
-def test_unknown_policy() -> None:
+def test_an_unknown_reclaim_policy_is_a_warning() -> None:
     event = "Warning VolumeUnknownReclaimPolicy Volume has unrecognized PersistentVolumeReclaimPolicy"
     check_sync_volume(
         Case(

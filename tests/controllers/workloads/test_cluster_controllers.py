@@ -200,7 +200,7 @@ def test_orphans_are_adopted() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "Deployment", "ReplicationController", "StatefulSet"])
-def test_fewer_replicas(kind: str) -> None:
+def test_with_fewer_replicas_pods_without_a_node_go_first(kind: str) -> None:
     one = scheduler(machine("n", cpu=2), replicas(kind, "web", 3))
     waiting = [name for name, on in pods(one).items() if not on]
     one.scale(f"{kind}/web", 2)

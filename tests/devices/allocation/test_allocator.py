@@ -100,7 +100,7 @@ def test_claims_share_the_devices_of_a_node() -> None:
     assert allocate([resource_slice("other", models("x", "x"))], two) is None
 
 
-def test_all_devices() -> None:
+def test_mode_all_takes_all_devices_or_none() -> None:
     every = claim("a", [request(allocationMode="All", count=0)])
     assert allocate([resource_slice("n", models("x", "y"))], [every]) == [["d0", "d1"]]
     assert allocate([resource_slice("n", models("x", "y"))], [every], "d1") is None

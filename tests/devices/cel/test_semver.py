@@ -50,7 +50,7 @@ ORDERED = (
 )
 
 
-def test_order() -> None:
+def test_versions_are_ordered_by_semver() -> None:
     versions = [parse_semver(text) for text in ORDERED]
     for at, one in enumerate(versions):
         for other_at, other in enumerate(versions):
@@ -69,7 +69,7 @@ def test_order() -> None:
         ("1.2.00-a", "1.2.0-a"),
     ],
 )
-def test_loose_texts(text: str, version: str) -> None:
+def test_loose_texts_are_read_as_versions(text: str, version: str) -> None:
     assert matches(f'isSemver("{text}", true) && semver("{text}", true) == semver("{version}")')
 
 

@@ -225,6 +225,6 @@ def test_what_is_wrong_with_a_mapping() -> None:
     ("left", "right", "product"),
     [("2", "3", "6"), ("4Gi", "2", "8Gi"), ("500m", "500m", "250m"), ("1n", "100m", "1n"), ("0", "5", "0")],
 )
-def test_products(left: str, right: str, product: str) -> None:
+def test_products_of_quantities_are_exact(left: str, right: str, product: str) -> None:
     found = Quantity(left) * Quantity(right)
     assert (str(found), found) == (product, Quantity(product))

@@ -186,7 +186,7 @@ def test_pods_of_a_workload_share_their_spec(cluster: Any) -> None:
         ),
     ],
 )
-def test_limits(item: Any, given: Any, message: str, cluster: Any) -> None:
+def test_a_pod_beyond_a_limit_range_is_forbidden(item: Any, given: Any, message: str, cluster: Any) -> None:
     found = cluster(limit_range(item), pod("p", given))
     assert messages(found) == [f'pods "p" is forbidden: {message}']
     assert found.pods == []
@@ -204,7 +204,7 @@ def test_a_pod_counts_as_a_whole(cluster: Any) -> None:
 # ---- quotas ------------------------------------------------------------------------------------------------
 
 
-def test_exceeded_quota(cluster: Any) -> None:
+def test_pods_beyond_a_quota_are_not_made(cluster: Any) -> None:
     one = resources({"cpu": "1", "memory": "1Gi"})
     found = cluster(
         existing("a", resources({"cpu": "500m", "memory": "512Mi"})),
@@ -281,7 +281,7 @@ def test_finished_pods_count_as_objects_only(cluster: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
-def test_extended_resources(cluster: Any, name: str) -> None:
+def test_extended_resources_count_in_quotas(cluster: Any, name: str) -> None:
     gpus = resources({name: "2"}, {name: "2"})
     hard = {f"requests.{name}": "3"}
     assert messages(cluster(quota(hard), pod("a", gpus), pod("b", gpus))) == [
@@ -326,7 +326,7 @@ AFFINE = {
         )
     ],
 )
-def test_scopes(spec: Any, matching: Any, other: Any, cluster: Any) -> None:
+def test_a_quota_with_scopes_counts_matching_pods(spec: Any, matching: Any, other: Any, cluster: Any) -> None:
     classes = [
         {"kind": "PriorityClass", "metadata": {"name": name}, "value": value}
         for name, value in (("high", 5), ("low", 1))

@@ -34,7 +34,7 @@ MERGES: list[tuple[Any, Any, Any]] = [
 
 @pytest.mark.parametrize("merge", [merge_patch, strategic_merge])
 @pytest.mark.parametrize(("value", "patch", "result"), MERGES)
-def test_merge_patch(merge: Any, value: Any, patch: Any, result: Any) -> None:
+def test_a_merge_patch_gives_the_results_of_the_rfc(merge: Any, value: Any, patch: Any, result: Any) -> None:
     before = copy.deepcopy((value, patch))
     assert merge(value, patch) == result
     assert (value, patch) == before

@@ -96,7 +96,7 @@ def test_maps_without_merge_keys_are_merged_as_by_a_merge_patch(struct: str, val
 
 
 @pytest.mark.parametrize(("struct", "value", "patch", "result"), STRATEGIC)
-def test_strategic_merge(struct: str, value: Any, patch: Any, result: Any) -> None:
+def test_lists_are_merged_by_the_keys_of_kubernetes(struct: str, value: Any, patch: Any, result: Any) -> None:
     before = copy.deepcopy((value, patch))
     assert strategic_merge(value, patch, struct) == result
     assert (value, patch) == before
@@ -119,7 +119,7 @@ def test_strategic_merge(struct: str, value: Any, patch: Any, result: Any) -> No
         (STATUS, {"conditions": [{"type": "A", "$retainKeys": []}]}, "conditions[0].$retainKeys: must name"),
     ],
 )
-def test_strategic_refusals(struct: str, patch: Any, text: str) -> None:
+def test_a_patch_that_cannot_be_merged_is_refused(struct: str, patch: Any, text: str) -> None:
     with pytest.raises(InputError) as info:
         strategic_merge({}, patch, struct)
     assert str(info.value).startswith(text)

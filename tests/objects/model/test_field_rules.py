@@ -24,5 +24,5 @@ from moorage.objects.model.field_rules import whole_number
         *(("²", 32, None), ("٣", 32, None)),
     ],
 )
-def test_whole_number(text: str, bits: int, number: int | None) -> None:
+def test_whole_numbers_are_read_up_to_their_number_of_bits(text: str, bits: int, number: int | None) -> None:
     assert whole_number(text, bits) == number

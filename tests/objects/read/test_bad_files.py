@@ -93,7 +93,7 @@ YAML = {
 
 
 @pytest.mark.parametrize("name", YAML)
-def test_bad_yaml(name: str, tmp_path: Path) -> None:
+def test_bad_yaml_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
     text, expected = YAML[name]
     file = tmp_path / "f.yaml"
     file.write_text(text)
@@ -168,14 +168,14 @@ JSON: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", JSON)
-def test_bad_json(name: str, tmp_path: Path) -> None:
+def test_bad_json_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
     data, expected = JSON[name]
     file = tmp_path / "f.json"
     file.write_bytes(data)
     assert refusal(file) == expected
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none.yaml") == "none.yaml: no such file"
 
 
@@ -185,13 +185,13 @@ def test_directory_without_manifests(tmp_path: Path) -> None:
     assert refusal(tmp_path / "d") == "d: no .json, .yaml or .yml file in this directory"
 
 
-def test_unreadable_file(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     loop = tmp_path / "loop.yaml"
     loop.symlink_to(loop)
     assert refusal(loop).startswith("loop.yaml: cannot be read: ")
 
 
-def test_alias_bomb(tmp_path: Path) -> None:
+def test_aliases_that_expand_to_too_much_are_refused(tmp_path: Path) -> None:
     lines = ["kind: Pod", "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
     file = tmp_path / "bomb.yaml"

@@ -151,7 +151,7 @@ def test_lines_of_all_kinds(text: str) -> None:
 
 
 @given(mostly_valid)
-def test_columns(text: str) -> None:
+def test_text_is_read_alike_whatever_its_columns(text: str) -> None:
     check(text)
 
 
@@ -210,7 +210,9 @@ def edited(text: str, changes: list[tuple[int, str, int]]) -> str:
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), simple, min_size=1), st.lists(edits, max_size=3))
-def test_changed_lines(value: dict[str, Any], changes: list[tuple[int, str, int]]) -> None:
+def test_text_with_changed_lines_is_read_alike(
+    value: dict[str, Any], changes: list[tuple[int, str, int]]
+) -> None:
     check(edited(dump_yaml(value), changes))
 
 
@@ -258,7 +260,7 @@ def test_a_dump_is_read_by_lines() -> None:
 @pytest.mark.parametrize(
     "file", ["examples/demo.yaml", "tests/data/scheduler_perf/excerpt/large-workloads.yaml"]
 )
-def test_files(file: str) -> None:
+def test_files_are_read_alike(file: str) -> None:
     check((ROOT / file).read_text())
 
 

@@ -31,7 +31,7 @@ POD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("form", [lambda d: d, lambda d: json.dumps(d).encode()], ids=["dict", "json"])
-def test_pod(form: Any) -> None:
+def test_a_pod_has_the_values_of_its_fields(form: Any) -> None:
     pod = decode_object(form(POD))
     assert isinstance(pod, Pod)
     assert pod.metadata.labels == {"a": "b"}
@@ -95,7 +95,7 @@ def test_order_and_values_are_kept() -> None:
         ("ConfigMap", "v1", False),
     ],
 )
-def test_known_kinds(kind: str, version: str, known: bool) -> None:
+def test_a_kind_is_known_with_its_version(kind: str, version: str, known: bool) -> None:
     assert is_known(kind, version) is known
 
 
@@ -107,7 +107,7 @@ def test_known_kinds(kind: str, version: str, known: bool) -> None:
         (b'{"kind": "Service"}', Service),
     ],
 )
-def test_kind_decides(document: Any, type_: type) -> None:
+def test_the_kind_decides_about_the_type(document: Any, type_: type) -> None:
     assert type(decode_object(document)) is type_
 
 
@@ -132,7 +132,7 @@ def test_kind_decides(document: Any, type_: type) -> None:
         ({"kind": "Pod", "spec": {"containers": [None]}}, "spec.containers[0]: expected map, got null"),
     ],
 )
-def test_errors(document: Any, message: str) -> None:
+def test_an_error_names_object_and_field(document: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
         decode_object(document)
     assert str(caught.value) == message

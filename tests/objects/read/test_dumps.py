@@ -63,7 +63,7 @@ def test_controllers_without_their_pods() -> None:
     assert cluster.skipped == {}
 
 
-def test_nodes() -> None:
+def test_nodes_of_a_troubleshoot_dump_are_read() -> None:
     cluster = load(DATA / "troubleshoot_nodes.json")
     small, gpu = cluster.nodes
     assert (small.name, parse_milli(small.status.allocatable["cpu"])) == ("smallnode-3i74t", 1000)
@@ -72,7 +72,7 @@ def test_nodes() -> None:
     assert cluster.pods == []
 
 
-def test_demo() -> None:
+def test_the_example_has_its_nodes_and_workloads() -> None:
     cluster = load(ROOT / "examples" / "demo.yaml")
     assert [node.name for node in cluster.nodes] == ["master-1", "worker-1", "node-1"]
     assert owners(cluster) == {

@@ -53,7 +53,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_gzip(name: str, tmp_path: Path) -> None:
+def test_broken_gzip_data_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "f.json.gz").write_bytes(BROKEN[name])
     assert refusal(tmp_path / "f.json.gz") == "f.json.gz: broken gzip data"
 
@@ -68,7 +68,7 @@ def test_errors_inside_name_file_and_line(tmp_path: Path) -> None:
     )
 
 
-def test_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "f.gz").write_bytes(gzip.compress(POD))
     monkeypatch.setattr(unpacking, "MAX_SIZE", len(POD))
     assert len(load(tmp_path / "f.gz").pods) == 1
@@ -120,7 +120,9 @@ def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [POD, PACKED])
-def test_standard_input(data: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_standard_input_is_read_beside_files(
+    data: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     give(monkeypatch, data)
     (tmp_path / "n.json").write_bytes(LIST)
     cluster = load("-", tmp_path / "n.json")

@@ -299,7 +299,7 @@ def test_objects_without_a_kind_get_that_of_their_place(
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz", "a.zip", "no suffix.tar"])
-def test_archives(name: str, tmp_path: Path) -> None:
+def test_an_archive_is_read_and_what_it_leaves_out_is_named(name: str, tmp_path: Path) -> None:
     packed = pack(tmp_path / name, {file: text.encode() for file, text in FILES.items()})
     if name.startswith("no"):
         packed = packed.rename(tmp_path / "archive")
@@ -334,7 +334,7 @@ def test_an_archive_with_a_file_without_a_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
-def test_bombs(name: str, tmp_path: Path) -> None:
+def test_an_archive_that_unpacks_to_too_much_is_refused(name: str, tmp_path: Path) -> None:
     packed = pack(tmp_path / name, {"x.json": bytes(17 << 20)})
     assert refusal(packed) == f"{name}: unpacks to more than {16 << 20} bytes"
 
@@ -351,7 +351,7 @@ def test_limits_of_members(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.zip"])
-def test_broken_archives(name: str, tmp_path: Path) -> None:
+def test_a_truncated_archive_is_refused_unless_only_its_end_is_missing(name: str, tmp_path: Path) -> None:
     packed = pack(tmp_path / name, {f"{at}.json": json.dumps(NODE).encode() * 99 for at in range(3)})
     data = packed.read_bytes()
     for size in (len(data) // 2, len(data) - 30):
@@ -373,7 +373,7 @@ def test_names_of_members_go_nowhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("name", ["f.json", "f.yaml", "f.json.gz"])
-def test_utf_16(encoding: str, name: str, tmp_path: Path) -> None:
+def test_files_in_utf_16_are_read(encoding: str, name: str, tmp_path: Path) -> None:
     data = ("\ufeff" + json.dumps(NODE)).encode(encoding)
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
     assert names(load(tmp_path / name)) == ["n1"]
@@ -429,7 +429,9 @@ KAI = {
         (KAI, ["n1", "p1"], {"queues (KAI)": 1}),
     ],
 )
-def test_snapshots(name: str, snapshot: Any, found: list[str], skipped: Any, tmp_path: Path) -> None:
+def test_snapshots_of_other_tools_are_read(
+    name: str, snapshot: Any, found: list[str], skipped: Any, tmp_path: Path
+) -> None:
     text = json.dumps(snapshot) if name == "f.json" else yaml.safe_dump(snapshot)
     (tmp_path / name).write_text(text)
     cluster = load(tmp_path / name)
@@ -442,7 +444,7 @@ def test_a_snapshot_of_kai_is_an_archive_of_any_name(tmp_path: Path) -> None:
     assert names(load(packed.rename(tmp_path / "snapshot.gzip"))) == ["n1", "p1"]
 
 
-def test_bad_snapshots(tmp_path: Path) -> None:
+def test_a_bad_snapshot_is_refused_with_its_reason(tmp_path: Path) -> None:
     for snapshot, error in (
         (KAI | {"rawObjects": {"pods": 7}}, "f.json: document 1: pods: expected list, got integer"),
         (

@@ -65,7 +65,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_forms(name: str, tmp_path: Path) -> None:
+def test_lists_documents_and_streams_are_read_alike(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(FORMS[name])
     cluster = load(tmp_path / name)
     assert names(cluster) == ["n1", "n2", "p1", "p2"]

@@ -33,7 +33,7 @@ def container(**fields: Any) -> dict[str, Any]:
     return {"containers": [{"name": "c", **fields}]}
 
 
-def test_metadata() -> None:
+def test_namespace_and_uid_are_filled_in() -> None:
     filled = fill(pod("p"))
     assert filled.key == "default/p"
     assert filled.metadata.uid
@@ -116,7 +116,7 @@ def test_limits_and_quotas_are_rounded_up_to_thousandths() -> None:
     assert fill(make("ResourceQuota", "q", {"hard": fine})).spec.hard == fine_up
 
 
-def test_protocol() -> None:
+def test_the_protocol_of_a_port_is_tcp_by_default() -> None:
     ports = [{"containerPort": 1}, {"containerPort": 2, "protocol": "UDP"}]
     filled = fill(pod("p", container(ports=ports)))
     assert [(port.protocol, port.host_port) for port in filled.spec.containers[0].ports] == [
@@ -144,7 +144,9 @@ def test_host_network_takes_host_ports(containers: str) -> None:
         ("", 0, None),
     ],
 )
-def test_priority_class(name: str, priority: int, policy: str | None) -> None:
+def test_priority_and_policy_come_from_the_priority_class(
+    name: str, priority: int, policy: str | None
+) -> None:
     batch = make("PriorityClass", "batch", value=-5, preemptionPolicy="Never")
     filled = defaults([pod("p", {"priorityClassName": name}), batch])[0]
     assert isinstance(filled, Pod)
@@ -195,7 +197,7 @@ def test_the_class_decides_on_preemption(name: str, own: str, computed: str) -> 
     assert [one.spec.preemption_policy for one in filled if isinstance(one, Pod)] == [computed, own]
 
 
-def test_unknown_class() -> None:
+def test_an_unknown_priority_class_is_refused_unless_there_is_a_priority() -> None:
     with pytest.raises(InputError) as caught:
         fill(pod("p", {"priorityClassName": "vip"}))
     assert str(caught.value) == 'Pod default/p: spec.priorityClassName: there is no PriorityClass "vip"'
@@ -325,7 +327,9 @@ def test_daemon_set_template_gets_no_admission_tolerations() -> None:
     ("spec", "completions", "parallelism"),
     [({}, 1, 1), ({"parallelism": 3}, None, 3), ({"completions": 3}, 3, 1), ({"parallelism": 0}, None, 0)],
 )
-def test_job(spec: dict[str, Any], completions: int | None, parallelism: int) -> None:
+def test_completions_and_parallelism_of_a_job_are_filled_in(
+    spec: dict[str, Any], completions: int | None, parallelism: int
+) -> None:
     filled = fill(workload("Job", "j", spec))
     assert isinstance(filled, Job)
     assert (filled.spec.completions, filled.spec.parallelism) == (completions, parallelism)

@@ -72,7 +72,7 @@ def read(text: str) -> Any:
         ("=", "="),
     ],
 )
-def test_scalars(scalar: str, value: Any) -> None:
+def test_scalars_are_read_as_kubernetes_reads_them(scalar: str, value: Any) -> None:
     if scalar == "-":
         assert read("x:\n- nothing\n") == {"x": value}
         return
@@ -101,7 +101,7 @@ def test_scalars(scalar: str, value: Any) -> None:
         ("a: |\n  x\n  y\n", {"a": "x\ny\n"}),
     ],
 )
-def test_collections(text: str, value: Any) -> None:
+def test_collections_aliases_and_merges_are_read(text: str, value: Any) -> None:
     assert read(text) == value
 
 

@@ -176,7 +176,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_devices(case: str, tmp_path: Path) -> None:
+def test_bad_device_objects_are_refused_with_their_field(case: str, tmp_path: Path) -> None:
     (kind, spec), expected = BAD[case]
     path = tmp_path / "f.json"
     document = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": "x"}, "spec": spec}

@@ -385,7 +385,7 @@ OBJECTS = {
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_bad_object(name: str, tmp_path: Path) -> None:
+def test_a_bad_object_is_refused_with_its_field(name: str, tmp_path: Path) -> None:
     text, expected = OBJECTS[name]
     file = tmp_path / "f.yaml"
     file.write_text(text)

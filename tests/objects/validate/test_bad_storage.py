@@ -106,7 +106,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("kind", "fields", "error"), BAD)
-def test_refusals(kind: str, fields: str, error: str, tmp_path: Path) -> None:
+def test_bad_storage_objects_are_refused_with_their_field(
+    kind: str, fields: str, error: str, tmp_path: Path
+) -> None:
     text = f"{{apiVersion: {KINDS[kind]}, kind: {kind}, metadata: {{name: x}}, {fields}}}"
     (tmp_path / "f.yaml").write_text(text)
     said = refusal(tmp_path / "f.yaml")

@@ -194,7 +194,7 @@ def test_escape_codes_are_not_in_the_way(tmp_path: Path) -> None:
     assert len(refusal(tmp_path / "f.json")) < 500
 
 
-def test_unknown_mode() -> None:
+def test_an_unknown_mode_is_refused() -> None:
     mode: Any = "lax"
     with pytest.raises(InputError, match=r"^validate: must be one of strict, warn, ignore, not 'lax'$"):
         load(validate=mode)

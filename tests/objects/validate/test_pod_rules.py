@@ -182,14 +182,14 @@ BAD: dict[str, tuple[Fields, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_refused(case: str, tmp_path: Path) -> None:
+def test_a_bad_pod_is_refused_with_its_field(case: str, tmp_path: Path) -> None:
     spec, expected = BAD[case]
     document = {"kind": "Pod", "metadata": {"name": "p"}, "spec": one() | spec}
     (tmp_path / "f.json").write_text(json.dumps(document))
     assert refusal(tmp_path / "f.json") == f"f.json: Pod p: spec.{expected}"
 
 
-def test_template() -> None:
+def test_a_bad_template_is_refused_with_its_field() -> None:
     deployment = workload("Deployment", "w", {"template": {"spec": BAD["name"][0]}})
     with pytest.raises(InputError, match=r"^Deployment w: spec\.template\.spec\.containers\[1\]\.name: Dup"):
         validate(deployment)
@@ -212,5 +212,5 @@ GOOD: dict[str, Fields] = {
 
 
 @pytest.mark.parametrize("case", GOOD)
-def test_accepted(case: str) -> None:
+def test_a_good_pod_is_accepted(case: str) -> None:
     validate(pod("p", GOOD[case]))

@@ -42,7 +42,7 @@ def test_no_objects_are_an_empty_cluster() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 239, 240, 241, 10**6])
-def test_shorten(length: int) -> None:
+def test_a_long_text_keeps_its_ends(length: int) -> None:
     text = "".join(chr(97 + i % 26) for i in range(length))
     short = shorten(text)
     assert len(short) <= 240

@@ -36,7 +36,7 @@ def group(spec: dict[str, Any], version: str = "scheduling.k8s.io/v1beta1", **re
 
 
 @pytest.mark.parametrize("version", ["v1alpha3", "v1beta1"])
-def test_versions(version: str) -> None:
+def test_groups_of_each_version_are_read(version: str) -> None:
     constraints = {"topology": [{"key": "rack"}]}
     ref = {"workloadName": "w", "templateName": "t"}
     spec = GANG | {"schedulingConstraints": constraints, "priority": 7}
@@ -48,7 +48,7 @@ def test_versions(version: str) -> None:
     assert group({"schedulingPolicy": {"basic": {}}}).topology_keys == ()
 
 
-def test_godel() -> None:
+def test_groups_of_godel_are_read() -> None:
     found = group({"minMember": 4, "scheduleTimeoutSeconds": 60}, GODEL, status={"phase": "Scheduled"})
     assert (found.min_count, found.is_godel, found.status.phase) == (4, True, "Scheduled")
     assert found.spec.schedule_timeout_seconds == 60
@@ -58,12 +58,12 @@ def test_godel() -> None:
     ("mode", "whole"),
     [(None, False), ({"all": {}}, True), ({"single": {}}, False)],
 )
-def test_disruption_mode(mode: object, whole: bool) -> None:
+def test_the_disruption_mode_decides_who_leaves_whole(mode: object, whole: bool) -> None:
     one = group(GANG | {"disruptionMode": mode})
     assert disrupted_whole([one]) == ([one] if whole else [], 0)
 
 
-def test_unknown_group() -> None:
+def test_groups_of_other_projects_are_refused() -> None:
     with pytest.raises(Exception, match="unknown kind PodGroup"):
         group(GANG, "scheduling.volcano.sh/v1beta1")
     with pytest.raises(Exception, match="unknown kind PodGroup"):
@@ -110,7 +110,7 @@ def test_unknown_group() -> None:
         ),
     ],
 )
-def test_refused(tmp_path: Path, spec: str, wrong: str) -> None:
+def test_a_bad_group_is_refused_with_its_field(tmp_path: Path, spec: str, wrong: str) -> None:
     file = tmp_path / "f.yaml"
     head = "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: g, namespace: d}"
     file.write_text(f"{head}\nspec: {spec}\n")
@@ -149,7 +149,7 @@ def test_group_without_name(tmp_path: Path) -> None:
     assert refusal(file) == "f.yaml: Pod d/p: spec.schedulingGroup.podGroupName: required"
 
 
-def test_priority() -> None:
+def test_the_priority_of_a_group_comes_from_its_class() -> None:
     value = make("PriorityClass", "high", value=9)
     named = group(GANG | {"priorityClassName": "high"})
     (found,) = [one for one in cluster(named, value).others if isinstance(one, PodGroup)]
@@ -170,7 +170,7 @@ def test_written_and_read(tmp_path: Path) -> None:
         assert load(tmp_path / name) == made
 
 
-def test_group_of() -> None:
+def test_the_group_of_a_pod_is_named_by_field_or_annotation() -> None:
     def of(spec: dict[str, Any], **metadata: Any) -> tuple[str, str] | None:
         obj = decode_object(
             {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"} | metadata, "spec": spec}
@@ -203,7 +203,7 @@ def test_in_the_store() -> None:
 REF = {"workloadName": "w", "templateName": "t"}
 
 
-def test_composite_groups(tmp_path: Path) -> None:
+def test_composite_groups_are_read(tmp_path: Path) -> None:
     spec = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, "workloadRef": REF}
     spec |= {"schedulingConstraints": {"topology": [{"key": "zone"}]}, "disruptionMode": {"all": {}}}
     spec |= {"priorityClassName": "high", "parentCompositePodGroupName": "top"}

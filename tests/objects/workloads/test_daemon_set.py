@@ -87,7 +87,9 @@ def test_nodes_that_match(spec: dict[str, Any], nodes: list[str]) -> None:
         ({"spec": {"unschedulable": True}}, {}, True),
     ],
 )
-def test_taints(taints: dict[str, Any], spec: dict[str, Any], runs: bool) -> None:
+def test_daemon_pods_tolerate_the_taints_of_their_controller(
+    taints: dict[str, Any], spec: dict[str, Any], runs: bool
+) -> None:
     assert len(cluster(node("a", **taints), daemon(**spec)).pods) == runs
 
 

@@ -96,7 +96,7 @@ def allowed(spec: dict[str, Any], *objects: Object) -> tuple[int, int, int, int]
         (f"spec: {{minAvailable: {2**31}}}", "spec.minAvailable: "),
     ],
 )
-def test_refusals(fields: str, error: str, tmp_path: Path) -> None:
+def test_a_bad_budget_is_refused_with_its_field(fields: str, error: str, tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text(
         f"apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {{name: b}}\n{fields}\n"
     )

@@ -32,7 +32,7 @@ def active(
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController"])
-def test_replicas(kind: str) -> None:
+def test_each_replica_has_a_name_and_a_uid_of_its_own(kind: str) -> None:
     owner = workload(kind, "web", {"replicas": 3}, metadata={"creationTimestamp": "2024-01-01T00:00:00Z"})
     made = cluster(owner).pods
     assert len({item.name for item in made}) == 3
@@ -263,7 +263,7 @@ def test_deployment_finds_its_pods_without_replica_sets() -> None:
         assert item.metadata.labels["pod-template-hash"] == "bbb"
 
 
-def test_stateful_set() -> None:
+def test_pods_of_a_stateful_set_have_their_claims() -> None:
     spec = {
         "replicas": 3,
         "volumeClaimTemplates": [{"metadata": {"name": "data"}}, {"metadata": {"name": "logs"}}],

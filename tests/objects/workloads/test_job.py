@@ -63,7 +63,7 @@ def listed(phase: str, number: int = 0, index: int | None = None, **metadata: An
         ({"backoffLimit": 0, "podFailurePolicy": {"rules": []}}, {}, [("Failed", 0)], 1),
     ],
 )
-def test_how_many(
+def test_a_job_makes_the_pods_that_it_lacks(
     spec: dict[str, Any], status: dict[str, Any], pods: list[tuple[str, int]], missing: int
 ) -> None:
     assert len(run(spec, *(listed(*item) for item in pods), **status)) == missing
@@ -138,7 +138,7 @@ def indexes(spec: dict[str, Any], *pods: Object, **status: Any) -> list[int]:
         ),
     ],
 )
-def test_indexed(
+def test_an_indexed_job_makes_the_indexes_that_it_lacks(
     spec: dict[str, Any], status: dict[str, Any], pods: list[Object], expected: list[int]
 ) -> None:
     assert indexes(spec, *pods, **status) == expected

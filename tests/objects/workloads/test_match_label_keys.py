@@ -28,7 +28,7 @@ def requirements(selector: Any) -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize("side", ["podAffinity", "podAntiAffinity"])
-def test_affinity_terms(side: str) -> None:
+def test_match_label_keys_become_requirements_of_affinity_terms(side: str) -> None:
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}} | KEYS
     weighted = {"weight": 1, "podAffinityTerm": term}
     pod = filled(affinity={side: {REQUIRED: [term], PREFERRED: [weighted]}})
@@ -40,7 +40,7 @@ def test_affinity_terms(side: str) -> None:
     assert defaults([pod])[0] is pod, "merged once"
 
 
-def test_spread_constraints() -> None:
+def test_match_label_keys_become_requirements_of_spread_constraints() -> None:
     constraint = {
         "maxSkew": 1,
         "topologyKey": "zone",

@@ -39,7 +39,9 @@ LISTED = [
         (("ReplicaSet", "ring"), "", "replicaset/ring"),
     ],
 )
-def test_workload(owner: tuple[str, str] | None, template: str, text: str) -> None:
+def test_the_workload_of_a_pod_is_its_top_controller(
+    owner: tuple[str, str] | None, template: str, text: str
+) -> None:
     labels = {"pod-template-hash": template} if template else {}
     pod = Pod(metadata=replace(meta("p", owner), labels=labels))
     workload = Workloads(LISTED).of(pod)

@@ -201,7 +201,7 @@ def test_permanent_namespaces_stay() -> None:
     assert (pods(one), one.client.get(Node, "a").name) == (before, "a")
 
 
-def test_delete() -> None:
+def test_deleting_objects_takes_their_pods_along() -> None:
     one = world()
     change = one.delete("deploy/web", "node/c")
     assert change.deleted == ("Deployment default/web", "Node c")
@@ -212,14 +212,14 @@ def test_delete() -> None:
     assert gone.isdisjoint(pods(one, "log"))
 
 
-def test_scale() -> None:
+def test_scaling_makes_pods_and_scaling_to_the_same_changes_nothing() -> None:
     one = world()
     assert one.scale("deployments/default/web", 6).changed == ("Deployment default/web",)
     assert len(pods(one, "web")) == 6
     assert one.scale("deploy/web", 6).changed == ()
 
 
-def test_label() -> None:
+def test_labels_are_set_and_removed() -> None:
     one = world()
     assert one.label("node/a", "pool-", "tier=1").changed == ("Node a",)
     labels = node(one, "a").metadata.labels
@@ -368,7 +368,7 @@ def test_finished_pods_leave_with_their_node(leave: Callable[[Scheduler], mo.Cha
         (["k=v:NoSchedule", "k=v:NoSchedule-"], []),
     ],
 )
-def test_taint(changes: list[str], taints: list[tuple[str, str, str]]) -> None:
+def test_taints_are_set_and_removed(changes: list[str], taints: list[tuple[str, str, str]]) -> None:
     one = world()
     one.taint("a", *changes)
     assert [(each.key, each.value, each.effect) for each in node(one, "a").spec.taints] == taints
@@ -429,7 +429,7 @@ def test_a_pod_of_two_budgets_is_not_evicted() -> None:
     assert "more than one PodDisruptionBudget" in next(iter(one.drain("a").unfinished.values()))
 
 
-def test_local_data() -> None:
+def test_a_drain_may_keep_pods_with_local_data() -> None:
     volumes = [{"name": "v", "emptyDir": {}}]
     spec = {"replicas": 1, "template": template("web", volumes=volumes)}
     one = scheduler(machine("a"), make("ReplicaSet", "web", spec))

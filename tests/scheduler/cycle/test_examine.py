@@ -120,7 +120,7 @@ def test_counts_are_sorted_as_text() -> None:
     assert seen.fit_error == "0/12 nodes are available: 10 Insufficient cpu, 2 Insufficient memory."
 
 
-def test_no_nodes() -> None:
+def test_a_cluster_without_nodes_is_an_error_of_its_own() -> None:
     one = scheduler()
     seen = one.examine(pod("p"))
     assert (seen.order, seen.error, seen.fit_error) == ([], "no nodes available to schedule pods", "")

@@ -214,7 +214,7 @@ def test_a_search_that_comes_to_the_proposed_node_keeps_the_list() -> None:
         {"tie_break": "random"},
     ],
 )
-def test_no_hints(settings: dict[str, Any]) -> None:
+def test_without_batching_pods_take_no_hint(settings: dict[str, Any]) -> None:
     assert outcomes(scheduler(**settings), large("p"), large("q")) == [("d", False), ("c", False)]
 
 

@@ -45,7 +45,7 @@ def narrowing(name: str, *names: str) -> Any:
         ([narrowing("X", "a"), narrowing("Y", "b")], {"X", "Y"}),
     ],
 )
-def test_who_rejects(plugins: list[Any], found: set[str]) -> None:
+def test_plugins_that_reject_a_pod_are_its_rejectors(plugins: list[Any], found: set[str]) -> None:
     nodes = [node("a", taints=[TAINT]), node("b", cpu="0")]
     assert rejectors(pod("p", requests={"cpu": "1"}), *plugins, nodes=nodes) == (found, set())
 
@@ -61,7 +61,7 @@ def test_who_asks_to_wait_is_in_both() -> None:
     assert rejectors(pod("p"), waits) == ({"X"}, {"X"})
 
 
-def test_permit_rejects() -> None:
+def test_a_plugin_that_does_not_permit_a_pod_is_its_rejector() -> None:
     assert rejectors(pod("p"), make(PermitPlugin, "X", permit=status(UNSCHEDULABLE))) == ({"X"}, set())
 
 

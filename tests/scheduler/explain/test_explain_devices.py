@@ -345,7 +345,7 @@ def test_a_solution_behind_devices_that_a_constraint_rejects() -> None:
     assert explained(*others).feasible == ["a"]
 
 
-def test_extended_resources() -> None:
+def test_extended_resources_are_explained_as_requests_of_devices() -> None:
     wants = [pod("p", requests={"cpu": "1", EXTENDED: "5"})]
     found = explained(holding("one", "d0", node="b"), pods=wants)
     (one,) = found.claims

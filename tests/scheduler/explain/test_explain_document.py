@@ -28,7 +28,7 @@ NEED = {
 }
 
 
-def test_the_document() -> None:
+def test_the_document_has_its_fields_in_order() -> None:
     one = scheduler(node("a", cpu=1), node("b", cpu=1, taints=[SPOT]))
     made = document(one.explain(pod("p", requests={"cpu": 2, "memory": "1Gi"})), nodes=["a"])
     assert " ".join(made) == FIELDS

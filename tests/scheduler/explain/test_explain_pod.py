@@ -207,7 +207,7 @@ def test_no_pod_of_this_name() -> None:
         scheduler(node("a")).explain("default/none")
 
 
-def test_no_nodes() -> None:
+def test_a_cluster_without_nodes_has_no_changes_to_offer() -> None:
     seen = scheduler().explain(pod("p", requests={"cpu": 1}))
     assert (seen.message, seen.order, seen.groups, seen.changes) == (
         "no nodes available to schedule pods",

@@ -101,7 +101,7 @@ def test_what_a_container_has_now_does_not_count() -> None:
     assert edits(whole, 2000) == [("spec.resources.requests[cpu]", "4", "2")]
 
 
-def test_overhead_stays() -> None:
+def test_lowering_leaves_the_overhead_as_it_is() -> None:
     sandboxed = with_containers(container("a", {"cpu": "1"}), overhead={"cpu": "200m"})
     assert edits(sandboxed, 700) == [("spec.containers[0].resources.requests[cpu]", "1", "500m")]
     assert lower(sandboxed, "cpu", 100, GATES) is None

@@ -223,7 +223,9 @@ def test_what_an_extender_rejects_for_now_may_be_preempted() -> None:
 # ---- the command line
 
 
-def test_simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulate_asks_the_extenders_of_its_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With whole nodes on the wire, as by default."""
 
     def filter(message: Any) -> Any:

@@ -74,7 +74,7 @@ def test_victims_on_other_nodes_come_back_too() -> None:
         ),
     ],
 )
-def test_unknown_victims(answer: Any, text: str) -> None:
+def test_victims_that_an_extender_makes_up_are_an_error(answer: Any, text: str) -> None:
     with ExtenderServer(preempt={"NodeNameToMetaVictims": answer}) as server:
         one = extender(server.url, cluster().node_info)
         assert failure(one.process_preemption, P, OFFERED) == text.replace("{url}", server.url)

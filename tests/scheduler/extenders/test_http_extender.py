@@ -58,7 +58,7 @@ def failure(ask: Callable[..., Any], *arguments: Any) -> str:
 # ---- what is sent
 
 
-def test_the_interface() -> None:
+def test_an_extender_says_what_it_is_asked_for() -> None:
     one: Extender = extender("http://x/", weight=5, ignorable=True)
     assert (one.name, one.weight, one.is_ignorable) == ("http://x/", 5, True)
     assert (one.is_filter, one.is_prioritizer, one.is_binder, one.supports_preemption) == (True,) * 4
@@ -118,7 +118,7 @@ def test_a_changed_node_is_sent_anew() -> None:
     assert labels == [{"disk": "ssd"}, None]
 
 
-def test_a_binding() -> None:
+def test_a_binding_names_pod_and_node() -> None:
     with ExtenderServer(bind={}) as server:
         extender(server.url).bind(P, "b")
     expected = {"PodName": "p", "PodNamespace": "default", "PodUID": "p", "Node": "b"}
@@ -169,7 +169,9 @@ def test_verbs_are_paths() -> None:
         ([{"requests": {"example.com/nic": 1}}], [], False),
     ],
 )
-def test_interest(containers: list[Any], init: list[Any], interested: bool) -> None:
+def test_an_extender_is_asked_about_pods_with_its_resources(
+    containers: list[Any], init: list[Any], interested: bool
+) -> None:
     def made(all_resources: list[Any]) -> tuple[Any, ...]:
         return tuple(
             replace_resources(container(f"c{at}"), ResourceRequirements(**resources))
@@ -289,7 +291,7 @@ FAULTS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("reply", "text"), FAULTS)
-def test_faults(reply: Any, text: str) -> None:
+def test_a_broken_answer_is_an_error_and_the_next_request_is_fresh(reply: Any, text: str) -> None:
     with ExtenderServer(filter=reply, bind={}) as server:
         one = extender(server.url, nodeCacheCapable=True)
         assert failure(one.filter, P, NODES) == text.replace("{url}", server.url)
@@ -357,7 +359,7 @@ def test_long_answers_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_time_limits(reply: Silence, limit: str, text: str) -> None:
+def test_an_answer_beyond_the_time_limit_is_an_error(reply: Silence, limit: str, text: str) -> None:
     with ExtenderServer(bind=reply) as server:
         one = extender(server.url, httpTimeout=limit)
         assert failure(one.bind, P, "a") == text.replace("{url}", server.url)
@@ -393,11 +395,11 @@ LONG = "a" * 64 + ".com"
         ),
     ],
 )
-def test_nobody_there(url: str, why: str) -> None:
+def test_a_server_that_cannot_be_reached_is_an_error(url: str, why: str) -> None:
     assert failure(extender(url).bind, P, "a") == why
 
 
-def test_unknown_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_does_not_exist_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_such_host(*_: Any) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -427,7 +429,7 @@ def test_a_connection_is_closed_with_its_extender() -> None:
         assert connection.sock.fileno() == -1
 
 
-def test_refused_bindings() -> None:
+def test_a_binding_that_is_refused_is_an_error() -> None:
     with ExtenderServer(bind={"Error": "taken"}) as server:
         assert failure(extender(server.url).bind, P, "a") == "taken"
 

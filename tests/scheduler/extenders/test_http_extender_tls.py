@@ -49,7 +49,7 @@ def secured(url: str, https: bool = False, **tls: Any) -> HTTPExtender:
         (True, {"caFile": str(CERTIFICATE), "serverName": "extender.test"}),
     ],
 )
-def test_trusted(https: bool, tls: dict[str, Any]) -> None:
+def test_a_trusted_server_is_asked_over_one_connection(https: bool, tls: dict[str, Any]) -> None:
     with ExtenderServer(tls=True, bind={}) as server:
         one = secured(server.url, https, **tls)
         one.bind(P, "a")
@@ -69,7 +69,7 @@ def test_trusted(https: bool, tls: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_not_trusted(tls: dict[str, Any], why: str) -> None:
+def test_a_server_that_is_not_trusted_gets_no_request(tls: dict[str, Any], why: str) -> None:
     with ExtenderServer(tls=True, bind={}) as server:
         assert failure(secured(server.url, **tls).bind, P, "a") == f'Post "{server.url}/bind": {why}'
     assert server.requests == []

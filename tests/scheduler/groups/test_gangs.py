@@ -297,7 +297,7 @@ def test_without_the_gates_groups_are_ignored(gates: Mapping[str, bool]) -> None
     assert len(one.run().placements) == (0 if gates else 2)
 
 
-def test_godel_groups() -> None:
+def test_groups_of_godel_are_placed_whole() -> None:
     meta = ObjectMeta(name="g", namespace="default")
     group = PodGroup(api_version=f"{GODEL}/v1alpha1", metadata=meta, spec=PodGroupSpec(min_member=3))
     mine = [pod(f"g-{number}", requests={"cpu": 1}) for number in range(3)]

@@ -200,7 +200,7 @@ def test_a_group_of_which_only_the_minimum_fits_takes_no_more() -> None:
     assert sorted(on_nodes(one).values()) == ["a", "b"]
 
 
-def test_budgets_protect() -> None:
+def test_victims_of_a_group_respect_budgets() -> None:
     there = [victim("v", cpu=2, priority=1), victim("w", cpu=2, labels=LABELS)]
     one = full(nodes(4), there, asking(1), its(1, cpu=2))
     assert evicted(one.run()) == ["w"]

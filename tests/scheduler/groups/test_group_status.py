@@ -22,7 +22,7 @@ def written(group: PodGroup, *messages: str) -> list[PodGroup]:
     return found
 
 
-def test_conditions() -> None:
+def test_the_condition_of_a_group_says_what_became_of_it() -> None:
     failed, again, scheduled, late = written(gang("g", 2), "too few", "too few", "", "late ones")
     (condition,) = failed.status.conditions
     assert (condition.type, condition.status, condition.reason, condition.message) == (

@@ -87,7 +87,7 @@ def test_the_rotation_of_pods_in_vain_among_named_nodes() -> None:
 
 
 @pytest.mark.parametrize("pods", [[], equal(1), equal(2, affinity=Affinity())])
-def test_few_pods(pods: list[Pod]) -> None:
+def test_a_batch_places_few_pods_as_single_cycles_do(pods: list[Pod]) -> None:
     compared(pods)
 
 
@@ -106,7 +106,7 @@ def test_a_failure_is_told_as_things_were() -> None:
     assert "Too many pods" in failures[2].message
 
 
-def test_without_nodes() -> None:
+def test_a_batch_without_nodes_places_no_pod() -> None:
     one = Scheduler(Cluster())
     result = one.schedule_pods(equal(2))
     assert result.rows.tolist() == [-1, -1]

@@ -258,7 +258,7 @@ def test_a_pod_that_is_being_deleted_is_passed_over_with_an_event() -> None:
     assert events(one) == [("p", "Warning", "FailedScheduling", "Scheduling", note)]
 
 
-def test_no_nodes() -> None:
+def test_without_nodes_no_plugin_is_asked() -> None:
     steps = Steps()
     cluster = mo.Cluster(pods=[pod("p")])
     one = Scheduler(cluster, profile=Profile((*default_profile().plugins, steps)))

@@ -44,7 +44,7 @@ def test_the_time_of_the_transition_stays_where_there_is_none(before: str, kept:
     assert status(one).conditions == (replace(FAILED, last_transition_time=kept),)
 
 
-def test_the_nomination() -> None:
+def test_a_nomination_stays_until_another_is_written() -> None:
     one = store(nominated_node_name="a")
     patch_pod(one, pod("p"), None, NominatingInfo(noop=True))
     patch_pod(one, pod("p"), None, None)

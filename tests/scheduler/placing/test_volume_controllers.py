@@ -100,7 +100,7 @@ def test_immediate_claims_are_bound_before_their_pods_are_tried() -> None:
 
 
 @pytest.mark.parametrize("its_class", [AT_ONCE, MADE])
-def test_allowed_topologies(its_class: StorageClass) -> None:
+def test_volumes_are_provisioned_in_allowed_topologies(its_class: StorageClass) -> None:
     pods = [asking(f"p{at}", f"c{at}") for at in range(3)]
     claims = [waiting(f"c{at}", its_class.name) for at in range(3)]
     one = scheduler(pods, allowing(its_class, "z2", "z3"), *claims)

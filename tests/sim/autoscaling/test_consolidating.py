@@ -55,7 +55,9 @@ def test_empty_nodes_leave_together_after_the_time() -> None:
         (1, ["Underutilized"], [4]),
     ],
 )
-def test_budgets(nodes: str | int, reasons: list[str], expected: list[int]) -> None:
+def test_budgets_limit_how_many_nodes_go_at_once(
+    nodes: str | int, reasons: list[str], expected: list[int]
+) -> None:
     made = cluster(members(4), budgets=[{"nodes": nodes, "reasons": reasons}, {"nodes": "100%"}])
     assert [step[3] for step in steps(mo.replay(made))] == expected
 

@@ -44,11 +44,11 @@ def chosen(
 ALL = [("small", 2, 6), ("tall", 2, 6), ("large", 1, 8)]
 
 
-def test_most_pods() -> None:
+def test_most_pods_takes_the_group_with_room_for_the_most() -> None:
     assert chosen(resolved(expander="most-pods"), ALL) == "large"
 
 
-def test_least_waste() -> None:
+def test_least_waste_takes_the_group_with_the_least_unused() -> None:
     # Free parts: small 2/8 + 8/32, tall 2/8 + 104/128, large 8/16 + 32/64.
     assert chosen(resolved(expander="least-waste"), ALL) == "small"
     assert chosen(resolved(expander="least-waste"), [*ALL[1:], ("small", 2, 1)]) == "large"
@@ -66,7 +66,7 @@ def price_score(price: float, nodes: int, cpu: int, pods: int, preferred: int) -
 @pytest.mark.parametrize(
     ("cluster", "preferred"), [(1, 1), (2, 1), (3, 2), (7, 4), (21, 8), (61, 16), (201, 32)]
 )
-def test_price(cluster: int, preferred: int) -> None:
+def test_price_takes_the_group_with_the_lowest_score(cluster: int, preferred: int) -> None:
     shapes = {"small": (0.2, 4), "tall": (0.3, 4), "large": (0.7, 16)}
     scores = {
         name: price_score(shapes[name][0], nodes, shapes[name][1], pods, preferred)
@@ -91,7 +91,7 @@ def test_gpus_count_where_a_template_has_only_what_can_be_allocated() -> None:
     assert len({_price_score(resolved(), option, 3) for option in options}) == 1
 
 
-def test_priority() -> None:
+def test_priority_takes_the_group_of_the_highest_priority_that_can_grow() -> None:
     given = resolved(expander="priority", priorities={5: ["small", "^nothing$"], 10: ["tal"], 20: ["^all$"]})
     assert chosen(given, ALL) == "tall"
     assert chosen(given, [ALL[0], ALL[2]]) == "small"

@@ -49,7 +49,7 @@ EXPECTED = [
 ]
 
 
-def test_audit_logs(tmp_path: Path) -> None:
+def test_audit_logs_are_read_as_a_timeline(tmp_path: Path) -> None:
     def row(second: int, verb: str, resource: str, name: str, part: str = "", **more: Any) -> dict[str, Any]:
         about = {"resource": resource, "name": name, "subresource": part}
         about |= {"namespace": "prod"} if resource == "pods" else {}

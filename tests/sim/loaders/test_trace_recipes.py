@@ -28,7 +28,7 @@ def read(recipe: str, *paths: Path, **options: Any) -> Timeline:
     return timeline
 
 
-def test_alibaba_2018(tmp_path: Path) -> None:
+def test_a_trace_of_alibaba_2018_is_read(tmp_path: Path) -> None:
     machines, tasks = tmp_path / "machine_meta.csv", tmp_path / "batch_task.csv"
     machines.write_text("m_1,0,1,1,96,100,USING\nm_1,9,1,1,96,100,USING\nm_2,0,1,,,100,USING\n")
     rows = ("M1,2,j_1,1,Terminated,10,25,100,0.5", "M2_1,,j_1,1,Failed,10,20,50,0.1")
@@ -54,7 +54,7 @@ def test_alibaba_2018(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_google_2019(tmp_path: Path, form: str) -> None:
+def test_a_trace_of_google_2019_is_read(tmp_path: Path, form: str) -> None:
     machines = [(0, 7, 1, 0.5, 0.25), (5_000_000, 7, 3, 1.0, 0.5), (90_000_000, 7, 2, None, None)]
     instances = [
         (1_000_000, 0, 42, 0, None, 200, 0.01, 0.002),
@@ -107,7 +107,7 @@ def _write(path: Path, form: str, columns: list[str], rows: list[tuple[Any, ...]
     path.write_text("\n".join(documents))
 
 
-def test_azure_packing(tmp_path: Path) -> None:
+def test_a_packing_trace_of_azure_is_read(tmp_path: Path) -> None:
     path = tmp_path / "packing_trace_zone_a_v1.sqlite"
     with sqlite3.connect(path) as db:
         db.execute("CREATE TABLE vmType (id, vmTypeId, machineId, core, memory, hdd, ssd, nic)")
@@ -127,7 +127,7 @@ def test_azure_packing(tmp_path: Path) -> None:
         read("azure_packing_2020", path)
 
 
-def test_simulator_records(tmp_path: Path) -> None:
+def test_records_of_the_simulator_are_read(tmp_path: Path) -> None:
     def row(second: int, event: str, resource: Any) -> dict[str, Any]:
         return {"time": f"2026-01-01T00:00:{second:02}Z", "event": event, "resource": resource}
 

@@ -27,7 +27,7 @@ def room_of(timeline: Timeline, at: int = 0) -> dict[str, Any]:
     return dict(timeline.cluster.nodes[at].status.allocatable)
 
 
-def test_alibaba_2020(tmp_path: Path) -> None:
+def test_a_trace_of_alibaba_2020_is_read(tmp_path: Path) -> None:
     machines, tasks = tmp_path / "pai_machine_spec.csv", tmp_path / "pai_task_table.csv"
     machines.write_text("aa,T4,96,512,2\nbb,V100,64,256,8\ncc,CPU,64,256,0\n")
     rows = ("j,worker,1.0,Terminated,100.0,200.0,600.0,29.5,50.0,T4", "j,ps,1,Running,100,,50,1,,MISC")
@@ -44,7 +44,7 @@ def test_alibaba_2020(tmp_path: Path) -> None:
     assert mo.replay(timeline).pods().to_dict()["node"][0] == "aa"
 
 
-def test_philly(tmp_path: Path) -> None:
+def test_a_trace_of_philly_is_read(tmp_path: Path) -> None:
     log, machines = tmp_path / "cluster_job_log", tmp_path / "cluster_machine_list"
     machines.write_text("machineId,number of GPUs,single GPU mem\nm1,8,24GB\nm2,2,12GB\nm3,x,1\n")
     detail = [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}, {"ip": "m2", "gpus": ["gpu0"]}]
@@ -101,7 +101,7 @@ def test_a_machine_of_philly_has_as_many_gpus_as_were_in_use(text: str, tmp_path
     assert mo.verify(timeline).agrees
 
 
-def test_swf(tmp_path: Path) -> None:
+def test_a_trace_in_swf_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.swf.gz"
     head = "; MaxNodes: 4\n;  MaxProcs: 16\n; Note: x\n"
     jobs = (

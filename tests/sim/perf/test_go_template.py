@@ -70,7 +70,7 @@ def render(text: str, **arguments: Any) -> str:
         ("print 1 true .half", "1true2.5"),
     ],
 )
-def test_functions(action: str, value: str) -> None:
+def test_functions_of_a_template_have_the_values_of_go(action: str, value: str) -> None:
     assert render(f"{{{{{action}}}}}") == value
 
 
@@ -113,7 +113,7 @@ def test_values_and_pipelines(text: str, value: str) -> None:
         ("{{$x := 1}}{{if 1}}{{$x = 2}}{{end}}{{$x}}", "2"),
     ],
 )
-def test_blocks(text: str, value: str) -> None:
+def test_blocks_of_a_template_are_rendered_as_in_go(text: str, value: str) -> None:
     assert render(text) == value
 
 

@@ -47,7 +47,7 @@ def members(count: int, size: int, **rest: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("opcode", ["createPodGroups", "waitForPodGroups"])
-def test_gangs(tmp_path: Path, opcode: str) -> None:
+def test_gangs_of_a_workload_are_placed_whole(tmp_path: Path, opcode: str) -> None:
     ops = [nodes(3), groups(2, 3, opcode), members(6, 3, collectMetrics=True)]
     run = run_ops(tmp_path, *ops, files=FILES, case=ON)
     assert len(placements(run)) == 6
@@ -78,7 +78,7 @@ CHILD = GROUP.replace(
 
 
 @pytest.mark.parametrize(("count", "fits"), [(3, 2), (4, 2), (6, 3)])
-def test_composite_groups(tmp_path: Path, count: int, fits: int) -> None:
+def test_composite_groups_of_a_workload_are_placed_whole(tmp_path: Path, count: int, fits: int) -> None:
     """Composite groups of two groups of two pods, of which two fit on a node."""
     composites = {"opcode": "createCompositePodGroups", "count": 3, "namespace": "n"}
     composites |= {"templatePath": "composite.yaml"}
@@ -117,7 +117,7 @@ def test_a_gang_that_is_not_complete_counts_as_gated(tmp_path: Path) -> None:
         run.advance()
 
 
-def test_gates(tmp_path: Path) -> None:
+def test_a_workload_with_pod_groups_runs_as_in_v1_37(tmp_path: Path) -> None:
     """Workloads with pod groups run as in v1.37, the others as in the default release."""
     made = workload(tmp_path, case=ON)
     assert (made.feature_gates["GenericWorkload"], made.kubernetes_version) == (True, "1.37")

@@ -102,7 +102,7 @@ def test_gates_of_the_alpha_of_pod_groups_are_refused(tmp_path: Path) -> None:
     ("threshold", "expected"),
     [(0, None), (680, 680.0), ({"SchedulingThroughput": 7.5, "Other": 1}, 7.5), ({"Other": 1}, None)],
 )
-def test_thresholds(tmp_path: Path, threshold: Any, expected: float | None) -> None:
+def test_the_threshold_of_a_workload_is_read(tmp_path: Path, threshold: Any, expected: float | None) -> None:
     assert workload(tmp_path, threshold=threshold).threshold == expected
 
 

@@ -82,7 +82,7 @@ def test_the_scheduler_sees_nodes_without_a_zone_first(
     assert [zone[name] for name in run.scheduler.context.view_order()] == ["a", "b", "a", "b"]
 
 
-def test_other_strategies(tmp_path: Path) -> None:
+def test_nodes_have_unique_labels_and_given_amounts(tmp_path: Path) -> None:
     unique = made(tmp_path, nodes(5, uniqueNodeLabelStrategy={"labelKey": "id"}))
     assert len({node.metadata.labels["id"] for node in unique}) == 5
     amounts = {"nodeAllocatable": {"example.com/gpu": "2", "cpu": "3"}}
@@ -101,7 +101,7 @@ def test_field_names_are_taken_as_go_takes_them(tmp_path: Path) -> None:
     assert node.status.capacity == {"pods": "110", "cpu": "4", "memory": "32Gi"}
 
 
-def test_namespaces(tmp_path: Path) -> None:
+def test_namespaces_have_the_labels_of_their_template(tmp_path: Path) -> None:
     labelled = {"namespace.yaml": "kind: Namespace\nmetadata: {labels: {team: devops}}\n"}
     run = run_ops(
         tmp_path,

@@ -146,7 +146,7 @@ def test_pods_that_fit_nowhere_are_dropped_where_that_is_asked_for() -> None:
     assert history.counts == {"deleted pods were gone": 1}
 
 
-def test_priority_evicts() -> None:
+def test_a_pod_of_higher_priority_evicts_in_a_replay() -> None:
     timeline = timeline_of(node("a"))
     timeline.create(0, pod("low", "3"))
     timeline.create(5, pod("high", "3", priority=10))
@@ -207,7 +207,7 @@ def test_rollouts_go_on_after_the_last_event() -> None:
     assert history.end == 100
 
 
-def test_other_verbs() -> None:
+def test_taints_labels_and_applied_objects_count_from_their_time() -> None:
     timeline = timeline_of(node("a"), node("b"))
     timeline.taint(0, "a", "k=v:NoSchedule")
     timeline.create(1, pod("x"))

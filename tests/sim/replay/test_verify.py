@@ -102,7 +102,7 @@ def test_what_is_not_compared_is_counted() -> None:
     assert (verification.bindings, verification.agrees) == (0, True)
 
 
-def test_conversion(capsys: Any) -> None:
+def test_a_verification_becomes_a_table_of_pandas(capsys: Any) -> None:
     timeline = timeline_of(node("a"), node("b"))
     timeline.create(0, pod("x", node_selector={"kubernetes.io/hostname": "a"}))
     timeline.bind(5, "pod/x", "b")

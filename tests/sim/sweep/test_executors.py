@@ -20,7 +20,7 @@ def test_an_executor_runs_tasks(name: str) -> None:
         assert isinstance(failed.exception(), ZeroDivisionError)
 
 
-def test_workers() -> None:
+def test_an_executor_has_the_workers_that_were_asked_for() -> None:
     with make_executor("threads", 3) as threads, make_executor("processes", 2) as processes:
         assert isinstance(threads, ThreadPoolExecutor)
         assert isinstance(processes, ProcessPoolExecutor)

@@ -81,7 +81,7 @@ def test_columns_that_somebody_holds_stay_as_they_are() -> None:
     assert (held.tolist(), timeline.columns()["time"].tolist()) == ([1], [1, 2, 3])
 
 
-def test_conversion() -> None:
+def test_a_timeline_becomes_a_table_and_events() -> None:
     timeline = Timeline(CLUSTER)
     timeline.create(1, POD, "a")
     assert timeline.to_dict() == {"time": [1.0], "verb": ["create"], "subject": ["pod/default/a"]}
@@ -143,7 +143,7 @@ def test_diurnal_arrivals_follow_the_day() -> None:
     assert hours == pytest.approx(expected, rel=0.25)
 
 
-def test_lifetimes() -> None:
+def test_lifetimes_follow_their_distribution() -> None:
     assert exponential(60, 20000, seed=1).mean() == pytest.approx(60, rel=0.05)
     spans = lognormal(60, 1.5, 20000, seed=1)
     assert np.median(spans) == pytest.approx(60, rel=0.05)
@@ -170,11 +170,11 @@ def test_bad_distributions_are_refused(draw: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90", 90), (1.5, 1.5), ("1h30m", 5400), ("500ms", 0.5), ("2d", 172800), (0, 0)]
 )
-def test_durations(text: str | float, seconds: float) -> None:
+def test_durations_are_read_in_seconds(text: str | float, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "5x", "m5", "-5", "1h 30m", float("nan"), -1, "5m3"])
-def test_bad_durations(text: str | float) -> None:
+def test_a_bad_duration_is_refused(text: str | float) -> None:
     with pytest.raises(mo.InputError):
         parse_duration(text)

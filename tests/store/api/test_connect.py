@@ -89,7 +89,7 @@ def test_the_protocol_is_http_1(tmp_path: Path) -> None:
     assert chosen == ["http/1.1"]
 
 
-def test_timeouts(tmp_path: Path) -> None:
+def test_a_stream_has_a_longer_timeout_than_a_request(tmp_path: Path) -> None:
     """A stream may be silent until the server ends it."""
     asked: list[tuple[str, float]] = []
 

@@ -110,7 +110,7 @@ def test_undone_writes_are_taken_back() -> None:
     assert informer.lister.list() == []
 
 
-def test_selection() -> None:
+def test_an_object_that_leaves_the_selection_is_deleted() -> None:
     store = ObjectStore()
     store.create_many([pod("a", x="1"), pod("b", x="1"), pod("c")])
     informer, told = informed(store, label_selector="x", field_selector="spec.nodeName=", namespace="default")
@@ -120,7 +120,7 @@ def test_selection() -> None:
     assert told.calls == [("add", "a", True), ("add", "b", True), ("delete", "a", "5")]
 
 
-def test_several_handlers() -> None:
+def test_each_handler_gets_each_event() -> None:
     store = ObjectStore()
     informer, first = informed(store)
     second = Recorder()
@@ -234,7 +234,7 @@ def test_what_handlers_write_is_for_the_next_time() -> None:
     assert binds.calls == [("update", "2", "4"), ("update", "3", "5")]
 
 
-def test_resync() -> None:
+def test_handlers_are_called_again_after_the_resync_period() -> None:
     now = 100.0
     store = ObjectStore()
     store.create_many([pod("a"), pod("b")])

@@ -59,7 +59,7 @@ def test_list_and_get(informer: Informer[Pod]) -> None:
         lister.get("y/z")
 
 
-def test_one_namespace(informer: Informer[Pod]) -> None:
+def test_a_lister_of_a_namespace_has_its_objects_alone(informer: Informer[Pod]) -> None:
     lister = informer.lister.by_namespace("y")
     assert names(lister.list()) == "acd"
     assert names(lister.list(parse_selector("app=2"))) == "c"
@@ -76,7 +76,7 @@ def test_not_found_names_the_group() -> None:
         lister.by_namespace("x").get("r")
 
 
-def test_cluster_scoped() -> None:
+def test_objects_without_a_namespace_are_listed() -> None:
     store = ObjectStore()
     stored = store.create(Node(metadata=ObjectMeta(name="n")))
     informer: Informer[Node] = Informer(store, "Node")

@@ -40,7 +40,7 @@ PATCHES: list[tuple[list[Any], Any]] = [
 
 
 @pytest.mark.parametrize(("patch", "result"), PATCHES)
-def test_json_patch(patch: list[Any], result: Any) -> None:
+def test_a_json_patch_gives_the_result_of_its_operations(patch: list[Any], result: Any) -> None:
     before = copy.deepcopy((DOCUMENT, patch))
     assert json_patch(DOCUMENT, patch) == result
     assert (DOCUMENT, patch) == before

@@ -130,7 +130,7 @@ def test_a_json_patch_sees_the_whole_object() -> None:
         ),
     ],
 )
-def test_other_kinds(obj: Object, what: Any, check: Any) -> None:
+def test_objects_of_each_kind_can_be_patched(obj: Object, what: Any, check: Any) -> None:
     store, _ = stored(obj)
     assert check(store.patch(obj.kind, "a", obj.namespace, what))
     left = {"status": {"disruptionsAllowed": 3, "capacity": {"cpu": 2}}}
@@ -212,7 +212,7 @@ def test_preconditions_in_a_patch() -> None:
         ),
     ],
 )
-def test_refusals(what: Any, options: Any, error: Any, text: str) -> None:
+def test_a_patch_that_is_refused_changes_nothing(what: Any, options: Any, error: Any, text: str) -> None:
     store, old = stored()
     with refused(error, text):
         patch(store, what, **options)
@@ -243,7 +243,7 @@ def test_patches_and_deletions() -> None:
     assert store.list(Pod)[0] == []
 
 
-def test_undo() -> None:
+def test_a_patch_can_be_undone() -> None:
     store, old = stored()
     mark = store.save()
     patch(store, {"spec": {"nodeName": "m"}})

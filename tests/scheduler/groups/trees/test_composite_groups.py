@@ -279,7 +279,7 @@ def test_trees_that_fit_whole_are_placed_as_by_their_own_cycles(
     assert on_nodes(fast) == on_nodes(slow)
 
 
-def test_schedule_workload() -> None:
+def test_schedule_workload_places_a_composite_group() -> None:
     root = composite("c", 2)
     scheduler = world(
         nodes(6), [root, gang("g0", 3, "c"), gang("g1", 3, "c")], members("g0", 3), members("g1", 3)

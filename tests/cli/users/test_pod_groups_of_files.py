@@ -133,6 +133,20 @@ def test_pods_that_have_finished_do_not_count_in_the_row_of_a_group(
     assert row[2:] == ["4", "0/3", "2", "the group has only 3 of 4 pods"]
 
 
+def test_evicted_pods_that_nobody_replaces_count_in_the_row_of_a_group(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path(GANG).read_text().replace("minCount: 4", "minCount: 2")
+    for pod, node in (("train-0", "a"), ("train-1", "b")):
+        bound = f"{pod}, namespace: default}}\nspec: {{nodeName: {node}, "
+        text = text.replace(f"{pod}, namespace: default}}\nspec: {{", bound)
+    high = "{priority: 9, containers: [{name: c, image: i, resources: {requests: {cpu: 3}}}]}"
+    text += f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: high, namespace: default}}\nspec: {high}\n"
+    (tmp_path / "gang.yaml").write_text(text)
+    row = group_row(capsys, "check", "-f", str(tmp_path / "gang.yaml"), *GATES)
+    assert row[2:4] == ["2", "1/4"]
+
+
 def test_groups_have_no_row_without_the_gate(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "-f", GANG]) == 0
     assert "GROUP" not in capsys.readouterr().out

@@ -13,7 +13,7 @@ from moorage.objects import Pod, group_of
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.scheduler.groups.explain_group import Fit, fit_of_group
 
-from .simulation import PLACED, Outcome, Simulation
+from .simulation import EVICTED, PLACED, REFUSED, Outcome, Simulation
 
 
 class GroupFit(msgspec.Struct, frozen=True, rename="camel"):
@@ -25,7 +25,7 @@ class GroupFit(msgspec.Struct, frozen=True, rename="camel"):
     min_count : int
         0 for a group without a minimum, and for one that does not exist.
     pods : int
-        Number of its pods, without those that have finished.
+        Number of its pods, without those that have finished; evicted and refused ones that should run count.
     with_node : int
         Number of these that have a node.
     fit : int
@@ -76,7 +76,8 @@ def group_fits(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Grou
     for unit, members in of_units.items():
         group = scheduler.context.groups.get(unit)
         minimum = 0 if group is None else group.min_count
-        counts = minimum, pods[unit], with_node[unit]
+        gone = sum(one.status in (EVICTED, REFUSED) for one in members)
+        counts = minimum, pods[unit] + gone, with_node[unit]
         found.append(GroupFit(*unit, *counts, **_stop(simulation, members, minimum, known)))
     return found
 

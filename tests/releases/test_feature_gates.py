@@ -119,8 +119,12 @@ def test_what_the_gates_need_is_off_by_choice_only() -> None:
 
 
 def test_gates_that_are_none() -> None:
-    with pytest.raises(ValueError, match=r"^unrecognized feature gate: AllGamma$"):
+    with pytest.raises(ValueError, match=r"^unrecognized feature gate: AllGamma; nearest: AllBeta, AllAlpha"):
         feature_gates({"AllGamma": False})
+    with pytest.raises(ValueError, match="GenericWorkloads; nearest: GenericWorkload"):
+        feature_gates({"GenericWorkloads": True})
+    with pytest.raises(ValueError, match=r"^unrecognized feature gate: Nonsense$"):
+        feature_gates({"Nonsense": True})
     with pytest.raises(ValueError, match=r"^invalid value of AtomicFIFO=1, err: not a boolean$"):
         feature_gates({"AtomicFIFO": 1})  # type: ignore[dict-item]
 

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from moorage._core.base.resources import PodGates
+from moorage.errors import nearest
 
 from .gate_effects import OF_OTHERS, OF_THE_SCHEDULER, Effect
 from .release import DEFAULT, RELEASES, Release
@@ -177,7 +178,9 @@ def feature_gates(
     for name, value in changes.items():
         if name not in known and name not in ALL:
             here = f"{release.version} decides here, and "
-            raise ValueError(f"unrecognized feature gate: {name}{_built_in(name, release, here)}")
+            is_other = any(name in gates_of(one) for one in RELEASES.values())
+            hint = _built_in(name, release, here) if is_other else nearest(name, (*known, *ALL))
+            raise ValueError(f"unrecognized feature gate: {name}{hint}")
         if not isinstance(value, bool):
             raise ValueError(f"invalid value of {name}={value}, err: not a boolean")
     for every, stage in ALL.items():
@@ -191,6 +194,31 @@ def feature_gates(
     if wrong:
         raise ValueError(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
     return FeatureGates(gates, release)
+
+
+def settable(changes: Mapping[str, bool], release: Release) -> dict[str, bool]:
+    """Return the changes of gates that a release has, and that are built for it.
+
+    Parameters
+    ----------
+    changes : mapping of str to bool
+        Of another release.
+    release : Release
+
+    Returns
+    -------
+    dict of str to bool
+        The others are of gates that have only their defaults in the release, or are none of its gates.
+    """
+    known = gates_of(release)
+
+    def is_known(name: str, value: bool) -> bool:
+        gate = known.get(name)
+        return name in ALL or (
+            gate is not None and (gate.effect is not Effect.NOT_BUILT or value == gate.default)
+        )
+
+    return {name: value for name, value in changes.items() if is_known(name, value)}
 
 
 def dependents_off(changes: Mapping[str, bool], release: Release = RELEASES[DEFAULT]) -> dict[str, bool]:

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from tests.cli.test_simulate import node, pod
+from tests.house.source import ROOT
 
 from moorage.cli import main
 from moorage.releases import RELEASES
 
+GANG = str(ROOT / "tests/data/gang.yaml")
 GIB = 1 << 30
 WEB = {"matchLabels": {"app": "web"}}
 
@@ -488,8 +490,9 @@ def test_both_releases_decide_after_the_same_change(
             "Kubernetes 1.36 decides (the input does not say its release), which is before 1.37; ",
         ),
         (
-            ["--upgrade-from", "1.35", "--feature-gates", "DRAListTypeAttributes=true"],
-            "--feature-gates: kubernetes 1.35: unrecognized feature gate: DRAListTypeAttributes",
+            ["--upgrade-from", "1.35", "--feature-gates", "DRAListTypeAttribute=true"],
+            "--feature-gates: kubernetes 1.36 DRAListTypeAttribute=true: unrecognized feature gate: "
+            "DRAListTypeAttribute; nearest: DRAListTypeAttributes",
         ),
     ],
 )
@@ -532,3 +535,21 @@ def test_sides_that_decide_alike_have_their_own_names(
     sides = ["kubernetes 1.37", "kubernetes 1.37 GenericWorkload=false"]
     assert main(["compare", *sides, "-f", file, "-o", "json"]) == 0
     assert [one["name"] for one in json.loads(capsys.readouterr().out)["alternatives"]] == sides
+
+
+@pytest.mark.parametrize("before", ["1.35", "1.36"])
+def test_a_gate_that_the_earlier_release_does_not_have_counts_for_the_later_one_alone(
+    before: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two pods of the gang have a node as long as groups are ignored. Both releases have the other gate."""
+    gates = "GenericWorkload=true,VolumeLimitScaling=false"
+    words = ["check", "-f", GANG, "--upgrade-from", before, "--kubernetes-version", "1.37"]
+    assert main([*words, "--new-only", "--feature-gates", gates, "-o", "json"]) == 1
+    out, err = capsys.readouterr()
+    lost = [one for one in json.loads(out)["findings"] if one["counts"]]
+    assert {name for one in lost for name in one["names"]} == {"train-0", "train-1"}
+    assert {name for one in lost for name in one["because"]} == {"GenericWorkload"}
+    text = f"Kubernetes {before} decides without GenericWorkload=true: moorage does not have this gate for"
+    assert [line for line in err.splitlines() if "decides without" in line] == [
+        f"warning: {text} that release."
+    ]

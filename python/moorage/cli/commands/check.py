@@ -111,7 +111,7 @@ def check(
     """
     from moorage.cli.output.check_output import write_verdict
     from moorage.cli.runs.gate import judge, waiting_pods
-    from moorage.cli.runs.release_comparison import Side, compare_releases
+    from moorage.cli.runs.release_comparison import compare_releases, sides_of_upgrade
     from moorage.cli.runs.removed_pods import removed_pods
     from moorage.cli.runs.simulation import Preparation
     from moorage.objects.read.cluster_builder import CONFIGURATION
@@ -129,7 +129,7 @@ def check(
             if CONFIGURATION in after.skipped:
                 hint += "; a KubeSchedulerConfiguration is given with --config"
             raise InputError(f"{NO_NODE}, {hint}", source="-f")
-        changes, causes = requested_changes(options), dict[str, str]()
+        changes, causes, told = requested_changes(options), dict[str, str](), list[str]()
         if options["upgrade_from"] is None:
             preparation = Preparation(after, scheduler_settings(options, after), changes)
             stage()
@@ -137,13 +137,15 @@ def check(
         else:
             stage()
             assert after.release is not None
-            first, last = map(Side, _two_releases(options, after.release))
-            compared = compare_releases((first, last), after, options, changes, stages=stage)
+            releases = _two_releases(options, after.release)
+            first, last, told = sides_of_upgrade(*releases, options["gates"])
+            common = {**options, "gates": ""}  # each side has its own
+            compared = compare_releases((first, last), after, common, changes, stages=stage)
             waiting = waiting_pods(before) & compared.without_node()
             done, causes = compared.after.simulation, compared.losses()
         stage()
         verdict = judge(done, waiting, allowed, new_only, causes)
-        warnings = list(done.warnings())
+        warnings = [*told, *done.warnings()]
         if not verdict.is_about_pods:
             warnings.append(NO_POD)
         stage()

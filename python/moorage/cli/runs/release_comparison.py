@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import RequestedChange
-from moorage.cli.options.inputs import scheduler_settings, selected_gates
+from moorage.cli.options.inputs import changed_gates, scheduler_settings, selected_gates
 from moorage.errors import InputError, located, nearest
 from moorage.framework.configuration import load_configuration
 from moorage.objects import Cluster
@@ -18,6 +18,7 @@ from moorage.plugins.registry import in_tree
 from moorage.releases import RELEASES, FeatureGates, release_named
 from moorage.releases.attribution import Cause, find_causes
 from moorage.releases.behaviours import Behaviour, differing, switched
+from moorage.releases.feature_gates import settable
 
 from .comparison import Alternative, without_bindings
 from .simulation import Preparation
@@ -232,6 +233,34 @@ def compare_releases(
 def _gates(options: Mapping[str, Any], side: Side) -> FeatureGates:
     with located(obj=side.name):
         return selected_gates(f"{options['gates']},{side.gates}", side.version)
+
+
+def sides_of_upgrade(first: str, last: str, gates: str) -> tuple[Side, Side, list[str]]:
+    """Return the sides of an upgrade. The feature gates are those of the later release, and the earlier one
+    decides with those of them that it has.
+
+    Parameters
+    ----------
+    first, last : str
+        The releases.
+    gates : str
+        Value of ``--feature-gates``.
+
+    Returns
+    -------
+    before, after : Side
+    warnings : list of str
+        A sentence about each gate that the earlier release does not have.
+    """
+    changes = changed_gates(gates)
+    kept = settable(changes, RELEASES[first])
+    texts = {name: f"{name}={str(value).lower()}" for name, value in changes.items()}
+    warnings = [
+        f"Kubernetes {first} decides without {text}: moorage does not have this gate for that release."
+        for name, text in texts.items()
+        if name not in kept
+    ]
+    return Side(first, ",".join(texts[name] for name in kept)), Side(last, gates), warnings
 
 
 def _common_tie_break(options: Mapping[str, Any], *releases: FeatureGates) -> str:

@@ -7,7 +7,7 @@ from itertools import cycle
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
@@ -414,7 +414,7 @@ def clusters(draw: Any) -> tuple[list[Any], list[Pod], list[PodGroup], list[Pod]
     groups = [group(name, draw(st.integers(8, 11))) for name in "gh"] + [group("i", 9, SINGLE)]
     room = dict.fromkeys(names, 6)
     there = []
-    for at in range(draw(st.integers(1, 8))):
+    for at in range(draw(st.integers(5, 9))):
         on, size = draw(st.sampled_from(names)), draw(st.integers(1, 3))
         if room[on] >= size:
             room[on] -= size
@@ -425,7 +425,7 @@ def clusters(draw: Any) -> tuple[list[Any], list[Pod], list[PodGroup], list[Pod]
                 if to
                 else victim(f"v{at}", on, size, priority=value, labels=labels)
             )
-    pods = its(draw(st.integers(3, 4)), cpu=draw(st.integers(1, 4)))
+    pods = its(draw(st.integers(3, 4)), cpu=draw(st.integers(2, 4)))
     budgets = [budget(draw(st.integers(0, 2)), LABELS)] if draw(st.booleans()) else []
     return [node(name, cpu=6) for name in names], there, groups, pods, budgets
 
@@ -441,8 +441,7 @@ def test_the_twin_finds_the_same(
         engine = one.context.engine_of(pods[0])
         before = {each.name for each in store_of(one).list(Pod)[0]}
         done = place_group(one.context, engine, asking(), pods, evicts=True)
-        if done.succeeded:
-            return
+        assume(python or not done.succeeded)  # what fits without victims is not searched for
         gone = before - {each.name for each in store_of(one).list(Pod)[0]}
         nominations = {pods[at].name: why.nominated_node for at, why in done.failures.items()}
         found = sorted(gone), {name: node for name, node in nominations.items() if node}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
@@ -178,8 +178,7 @@ def test_a_search_in_a_placement_is_one_over_a_cluster_without_the_other_nodes(
     labelled = [replace(n, metadata=replace(n.metadata, labels={**n.metadata.labels})) for n in kept if n]
     alone = Scheduler(Cluster(nodes=labelled), tie_break=tie_break)
     order = [whole.table.row_name(row) for row in rows]
-    if alone.context.view_order() != order:  # zones: the list of a part is in another order
-        return
+    assume(alone.context.view_order() == order)  # not with zones that list a part in another order
     whole.placer.decider.start, alone.placer.decider.start = start % nodes, start % nodes
     whole.placer.search.search_in(rows)
     for one in pods[:10]:

@@ -444,6 +444,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         ------
         InputError
             `load` would refuse the pod.
+        MoorageError
+            The name is that of a composite group: explain the groups in it.
         NotFoundError
             There is no pod of this name, and no workload with a pod.
         """

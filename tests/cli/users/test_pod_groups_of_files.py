@@ -147,6 +147,28 @@ def test_evicted_pods_that_nobody_replaces_count_in_the_row_of_a_group(
     assert row[2:4] == ["2", "1/4"]
 
 
+@pytest.mark.parametrize("target", ["compositepodgroup/top", "compositepodgroup/default/top"])
+def test_explain_names_the_groups_of_a_composite_one(
+    target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = "workloadRef: {workloadName: w, templateName: t}"
+    text = (
+        Path(GANG)
+        .read_text()
+        .replace(
+            "spec: {schedulingPolicy", f"spec: {{{ref}, parentCompositePodGroupName: top, schedulingPolicy"
+        )
+    )
+    text += "---\napiVersion: scheduling.k8s.io/v1alpha3\nkind: CompositePodGroup\n"
+    text += (
+        f"metadata: {{name: top, namespace: default}}\nspec: {{{ref}, schedulingPolicy: {{basic: {{}}}}}}\n"
+    )
+    (tmp_path / "tree.yaml").write_text(text)
+    assert main(["explain", target, "-f", str(tmp_path / "tree.yaml"), *GATES]) == 2
+    text = f"{target}: a CompositePodGroup has no pods of its own; explain one of its groups"
+    assert capsys.readouterr().err.endswith(f"{text}: podgroup/default/train\n")
+
+
 def test_groups_have_no_row_without_the_gate(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "-f", GANG]) == 0
     assert "GROUP" not in capsys.readouterr().out

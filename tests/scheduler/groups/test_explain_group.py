@@ -25,6 +25,7 @@ from tests.scheduler.groups.gang_kit import (
     world,
 )
 
+from moorage.errors import MoorageError
 from moorage.objects import (
     Affinity,
     LabelSelector,
@@ -430,6 +431,16 @@ def test_no_evictions_are_told_of_a_group_that_needs_none() -> None:
 def test_a_group_is_named_as_a_workload_is() -> None:
     one = world(nodes(4), gang("g", 2), members("g", 2, 3), members("h", 1))
     assert one.explain("podgroup/g").pod.name == "g-0"
+
+
+def test_of_a_composite_group_its_groups_are_named() -> None:
+    tree = composite("top", 1), composite("mid", 1, "top"), gang("g", 2, "top"), gang("h", 2, "mid")
+    one = world(nodes(4), *tree, members("g", 2, 3), feature_gates=TREES)
+    its = "explain one of its groups: podgroup/default/g, compositepodgroup/default/mid$"
+    with pytest.raises(MoorageError, match=f"^compositepodgroup/top: a CompositePodGroup has no .* {its}"):
+        one.explain("compositepodgroup/top")
+    with pytest.raises(MoorageError, match="no group names it as its parent"):
+        one.explain("compositepodgroup/other/top")
 
 
 def test_groups_of_a_kind_are_tried_once_and_each_is_told_what_it_would_be_alone(

@@ -7,11 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 from moorage.errors import InputError, same_or_nearest
-from moorage.objects import Node, Object, Pod, PodGroup
+from moorage.objects import CompositePodGroup, Node, Object, Pod, PodGroup
 from moorage.objects.model.workload import CronJob, Job
 from moorage.objects.workloads.jobs.job_state import is_over
 from moorage.scheduler import Scheduler
 from moorage.scheduler.changes.selection import WORKLOADS
+from moorage.scheduler.explain.explain_pod import groups_instead
 from moorage.scheduler.groups.ignored_groups import pods_without_group
 from moorage.store import kind_named
 
@@ -73,13 +74,15 @@ def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
     return ""
 
 
-def not_placed(kind: type[Object], name: str) -> str:
+def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
     """Return what to do about a kind that has no pods.
 
     Parameters
     ----------
+    scheduler : Scheduler
     kind : type
     name : str
+        NAME or NAMESPACE/NAME.
 
     Returns
     -------
@@ -87,6 +90,9 @@ def not_placed(kind: type[Object], name: str) -> str:
     """
     if kind is Node:
         return f"a Node is not scheduled; {_about_nodes(name)}"
+    if kind is CompositePodGroup:
+        namespace, _, name = name.rpartition("/")
+        return groups_instead(scheduler.client, namespace, name)
     return f"a {kind.__name__} has no pods of its own; name a pod or a workload, such as deploy/web"
 
 

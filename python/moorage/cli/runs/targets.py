@@ -281,7 +281,8 @@ def pod_named(
     """
     first, _, rest = text.partition("/")
     if rest and _kind(first) not in ("", "Pod", *CONTROLLERS) and text not in preparation.pods:
-        raise InputError(not_placed(kind_named(first), rest), source=SOURCE, obj=text)
+        why = not_placed(preparation.make(), kind_named(first), rest)
+        raise InputError(why, source=SOURCE, obj=text)
     if _kind(first) == "Pod" and rest and text not in preparation.pods:
         place, _, name = rest.rpartition("/")
     else:

@@ -14,13 +14,14 @@ from msgspec import structs
 from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.devices.claims_of_pods import ClaimError
 from moorage.cache import SchedulerCache
-from moorage.errors import InputError
+from moorage.errors import InputError, MoorageError, examples
 from moorage.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import NativePlugin, VolumePlugin
 from moorage.framework.runtime.kernels import rejection
-from moorage.objects import PodGroup, group_of
+from moorage.objects import AnyGroup, CompositePodGroup, PodGroup, group_of
 from moorage.objects.model.pod import Pod, PodStatus
+from moorage.objects.model.pod_group import composite_key
 from moorage.objects.model.workload import Job, ReplicaSet, ReplicationController, StatefulSet
 from moorage.objects.workloads.ownership import is_active
 from moorage.objects.workloads.top_controller import Workload, Workloads, controller_of
@@ -48,6 +49,8 @@ from .raised_priority import budgets_of, find_raised_priority, priority_classes
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job
 """Kinds of workloads that others may own."""
+_GROUPS = 5
+"""Groups of a composite group that a text names."""
 
 
 def pod_named(client: ObjectClient, text: str) -> Pod:
@@ -66,6 +69,8 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
 
     Raises
     ------
+    MoorageError
+        It names a composite group.
     NotFoundError
         There is no such pod, and no such workload with a pod.
     """
@@ -77,10 +82,35 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
             kind, namespace, name = parse_reference(text)
             if kind is Pod:
                 return client.get(Pod, name, namespace)
+            if kind is CompositePodGroup:
+                raise MoorageError(f"{text}: {groups_instead(client, namespace, name)}") from None
             pods = _pods_of(client, Workload(namespace, kind.__name__, name))
             if pods:
                 return min(pods, key=lambda pod: pod.spec.node_name != "")
         raise
+
+
+def groups_instead(client: ObjectClient, namespace: str, name: str) -> str:
+    """Return what to explain in place of a composite group.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    namespace : str
+        "" for all namespaces.
+    name : str
+
+    Returns
+    -------
+    str
+    """
+    groups: list[AnyGroup] = [*client.list(PodGroup)[0], *client.list(CompositePodGroup)[0]]
+    inside = (one for one in groups if one.parent == composite_key(namespace or one.namespace, name))
+    its = [f"{one.kind.lower()}/{one.key}" for one in inside]
+    instead = (
+        f"explain one of its groups: {examples(its, _GROUPS)}" if its else "no group names it as its parent"
+    )
+    return f"a CompositePodGroup has no pods of its own; {instead}"
 
 
 def _pods_of(client: ObjectClient, workload: Workload) -> list[Pod]:

@@ -158,7 +158,7 @@ class BuildCore(build_ext):
                 if future.exception() is None:
                     waited[future].end()
         if failed := [future.exception() for future in waited if future.exception()]:
-            raise CompileError("\n".join(map(str, failed)))
+            raise CompileError("\n".join(dict.fromkeys(map(str, failed))))
 
     def _compilations(self) -> Iterator[Callable[[], None]]:
         """Steps that make the objects which are not up to date."""

@@ -126,6 +126,15 @@ def test_a_module_whose_source_is_gone_leaves_the_build(tree: Path) -> None:
     assert sorted(one.name for one in tree.glob("build/lib*/moorage/*.py")) == ["__init__.py", "kept.py"]
 
 
+@pytest.mark.nightly  # it translates
+def test_a_fault_of_cython_that_is_gone_is_told_once(tree: Path) -> None:
+    translation = tree / "building/translation.py"
+    in_every_module = "#define CYTHON_HEX_VERSION"
+    translation.write_text(f"{translation.read_text()}\nHELPER = '{in_every_module}'\n")
+    done = call(tree, "build_ext")
+    assert (done.returncode, done.stderr.count("0 of 1 variants")) == (1, 1), done.stderr
+
+
 def test_a_variant_has_a_folder_of_its_own_and_is_up_to_date_there(tree: Path) -> None:
     ordinary = built(tree, "build")
     assert built(tree, "build", MOORAGE_VARIANT="asan") == ordinary

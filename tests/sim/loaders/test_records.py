@@ -284,3 +284,74 @@ def test_events_of_other_types_are_left_out(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="trace: no line was used as kubectl-events"):
         Timeline.read(trace, format="kubectl-events")
+
+
+@pytest.mark.parametrize(
+    ("events", "expected", "notes"),
+    [
+        ([{"ts": 5, "applied_objs": [NODE]}], [(0, "create", "n1")], {}),
+        (
+            [
+                {"ts": 5, "applied_objs": [NODE, {"kind": "Secret", "apiVersion": "v1"}]},
+                {"ts": 3, "applied_objs": [pod("early")]},
+                {"ts": 9, "deleted_objs": [NODE, pod("gone"), {"kind": "Thing"}, 5]},
+            ],
+            [(0, "create", "n1"), (0, "create", "early"), (4, "leave", "n1")],
+            {
+                "records left out: Secret is not read": 1,
+                "records left out: Thing is not read": 1,
+                "records left out: the object is missing": 1,
+                "records before the first one: moved to its time": 1,
+                "deletions left out: there is no object of this name": 1,
+            },
+        ),
+        (
+            [
+                {"ts": 0, "applied_objs": [pod("a"), pod("b")]},
+                {"ts": 1, "applied_objs": [pod("a", "n1"), pod("b")]},
+                {"ts": 2, "applied_objs": [pod("a", "n1", status={"phase": "Succeeded"})]},
+            ],
+            [(0, "create", "a"), (0, "create", "b"), (1, "bind", "a"), (2, "delete", "a")],
+            {},
+        ),
+    ],
+)
+def test_simkube_objects_come_change_and_go(
+    events: list[Any], expected: list[Any], notes: dict[str, int], tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace"
+    trace.write_text(json.dumps({"events": events, "pod_lifecycles": {"u": {}}}))
+    timeline = Timeline.read(trace, format="simkube")
+    assert happened(timeline) == expected
+    assert timeline.notes == {"lifetimes of pods left out": 1} | notes
+
+
+def test_a_trace_of_simkube_is_one_file_with_events(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a trace is one file, not 2"):
+        Timeline.read(SIMKUBE, SIMKUBE, format="simkube")
+    (tmp_path / "trace").write_text('{"events": {}}')
+    with pytest.raises(InputError, match="trace: is not a trace of SimKube: it has no events"):
+        Timeline.read(tmp_path / "trace", format="simkube")
+
+
+def test_a_dump_of_kubectl_may_have_items_that_are_no_objects(tmp_path: Path) -> None:
+    about = {"kind": "Pod", "namespace": "prod", "name": "bad"}
+    assigned = {"reason": "Scheduled", "message": "Successfully assigned prod/bad to n1"}
+    event = {"kind": "Event", "involvedObject": about, "lastTimestamp": "2026-01-01T00:00:20Z"} | assigned
+    bad, older = pod("bad"), pod("worse", "n1")
+    bad["spec"]["priority"] = older["spec"]["priority"] = "high"
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps({"kind": "List", "items": [event, 5, NODE, bad, older]}))
+    timeline = Timeline.read(path, format="kubectl-events")
+    assert happened(timeline) == [(0, "create", "n1")]
+    assert timeline.notes == {"records left out: Pod cannot be decoded": 2}
+
+
+def test_an_audited_object_without_a_time_or_a_name_is_left_out(tmp_path: Path) -> None:
+    timeless = request("create", requestObject=pod("a"))
+    timeless["stageTimestamp"] = ""
+    nameless = request("create", requestObject=pod("a") | {"metadata": {"namespace": "prod"}})
+    rows = [timeless, nameless, request("create", second=3, requestObject=pod("b"))]
+    timeline = Timeline.read(write_lines(tmp_path / "audit.log", rows), format="audit")
+    assert happened(timeline) == [(3, "create", "b")]
+    assert timeline.notes["records left out: the time is missing"] == 1

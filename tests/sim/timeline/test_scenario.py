@@ -77,6 +77,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
         Timeline().write(tmp_path / "no" / "s.yaml")
 
 
+POD = "{kind: Pod, apiVersion: v1, metadata: {name: a}, spec: {containers: [{name: c}]}}"
 HEAD = "apiVersion: replay.moorage.dev/v1\nkind: Scenario\n"
 
 
@@ -108,6 +109,21 @@ HEAD = "apiVersion: replay.moorage.dev/v1\nkind: Scenario\n"
             'spec.arrivals[0].process: must be poisson, bursts or diurnal, not "x"',
         ),
         (HEAD + "---\n" + HEAD, "must be one document, not 2"),
+        (HEAD + f"spec: {{events: [{{time: 1, join: {POD}}}]}}", "events[0].join: must be a Node, not a Pod"),
+        (
+            HEAD + f"spec: {{events: [{{time: 1, create: {POD}, count: 0}}]}}",
+            "spec.events[0].count: must be at least 1, not 0",
+        ),
+        (
+            HEAD + "spec: {arrivals: [{template: a, process: poisson, until: 1}], "
+            "templates: {a: {kind: Node, apiVersion: v1, metadata: {name: a}}}}",
+            "spec.arrivals[0].template: must be a Pod, not a Node",
+        ),
+        (
+            HEAD + "spec: {arrivals: [{template: a, process: poisson, until: 1, "
+            f"lifetime: {{constant: 1, exponential: 1}}}}], templates: {{a: {POD}}}}}",
+            "spec.arrivals[0].lifetime: must have one of constant, exponential, lognormal",
+        ),
     ],
 )
 def test_bad_scenarios_are_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -117,3 +133,18 @@ def test_bad_scenarios_are_refused(tmp_path: Path, text: str, message: str) -> N
         Timeline.read(path, format="scenario")
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
+
+
+def test_a_scenario_is_one_file(folder: Path) -> None:
+    with pytest.raises(mo.InputError, match="a scenario is one file, not 2"):
+        Timeline.read(folder / "s.yaml", folder / "s.yaml", format="scenario")
+
+
+def test_pods_without_a_lifetime_stay(tmp_path: Path) -> None:
+    arrivals = "[{template: a, process: bursts, size: 2, every: 30s, until: 1m}]"
+    path = tmp_path / "s.yaml"
+    path.write_text(f"{HEAD}spec: {{arrivals: {arrivals}, templates: {{a: {POD}}}}}")
+    timeline = Timeline.read(path, format="scenario")
+    assert [(event.time, event.verb) for event in timeline] == [
+        (time, Verb.CREATE) for time in (0, 0, 30, 30)
+    ]

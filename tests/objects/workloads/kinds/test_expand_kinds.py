@@ -115,6 +115,46 @@ MADE: dict[str, tuple[str, dict[str, int]]] = {
         ),
         {"x-kafka-0": 1, "x-entity-operator-": 1},
     ),
+    "Kafka with more components": (
+        obj(
+            "kafka.strimzi.io/v1beta2",
+            "Kafka",
+            "{kafka: {replicas: 1}, kafkaExporter: {}, cruiseControl: {replicas: 4}}",
+        ),
+        {"x-kafka-0": 1, "x-kafka-exporter-": 1, "x-cruise-control-": 1},
+    ),
+    "RayCluster without a head": (
+        obj(
+            "ray.io/v1",
+            "RayCluster",
+            f"{{workerGroupSpecs: [{{groupName: g, replicas: 1, template: {TEMPLATE}}}]}}",
+        ),
+        {"x-g-worker-": 1},
+    ),
+    "SparkApplication whose driver is elsewhere": (
+        obj(
+            "sparkoperator.k8s.io/v1beta2",
+            "SparkApplication",
+            "{mode: client, dynamicAllocation: {enabled: true, initialExecutors: 1, minExecutors: 2}}",
+        ),
+        {"x-exec-1": 1, "x-exec-2": 1},
+    ),
+    "Pooler with a container of its own": (
+        obj(
+            "postgresql.cnpg.io/v1",
+            "Pooler",
+            "{template: {spec: {containers: [{name: pgbouncer}]}}}",
+        ),
+        {"x-": 1},
+    ),
+    "a part without a template": (
+        obj(
+            "batch.volcano.sh/v1alpha1",
+            "Job",
+            f"{{tasks: [{{name: s, replicas: 3}}, {{name: t, template: {TEMPLATE}}}]}}",
+        ),
+        {"x-t-0": 1},
+    ),
     "CloudNativePG": (obj("postgresql.cnpg.io/v1", "Cluster", "{instances: 2}"), {"x-1": 1, "x-2": 1}),
     "VirtualMachine": (
         obj("kubevirt.io/v1", "VirtualMachine", "{runStrategy: Always, template: {spec: {domain: {}}}}"),
@@ -179,6 +219,9 @@ NONE = {
     ),
     "an agent on all nodes": obj(
         "opentelemetry.io/v1", "OpenTelemetryCollector", "{mode: daemonset, replicas: 1}"
+    ),
+    "an object that is being deleted": obj(
+        "postgresql.cnpg.io/v1", "Cluster", "{instances: 2}", meta=", deletionTimestamp: 2026-01-01T00:00:00Z"
     ),
     "no replicas": obj("x.io/v1", "Thing", "{replicas: 0}"),
     "replicas that are no number": obj("x.io/v1", "Thing", "{replicas: {min: 1}}"),
@@ -261,6 +304,10 @@ NOTES = {
     "CronJob": (
         obj("batch/v1", "CronJob", f"{{schedule: x, jobTemplate: {{spec: {{template: {TEMPLATE}}}}}}}"),
         "because they only make pods at their times (1): CronJob default/x",
+    ),
+    "a schedule of another kind": (
+        obj("argoproj.io/v1alpha1", "CronWorkflow", "{schedule: x}"),
+        "because they only make pods at their times (1): CronWorkflow.argoproj.io default/x",
     ),
     "suspended Job": (
         obj(
@@ -418,6 +465,73 @@ def test_a_bad_template_names_the_object_and_the_field(tmp_path: Path) -> None:
     assert "f.yaml: Job x: spec.tasks[0].template.spec.containers[0].resources.requests" in str(caught.value)
 
 
+SPARK = "sparkoperator.k8s.io/v1beta2", "SparkApplication"
+VOLCANO = "batch.volcano.sh/v1alpha1", "Job"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "message"),
+    [
+        (
+            VOLCANO,
+            f"{{tasks: [{{name: t, replicas: -1, template: {TEMPLATE}}}]}}",
+            "Job x: spec.tasks[0].replicas: not a whole number",
+        ),
+        (
+            VOLCANO,
+            f"{{tasks: [{{name: t, replicas: true, template: {TEMPLATE}}}]}}",
+            "Job x: spec.tasks[0].replicas: not a whole number",
+        ),
+        (
+            VOLCANO,
+            f"{{tasks: [{{name: t, replicas: 2000001, template: {TEMPLATE}}}]}}",
+            "Job x: spec.tasks[0].template: 2000001 pods are more than 2000000",
+        ),
+        (
+            SPARK,
+            "{executor: {instances: many}}",
+            "SparkApplication x: spec.executor.instances: not a whole number",
+        ),
+        (
+            SPARK,
+            "{driver: {memory: much}}",
+            "SparkApplication x: spec.driver.memory: 'much' is not a size of memory",
+        ),
+        (
+            ("kubevirt.io/v1", "VirtualMachineInstanceReplicaSet"),
+            "{template: {spec: {domain: {memory: {guest: much}}}}}",
+            "x: spec.template.spec.domain.memory.guest: quantities must match",
+        ),
+        (
+            ("kubevirt.io/v1", "VirtualMachineInstance"),
+            "{domain: {cpu: {cores: few}}}",
+            "VirtualMachineInstance x: spec.domain.cpu.cores: not a whole number",
+        ),
+        (
+            ("rabbitmq.com/v1beta1", "RabbitmqCluster"),
+            "{persistence: {storage: much}}",
+            "RabbitmqCluster x: spec.persistence.storage: quantities must match",
+        ),
+    ],
+)
+def test_a_bad_number_of_pods_or_size_names_the_object_and_the_field(
+    kind: tuple[str, str], spec: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(mo.InputError) as caught:
+        load(tmp_path, obj(*kind, spec))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("given", "expected"), [("", "OnFailure"), ("restartPolicy: Never, ", "Never")])
+def test_jobs_of_a_job_set_restart_their_containers_unless_they_say_otherwise(
+    given: str, expected: str, tmp_path: Path
+) -> None:
+    pod = POD.replace("{containers", f"{{{given}containers", 1)
+    jobs = f"[{{name: w, template: {{spec: {{template: {{spec: {pod}}}}}}}}}]"
+    (made,) = load(tmp_path, obj("jobset.x-k8s.io/v1alpha2", "JobSet", f"{{replicatedJobs: {jobs}}}")).pods
+    assert made.spec.restart_policy == expected
+
+
 # ---- requests that operators make --------------------------------------------------------------------------
 
 
@@ -439,6 +553,12 @@ def test_spark_adds_its_overhead(tmp_path: Path) -> None:
         tmp_path, obj("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec.replace("Python", "Scala"))
     )
     assert container(scala, "x-exec-1").resources.requests["memory"] == "9011Mi"
+
+
+def test_spark_takes_the_overhead_that_a_role_gives(tmp_path: Path) -> None:
+    spec = "{driver: {memory: 1g, memoryOverhead: 100m}, executor: {instances: 0}}"
+    cluster = load(tmp_path, obj(*SPARK, spec))
+    assert container(cluster, "x-driver").resources.requests["memory"] == "1124Mi"
 
 
 def test_kubevirt_adds_its_overhead(tmp_path: Path) -> None:
@@ -478,3 +598,9 @@ def test_instances_of_postgres_have_claims_and_keep_apart(tmp_path: Path) -> Non
     assert affinity.pod_anti_affinity is not None
     (term,) = affinity.pod_anti_affinity.required
     assert term.topology_key == "kubernetes.io/hostname"
+
+
+def test_instances_of_postgres_need_not_keep_apart(tmp_path: Path) -> None:
+    spec = "{instances: 1, affinity: {enablePodAntiAffinity: false}}"
+    (pod,) = load(tmp_path, obj("postgresql.cnpg.io/v1", "Cluster", spec)).pods
+    assert pod.spec.affinity is None or pod.spec.affinity.pod_anti_affinity is None

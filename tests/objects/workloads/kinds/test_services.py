@@ -76,10 +76,45 @@ def test_pods_and_what_they_request(case: str, tmp_path: Path) -> None:
         assert (asked.get("cpu", 0), asked.get("memory", 0)) == (cpu, mebibytes << 20)
 
 
-def test_poolers_of_a_postgresql_have_pods_of_their_own(tmp_path: Path) -> None:
-    spec = "{numberOfInstances: 2, connectionPooler: {numberOfInstances: 1}, volume: {size: 1Gi}}"
+@pytest.mark.parametrize(
+    ("replica", "poolers"),
+    [("", {"x-pooler-": 1}), ("enableReplicaConnectionPooler: true,", {"x-pooler-": 1, "x-pooler-repl-": 1})],
+)
+def test_poolers_of_a_postgresql_have_pods_of_their_own(
+    replica: str, poolers: dict[str, int], tmp_path: Path
+) -> None:
+    spec = f"{{numberOfInstances: 2, connectionPooler: {{numberOfInstances: 1}}, {replica} volume: {{}}}}"
     cluster = load(tmp_path, obj("acid.zalan.do/v1", "postgresql", spec))
-    assert new_pods(cluster) == {"x-0": 1, "x-1": 1, "x-pooler-": 1}
+    assert new_pods(cluster) == {"x-0": 1, "x-1": 1} | poolers
+
+
+def test_a_postgresql_names_the_priority_class_of_its_pods(tmp_path: Path) -> None:
+    spec = "{numberOfInstances: 1, podPriorityClassName: system-node-critical, volume: {}}"
+    (pod,) = load(tmp_path, obj("acid.zalan.do/v1", "postgresql", spec)).pods
+    assert pod.spec.priority_class_name == "system-node-critical"
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "spec", "claims"),
+    [
+        ("rabbitmq.com/v1beta1", "RabbitmqCluster", "{}", {"x-server-0-persistence": "10Gi"}),
+        ("rabbitmq.com/v1beta1", "RabbitmqCluster", "{persistence: {storage: 0}}", {}),
+        ("rabbitmq.com/v1beta1", "RabbitmqCluster", "{persistence: {storage: 0Mi}}", {}),
+        (MONITORING, "Prometheus", "{}", {}),
+        (
+            MONITORING,
+            "Prometheus",
+            "{storage: {volumeClaimTemplate: {spec: {resources: {requests: {storage: 9Gi}}}}}}",
+            {"prometheus-x-0-db": "9Gi"},
+        ),
+    ],
+)
+def test_a_claim_for_each_pod_has_the_size_that_the_object_says(
+    version: str, kind: str, spec: str, claims: dict[str, str], tmp_path: Path
+) -> None:
+    cluster = load(tmp_path, obj(version, kind, spec))
+    found = [one for one in cluster.others if isinstance(one, PersistentVolumeClaim)]
+    assert {one.name: str(one.spec.resources.requests["storage"]) for one in found} == claims
 
 
 def test_nodes_of_elasticsearch_claim_what_their_templates_say(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.objects.workloads.kinds.test_expand_kinds import load, new_pods, obj, requests
 
 from moorage.objects import Cluster, Pod
@@ -51,3 +52,48 @@ def test_a_set_of_instances_has_its_replicas(tmp_path: Path) -> None:
     spec = f"{{replicas: 3, selector: {{}}, template: {{spec: {PLAIN}}}}}"
     cluster = load(tmp_path, obj("kubevirt.io/v1", "VirtualMachineInstanceReplicaSet", spec))
     assert new_pods(cluster) == {"virt-launcher-x-": 3}
+
+
+OVERHEAD = (25 + 100 + 25 + 40 + 30 + 8 + 8 + 32 << 20) + (1 << 21)
+"""Of a guest with one virtual CPU, 1Gi of memory and graphics."""
+GIBI = "memory: {guest: 1Gi}"
+
+
+@pytest.mark.parametrize(
+    ("domain", "expected"),
+    [
+        (f"{{{GIBI}}}", {"cpu": 100, "memory": (1 << 30) + OVERHEAD, "devices.kubevirt.io/tun": 1}),
+        (
+            f"{{{GIBI}, cpu: {{sockets: 1, dedicatedCpuPlacement: true, isolateEmulatorThread: true}}}}",
+            {"cpu": 2000},
+        ),
+        (f"{{{GIBI}, resources: {{requests: {{cpu: 3}}}}}}", {"cpu": 3000}),
+        (f"{{{GIBI}, resources: {{overcommitGuestOverhead: true}}}}", {"memory": 1 << 30}),
+        (f"{{{GIBI}, devices: {{autoattachPodInterface: false}}}}", {"devices.kubevirt.io/tun": 0}),
+        (
+            "{memory: {guest: 1Gi, hugepages: {pageSize: 2Mi}}, resources: {overcommitGuestOverhead: true}}",
+            {"hugepages-2Mi": 1 << 30, "memory": OVERHEAD},
+        ),
+        (
+            "{memory: {guest: 1Gi, hugepages: {pageSize: 2Mi}}, resources: {requests: {memory: 3Gi}}}",
+            {"hugepages-2Mi": 1 << 30, "memory": (2 << 30) + OVERHEAD},
+        ),
+    ],
+)
+def test_an_instance_requests_what_its_domain_says(
+    domain: str, expected: dict[str, int], tmp_path: Path
+) -> None:
+    pod = launcher(load(tmp_path, obj("kubevirt.io/v1", "VirtualMachineInstance", f"{{domain: {domain}}}")))
+    asked = requests(pod)
+    assert {name: asked.get(name, 0) for name in expected} == expected
+
+
+@pytest.mark.parametrize(("hugepages", "left"), [("", 2 << 30), (", hugepages: {pageSize: 2Mi}", 1 << 30)])
+def test_a_limit_of_memory_grows_by_the_overhead_and_lacks_huge_pages(
+    hugepages: str, left: int, tmp_path: Path
+) -> None:
+    memory = f"{{guest: 1Gi{hugepages}}}"
+    resources = "{requests: {memory: 1Gi}, limits: {memory: 2Gi}}"
+    domain = f"{{domain: {{memory: {memory}, resources: {resources}}}}}"
+    pod = launcher(load(tmp_path, obj("kubevirt.io/v1", "VirtualMachineInstance", domain)))
+    assert pod.spec.containers[0].resources.limits["memory"] == str(left + OVERHEAD)

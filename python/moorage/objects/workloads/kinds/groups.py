@@ -9,7 +9,7 @@ from moorage.errors import InputError
 from moorage.objects.model.workload import MAX_PODS
 
 from .kind_table import Part, Rule
-from .kind_values import Find, Group, Values
+from .kind_values import Find, Group, Values, number_of
 
 _OVER = frozenset(
     {"succeeded", "failed", "complete", "completed", "finished", "stopped", "aborted", "terminated"}
@@ -109,11 +109,7 @@ def _of_part(obj: Values, part: Part, rule: Rule) -> Iterator[Group]:
             continue
         count = 1
         for field in part.counts:
-            number = first(entry, field)
-            number = 1 if number is None else number
-            if not isinstance(number, int) or number < 0:
-                raise InputError("not a whole number", path=f"{path}.{field}")
-            count *= number
+            count *= number_of(first(entry, field), 1, f"{path}.{field}")
         if rule.scheduler:
             chosen = first(obj, "spec.schedulerName") or rule.scheduler
             template = template | {"spec": {"schedulerName": chosen} | (template.get("spec") or {})}

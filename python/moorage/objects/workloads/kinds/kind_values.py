@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from moorage.errors import InputError
+from moorage._core.base.quantity import parse_value
+from moorage.errors import InputError, located
 
 Values = dict[str, Any]
 """An object as a JSON value."""
@@ -100,6 +101,28 @@ def number_of(value: Any, default: int, path: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InputError("not a whole number", path=path)
     return value
+
+
+def size_of(value: Any, path: str) -> int:
+    """Return a quantity as a whole number, as of bytes.
+
+    Parameters
+    ----------
+    value : str or int
+    path : str
+        Path of the field, for errors.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InputError
+        It is not a quantity.
+    """
+    with located(ValueError, path=path):
+        return parse_value(str(value))
 
 
 def picked(value: Values, *names: str) -> Values:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from .kind_values import CHOSEN, Group, Groups, Values, claimed, map_of, maps_of, name_of, number_of, picked
+from .kind_values import (
+    CHOSEN,
+    Group,
+    Groups,
+    Values,
+    claimed,
+    map_of,
+    maps_of,
+    name_of,
+    number_of,
+    picked,
+    size_of,
+)
 
 
 def _same(**resources: str) -> Values:
@@ -219,8 +231,8 @@ def rabbitmq_pods(obj: Values) -> Groups | None:
         }
     ]
     disk = map_of(spec, "persistence")
-    size = disk.get("storage") or "10Gi"
-    if str(size) not in ("0", "0Gi"):
+    size = "10Gi" if disk.get("storage") is None else str(disk["storage"])
+    if size_of(size, "spec.persistence.storage"):
         made["volumes"] = [claimed("persistence", size, disk.get("storageClassName"))]
     count = number_of(spec.get("replicas"), 1, "spec.replicas")
     group = Group(f"{name}-server-{{index}}", count, {"metadata": {"labels": labels}, "spec": made})

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from moorage._core.base.quantity import parse_value
-
-from .kind_values import CHOSEN, Find, Group, Groups, Values, map_of, maps_of, name_of, number_of, picked
+from .kind_values import (
+    CHOSEN,
+    Find,
+    Group,
+    Groups,
+    Values,
+    map_of,
+    maps_of,
+    name_of,
+    number_of,
+    picked,
+    size_of,
+)
 
 _MEBI = 1 << 20
 _TYPE, _CLUSTER_TYPE = "VirtualMachineInstancetype", "VirtualMachineClusterInstancetype"
@@ -66,7 +76,7 @@ def _with_size(domain: Values, given: Values) -> Values:
     devices = devices | {field: [*maps_of(devices.get(field)), *own[field]] for field in own}
     made = domain | {"cpu": cpu, "devices": devices, "memory": picked(memory, "guest", "hugepages")}
     if percent := memory.get("overcommitPercent"):
-        guest = parse_value(str(memory.get("guest")))
+        guest = size_of(memory.get("guest"), "spec.instancetype")
         requests = map_of(domain, "resources", "requests") | {"memory": str(guest * (100 - percent) // 100)}
         made["resources"] = map_of(domain, "resources") | {"requests": requests}
     return made
@@ -85,7 +95,7 @@ def virtual_machine(obj: Values) -> Groups:
     kind, spec, count = obj.get("kind"), map_of(obj, "spec"), 1
     template, path = map_of(spec, "template"), "spec.template"
     if kind == "VirtualMachineInstance":
-        template, path = {"metadata": map_of(obj, "metadata"), "spec": spec}, "spec"
+        template, path = {"metadata": map_of(obj, "metadata"), "spec": spec}, ""
     elif kind == "VirtualMachineInstanceReplicaSet":
         count = number_of(spec.get("replicas"), 1, "spec.replicas")
     elif not _runs(obj):
@@ -100,20 +110,25 @@ def _launcher(template: Values, path: str) -> Values:
         dict(map_of(domain, "resources", "requests")),
         dict(map_of(domain, "resources", "limits")),
     )
+    at = f"{path}.spec.domain".lstrip(".")
     guest = map_of(domain, "memory").get("guest") or requests.get("memory") or limits.get("memory") or "0"
+    guest = size_of(guest, f"{at}.memory.guest")
     cpu, devices = map_of(domain, "cpu"), map_of(domain, "devices")
     vcpus = 1
     for field in ("sockets", "cores", "threads"):
-        vcpus *= number_of(cpu.get(field), 1, f"{path}.spec.domain.cpu.{field}") or 1
-    memory = parse_value(requests.get("memory") or guest)
-    overhead = _launcher_overhead(parse_value(guest), vcpus, spec, devices)
-    page = map_of(domain, "memory", "hugepages").get("pageSize")
-    if page:
-        requests[f"hugepages-{page}"] = limits[f"hugepages-{page}"] = str(memory)
-        memory = 0
-    requests["memory"] = str(memory + overhead)
+        vcpus *= number_of(cpu.get(field), 1, f"{at}.cpu.{field}") or 1
+    memory = size_of(requests.get("memory") or guest, f"{at}.resources.requests.memory")
+    overhead = _launcher_overhead(guest, vcpus, spec, devices)
+    paged = 0
+    if page := map_of(domain, "memory", "hugepages").get("pageSize"):
+        paged = guest
+        requests[f"hugepages-{page}"] = limits[f"hugepages-{page}"] = str(min(memory, paged))
+    # Beside huge pages the overhead counts in any case (WithHugePages).
+    overcommits = map_of(domain, "resources").get("overcommitGuestOverhead") and not page
+    requests["memory"] = str(max(memory - paged, 0) + (0 if overcommits else overhead))
     if "memory" in limits:
-        limits["memory"] = str(parse_value(limits["memory"]) + overhead)
+        limit = size_of(limits["memory"], f"{at}.resources.limits.memory")
+        limits["memory"] = str(max(limit - paged, 0) + overhead)
     if cpu.get("dedicatedCpuPlacement"):
         requests["cpu"] = limits["cpu"] = str(vcpus + bool(cpu.get("isolateEmulatorThread")))
     elif "cpu" not in requests and "cpu" not in limits:
@@ -141,8 +156,6 @@ def _launcher(template: Values, path: str) -> Values:
 
 def _launcher_overhead(guest: int, vcpus: int, spec: Values, devices: Values) -> int:
     """Return what a pod requests beside the memory of its guest, in bytes."""
-    if map_of(spec, "domain", "resources").get("overcommitGuestOverhead"):
-        return 0
     mebibytes = _LAUNCHER + _VCPU * vcpus
     mebibytes += _VIDEO if devices.get("autoattachGraphicsDevice", True) else 0
     mebibytes += _ARM if spec.get("architecture") == "arm64" else 0

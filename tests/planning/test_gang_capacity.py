@@ -130,6 +130,8 @@ def test_gangs_of_a_group_that_is_bound_to_a_topology_are_each_in_one_zone() -> 
     found = one.capacity(member("m", "g", 1), gang=2)
     assert (found.rounds, found.count, found.rest) == (2, 4, 1)
     assert found.templates[0].nodes == {"a": 2, "b": 2}
+    assert found.domains == {f"{ZONE}=a": 1, f"{ZONE}=b": 1}
+    assert found.to_dict()["gang"]["domains"] == found.domains
     assert found.message == (
         "pod group is unschedulable, 0/3 placements are available, first placement status: "
         "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"

@@ -128,6 +128,8 @@ class Capacity(Tabular):
     rest : int
         Pods of the gang after the last whole one that fit; they do not count. Of a group that is bound to a
         topology, the most that fit in one domain.
+    domains : dict of str to int
+        Of a group that is bound to a topology: the gangs in each domain that has some, by ``LABEL=VALUE``.
     label : str
         Label key of `binding`.
     binding : tuple of Binding
@@ -143,6 +145,7 @@ class Capacity(Tabular):
     refusal: str = ""
     gang: int = 0
     rest: int = 0
+    domains: dict[str, int] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -202,7 +205,8 @@ class Capacity(Tabular):
         stop = {"template": self.failed, "message": self.message, "reasons": self.reasons}
         counts = {"count": self.count, "rounds": self.rounds, "templates": templates}
         if self.gang:
-            counts |= {"gang": {"size": self.gang, "count": self.rounds, "rest": self.rest}}
+            domains = {"domains": self.domains} if self.domains else {}
+            counts |= {"gang": {"size": self.gang, "count": self.rounds, "rest": self.rest} | domains}
         return counts | ({"next": stop} if self.failed else {}) | {"label": self.label, "binding": binding}
 
 
@@ -302,6 +306,7 @@ def capacity(
         if stop is not None and (gang is not None or len(every) > 1):
             rest = _take_back_rest(scheduler, every, rounds)
         names = scheduler.table.names
+        domains = {} if gang is None else _gangs_by_domain(scheduler, every, gang)
     counted = tuple(
         [
             TemplateCapacity(each.name, each.share, each.placed, each.by_node(names), why)
@@ -310,7 +315,7 @@ def capacity(
     )
     name = "" if stop is None else failed.name
     size = (0, 0) if gang is None else (gang, rest)
-    return Capacity(counted, rounds, name, failure, label, binding, refusal, *size)
+    return Capacity(counted, rounds, name, failure, label, binding, refusal, *size, domains)
 
 
 def _with_shares(template: Shares) -> list[tuple[Pod, int]]:
@@ -481,6 +486,16 @@ def _take_back_rest(scheduler: Scheduler, every: list[_Replicas], rounds: int) -
     pods = [pod for one in every for pod in _with_claims(scheduler, one, one.admitted - one.placed)]
     most = GroupTrial(scheduler.context, group, pods, ()).most() if pods else None
     return 0 if most is None else int((most.rows >= 0).sum())
+
+
+def _gangs_by_domain(scheduler: Scheduler, every: list[_Replicas], gang: int) -> dict[str, int]:
+    """Return how many gangs of a group that is bound to a topology are in each domain: each is in one."""
+    group, pods = _bound_group(scheduler, every), Counter[str]()
+    for key in () if group is None else group.topology_keys:
+        for one in every:
+            rows = [row for some in one.rows for row in some.tolist()]
+            pods.update(f"{key}={scheduler.table.objects[row].metadata.labels[key]}" for row in rows)
+    return {domain: count // gang for domain, count in sorted(pods.items()) if count >= gang}
 
 
 def _group_of(scheduler: Scheduler, template: Pod) -> PodGroup | None:

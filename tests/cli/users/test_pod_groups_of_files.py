@@ -378,3 +378,13 @@ def test_capacity_counts_no_trees_of_groups(tmp_path: Path, capsys: pytest.Captu
         "warning: PodGroup default/a is part of CompositePodGroup default/root, whose other groups and "
         "topology do not count here.\n"
     )
+
+
+def test_capacity_names_the_domains_of_the_gangs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bound = "minCount: 4}}, schedulingConstraints: {topology: [{key: topology.kubernetes.io/zone}]}}"
+    (tmp_path / "gang.yaml").write_text(Path(GANG).read_text().replace("minCount: 4}}}", bound))
+    gates = [*GATES[:-1], f"{GATES[-1]},TopologyAwareWorkloadScheduling=true"]
+    words = ["capacity", "-f", str(tmp_path / "gang.yaml"), *gates, "--pod", "podgroup/train", "--gang", "1"]
+    assert main(words) == 0
+    zone = "topology.kubernetes.io/zone"
+    assert f"gangs: 1 in {zone}=z1, 1 in {zone}=z2" in capsys.readouterr().out.splitlines()

@@ -41,7 +41,8 @@ def write_capacity(
             write_tables(form, [_nodes(found)])
         else:
             write_tables(form, [_counts(found)])
-            print_lines([_end(found), ""])
+            gangs = ", ".join(f"{number} in {domain}" for domain, number in found.domains.items())
+            print_lines([*([f"gangs: {gangs}"] if gangs else []), _end(found), ""])
             write_tables(form, [_binding(found), *([_nodes(found)] if verbose else [])])
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, request, resource_slice
 
+from moorage._core.base.quantity import Quantity
 from moorage.devices import Allocator, DeviceSlices, DeviceSurvey, RequestSurvey, SelectorCache
 from moorage.devices.allocation.allocator import AllocatedDevices
 from moorage.devices.allocation.claim_requests import ClaimRequests
 from moorage.devices.features import Features
 from moorage.objects import ResourceClaim, ResourceSlice
+from moorage.releases import RELEASES
 
 NODE = named_node("n")
 MODEL = f'device.attributes["{DRIVER}"].model'
@@ -22,9 +25,10 @@ GPU = device_class("gpu", f'device.driver == "{DRIVER}"')
 FEATURES = Features()
 
 
-def holding(name: str, *devices: str, node: str = "n") -> ResourceClaim:
+def holding(name: str, *devices: str, node: str = "n", **more: Any) -> ResourceClaim:
     """A claim with devices."""
-    results = [{"request": "r", "driver": DRIVER, "pool": f"pool-{node}", "device": one} for one in devices]
+    of = {"request": "r", "driver": DRIVER, "pool": f"pool-{node}"} | more
+    results = [of | {"device": one} for one in devices]
     return claim(
         name,
         [request()],
@@ -41,10 +45,16 @@ def in_use(claims: Sequence[ResourceClaim]) -> AllocatedDevices:
 
 
 def survey(
-    slices: Sequence[ResourceSlice], asked: ResourceClaim, *held: ResourceClaim, of: Any = GPU
+    slices: Sequence[ResourceSlice],
+    asked: ResourceClaim,
+    *held: ResourceClaim,
+    of: Any = GPU,
+    features: Features = FEATURES,
+    taken: AllocatedDevices | None = None,
 ) -> RequestSurvey:
     requests = ClaimRequests.of(asked)
-    one = DeviceSurvey(DeviceSlices(slices, FEATURES), FEATURES, in_use(held), SelectorCache(), held)
+    allocated = in_use(held) if taken is None else taken
+    one = DeviceSurvey(DeviceSlices(slices, features), features, allocated, SelectorCache(), held)
     return one.request([NODE], requests.alternatives[0][0], of, requests.constraints)
 
 
@@ -101,6 +111,96 @@ def test_counters_are_held_by_claims_of_other_devices() -> None:
     step = found.steps[-1]
     assert (step.kind, step.nodes) == ("counter", 0)
     assert [(one.claim, one.devices) for one in step.holders] == [("default/other", 1)]
+
+
+def counted() -> list[ResourceSlice]:
+    """Slices of a pool with a tainted device, one of shares and one that takes a counter of 4."""
+    taint = [{"key": "k", "effect": "NoSchedule"}]
+    shares = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "8"}}}
+    devices = [device("tainted", taints=taint), consuming("part", 3), consuming("shares", 3, **shares)]
+    sets = {"sharedCounters": [{"name": "set", "counters": {"memory": {"value": "4"}}}]}
+    return [
+        resource_slice("n", devices, count=2),
+        resource_slice("n", [], "pool-n", name="counters", count=2, **sets),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ({}, {"taint": 2, "in-use": 2, "capacity": 2, "counter": 2}),
+        ({"taints": False}, {"in-use": 3, "capacity": 3, "counter": 3}),
+        ({"partitionable": False}, {"taint": 2, "in-use": 2, "capacity": 2, "counter": 0}),
+        ({"consumable_capacity": False}, {"taint": 2, "in-use": 2, "counter": 2}),
+    ],
+)
+def test_a_gate_that_is_off_takes_its_rule_along(features: dict[str, Any], expected: dict[str, int]) -> None:
+    found = survey(counted(), claim("c", [request()]), features=Features(**features))
+    rules = ("taint", "in-use", "capacity", "counter")
+    assert {kind: number for kind, number in counts(found).items() if kind in rules} == expected
+
+
+@pytest.mark.parametrize(
+    ("amount", "release", "left"), [("1", "1.36", 1), (None, "1.36", 0), (None, "1.37", 1)]
+)
+def test_a_device_of_shares_holds_its_counters_already(amount: str | None, release: str, left: int) -> None:
+    """Another share takes no counters again; what takes no amount is one since a release."""
+    of = RELEASES[release]
+    consumed = {"memory": Quantity(amount)} if amount else {}
+    taken = AllocatedDevices(consumed={(DRIVER, "pool-n", "shares"): consumed})
+    asked = claim("c", [request(capacity={"requests": {"memory": "1"}})])
+    found = survey(counted(), asked, features=Features(release=of), taken=taken)
+    assert counts(found)["counter"] == left
+
+
+def test_an_administrator_shares_devices_that_are_in_use() -> None:
+    slices = [resource_slice("n", [device("d0"), device("d1")])]
+    admin = claim("c", [request(adminAccess=True)])
+    assert "in-use" not in counts(survey(slices, admin, holding("other", "d0")))
+    looking = holding("looking", "d0", adminAccess=True)
+    found = survey(slices, claim("c", [request("r", 2)]), holding("other", "d0"), looking)
+    (step,) = (step for step in found.steps if step.kind == "in-use")
+    assert [one.claim for one in step.holders] == ["default/other"]
+
+
+def test_a_constraint_counts_for_the_requests_that_it_names() -> None:
+    slices = [resource_slice("n", [device("d0", {"model": "x"}), device("d1", {"model": "y"})])]
+    constraint = {"matchAttribute": f"{DRIVER}/model"}
+    for requests, expected in (([], 1), (["r"], 1), (["other"], None)):
+        asked = claim("c", [request()], [constraint | {"requests": requests}])
+        assert counts(survey(slices, asked)).get("constraint") == expected
+
+
+def test_an_attribute_is_found_by_its_full_name_and_compared_by_its_type() -> None:
+    """Values of two types are never equal."""
+    values = [{"int": 1}, {"bool": True}, {"bool": True}, {"version": "1.0.0"}, {"string": "1"}]
+    devices = [{"name": f"d{at}", "attributes": {"x.io/a": one}} for at, one in enumerate(values)]
+    asked = claim("c", [request()], [{"matchAttribute": "x.io/a"}])
+    assert counts(survey([resource_slice("n", devices)], asked))["constraint"] == 2
+    distinct = claim("c", [request()], [{"distinctAttribute": "x.io/a"}])
+    for release, left in (("1.36", 5), ("1.37", 4)):
+        of = Features(release=RELEASES[release])
+        found = survey([resource_slice("n", devices)], distinct, features=of)
+        assert counts(found)["constraint"] == left
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerates"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"operator": "Exists", "key": "k"}, True),
+        ({"operator": "Exists", "key": "other"}, False),
+        ({"operator": "Exists", "effect": "NoSchedule"}, True),
+        ({"operator": "Exists", "effect": "NoExecute"}, False),
+        ({"operator": "Equal", "key": "k", "value": "v"}, True),
+        ({"key": "k", "value": "w"}, False),
+    ],
+)
+def test_a_toleration_is_for_its_key_value_and_effect(toleration: dict[str, str], tolerates: bool) -> None:
+    taints = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
+    slices = [resource_slice("n", [device("d0", taints=taints)])]
+    found = survey(slices, claim("c", [request(tolerations=[toleration])]))
+    assert counts(found)["taint"] == tolerates
 
 
 def test_expressions_that_fail_end_a_survey() -> None:

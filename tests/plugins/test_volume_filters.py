@@ -107,6 +107,32 @@ def test_disks_that_cannot_be_mounted_twice(mine: Volume, theirs: Volume, confli
     assert verdicts(one, with_volumes("p", mine)) == ({"a": (NO_DISK,)} if conflicts else {})
 
 
+def test_who_has_a_disk_that_cannot_be_mounted_twice() -> None:
+    held = [
+        with_volumes("user", uses(gce="x"), uses(gce="z"), on="a"),
+        with_volumes("other", uses(gce="y"), on="a"),
+    ]
+    one = scheduler([node("a"), node("b")], held, [], "VolumeRestrictions")
+    one.client.create(with_volumes("p", uses(gce="x")))
+    (group,) = one.explain("default/p").groups
+    assert group.nodes == ["a"]
+    assert [fact.facts() | {"name": fact.name} for fact in group.evidence] == [{"name": "default/user"}]
+
+
+def test_who_has_a_claim_for_one_pod() -> None:
+    """A claim of the same name in another namespace is another claim."""
+    other = replace(claim("once"), metadata=ObjectMeta(name="once", namespace="x"))
+    objects = [claim("once", modes=ONCE_POD), other]
+    elsewhere = replace(
+        with_volumes("q", uses(claim="once"), on="a"), metadata=ObjectMeta(name="q", namespace="x", uid="x")
+    )
+    held = [with_volumes("user", uses(claim="once"), on="a"), elsewhere]
+    one = scheduler([node("a")], held, objects, "VolumeRestrictions")
+    one.client.create(with_volumes("p", uses(claim="once")))
+    (group,) = one.explain("default/p").groups
+    assert [fact.name for fact in group.evidence] == ["default/user"]
+
+
 def test_a_claim_for_one_pod_is_in_use_wherever_that_pod_is() -> None:
     objects = [claim("once", modes=ONCE_POD), claim("many")]
     held = [with_volumes("q", uses(claim="once"), uses(claim="many"), on="a")]
@@ -326,6 +352,22 @@ def test_drivers_that_nodes_must_have() -> None:
     assert verdicts_with(asked, [*objects, driver("d0", False)]) == {}
     assert verdicts_with(asked, [*objects, driver("d0", None)]) == {}
     assert verdicts_with(asked, [*objects, driver("d1")]) == {}
+
+
+def test_the_driver_that_a_node_lacks_is_named() -> None:
+    """A node may have one of the drivers, and each that it lacks is a fact of its own."""
+    more = [claim("e", "e"), volume("e", ("d1", "e"))]
+    objects = [*many(1), *more, csi_node("has", d0=5), driver("d0"), driver("d1")]
+    one = scheduler([node("has"), node("none")], [], objects, "NodeVolumeLimits", GATE)
+    one.client.create(with_volumes("p", uses(claim="c0"), uses(claim="e")))
+    told = {
+        tuple(group.nodes): [fact.text for fact in group.evidence]
+        for group in one.explain("default/p").groups
+    }
+    assert told == {
+        ("has",): ["driver d1 (not installed on the node)"],
+        ("none",): ["driver d0 (not installed on the node)", "driver d1 (not installed on the node)"],
+    }
 
 
 def test_a_driver_that_is_not_installed_comes_before_limits() -> None:

@@ -358,6 +358,41 @@ def test_a_claim_whose_uid_does_not_match_its_volume() -> None:
     assert facts(text) == {"n1": [f"claim default/data ({told})"]}
 
 
+IN_ZONE_B = (
+    "nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: "
+    "[{key: zone, operator: In, values: [b]}]}]}}"
+)
+BOUND = CLAIM.replace("uid: mine", "uid: theirs")
+ZFS = "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: fast}, provisioner: zfs"
+LATE = DRIVER.split("---\n")[-2] + "---\n" + ZFS + ", volumeBindingMode: WaitForFirstConsumer"
+
+
+@pytest.mark.parametrize(
+    ("objects", "told"),
+    [
+        (
+            VOLUME + BOUND.replace("uid: theirs", 'uid: theirs, deletionTimestamp: "2026-03-05T10:00:00Z"'),
+            "being deleted since 2026-03-05T10:00:00Z",
+        ),
+        (
+            VOLUME.replace("claimRef", f"{IN_ZONE_B}, claimRef") + BOUND,
+            "bound to volume pv, for zone In [b]",
+        ),
+        (
+            LATE.replace("name: data", "name: data, annotations: {volume.kubernetes.io/selected-node: n2}")
+            + "}\n---\n",
+            "being provisioned for node n2",
+        ),
+        (
+            LATE + ", allowedTopologies: [{matchLabelExpressions: [{key: zone, values: [b, c]}]}]}\n---\n",
+            "not bound; class fast makes volumes for zone in [b, c]",
+        ),
+    ],
+)
+def test_what_keeps_a_claim_from_a_node(objects: str, told: str) -> None:
+    assert facts(node("n1") + objects + pod("new", spec=USES)) == {"n1": [f"claim default/data ({told})"]}
+
+
 @pytest.mark.parametrize(
     ("claim_class", "told"),
     [

@@ -22,7 +22,7 @@ def bench_picture() -> None:
     python("-m", "bench.picture", "docs/pictures", *given("OPTIONS").split())
 
 
-@job("not measured", takes=["BASE", "SUITES"])
+@job("5 min", takes=["BASE", "SUITES"])
 def bench_compare() -> None:
     """Ratios to another revision: BASE=HEAD~3, and SUITES for others than the quick ones"""
     if not given("BASE"):
@@ -42,7 +42,7 @@ def bench_schedulers() -> None:
     python("-m", "bench.schedulers")
 
 
-@job("not measured; Go first builds for 15 min", needs=[GO])
+@job("4 min; Go first builds for 13", needs=[GO])
 def bench_live() -> None:
     """Bindings per second beside kube-scheduler's, on one API server"""
     servers = {"MOORAGE_SERVERS": python("-m", "tests.live.servers.build", stdout=PIPE)}

@@ -51,7 +51,7 @@ def wheels() -> None:
     python("-m", "tests.package.wheels", built()[0], "dist/wheels", *given("PYTHONS", sys.executable).split())
 
 
-@job("not measured", packages=["build"], takes=["PYTHONS"])
+@job("13 min beside other work, 14 of a processor", packages=["build"], takes=["PYTHONS"])
 def wheels_test() -> None:
     """The same, and the whole suite over each wheel"""
     interpreters = given("PYTHONS", sys.executable).split()

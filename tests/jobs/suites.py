@@ -142,7 +142,7 @@ def variants() -> None:
     python("-m", "tests.campaign.variants", environment=THOROUGH)
 
 
-@job("16 min", nightly=True)
+@job("9 min beside other work, 6 of a processor", nightly=True)
 def machine() -> None:
     """Interrupts at every line, and the state machine over a whole scheduler"""
     python(*PARALLEL, "-m", "slow", "tests/scheduler")

@@ -7,19 +7,12 @@ _Rows = npt.NDArray[np.int32]
 _Scores = npt.NDArray[np.int64]
 
 class External:
-    error: BaseException | None
     @property
     def name(self) -> str: ...
     @property
     def is_native(self) -> bool: ...
-    @property
-    def failures(self) -> int: ...
 
 class PythonExternal(External):
-    @property
-    def filter(self) -> Callable[[_Rows], npt.ArrayLike] | None: ...
-    @property
-    def score(self) -> Callable[[_Rows], npt.ArrayLike] | None: ...
     @property
     def begin(self) -> Callable[[int], object] | None: ...
     @property

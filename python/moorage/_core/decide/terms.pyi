@@ -46,11 +46,7 @@ class Terms:
 
 MAX_DRIVERS: int
 
-class NodeDevices:
-    @property
-    def rows(self) -> int: ...
-    @property
-    def is_decisive(self) -> bool: ...
+class NodeDevices: ...
 
 class VolumeDemand:
     @property

@@ -5,7 +5,6 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.decide.decider import Decider
-from moorage._core.decide.search import Search
 from moorage._core.preempt.importance import EvictedGroups
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
@@ -31,8 +30,6 @@ class DryRun:
     def victims(self, at: int) -> list[Pod]: ...
 
 class DryRuns:
-    @property
-    def search(self) -> Search: ...
     @property
     def state(self) -> ClusterState: ...
     @property

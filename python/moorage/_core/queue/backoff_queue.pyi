@@ -1,11 +1,9 @@
 from collections.abc import Callable
 from typing import Any, Self
 
-from moorage._core.queue.queued_pods import KeyedHeap, Place, QueuedPodInfo
+from moorage._core.queue.queued_pods import KeyedHeap, QueuedPodInfo
 
 class BackoffQueue:
-    @property
-    def heaps(self) -> dict[Place, KeyedHeap]: ...
     @property
     def rejected(self) -> KeyedHeap: ...
     @property

@@ -1,13 +1,11 @@
 from collections.abc import Callable, Hashable
 from typing import Any, Self
-from weakref import WeakSet
 
 from moorage._core.base.resources import NON_ZERO as NON_ZERO
 from moorage._core.base.resources import ZERO as ZERO
 from moorage._core.base.resources import PodGates
 from moorage._core.base.sets import Toleration
 from moorage._core.base.symbols import Symbols
-from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import encode as encode
 from moorage._core.state.pod_terms import PodTerm
 from moorage.objects.model.pod import Pod, TopologySpreadConstraint
@@ -94,8 +92,6 @@ class PodClasses:
     def ledger_of(self) -> Callable[[Pod], int] | None: ...
     @property
     def lowest_priority(self) -> int: ...
-    @property
-    def users(self) -> WeakSet[ClusterState]: ...
     @property
     def generation(self) -> int: ...
     def __new__(

@@ -3,7 +3,6 @@ from contextlib import AbstractContextManager
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_class import PodClasses
-from moorage._core.state.view import View
 from moorage.objects.model.pod import Pod
 
 class RowCopies:
@@ -12,11 +11,7 @@ class RowCopies:
     @property
     def classes(self) -> PodClasses: ...
     @property
-    def source(self) -> ClusterState: ...
-    @property
     def table(self) -> NodeTable: ...
-    @property
-    def view(self) -> View: ...
     @property
     def cursor(self) -> int: ...
     def update(self, source: ClusterState) -> None: ...

@@ -16,7 +16,8 @@ cdef struct ItemLocation:
 
 cdef class Journal:
     cdef readonly int depth
-    cdef readonly int64_t moves, undone
+    cdef int64_t moves
+    cdef readonly int64_t undone
     cdef list buffers, actions
     cdef object memory
     cdef char* data

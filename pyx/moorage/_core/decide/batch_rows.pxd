@@ -10,7 +10,7 @@ cdef class Placements:
     cdef int32_t* own
     cdef int32_t* symbols  # [pod] symbol of the node's name; NULL before `note_names`
     cdef object array
-    cdef readonly ClusterState state
+    cdef ClusterState state
     cdef readonly PodBatch batch
     cdef readonly dict failures
 

@@ -7,10 +7,11 @@ cdef class External:
     cdef mr_external c  # its functions, for the kernels
     cdef readonly str name
     cdef readonly bint is_native
-    cdef public object error
-    cdef readonly int64_t failures
+    cdef object error
+    cdef int64_t failures
 
 
 cdef class PythonExternal(External):
-    cdef readonly object filter, score, begin, follow, examine
+    cdef object filter, score
+    cdef readonly object begin, follow, examine
     cdef public object node_error

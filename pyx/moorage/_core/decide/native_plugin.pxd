@@ -71,7 +71,7 @@ cdef extern from "native.h" nogil:
 cdef class NativeExternal(External):
     cdef moorage_plugin table  # a copy of the plugin's struct
     cdef readonly str reason
-    cdef readonly tuple resources, labels, values
+    cdef tuple resources, labels, values
     cdef object keep, explain
     cdef bint is_loaded  # the struct is valid, so `destroy` is called in the end
 

@@ -8,10 +8,10 @@ from moorage._core.state cimport NodeTable, Shape
 cdef class Plan:
     cdef mr_plan c
     cdef readonly list filters, scores, externals, begins, follows
-    cdef readonly dict weights
-    cdef readonly tuple default_constraints
+    cdef dict weights
+    cdef tuple default_constraints
     cdef readonly bint needs_python, system_defaulted, ignore_preferred, narrows, narrows_to_named
-    cdef readonly int hard_pod_affinity_weight
+    cdef int hard_pod_affinity_weight
     cdef frozenset ignored, ignored_groups
     cdef dict masks  # by the id of a shape: its requests that are ignored, as bits
     cdef readonly frozenset delegated, scored

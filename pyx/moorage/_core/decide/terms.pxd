@@ -35,8 +35,8 @@ cdef class Terms:
 
 cdef class NodeDevices:
     cdef uint8_t* fits
-    cdef readonly int32_t rows
-    cdef readonly bint is_decisive
+    cdef int32_t rows
+    cdef bint is_decisive
 
     cdef int refresh(self) except -1
     cdef int take(self, int32_t pod, int32_t row) except -1

@@ -13,7 +13,7 @@ cdef class DeviceViews:
     cdef readonly object features
     cdef ClusterState state
     cdef list memory
-    cdef readonly int32_t rows
+    cdef int32_t rows
     cdef int64_t epoch  # the number of times that `changed` was emptied
     cdef int32_t* view_of  # [row] index of the view; -1 for none
 

@@ -18,8 +18,8 @@ cdef struct Constraint:
 
 
 cdef class Wanted:
-    cdef readonly list claims, alternatives, constraints
-    cdef readonly object rules
+    cdef list claims, alternatives, constraints
+    cdef object rules
     cdef readonly bint has_choices
     cdef list memory, errors, constraint_errors
     cdef list matching       # [alternative] whether devices match, by their properties
@@ -33,8 +33,8 @@ cdef class Wanted:
 
 
 cdef class DeviceSearch:
-    cdef readonly Wanted wanted
-    cdef readonly DeviceView view
+    cdef Wanted wanted
+    cdef DeviceView view
     cdef list memory
     cdef bint counts_shares, allows_counters, checks_taints, allows_waiting
     cdef bint includes_full, limits_requests, is_distinct_from_all  # see `Release`

@@ -24,8 +24,8 @@ cdef struct Consumption:
 
 cdef class DeviceView:
     cdef readonly list pools
-    cdef readonly int32_t n, members
-    cdef readonly bint is_order_free
+    cdef int32_t n, members
+    cdef bint is_order_free
     cdef object features
     cdef readonly int64_t version  # grows whenever the state changes
     cdef readonly DeviceView like  # has the columns; None for an own set

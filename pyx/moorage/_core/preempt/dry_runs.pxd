@@ -15,7 +15,7 @@ cdef class DryRun:
 
 
 cdef class DryRuns:
-    cdef readonly Search search
+    cdef Search search
     cdef readonly ClusterState state
     cdef mr_preemptor c
     cdef Importance importance

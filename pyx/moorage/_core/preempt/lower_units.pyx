@@ -57,7 +57,7 @@ cdef class LowerUnits:
     """
 
     cdef ClusterState state
-    cdef readonly int32_t size
+    cdef int32_t size
     cdef Buffer units  # mr_pod_entry, in the order of importance
     cdef int32_t[::1] first, numbers  # by unit, and after the last one: where its pods begin in `numbers`
 

@@ -55,7 +55,7 @@ cdef class Domains:
     cdef dict classes_of, matched_of  # by attribute, see `attributes`
     cdef list by_class
     cdef Py_ssize_t n_classes, nbytes
-    cdef readonly int64_t cursor, epoch
+    cdef int64_t cursor, epoch
     cdef public Py_ssize_t limit
 
     cdef int refresh(self) except -1

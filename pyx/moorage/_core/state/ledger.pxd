@@ -66,7 +66,7 @@ cdef class Ledger:
     cdef StringIndex index
     cdef dict watched
     cdef list moved, objects, row_pods
-    cdef readonly Templates templates
+    cdef Templates templates
     cdef Deadlines deadlines
     cdef Buffer pods, rows, totals
     cdef int32_t found  # where the last search of `has_any` ended

@@ -7,15 +7,17 @@ from moorage._core.csrc cimport mr_ledger, mr_row, mr_shape
 
 
 cdef class NodeTable:
-    cdef readonly Symbols symbols, resource_names, label_keys
-    cdef readonly ChangeLog log
+    cdef Symbols symbols, resource_names
+    cdef readonly Symbols label_keys
+    cdef ChangeLog log
     cdef readonly TaintSets taint_sets
     cdef readonly PortSets port_sets
     cdef readonly list objects
     cdef Journal journal
     cdef list row_buffers, rows, wide, others, other_pointers, labels, free_rows
     cdef Buffer name, taint_set, port_set, generation, row_of, label_pointers
-    cdef readonly int32_t ledgers, used
+    cdef int32_t ledgers
+    cdef readonly int32_t used
     # [other resource]: a bit for each row whose allocatable amount in the first ledger is not 0
     cdef IntLists holders
     cdef dict checked

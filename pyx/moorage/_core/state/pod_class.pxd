@@ -26,7 +26,7 @@ cdef class InternedClass:
 cdef class PodClasses:
     cdef object lock
     cdef int64_t number  # differs between all objects of a process, and before and after `begin_anew`
-    cdef readonly object users  # the weak set of the states that share it
+    cdef object users  # the weak set of the states that share it
     cdef readonly Symbols symbols, resources, label_keys, images
     cdef dict shape_ids, class_ids, memo, term_ids, label_sets
     cdef dict rests  # the number of the last part of `Shape.key`

@@ -67,9 +67,9 @@ cdef class RowCopies:
     """
 
     cdef readonly object lock
-    cdef readonly ClusterState source
+    cdef ClusterState source
     cdef readonly NodeTable table
-    cdef readonly View view
+    cdef View view
     cdef readonly int64_t cursor
     cdef list pods
     cdef Buffer pairs, sizes, copied

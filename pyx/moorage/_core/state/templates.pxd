@@ -6,9 +6,11 @@ from moorage._core.base cimport Buffer, IntLists, Journal, StringIndex
 
 @cython.final
 cdef class Replicas:
-    cdef readonly object template
-    cdef readonly str base, prefix
-    cdef readonly int32_t id, first, count
+    cdef object template
+    cdef str base
+    cdef readonly str prefix
+    cdef int32_t id, count
+    cdef readonly int32_t first
 
     cdef str uid(self, int32_t ordinal)
     cdef object make(self, int32_t ordinal)

@@ -8,9 +8,9 @@ from moorage._core.state.zone_tree cimport NodeTree
 
 
 cdef class View:
-    cdef readonly NodeTable table
-    cdef readonly NodeTree tree
-    cdef readonly ImageStates images
+    cdef NodeTable table
+    cdef NodeTree tree
+    cdef ImageStates images
     cdef readonly int64_t cursor, scanned, static_version
     cdef readonly int32_t size
     cdef Journal journal

@@ -6,13 +6,13 @@ from moorage._core.base cimport ChangeLog, Journal, Kind
 cdef class Versioned:
     cdef Journal journal
     cdef ChangeLog log
-    cdef readonly int64_t version
+    cdef int64_t version
 
     cdef int _write(self, dict table, object key, object value, Kind kind) except -1
 
 
 cdef class Namespaces(Versioned):
-    cdef readonly dict labels
+    cdef dict labels
 
     cdef Namespaces clone(self, Journal journal, ChangeLog log)
     cdef dict labels_of(self, str name)

@@ -1,5 +1,5 @@
 from collections.abc import Container, Iterable, Iterator
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,6 @@ from moorage.objects import Pod
 
 class Numbers:
     last: int
-    def __iter__(self) -> Self: ...
     def __next__(self) -> int: ...
 
 class InFlight:

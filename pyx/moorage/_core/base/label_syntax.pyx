@@ -122,10 +122,8 @@ cdef str count_detail(str op, Py_ssize_t count):
 
 
 cdef str joined(list errors):
-    """Return distinct errors in the form of upstream's Aggregate; None for no errors."""
+    """Return distinct errors, at least one, in the form of upstream's Aggregate."""
     cdef list distinct = list(dict.fromkeys(errors))
-    if not distinct:
-        return None
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 

@@ -18,16 +18,13 @@ cdef enum:
 
 
 cdef class Numbers:
-    """The numbers 1, 2, 3, …: an iterator whose position can be saved.
+    """The numbers 1, 2, 3, …, one at each `next`; the position can be saved.
 
     Attributes
     ----------
     last : int
         The last number; 0 before the first.
     """
-
-    def __iter__(self):
-        return self
 
     def __next__(self):
         self.last += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import mmap
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
@@ -18,6 +19,7 @@ from tests.core.make import node, pod
 from tests.core.one_of_each import instances, kinds, modules
 from tests.core.placing import place_run
 
+from moorage.errors import CacheError
 from moorage.objects import Cluster
 from moorage.scheduler import Scheduler
 
@@ -197,6 +199,84 @@ def test_no_value_of_an_attribute_ends_the_process(found: dict[str, Any], names:
                             continue
 
     assert survives(work) == ""
+
+
+@pytest.mark.parametrize(
+    ("misuse", "error", "text"),
+    [
+        (lambda of: of["KeyedHeap"].add((1,), None), TypeError, "a pod is None"),
+        (lambda of: of["PriorityLanes"].add(None), TypeError, "a pod is None"),
+        (lambda of: of["PriorityLanes"].fill([None]), TypeError, "a pod is None"),
+        (lambda of: of["QueuedGroupInfo"].join(None), TypeError, "a pod is None"),
+        (lambda of: of["QueuedGroupInfo"].part(None), TypeError, "a pod is None"),
+        (lambda of: of["BackoffQueue"].until(None), TypeError, "a pod is None"),
+        (lambda of: of["BackoffQueue"].add(None), TypeError, "a pod is None"),
+        (lambda of: of["UnschedulablePods"].add(None), TypeError, "a pod is None"),
+        (lambda of: of["UnschedulablePods"].remove(None), TypeError, "a pod is None"),
+        (lambda of: of["rejection_of"](None), TypeError, "a pod is None"),
+        (lambda of: of["by_order"]({"p": None}), TypeError, "a pod is None"),
+        (lambda of: of["copies_of"]({"p": None}), TypeError, "a pod is None"),
+        (lambda of: of["InFlight"].suspend([None], 0), TypeError, "pods are wanted"),
+        (lambda of: of["InFlight"].finish(None), TypeError, "a list of pods is wanted"),
+        (
+            lambda of: of["PodQueue"].reject([], [None], [], 0),
+            ValueError,
+            "a state and rejectors of each pod",
+        ),
+        (lambda of: of["PodQueue"].reject([None], [None], [((), ())], 0), TypeError, "a pod is None, or has"),
+        (lambda of: of["PodQueue"].move_unschedulable([], -1), ValueError, "a pod to begin with is wanted"),
+        (lambda of: of["PodBatch"].cut(1, -1), IndexError, "there is no pod -1"),
+        (lambda of: of["Decider"].pick(np.zeros(0, np.int64)), ValueError, "there is nothing to choose from"),
+        (lambda of: of["ObjectMap"]["?"], KeyError, "?"),
+        (lambda of: of["DryRun"].victims(1), IndexError, "there is no row 1 among the 1 that were tried"),
+        (lambda of: of["LowerUnits"].pods(FAR), IndexError, f"there is no unit {FAR} among"),
+        (lambda of: of["DeviceView"].device(FAR), IndexError, f"there is no device {FAR} among"),
+        (
+            lambda of: kinds()["DeviceSearch"].__new__(kinds()["DeviceSearch"]).find(),
+            TypeError,
+            "no devices or",
+        ),
+        (
+            lambda of: of["NodeTable"].name_symbols(np.array([FAR], np.int32)),
+            IndexError,
+            f"there is no row {FAR}",
+        ),
+        (
+            lambda of: of["NodeTable"].column("free", "cpu"),
+            ValueError,
+            "free is none of allocatable, requested",
+        ),
+        (
+            lambda of: of["NodeTable"].column("requested", "cpu", 8),
+            IndexError,
+            "there is no ledger 8 among 1",
+        ),
+        (lambda of: of["NodeTree"].remove("?", 1), KeyError, "?"),
+        (lambda of: of["NodeTree"].remove(of["NodeTree"].zones[0], FAR), ValueError, f"has no node {FAR}"),
+        (lambda of: kinds()["VolumeCounts"]().resolve("?"), RuntimeError, "read_by was not called"),
+        (lambda of: of["misfits"](of["ClusterState"], pod("x"), "?"), CacheError, "node ? is not found"),
+        (lambda of: kinds()["Preemptor"](of["Decider"]).choose(), ValueError, "begin comes first"),
+        (lambda of: of["Journal"].commit(0), ValueError, "there is no such transaction"),
+        (lambda of: of["Buffer"].array(np.uint8, FAR), ValueError, f"{FAR} items of a buffer of"),
+        (lambda of: of["GpuShares"].clustering(np.zeros(0, np.int32), 0), ValueError, "most 0: at least 1"),
+        (
+            lambda of: kinds()["Plan"](of["NodeTable"], [], [], colour=1),
+            TypeError,
+            "a plan takes no argument colour",
+        ),
+        (
+            lambda of: kinds()["Plan"](of["NodeTable"], [], [], fit=[("cpu", 1)] * 99),
+            ValueError,
+            "too many plugins or",
+        ),
+        (lambda of: of["Preemptor"].begin(0, (), FAR), IndexError, f"there is no symbol {FAR} among"),
+    ],
+)
+def test_misuse_is_answered_by_what_is_wrong(
+    found: dict[str, Any], misuse: Callable[[dict[str, Any]], object], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=re.escape(text)):
+        misuse(found | {function.__name__: function for function in functions()})
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 from tests.cache.binder.binder_kit import GANG, Kit, best_effort, member, pod, refused
-from tests.core.make import port
+from tests.core.make import node, port
 
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
@@ -160,6 +161,26 @@ def test_each_attempt_to_bind_moves_the_deadline() -> None:
     assert not kit.is_assumed(pod("a"))
 
 
+def test_a_deadline_that_is_set_in_a_transaction_leaves_with_it() -> None:
+    kit = Kit(pod_assumed_ttl=10)
+    kit.assume(pod("a", "n"))
+    for commits in (False, True):
+        mark = kit.cache.state.begin()
+        kit.cache.finish_binding(pod("a", "n"))
+        (kit.cache.state.commit if commits else kit.cache.state.rollback)(mark)
+        kit.clean(kit.clock.now + 20)
+        assert kit.is_assumed(pod("a")) == (not commits)
+
+
+def test_a_row_is_chosen_for_pods_without_a_node_that_go_to_a_known_one(kit: Kit) -> None:
+    kit.cache.add_node(node("n"))
+    kit.assume(pod("there", "ghost"))
+    pods = [pod("a"), pod("b"), pod("c", annotations={ASSUMED_NODE: "m"}), pod("there")]
+    rows = np.zeros(4, np.int32)
+    kit.cache.pods.choose_rows(pods, ["n", "ghost", "n", "n"], list(pods), rows)
+    assert rows.tolist() == [kit.cache.state.table.find_row("n"), -1, -1, -1]
+
+
 def test_only_pods_whose_time_is_over_expire() -> None:
     kit = Kit(pod_assumed_ttl=10)
     first, second, third = pod("a", "n"), pod("b", "n", ports=[port(8080)]), pod("c", "n")
@@ -268,6 +289,16 @@ def test_a_pod_of_another_uid_takes_the_place_of_the_old_one(kit: Kit) -> None:
     kit.cache.add_pod(pod("a", "n"))
     refused("pod b was already in added state", kit.cache.update_pod, pod("a", "n"), pod("b", "m"))
     assert (kit.used("n"), kit.used("m")) == ((100, 1), (100, 1))
+
+
+def test_a_pod_of_another_uid_that_was_assumed_leaves_its_group_too(kit: Kit) -> None:
+    kit.cache.add_pod(pod("a", "n"))
+    kit.assume(member("b", "m"))
+    assert kit.cache.get_unit_status(GANG).running_pods == ("b",)
+    kit.cache.update_pod(pod("a", "n"), pod("b", "m"))
+    assert (kit.has(pod("a")), kit.is_assumed(pod("b"))) == (False, False)
+    assert (kit.used("n"), kit.used("m")) == ((0, 0), (100, 1))
+    assert kit.cache.get_unit_status(GANG).running_pods == ()
 
 
 def test_a_marked_pod_is_marked_where_it_is(kit: Kit) -> None:

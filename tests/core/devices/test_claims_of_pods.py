@@ -10,7 +10,7 @@ from tests.core.make import pod
 from tests.devices.make import claim, request
 
 from moorage._core.base.indexed_objects import IndexedObjects, Reader
-from moorage._core.devices.claims_of_pods import RepeatedClaims
+from moorage._core.devices.claims_of_pods import ClaimWriteError, RepeatedClaims, reserved
 from moorage.devices.device_demands import AskingClaim
 from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.objects import (
@@ -136,3 +136,10 @@ def test_pods_that_ask_for_no_claim_are_not_alike() -> None:
     claims = Reader(lambda key: None, IndexedObjects(), {})
     with pytest.raises(ValueError, match="pods that are alike ask for a claim"):
         RepeatedClaims(pod("p"), [], claims, {}, VolumesOfBatch())
+
+
+def test_a_claim_that_is_being_deleted_is_not_reserved() -> None:
+    one = claim("c", [request()])
+    gone = replace(one, metadata=replace(one.metadata, deletion_timestamp="1970-01-01T00:00:00Z"))
+    with pytest.raises(ClaimWriteError, match=r"^claim default/c got deleted in the meantime$"):
+        reserved(gone, None, None)

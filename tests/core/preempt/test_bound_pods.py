@@ -57,6 +57,12 @@ def test_they_are_a_sequence() -> None:
         BoundPods([pod("a")], [])
 
 
+def test_they_are_shown_with_their_nodes() -> None:
+    pods = BoundPods([pod("a")], ["n"])
+    assert repr(pods) == f"BoundPods([{pods[0]!r}])"
+    assert "node_name='n'" in repr(pods)
+
+
 def test_terminating_pods_are_left_out() -> None:
     ending = pod("a")
     ending = replace(ending, metadata=replace(ending.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))

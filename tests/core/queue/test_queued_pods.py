@@ -213,6 +213,11 @@ TestLanesMachine = LanesMachine.TestCase
 TestLanesMachine.settings = settings(deadline=None, max_examples=150, stateful_step_count=40)
 
 
+def test_empty_lanes_have_no_pods() -> None:
+    lanes = PriorityLanes()
+    assert (lanes.pop_many(3), lanes.pop_alike(3)) == ([], [])
+
+
 def test_a_heap_forgets_removed_pods() -> None:
     heap = KeyedHeap()
     for number in range(5):
@@ -320,6 +325,20 @@ def test_gated_pods_wait_among_the_unschedulable_ones_where_groups_are_ignored()
     claims = QueuedPodInfo(pod("c", resource_claims=(PodResourceClaim(name="x"),)))
     for unsure in (claims, gated_entry("o", gating_plugin="other"), h):
         assert queue.admit(iter((unsure, b))) == (0, 0, unsure)
+
+
+def test_rejected_pods_move_along_when_classes_get_new_numbers() -> None:
+    state = ClusterState()
+    state.classes.intern(pod("gone", labels={"app": "gone"}))
+    waiting = UnschedulablePods(state.classes)
+    a, b = entry("a"), entry("b")
+    waiting.add(a)
+    assert state.number_classes_anew()
+    waiting.add(b)
+    (rejected,) = waiting.by_rejection.values()
+    assert list(rejected.by_class.values()) == [{"a": a, "b": b}]
+    waiting.remove(a)
+    assert list(rejected.by_class.values()) == [{"b": b}]
 
 
 def test_the_pods_of_a_group_are_asked_about_once() -> None:

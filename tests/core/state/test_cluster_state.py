@@ -221,6 +221,27 @@ def test_a_batch_enters_pods_whose_usage_is_accounted_for() -> None:
         one.forget_pod(waiting[0])
 
 
+def test_many_pods_are_confirmed_and_forgotten_at_once() -> None:
+    one = state("a", "b")
+    there = [pod(f"p{at}", on="ab"[at % 2], requests={"cpu": 1}) for at in range(60)]
+    batches.assume_pods(one, there)
+    batches.add_pods(one, there[:20])
+    assert [one.is_assumed_pod(each) for each in there] == [False] * 20 + [True] * 40
+    batches.forget_pods(one, there[20:])
+    assert [sorted(pods_on(one, name)) for name in "ab"] == [
+        sorted(f"p{at}" for at in range(first, 20, 2)) for first in (0, 1)
+    ]
+    assert [cpu(one, name) for name in "ab"] == [10_000, 10_000]
+
+
+def test_nodes_are_added_together_unless_one_is_known() -> None:
+    one = state("a")
+    assert not one.add_nodes([node("b"), node("a")])
+    assert view(one) == ["a"]
+    assert one.add_nodes([node("b"), node("c")])
+    assert view(one) == ["a", "b", "c"]
+
+
 def test_pods_of_any_type_are_read() -> None:
     class Other(Pod, frozen=True):
         """Slots of its own."""

@@ -234,9 +234,6 @@ cdef class Quantity:
                 return 0
             return wrap_int64(number)
         divisor = ten_to(scale - self._scale)
-        if self._fast:  # away from zero
-            number = -(-abs(self._unscaled) // divisor)
-            return -number if self._unscaled < 0 else number
         if self._unscaled >= INT64_MAX:
             return wrap_int64(-(-self._unscaled // divisor))
         # Upstream truncates and then adds one, even to a negative amount.

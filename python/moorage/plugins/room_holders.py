@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage._core.base.resources import ZERO, PodGates, is_infeasible
+from moorage._core.base.resources import ZERO, PodGates
 from moorage.framework.plugin.amounts import asked_by, held_by, quantity_text
 from moorage.framework.plugin.evidence import Evidence
 from moorage.objects import Container, Pod
@@ -227,8 +227,6 @@ class Amounts:
         common = (pod.key, node, self.resource, amount)
         if leaves:
             return TerminatingPod(*common, str(pod.metadata.deletion_timestamp))
-        if self.resource == "pods":
-            return None
         now, done = self.of(_without_resize(pod)), self.of(pod, False)
         if min(now, done) < amount:
             reason = next((one.reason for one in pod.status.conditions if one.type == PENDING), "")
@@ -277,8 +275,6 @@ class Amounts:
 
 def _without_resize(pod: Pod) -> Pod:
     """Return a pod as if the kubelet had rejected its resize: what it wants does not count."""
-    if is_infeasible(pod):
-        return pod
     conditions = pod.status.conditions
     pending = [replace(one, reason="Infeasible") for one in conditions if one.type == PENDING]
     if not pending:

@@ -189,8 +189,21 @@ def test_an_index_fails_after_its_own_limit() -> None:
     assert conditions(one)["Failed"] == "FailedIndexes"
 
 
-def test_a_success_policy_ends_the_job() -> None:
-    policy = {"rules": [{"succeededIndexes": "0-1", "succeededCount": 1}]}
+@pytest.mark.parametrize(("most", "fails"), [(0, True), (1, False)])
+def test_too_many_failed_indexes_fail_a_job(most: int, fails: bool) -> None:
+    one = scheduler(machine("a"), indexed(3, backoffLimitPerIndex=0, maxFailedIndexes=most))
+    end(one, 1, "Failed")
+    one.run()
+    assert stored(one).status.failed_indexes == "1"
+    assert conditions(one).get("Failed") == ("MaxFailedIndexesExceeded" if fails else None)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [{"succeededIndexes": "0-1", "succeededCount": 1}, {"succeededCount": 1}, {"succeededIndexes": "1"}],
+)
+def test_a_success_policy_ends_the_job(rule: dict[str, Any]) -> None:
+    policy = {"rules": [{"succeededIndexes": "0", "succeededCount": 1}, rule]}
     one = scheduler(machine("a"), indexed(3, successPolicy=policy))
     end(one, 1, "Succeeded")
     one.run()

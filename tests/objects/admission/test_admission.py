@@ -169,6 +169,16 @@ def test_pods_of_a_workload_share_their_spec(cluster: Any) -> None:
             "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0",
         ),
         (
+            {"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}},
+            resources({"cpu": "1"}),
+            "cpu max limit to request ratio per Container is 2, but no limit is specified or limit is 0",
+        ),
+        (
+            {"type": "Pod", "max": {"memory": "5Pi"}},
+            resources(None, {"memory": "20Pi"}),
+            "maximum memory usage per Pod is 5Pi, but limit is 20Pi",
+        ),
+        (
             {"type": "Pod", "max": {"memory": "1Gi"}},
             {},
             "maximum memory usage per Pod is 1Gi.  No limit is specified",
@@ -190,6 +200,11 @@ def test_a_pod_beyond_a_limit_range_is_forbidden(item: Any, given: Any, message:
     found = cluster(limit_range(item), pod("p", given))
     assert messages(found) == [f'pods "p" is forbidden: {message}']
     assert found.pods == []
+
+
+def test_a_limit_of_claims_is_none_of_pods(cluster: Any) -> None:
+    item = {"type": "PersistentVolumeClaim", "min": {"cpu": "2"}, "max": {"storage": "1Gi"}}
+    assert messages(cluster(limit_range(item), pod("p", resources({"cpu": "1"})))) == []
 
 
 def test_a_pod_counts_as_a_whole(cluster: Any) -> None:
@@ -305,6 +320,7 @@ AFFINE = {
     [
         ({"scopes": ["BestEffort"]}, pod("p"), pod("p", SET)),
         ({"scopes": ["NotBestEffort"]}, pod("p", SET), pod("p")),
+        ({"scopes": ["NotBestEffort"]}, pod("p", resources=resources({"cpu": "1"})), pod("p")),
         ({"scopes": ["Terminating"]}, pod("p", activeDeadlineSeconds=5), pod("p")),
         ({"scopes": ["NotTerminating"]}, pod("p"), pod("p", activeDeadlineSeconds=0)),
         ({"scopes": ["PriorityClass"]}, pod("p", priorityClassName="high"), pod("p")),
@@ -334,6 +350,13 @@ def test_a_quota_with_scopes_counts_matching_pods(spec: Any, matching: Any, othe
     hard = quota({"pods": "0"}, **spec)
     assert len(messages(cluster(*classes, hard, matching))) == 1
     assert messages(cluster(*classes, hard, other)) == []
+
+
+@pytest.mark.parametrize(("qos", "refused"), [("Burstable", 0), ("BestEffort", 1)])
+def test_the_class_that_a_server_gave_a_pod_counts(qos: str, refused: int, cluster: Any) -> None:
+    old = existing("old")
+    old["status"]["qosClass"] = qos
+    assert len(messages(cluster(quota({"pods": "1"}, scopes=["BestEffort"]), old, pod("p")))) == refused
 
 
 def test_each_quota_must_have_room_before_one_is_charged(cluster: Any) -> None:
@@ -440,6 +463,11 @@ def test_overhead_counts_for_a_quota(cluster: Any) -> None:
         'pods "p" is forbidden: exceeded quota: compute, '
         "requested: limits.cpu=1250m, used: limits.cpu=0, limited: limits.cpu=1"
     ]
+
+
+def test_overhead_is_no_limit_of_a_pod_that_has_none(cluster: Any) -> None:
+    old, whole = existing("old", resources({"cpu": "1"}), overhead={"cpu": "250m"}), {"cpu": "1"}
+    assert messages(cluster(quota({"limits.cpu": "1"}), old, pod("p", resources(whole, whole)))) == []
 
 
 # ---- as a whole --------------------------------------------------------------------------------------------

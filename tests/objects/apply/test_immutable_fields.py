@@ -195,6 +195,33 @@ def test_other_changes_and_explicit_defaults_are_accepted(
     applied(tmp_path, manifest(kind, **OBJECTS[kind]), changed(kind, changes))
 
 
+def only_for(zone: str) -> dict[str, Any]:
+    requirement = {"key": "zone", "operator": "In", "values": [zone]}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}
+
+
+def test_a_volume_stays_where_it_is(tmp_path: Path) -> None:
+    """It may get a place that it did not have."""
+    kind, plain = "PersistentVolume", changed("PersistentVolume", {})
+    here, there = (changed(kind, {"spec.nodeAffinity": only_for(zone)}) for zone in "ab")
+    applied(tmp_path, plain, here)
+    with pytest.raises(InputError, match=r"PersistentVolume x: spec\.nodeAffinity: .*field is immutable"):
+        applied(tmp_path, here, there)
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_a_claim_without_a_class_gets_one_until_it_is_bound(is_bound: bool, tmp_path: Path) -> None:
+    volume = {"spec.volumeName": "v"} if is_bound else {}
+    after = changed("PersistentVolumeClaim", volume)
+    before = copy.deepcopy(after)
+    del before["spec"]["storageClassName"]
+    if is_bound:
+        with pytest.raises(InputError, match=OF_CLAIM):
+            applied(tmp_path, before, after)
+    else:
+        applied(tmp_path, before, after)
+
+
 def test_a_suspended_job_may_run_elsewhere(tmp_path: Path) -> None:
     before = changed("Job", {"spec.suspend": True})
     request = {"spec.template.spec.containers.0.resources": {"requests": {"cpu": "1"}}}

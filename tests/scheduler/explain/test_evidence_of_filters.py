@@ -182,6 +182,29 @@ def test_a_pod_that_is_being_deleted_holds_its_room() -> None:
     assert facts(text + pod("new", cpu="3")) == {"n1": ["3 more cpu"]}, "the node is too small without it"
 
 
+def test_a_pod_that_is_being_deleted_holds_one_of_the_pods_of_its_node() -> None:
+    """A pod that stays holds one too, and nothing of it can be spared."""
+    meta = {"deletionTimestamp": "2026-03-05T10:00:00Z", "finalizers": ["x/y"]}
+    spec = {"initContainers": [{"name": "i", "image": "i"}]}
+    text = node("n1", allocatable={"pods": "2"}) + pod("leaves", "n1", metadata=meta)
+    text += pod("stays", "n1", spec=spec)
+    assert facts(text + pod("new")) == {
+        "n1": [
+            "room for 1 more pod",
+            "terminating pod default/leaves (being deleted, deletionTimestamp 2026-03-05T10:00:00Z; "
+            "holds 1 of the node's pods of n1)",
+        ]
+    }
+
+
+def test_init_containers_that_ask_for_less_and_a_refused_resize_hold_nothing() -> None:
+    init = {"name": "i", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    refused = RESIZE | {"conditions": [RESIZE["conditions"][0] | {"reason": "Infeasible"}]}
+    text = node("n1") + pod("plain", "n1", "2", spec={"initContainers": [init]})
+    text += pod("refused", "n1", "9", status=refused)
+    assert facts(text + pod("new", cpu="2"))["n1"] == ["1 more cpu"]
+
+
 RESIZE: dict[str, Any] = {
     "phase": "Running",
     "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}],

@@ -399,3 +399,13 @@ def test_an_active_pod_joins_a_group() -> None:
     state.begin(gate=False, start=0, there=2, rejectors=[], groups=True)
     state.update(change="join", name="p1")
     state.units_are_those_of_their_pods()
+
+
+def test_a_group_that_returns_has_the_priority_of_the_pod_that_came_first() -> None:
+    state = QueueMachine()
+    state.begin(gate=False, start=0, there=6, rejectors=[], groups=True)
+    state.pop_unit()
+    state.pop_unit()
+    state.pop_some(count=1)  # refused: two pods of a group are next, the first with the lower priority
+    state.queue.put_back(*[info for info, _ in state.units[0][1]])
+    assert [info.pod.name for info in state.queue.pending_pods().active] == ["p0", "p1", "p2", "p4", "p3"]

@@ -312,6 +312,8 @@ class Twin:
         self.entries = [one for one in self.entries if one is not entry]
         popped = entry.in_order() if isinstance(entry, Group) else [entry]
         if isinstance(entry, Group):
+            for number, one in enumerate(entry.members):
+                one.number = number
             entry.members, entry.attempts = [], entry.attempts + 1
         for one in popped:
             one.attempts += 1
@@ -335,7 +337,7 @@ class Twin:
                 else:
                     self.entries.append(entry)
             return
-        self.reunite(group, entries)
+        self.reunite(group, sorted(entries, key=lambda one: one.number))
         group.attempts -= 1
         self.entries.append(group)
 

@@ -458,7 +458,7 @@ class SchedulingQueue:
         with self._lock:
             returned: list[QueuedPodInfo] = []
             try:
-                for info in infos:
+                for info in sorted(infos, key=_arrival):
                     place = self._in_flight.place(info)
                     if place is None or info.place is not None:
                         raise MoorageError(f"Pod {info.pod.key} is not in flight")
@@ -861,3 +861,8 @@ class SchedulingQueue:
             self._closed = True
             self._in_flight.finish(list(self._in_flight))
             self._changed.notify_all()
+
+
+def _arrival(info: QueuedPodInfo) -> int:
+    """Where a popped pod was among those of its group, whose first has the group's priority; 0 without one."""
+    return 0 if info.group is None else info.order

@@ -40,7 +40,7 @@ def group_warnings(scheduler: SchedulerParts) -> list[str]:
     groups: list[PodGroup] = client.list(PodGroup)[0]
     every: list[AnyGroup] = [*groups, *client.list(CompositePodGroup)[0]]
     ignored = [f"{number} {text}." for text, number in ignored_groups(handle, every).items()]
-    lost = groups_without_top(scheduler.groups, every)
+    lost = groups_without_top(scheduler.groups, every) if every else []
     waiting = pods_of([*chain(*scheduler.queue.pending_pods())])
     return [*ignored, *lost, *pods_without_group(handle, groups, waiting)]
 

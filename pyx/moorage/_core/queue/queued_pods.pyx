@@ -263,10 +263,12 @@ cdef class QueuedGroupInfo(QueuedPodInfo):
             info.place, info.order = place, self.order
 
     cdef list released(self):
-        """Return the pods by `group_order`; they leave the group, whose attempt they begin."""
+        """Return the pods by `group_order`; they leave the group, whose attempt they begin. Their `order` is
+        that in which they came."""
+        cdef QueuedPodInfo info
         members = self.ordered()
-        for info in members:
-            (<QueuedPodInfo>info).group = self
+        for at, info in enumerate(self.members.values()):
+            info.group, info.order = self, at
         self.clear()
         self.place = None
         self.attempts += 1

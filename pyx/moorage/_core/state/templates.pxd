@@ -9,8 +9,8 @@ cdef class Replicas:
     cdef object template
     cdef str base
     cdef readonly str prefix
-    cdef int32_t id, count
-    cdef readonly int32_t first
+    cdef int32_t count
+    cdef readonly int32_t id, first
 
     cdef str uid(self, int32_t ordinal)
     cdef object make(self, int32_t ordinal)

@@ -111,16 +111,23 @@ def _launcher(template: Values, path: str) -> Values:
         dict(map_of(domain, "resources", "limits")),
     )
     at = f"{path}.spec.domain".lstrip(".")
-    guest = map_of(domain, "memory").get("guest") or requests.get("memory") or limits.get("memory") or "0"
-    guest = size_of(guest, f"{at}.memory.guest")
+    sizes, page = map_of(domain, "memory"), map_of(domain, "memory", "hugepages").get("pageSize")
+    # As setDefaultResourceRequests and setGuestMemory choose.
+    asked = (
+        (requests.get("memory"), "resources.requests.memory"),
+        (limits.get("memory"), "resources.limits.memory"),
+        (sizes.get("guest"), "memory.guest"),
+        (page, "memory.hugepages.pageSize"),
+    )
+    memory = next((size_of(value, f"{at}.{field}") for value, field in asked if value), 0)
+    guest = size_of(sizes.get("guest") or memory, f"{at}.memory.guest")
     cpu, devices = map_of(domain, "cpu"), map_of(domain, "devices")
     vcpus = 1
     for field in ("sockets", "cores", "threads"):
         vcpus *= number_of(cpu.get(field), 1, f"{at}.cpu.{field}") or 1
-    memory = size_of(requests.get("memory") or guest, f"{at}.resources.requests.memory")
-    overhead = _launcher_overhead(guest, vcpus, spec, devices)
+    overhead = _launcher_overhead(memory, vcpus, spec, devices)
     paged = 0
-    if page := map_of(domain, "memory", "hugepages").get("pageSize"):
+    if page:
         paged = guest
         requests[f"hugepages-{page}"] = limits[f"hugepages-{page}"] = str(min(memory, paged))
     # Beside huge pages the overhead counts in any case (WithHugePages).
@@ -154,10 +161,10 @@ def _launcher(template: Values, path: str) -> Values:
     return {"metadata": picked(map_of(template, "metadata"), "labels", "annotations"), "spec": made}
 
 
-def _launcher_overhead(guest: int, vcpus: int, spec: Values, devices: Values) -> int:
-    """Return what a pod requests beside the memory of its guest, in bytes."""
+def _launcher_overhead(memory: int, vcpus: int, spec: Values, devices: Values) -> int:
+    """Return what a pod requests beside the requested memory of its virtual machine, in bytes."""
     mebibytes = _LAUNCHER + _VCPU * vcpus
     mebibytes += _VIDEO if devices.get("autoattachGraphicsDevice", True) else 0
     mebibytes += _ARM if spec.get("architecture") == "arm64" else 0
     mebibytes += _VFIO if devices.get("gpus") or devices.get("hostDevices") else 0
-    return mebibytes * _MEBI + guest // 512  # of page tables
+    return mebibytes * _MEBI + memory // 512  # of page tables

@@ -864,5 +864,5 @@ class SchedulingQueue:
 
 
 def _arrival(info: QueuedPodInfo) -> int:
-    """Where a popped pod was among those of its group, whose first has the group's priority; 0 without one."""
+    """Where a popped pod was among those of its group, whose first sets its priority; 0 without a group."""
     return 0 if info.group is None else info.order

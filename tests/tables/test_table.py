@@ -188,6 +188,13 @@ def test_a_result_is_shown_by_its_first_rows() -> None:
     assert len(Result().to_arrow()) == len(Result().to_pandas()) == 20
 
 
+def test_remarks_follow_the_headline_each_on_a_line_of_its_own() -> None:
+    result = Result()
+    result.remarks = lambda: ["2 < 3", "more"]  # type: ignore[method-assign]
+    assert repr(result).splitlines()[:4] == ["1 < 2", "2 < 3", "more", "N"]
+    assert result._repr_html_().startswith("<p>1 &lt; 2</p><p>2 &lt; 3</p><p>more</p><table>")
+
+
 def test_a_result_without_rows_is_its_headline() -> None:
     result = Result()
     result.table = lambda limit=None: Table({"n": np.arange(0)})  # type: ignore[method-assign]

@@ -147,6 +147,10 @@ class Tabular:
         """Return what the result says, in one line."""
         raise NotImplementedError
 
+    def remarks(self) -> list[str]:
+        """Return what else the result says, a line each; nothing by default."""
+        return []
+
     def table(self, limit: int | None = None) -> Table:
         """Return the result as a table.
 
@@ -185,11 +189,12 @@ class Tabular:
 
     def __repr__(self) -> str:
         first = self.table(ROWS + 1)
-        return f"{self.headline()}\n{first.text()}" if len(first) else self.headline()
+        return "\n".join([self.headline(), *self.remarks(), *([first.text()] if len(first) else [])])
 
     def _repr_html_(self) -> str:
         first = self.table(ROWS + 1)
-        return f"<p>{escape(self.headline())}</p>{first._repr_html_() if len(first) else ''}"
+        lines = "".join(f"<p>{escape(line)}</p>" for line in (self.headline(), *self.remarks()))
+        return lines + (first._repr_html_() if len(first) else "")
 
 
 def rows_of(table: Table) -> list[dict[str, Any]]:

@@ -459,14 +459,16 @@ class ScheduleResult(Placements, Tabular):
         return {self._key(at): failure for at, failure in self.failures.items()}
 
     def headline(self) -> str:
-        """Return the number of placed pods, and the reason of the first other one, in one line; `warnings`
-        follow."""
+        """Return the number of placed pods, and the reason of the first other one, in one line."""
         placed = int((self.rows >= 0).sum())
         counts = [f"{placed} of {len(self)} pods placed"]
         counts += [f"{len(pods)} {name}" for name, pods in self._others().items() if pods]
         failure = self.failure
-        first = ", ".join(counts) + (f"; first failure: {failure.search_message}" if failure else "")
-        return "\n".join([first, *(f"warning: {text}" for text in self.warnings)])
+        return ", ".join(counts) + (f"; first failure: {failure.search_message}" if failure else "")
+
+    def remarks(self) -> list[str]:
+        """Return a line for each of the `warnings`."""
+        return [f"warning: {text}" for text in self.warnings]
 
     def _others(self) -> dict[str, Any]:
         """Return pods that are neither placed nor unschedulable, by what became of them."""

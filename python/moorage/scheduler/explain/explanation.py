@@ -380,11 +380,19 @@ class ExplainedPod(Tabular):
 
     def headline(self) -> str:
         """Return on how many nodes the pod fits, and why on no other, in one line. If it is placed together
-        with others, lines before say how many of the group fit at once, and what stops the next one."""
-        its = self.pod.key if self.group is None else f"{self.pod.key} by itself"
+        with others, the line says how many of the group fit at once."""
+        return self._fits(self.pod.key) if self.group is None else self.group.headline()
+
+    def remarks(self) -> list[str]:
+        """Return what stops the next pod of the group, if one is stopped, and on how many nodes the pod
+        fits by itself; nothing without a group."""
+        if self.group is None:
+            return []
+        return [*filter(None, [self.group.stop()]), self._fits(f"{self.pod.key} by itself")]
+
+    def _fits(self, its: str) -> str:
         fits = f"{its}: fits {len(self.feasible)} of {len(self.order)} nodes"
-        of_group = () if self.group is None else (self.group.headline(), self.group.stop())
-        return "\n".join(filter(None, (*of_group, f"{fits}; {self.message}" if self.message else fits)))
+        return f"{fits}; {self.message}" if self.message else fits
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each node, the best first.

@@ -167,6 +167,11 @@ def test_explain_names_the_groups_of_a_composite_one(
     assert main(["explain", target, "-f", str(tmp_path / "tree.yaml"), *GATES]) == 2
     text = f"{target}: a CompositePodGroup has no pods of its own; explain one of its groups"
     assert capsys.readouterr().err.endswith(f"{text}: podgroup/default/train\n")
+    for absent, there in (("nosuch", ""), ("other/top", "; there is compositepodgroup/default/top")):
+        words = ["explain", f"compositepodgroup/{absent}", "-f", str(tmp_path / "tree.yaml"), *GATES]
+        assert main(words) == 2
+        said = f"compositepodgroup/{absent}: there is no such CompositePodGroup{there}\n"
+        assert capsys.readouterr().err.endswith(said)
 
 
 def test_groups_have_no_row_without_the_gate(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,7 @@ from moorage.scheduler.explain.explanation import ExplainedGroup, GroupChange
 from moorage.scheduler.explain.lowering import effective, lower
 from moorage.scheduler.groups import explain_group
 from moorage.scheduler.groups.explain_group import Fit, fit_of_group
+from moorage.store import NotFoundError
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -105,6 +106,8 @@ def test_the_printed_text_tells_of_the_group_first() -> None:
         "group default/g: 2 of 2 pods fit at once; minCount is 2",
         "default/g-0 by itself: fits 2 of 2 nodes",
     ]
+    found = world(nodes(4, 4), gang("g", 4), members("g", 4, 3)).explain("podgroup/g")
+    assert [found.headline(), *found.remarks()] == says.splitlines()[:3]
     nowhere = repr(world(nodes(4), gang("g", 1), members("g", 1, 9)).explain("default/g-0"))
     assert nowhere.splitlines()[1].startswith("default/g-0 fits nowhere: 0/1 nodes are available")
 
@@ -433,14 +436,37 @@ def test_a_group_is_named_as_a_workload_is() -> None:
     assert one.explain("podgroup/g").pod.name == "g-0"
 
 
-def test_of_a_composite_group_its_groups_are_named() -> None:
+def test_of_a_composite_group_the_pod_groups_at_the_leaves_are_named() -> None:
+    """A composite group within it cannot be explained either."""
     tree = composite("top", 1), composite("mid", 1, "top"), gang("g", 2, "top"), gang("h", 2, "mid")
-    one = world(nodes(4), *tree, members("g", 2, 3), feature_gates=TREES)
-    its = "explain one of its groups: podgroup/default/g, compositepodgroup/default/mid$"
+    one = world(nodes(4), *tree, gang("apart", 1), members("g", 2, 3), feature_gates=TREES)
+    its = "explain one of its groups: podgroup/default/g, podgroup/default/h$"
     with pytest.raises(MoorageError, match=f"^compositepodgroup/top: a CompositePodGroup has no .* {its}"):
         one.explain("compositepodgroup/top")
-    with pytest.raises(MoorageError, match="no group names it as its parent"):
-        one.explain("compositepodgroup/other/top")
+
+
+def test_a_composite_group_without_groups_is_told_from_one_that_does_not_exist() -> None:
+    one = world(nodes(4), composite("top", 1), feature_gates=TREES)
+    with pytest.raises(MoorageError, match=r"^compositepodgroup/top: .*; no PodGroup belongs to it$"):
+        one.explain("compositepodgroup/top")
+    for absent in ("nosuch", "other/top"):
+        with pytest.raises(NotFoundError, match=r"^compositepodgroups"):
+            one.explain(f"compositepodgroup/{absent}")
+
+
+def test_composite_groups_in_a_circle_end() -> None:
+    one = world(
+        composite("top", 1, "mid"), composite("mid", 1, "top"), gang("g", 1, "mid"), feature_gates=TREES
+    )
+    with pytest.raises(MoorageError, match=r"its groups: podgroup/default/g$"):
+        one.explain("compositepodgroup/top")
+
+
+def test_of_many_groups_of_a_composite_one_five_are_named() -> None:
+    many = [gang(f"g{at}", 1, "top") for at in range(6)]
+    one = world(nodes(4), composite("top", 1), many, feature_gates=TREES)
+    with pytest.raises(MoorageError, match=r"podgroup/default/g0, .*, podgroup/default/g4, …$"):
+        one.explain("compositepodgroup/top")
 
 
 def test_groups_of_a_kind_are_tried_once_and_each_is_told_what_it_would_be_alone(

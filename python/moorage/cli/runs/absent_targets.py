@@ -92,6 +92,10 @@ def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
         return f"a Node is not scheduled; {_about_nodes(name)}"
     if kind is CompositePodGroup:
         namespace, _, name = name.rpartition("/")
+        listed: list[CompositePodGroup] = scheduler.client.list(CompositePodGroup, namespace)[0]
+        if all(one.name != name for one in listed):
+            every = scheduler.client.list(CompositePodGroup)[0]
+            return f"there is no such CompositePodGroup{_alike(every, kind.__name__, name)}"
         return groups_instead(scheduler.client, namespace, name)
     return f"a {kind.__name__} has no pods of its own; name a pod or a workload, such as deploy/web"
 

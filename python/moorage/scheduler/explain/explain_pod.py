@@ -19,9 +19,8 @@ from moorage.framework import CycleState, FilterPlugin, PreFilterRun, Status, St
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import NativePlugin, VolumePlugin
 from moorage.framework.runtime.kernels import rejection
-from moorage.objects import AnyGroup, CompositePodGroup, PodGroup, group_of
+from moorage.objects import CompositePodGroup, PodGroup, group_of
 from moorage.objects.model.pod import Pod, PodStatus
-from moorage.objects.model.pod_group import composite_key
 from moorage.objects.model.workload import Job, ReplicaSet, ReplicationController, StatefulSet
 from moorage.objects.workloads.ownership import is_active
 from moorage.objects.workloads.top_controller import Workload, Workloads, controller_of
@@ -72,7 +71,7 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
     MoorageError
         It names a composite group.
     NotFoundError
-        There is no such pod, and no such workload with a pod.
+        There is no such pod, no such workload with a pod, and no such composite group.
     """
     namespace, _, name = text.rpartition("/")
     try:
@@ -83,6 +82,7 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
             if kind is Pod:
                 return client.get(Pod, name, namespace)
             if kind is CompositePodGroup:
+                client.get(CompositePodGroup, name, namespace)
                 raise MoorageError(f"{text}: {groups_instead(client, namespace, name)}") from None
             pods = _pods_of(client, Workload(namespace, kind.__name__, name))
             if pods:
@@ -91,11 +91,12 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
 
 
 def groups_instead(client: ObjectClient, namespace: str, name: str) -> str:
-    """Return what to explain in place of a composite group.
+    """Return what to explain in place of a composite group: the pod groups at the leaves of its tree.
 
     Parameters
     ----------
     client : ObjectClient
+        Has the composite group.
     namespace : str
         "" for all namespaces.
     name : str
@@ -104,12 +105,15 @@ def groups_instead(client: ObjectClient, namespace: str, name: str) -> str:
     -------
     str
     """
-    groups: list[AnyGroup] = [*client.list(PodGroup)[0], *client.list(CompositePodGroup)[0]]
-    inside = (one for one in groups if one.parent == composite_key(namespace or one.namespace, name))
-    its = [f"{one.kind.lower()}/{one.key}" for one in inside]
-    instead = (
-        f"explain one of its groups: {examples(its, _GROUPS)}" if its else "no group names it as its parent"
-    )
+    composites: list[CompositePodGroup] = client.list(CompositePodGroup, namespace)[0]
+    level = {one.unit for one in composites if one.name == name}
+    inside = set(level)
+    while level:
+        level = {one.unit for one in composites if one.parent in level} - inside
+        inside |= level
+    groups: list[PodGroup] = client.list(PodGroup, namespace)[0]
+    its = [f"podgroup/{one.key}" for one in groups if one.parent in inside]
+    instead = f"explain one of its groups: {examples(its, _GROUPS)}" if its else "no PodGroup belongs to it"
     return f"a CompositePodGroup has no pods of its own; {instead}"
 
 

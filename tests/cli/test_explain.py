@@ -849,7 +849,7 @@ def test_a_job_is_meant_before_a_group_of_its_name(
 
 
 WITHOUT_GROUP = """\
-warning: 4 pods wait for PodGroup default/train, which the input lacks: add it as scheduling.k8s.io/v1beta1.
+warning: 4 pods wait for PodGroup default/train, which does not exist: create it as scheduling.k8s.io/v1beta1.
 """
 
 
@@ -887,7 +887,7 @@ def test_the_error_about_a_group_without_pods_names_pods_that_misspell_it(
     text = Path(GANG).read_text().replace("podGroupName: train", "podGroupName: trian")
     (tmp_path / "gang.yaml").write_text(text)
     words = ["-f", str(tmp_path / "gang.yaml"), *GROUPS[2:]]
-    waiting = "4 pods wait for PodGroup default/trian, which the input lacks; nearest: default/train"
+    waiting = "4 pods wait for PodGroup default/trian, which does not exist; nearest: default/train"
     assert explain("podgroup/train", *words) == 2
     assert capsys.readouterr().err == f"error: TARGET: podgroup/train: it has no pod; {waiting}\n"
     assert explain("train", *words) == 2

@@ -495,7 +495,7 @@ def _gangs_by_domain(scheduler: Scheduler, every: list[_Replicas], gang: int) ->
         for one in every:
             rows = [row for some in one.rows for row in some.tolist()]
             pods.update(f"{key}={scheduler.table.objects[row].metadata.labels[key]}" for row in rows)
-    return {domain: count // gang for domain, count in sorted(pods.items()) if count >= gang}
+    return {domain: count // gang for domain, count in sorted(pods.items())}
 
 
 def _group_of(scheduler: Scheduler, template: Pod) -> PodGroup | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.core.make import ZONE, node
@@ -90,8 +90,7 @@ spec:
             {
                 "CompositePodGroup is ignored, so groups that belong to one are scheduled one by one: "
                 "the gate CompositePodGroup is off": 1,
-                "PodGroups have a topology that is ignored: "
-                "the gate TopologyAwareWorkloadScheduling is off": 2,
+                "groups have a topology that is ignored: the gate TopologyAwareWorkloadScheduling is off": 2,
             },
         ),
         (
@@ -133,7 +132,7 @@ def test_a_sentence_names_each_group_that_pending_pods_wait_for(
 
 
 def test_a_sentence_names_each_group_whose_tree_has_no_top() -> None:
-    lacks = "PodGroup default/g belongs to CompositePodGroup default/r, which the input lacks"
+    lacks = "PodGroup default/g belongs to CompositePodGroup default/r, which does not exist"
     itself = "belongs to itself, so that its pods wait: change its parent."
 
     def told(*groups: AnyGroup, gates: Any = TREES) -> list[str]:
@@ -141,7 +140,7 @@ def test_a_sentence_names_each_group_whose_tree_has_no_top() -> None:
         scheduler.sync()
         return groups_without_top(scheduler.groups, groups)
 
-    assert told(gang("g", 1, "r"), gang("h", 1)) == [f"{lacks}: add it as scheduling.k8s.io/v1alpha3."]
+    assert told(gang("g", 1, "r"), gang("h", 1)) == [f"{lacks}: create it as scheduling.k8s.io/v1alpha3."]
     circle = [gang("g", 1, "r"), composite("r", 1, "s"), composite("s", 1, "r")]
     assert told(*circle) == [f"CompositePodGroup default/{name} {itself}" for name in ("r", "s")]
     assert told(gang("g", 1, "r"), composite("r", 1)) == []
@@ -155,6 +154,7 @@ def test_a_sentence_names_each_group_whose_tree_has_no_top() -> None:
 def test_the_result_of_a_run_says_that_groups_are_ignored_and_prints_it(version: str) -> None:
     result = mo.Scheduler(mo.load(NODE + FILE), kubernetes_version=version).run()
     assert result.warnings == [f"2 PodGroups {ONE_BY_ONE}."]
+    assert len(result.headline().splitlines()) == 1
     assert repr(result).splitlines()[1] == f"warning: 2 PodGroups {ONE_BY_ONE}."
     assert result.to_dict()["warnings"] == result.warnings
 
@@ -165,7 +165,31 @@ def test_with_the_gate_a_run_says_nothing_but_which_groups_pods_wait_for() -> No
     assert (result.warnings, "warnings" in result.to_dict(), "warning" in repr(result)) == ([], False, False)
     store_of(one).create_many(members("h", 2))
     (text,) = one.run().warnings
-    assert text.startswith("2 pods wait for PodGroup default/h, which the input lacks")
+    assert text == ("2 pods wait for PodGroup default/h, which does not exist; nearest: default/g.")
+
+
+def test_pods_of_another_scheduler_do_not_count_as_waiting() -> None:
+    pods = [*members("g", 1), *members("h", 2, scheduler_name="other")]
+    (text,) = world(nodes(4), pods).run().warnings
+    assert text == (
+        "1 pod waits for PodGroup default/g, which does not exist: create it as scheduling.k8s.io/v1beta1."
+    )
+
+
+def test_over_another_client_a_run_does_not_list_groups() -> None:
+    class Other:
+        """A client that is no `ObjectStore`, such as one of a cluster."""
+
+        def __init__(self, store: mo.ObjectStore) -> None:
+            self.store = store
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.store, name)
+
+    one = world(nodes(4), members("g", 1))
+    other = mo.Scheduler(cast(Any, Other(store_of(one))), feature_gates=GATES)
+    assert other.run().warnings == []
+    assert len(one.run().warnings) == 1
 
 
 @pytest.mark.parametrize(("gates", "texts"), [(DEFAULT_GATES, 1), (GATES, 1), (TOPOLOGY, 0)])
@@ -174,7 +198,7 @@ def test_a_group_that_is_placed_by_name_says_if_its_topology_is_ignored(gates: A
     there = [node("a", zone="x", cpu=4), node("b", zone="y", cpu=4)]
     one = world(there, gang("g", 2, **topology(ZONE)), members("g", 2, 3), feature_gates=gates)
     result = one.schedule_workload("podgroup/g")
-    assert result.warnings == [f"1 PodGroup has {TOPOLOGIES}."] * texts
+    assert result.warnings == [f"1 group has {TOPOLOGIES}."] * texts
     assert len(result.placements) == 2 * texts
     assert world(there, gang("g", 2), feature_gates=gates).schedule_workload("podgroup/g").warnings == []
     with pytest.raises(NotFoundError, match="other"):

@@ -91,7 +91,7 @@ def capacity(  # noqa: PLR0913
     from moorage.cli.output.capacity_output import write_capacity
     from moorage.cli.output.cluster_capacity import write_compatible
     from moorage.cli.output.printing import told
-    from moorage.cli.runs.pod_templates import as_gang, group_warnings, read_templates
+    from moorage.cli.runs.pod_templates import as_gang, read_templates, template_group_warnings
     from moorage.cli.runs.simulation import input_warnings
     from moorage.scheduler import Scheduler
 
@@ -122,7 +122,7 @@ def capacity(  # noqa: PLR0913
         except InputError as error:
             raise (InputError(error.message, source="--gang") if error.path == "gang" else error) from None
     warnings = [*input_warnings(cluster, scheduler), *without_effect, *read.warnings]
-    warnings += group_warnings(scheduler, pods, gang)
+    warnings += template_group_warnings(scheduler, pods, gang)
     print_release(cluster)
     print_warnings(warnings)
     if compatible:

@@ -158,7 +158,9 @@ def as_gang(scheduler: Scheduler, templates: Sequence[Template]) -> list[Templat
     return [Template(templates[0].pod, 1)]
 
 
-def group_warnings(scheduler: Scheduler, templates: Iterable[Template], gang: int | None) -> Iterator[str]:
+def template_group_warnings(
+    scheduler: Scheduler, templates: Iterable[Template], gang: int | None
+) -> Iterator[str]:
     """Yield a sentence about each pod group of templates that is missing, is part of a composite one, or asks
     for another number of pods.
 

@@ -88,7 +88,7 @@ def ignored_topologies(handle: FrameworkHandle, groups: Iterable[AnyGroup]) -> d
     dict of str to int
     """
     bound = 0 if handle.places_groups else sum(bool(one.topology_keys) for one in groups)
-    return {f"PodGroup{' has' if bound == 1 else 's have'} {TOPOLOGIES}": bound} if bound else {}
+    return {f"group{' has' if bound == 1 else 's have'} {TOPOLOGIES}": bound} if bound else {}
 
 
 def pods_without_group(handle: FrameworkHandle, groups: Iterable[PodGroup], pods: Iterable[Pod]) -> list[str]:
@@ -137,8 +137,8 @@ def groups_without_top(index: PodGroups, groups: Iterable[AnyGroup]) -> list[str
     for group in groups:
         name, above = f"{group.kind} {group.key}", index.ancestors(group.unit)
         if above and index.known(above[0]) is None:
-            lacks = f"{name} belongs to {COMPOSITE} {unit_name(above[0])}, which the input lacks"
-            found.append(f"{lacks}: add it as scheduling.k8s.io/v1alpha3.")
+            lacks = f"{name} belongs to {COMPOSITE} {unit_name(above[0])}, which does not exist"
+            found.append(f"{lacks}: create it as scheduling.k8s.io/v1alpha3.")
         if group.unit in above:
             found.append(f"{name} belongs to itself, so that its pods wait: change its parent.")
     return found
@@ -146,8 +146,8 @@ def groups_without_top(index: PodGroups, groups: Iterable[AnyGroup]) -> list[str
 
 def _waiting(group: str, number: int, known: Iterable[str]) -> str:
     pods = number_of(number, "pod waits", "pods wait")
-    near = nearest(group, known) or ": add it as scheduling.k8s.io/v1beta1"
-    return f"{pods} for PodGroup {group}, which the input lacks{near}."
+    near = nearest(group, known) or ": create it as scheduling.k8s.io/v1beta1"
+    return f"{pods} for PodGroup {group}, which does not exist{near}."
 
 
 def _are(number: int) -> str:

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from moorage._core.base.indexed_objects import IndexedObjects
-from tests.house.source import ROOT
+from tests.house.source import ROOT, files
 
 PAGES = sorted((ROOT / "docs/reference").glob("*.md"))
 NUMPY = """One line.
@@ -55,6 +55,26 @@ def test_every_public_name_is_documented_once(doors: ModuleType) -> None:
 
 def test_every_public_callable_tells_what_it_takes_returns_and_raises(doors: ModuleType) -> None:
     assert [gap for door in doors.FRONT_DOORS for gap in doors.undocumented(door)] == []
+
+
+def described(doc: str) -> list[str]:
+    """The names under "Attributes" of a docstring."""
+    _, _, part = inspect.cleandoc(doc).partition("\nAttributes\n----------\n")
+    lines = re.findall(r"^(\w+(?:, \w+)*)(?: : .*)?$", re.split(r"\n\n\w+\n-+\n", part)[0], re.M)
+    return [name for line in lines for name in line.split(", ")]
+
+
+def test_every_attribute_that_a_compiled_class_documents_can_be_read() -> None:
+    seen, missing = 0, []
+    for path in files(".pyx", under="pyx"):
+        module = import_module(".".join(path.relative_to(ROOT / "pyx").with_suffix("").parts))
+        for one in vars(module).values():
+            if isinstance(one, type) and one.__module__ == module.__name__ and not one.__dictoffset__:
+                names = described(one.__doc__ or "")
+                seen += len(names)
+                missing += [f"{path.stem}.{one.__name__}.{name}" for name in names if not hasattr(one, name)]
+    assert seen > 50
+    assert missing == []
 
 
 def documented(one: int, two: int, *rest: int, **more: int) -> int:

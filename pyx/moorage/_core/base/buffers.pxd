@@ -16,6 +16,8 @@ cdef struct ItemLocation:
 
 cdef class Journal:
     cdef readonly int depth
+    # Number of times that the memory of a buffer of this journal moved or a buffer was added. Code that keeps
+    # an address over several calls compares this number.
     cdef int64_t moves
     cdef readonly int64_t undone
     cdef list buffers, actions

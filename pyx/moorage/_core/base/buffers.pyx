@@ -38,9 +38,6 @@ cdef class Journal:
     ----------
     depth : int
         Number of open transactions.
-    moves : int
-        Number of times that the memory of a buffer of this journal moved or a buffer was added. Code that
-        keeps an address over several calls compares this number.
     undone : int
         Number of rollbacks.
     """

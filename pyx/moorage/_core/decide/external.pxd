@@ -7,8 +7,8 @@ cdef class External:
     cdef mr_external c  # its functions, for the kernels
     cdef readonly str name
     cdef readonly bint is_native
-    cdef object error
-    cdef int64_t failures
+    cdef object error  # of its last call, until it is raised
+    cdef int64_t failures  # of all plugins, up to its own last one
 
 
 cdef class PythonExternal(External):

@@ -17,10 +17,6 @@ cdef class External:
         The name of the plugin.
     is_native : bool
         Whether it consists of C functions, which need no Python and see each placement of a run.
-    error : BaseException or None
-        The error of its last call, until it is raised.
-    failures : int
-        The number of failures of all plugins, up to its own last one.
     """
 
 

@@ -71,7 +71,9 @@ cdef extern from "native.h" nogil:
 cdef class NativeExternal(External):
     cdef moorage_plugin table  # a copy of the plugin's struct
     cdef readonly str reason
-    cdef tuple resources, labels, values
+    cdef tuple resources  # that it reads, except cpu, memory and pods
+    cdef tuple labels  # the keys that it reads
+    cdef tuple values  # the texts that it compares label values with
     cdef object keep, explain
     cdef bint is_loaded  # the struct is valid, so `destroy` is called in the end
 

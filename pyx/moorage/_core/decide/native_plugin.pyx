@@ -60,12 +60,6 @@ cdef class NativeExternal(External):
     ----------
     reason : str
         Why its filter rejects nodes.
-    resources : tuple of str
-        The resources that it reads, except cpu, memory and pods.
-    labels : tuple of str
-        The label keys that it reads.
-    values : tuple of str
-        The texts that it compares label values with.
 
     Raises
     ------

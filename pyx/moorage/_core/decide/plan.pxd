@@ -8,7 +8,7 @@ from moorage._core.state cimport NodeTable, Shape
 cdef class Plan:
     cdef mr_plan c
     cdef readonly list filters, scores, externals, begins, follows
-    cdef dict weights
+    cdef dict weights  # of the scores, by name
     cdef tuple default_constraints
     cdef readonly bint needs_python, system_defaulted, ignore_preferred, narrows, narrows_to_named
     cdef int hard_pod_affinity_weight

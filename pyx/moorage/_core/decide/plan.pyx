@@ -102,8 +102,6 @@ cdef class Plan:
     ----------
     filters, scores : list of str
         The names of the plugins in order.
-    weights : dict of str to int
-        The weights of the scores.
     externals : list of External
         The plugins outside the core, each once.
     begins, follows : list of callable

@@ -35,7 +35,9 @@ cdef class Terms:
 
 cdef class NodeDevices:
     cdef uint8_t* fits
-    cdef int32_t rows
+    cdef int32_t rows  # that `fits` has
+    # Whether `fits` decides. Else plugins have to schedule the pods: a search for devices fails with an
+    # error, or nodes have different scores.
     cdef bint is_decisive
 
     cdef int refresh(self) except -1

@@ -527,16 +527,7 @@ MAX_DRIVERS = MR_MAX_DRIVERS
 
 
 cdef class NodeDevices:
-    """Which nodes have the devices that the claims of a pod class ask for; a base class.
-
-    Attributes
-    ----------
-    rows : int
-        The number of rows that `fits` has.
-    is_decisive : bool
-        Whether `fits` decides. Else plugins have to schedule the pods: a search for devices fails with an
-        error, or nodes have different scores.
-    """
+    """Which nodes have the devices that the claims of a pod class ask for; a base class."""
 
     cdef int refresh(self) except -1:
         """Bring `fits` up to date; rows that change are named in the change log."""

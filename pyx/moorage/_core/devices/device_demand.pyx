@@ -37,8 +37,6 @@ cdef class DeviceViews:
         the index of the view, and the result of the search.
     changed : list of int
         The indices of views of which a device may have changed, in order.
-    rows : int
-        The number of rows.
     """
 
     def __init__(self, ClusterState state not None, views, view_of, features):

@@ -24,7 +24,8 @@ cdef struct Consumption:
 
 cdef class DeviceView:
     cdef readonly list pools
-    cdef int32_t n, members
+    cdef int32_t n  # number of devices that can be allocated, which come first
+    cdef int32_t members  # number of all devices
     cdef bint is_order_free
     cdef object features
     cdef readonly int64_t version  # grows whenever the state changes

@@ -53,10 +53,6 @@ cdef class DeviceView:
     Attributes
     ----------
     pools : list of DevicePool
-    n : int
-        The number of devices that can be allocated, which come first.
-    members : int
-        The number of all devices.
     """
 
     def __init__(self, pools, node, features, bint is_order_free, DeviceView like=None):

@@ -23,11 +23,6 @@ cdef class BoundPods:
         Each pod, or the event that makes it. Both may lack the node.
     nodes : list of str
         The node of each pod.
-
-    Attributes
-    ----------
-    held, nodes : list
-        The parameters.
     """
 
     def __init__(self, list held not None, list nodes not None):

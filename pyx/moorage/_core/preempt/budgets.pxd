@@ -19,7 +19,7 @@ cdef class Budgets:
     cdef int32_t known, n_members
     cdef bint exempts      # a budget lists disrupted pods
     cdef bint has_several  # a set has more than one budget
-    cdef int64_t version
+    cdef int64_t version  # grows with each change of the budgets
 
     cdef int set(self, tuple budgets) except -1
     cdef int follow(self) except -1

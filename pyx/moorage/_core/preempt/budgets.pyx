@@ -20,11 +20,6 @@ cdef class Budgets:
     Parameters
     ----------
     classes : PodClasses
-
-    Attributes
-    ----------
-    version : int
-        Grows with each change of the budgets.
     """
 
     def __cinit__(self, PodClasses classes not None):

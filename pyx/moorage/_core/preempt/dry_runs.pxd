@@ -15,7 +15,7 @@ cdef class DryRun:
 
 
 cdef class DryRuns:
-    cdef Search search
+    cdef Search search  # of the profile
     cdef readonly ClusterState state
     cdef mr_preemptor c
     cdef Importance importance

@@ -93,8 +93,6 @@ cdef class DryRuns:
 
     Attributes
     ----------
-    search : Search
-        The search of the profile.
     state : ClusterState
     """
 

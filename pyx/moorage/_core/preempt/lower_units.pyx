@@ -309,20 +309,13 @@ cdef int _count(ClusterState state, int32_t pod_class, int32_t row, int32_t sign
 
 
 cdef class _Check:
-    """Checks pods on the rows that were found for them.
-
-    Attributes
-    ----------
-    stays : bool
-        Whether one search, once prepared, serves all checks: the pods are alike, and use no host ports. (The
-        memory of sets of ports may move while units return.)
-    moves : int
-        `Journal.moves` when it was prepared; -1 before.
-    """
+    """Checks pods on the rows that were found for them."""
 
     cdef ClusterState state
+    # Whether one search, once prepared, serves all checks: the pods are alike, and use no host ports. (The
+    # memory of sets of ports may move while units return.)
     cdef bint stays
-    cdef int64_t moves
+    cdef int64_t moves  # `Journal.moves` when it was prepared; -1 before
 
     def __init__(self, ClusterState state not None, list found not None):
         self.state, self.moves = state, -1

@@ -4,7 +4,7 @@ from moorage._core.queue.queued_pods cimport KeyedHeap, QueuedPodInfo
 
 
 cdef class BackoffQueue:
-    cdef dict heaps
+    cdef dict heaps  # by Place
     cdef readonly KeyedHeap rejected, failed
     cdef object initial, maximum, window, rank  # times in microseconds
 

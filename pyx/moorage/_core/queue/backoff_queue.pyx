@@ -34,7 +34,6 @@ cdef class BackoffQueue:
 
     Attributes
     ----------
-    heaps : dict of Place to KeyedHeap
     rejected, failed : KeyedHeap
         The pods that were rejected, and those that failed with an error.
     """

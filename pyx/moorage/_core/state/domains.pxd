@@ -55,7 +55,8 @@ cdef class Domains:
     cdef dict classes_of, matched_of  # by attribute, see `attributes`
     cdef list by_class
     cdef Py_ssize_t n_classes, nbytes
-    cdef int64_t cursor, epoch
+    cdef int64_t cursor  # the sequence number up to which the change log has been read
+    cdef int64_t epoch  # grows when counters are dropped
     cdef public Py_ssize_t limit
 
     cdef int refresh(self) except -1

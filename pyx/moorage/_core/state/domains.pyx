@@ -82,10 +82,6 @@ cdef class Domains:
 
     Attributes
     ----------
-    cursor : int
-        The sequence number up to which the change log has been read.
-    epoch : int
-        Grows when counters are dropped.
     limit : int
         Bytes of memory beyond which `enforce_limit` drops all counters; 256 MiB by default.
     """

@@ -56,18 +56,14 @@ cdef class RowCopies:
     ----------
     lock : fastrlock.rlock.FastRLock
         A re-entrant lock; callers hold it for reading several values of one moment.
-    source : ClusterState or None
-        The cluster that was copied; None if nothing has been copied.
     table : NodeTable
         The rows.
-    view : View
-        The node list.
     cursor : int
         The head of the cluster's change log at the last update.
     """
 
     cdef readonly object lock
-    cdef ClusterState source
+    cdef ClusterState source  # the cluster that was copied; None if nothing has been copied
     cdef readonly NodeTable table
     cdef View view
     cdef readonly int64_t cursor

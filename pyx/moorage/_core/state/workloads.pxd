@@ -6,7 +6,7 @@ from moorage._core.base cimport ChangeLog, Journal, Kind
 cdef class Versioned:
     cdef Journal journal
     cdef ChangeLog log
-    cdef int64_t version
+    cdef int64_t version  # grows with every change, including an undo
 
     cdef int _write(self, dict table, object key, object value, Kind kind) except -1
 

@@ -12,13 +12,7 @@ CONTROLLERS = (("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("app
 
 
 cdef class Versioned:
-    """A table of objects with a version.
-
-    Attributes
-    ----------
-    version : int
-        Grows with every change, including an undo.
-    """
+    """A table of objects with a version."""
 
     def __cinit__(self, Journal journal not None, ChangeLog log not None):
         self.journal = journal
@@ -46,11 +40,6 @@ cdef class Namespaces(Versioned):
     ----------
     journal : Journal
     log : ChangeLog
-
-    Attributes
-    ----------
-    labels : dict of str to dict of str to str
-        By name of the namespace.
     """
 
     def __cinit__(self, Journal journal not None, ChangeLog log not None):

@@ -10,6 +10,7 @@ the gates that it needs. ``python -m tests.house.gate_tables`` makes them from u
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -176,7 +177,7 @@ def feature_gates(
         return defaults
     gates = dict(defaults)
     for name, value in changes.items():
-        if name not in known and name not in ALL:
+        if not is_gate(name, release):
             here = f"{release.version} decides here, and "
             is_other = any(name in gates_of(one) for one in RELEASES.values())
             hint = _built_in(name, release, here) if is_other else nearest(name, (*known, *ALL))
@@ -196,8 +197,19 @@ def feature_gates(
     return FeatureGates(gates, release)
 
 
+def is_gate(name: str, release: Release) -> bool:
+    """Whether a release has a gate, or a name sets all gates of a stage.
+
+    Parameters
+    ----------
+    name : str
+    release : Release
+    """
+    return name in ALL or name in gates_of(release)
+
+
 def settable(changes: Mapping[str, bool], release: Release) -> dict[str, bool]:
-    """Return the changes of gates that a release has, and that are built for it.
+    """Return the changes that `feature_gates` accepts for a release.
 
     Parameters
     ----------
@@ -208,17 +220,16 @@ def settable(changes: Mapping[str, bool], release: Release) -> dict[str, bool]:
     Returns
     -------
     dict of str to bool
-        The others are of gates that have only their defaults in the release, or are none of its gates.
+        The others cannot be set beside them: the release does not have them, or has only their defaults, or
+        they need others that are off.
     """
-    known = gates_of(release)
-
-    def is_known(name: str, value: bool) -> bool:
-        gate = known.get(name)
-        return name in ALL or (
-            gate is not None and (gate.effect is not Effect.NOT_BUILT or value == gate.default)
-        )
-
-    return {name: value for name, value in changes.items() if is_known(name, value)}
+    kept: dict[str, bool] = {}
+    for name in [*changes] * len(changes):  # again and again: a gate may need one after it
+        more = kept | {name: changes[name]}
+        with suppress(ValueError):
+            feature_gates(more, release)
+            kept = more
+    return kept
 
 
 def dependents_off(changes: Mapping[str, bool], release: Release = RELEASES[DEFAULT]) -> dict[str, bool]:

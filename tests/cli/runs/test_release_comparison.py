@@ -13,6 +13,7 @@ from tests.cli.test_simulate import node, pod
 from tests.house.source import ROOT
 
 from moorage.cli import main
+from moorage.cli.runs.release_comparison import Side, sides_of_upgrade
 from moorage.releases import RELEASES
 
 GANG = str(ROOT / "tests/data/gang.yaml")
@@ -350,7 +351,7 @@ def test_forms_of_two_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["kubernetes", "kubernetes 1.37"], "'kubernetes': not a release: give kubernetes and"),
         (
             ["kubernetes 1.36", "kubernetes 1.37 x"],
-            "--feature-gates: kubernetes 1.37 x: x: must be true or false, not ''",
+            "--feature-gates: kubernetes 1.37: x: must be true or false, not ''",
         ),
         (
             ["kubernetes 1.36", "kubernetes 1.37 x y"],
@@ -491,7 +492,7 @@ def test_both_releases_decide_after_the_same_change(
         ),
         (
             ["--upgrade-from", "1.35", "--feature-gates", "DRAListTypeAttribute=true"],
-            "--feature-gates: kubernetes 1.36 DRAListTypeAttribute=true: unrecognized feature gate: "
+            "--feature-gates: kubernetes 1.36: unrecognized feature gate: "
             "DRAListTypeAttribute; nearest: DRAListTypeAttributes",
         ),
     ],
@@ -549,7 +550,32 @@ def test_a_gate_that_the_earlier_release_does_not_have_counts_for_the_later_one_
     lost = [one for one in json.loads(out)["findings"] if one["counts"]]
     assert {name for one in lost for name in one["names"]} == {"train-0", "train-1"}
     assert {name for one in lost for name in one["because"]} == {"GenericWorkload"}
-    text = f"Kubernetes {before} decides without GenericWorkload=true: moorage does not have this gate for"
     assert [line for line in err.splitlines() if "decides without" in line] == [
-        f"warning: {text} that release."
+        f"warning: {without(before, 'GenericWorkload=true')}"
     ]
+
+
+IN_TURN = "CompositePodGroup=true,TopologyAwareWorkloadScheduling=true,GenericWorkload=true"
+"""Each needs those after it."""
+
+
+def without(before: str, gate: str) -> str:
+    return f"Kubernetes {before} decides without {gate}: moorage cannot set this gate for that release."
+
+
+@pytest.mark.parametrize(
+    ("before", "gates", "kept", "dropped"),
+    [
+        ("1.36", "WorkloadWithJob=true,GenericWorkload=true", "", [0, 1]),
+        ("1.34", "AllBeta=false,VolumeLimitScaling=false", "", [0]),
+        ("1.36", "GenericWorkload=false", "GenericWorkload=false", []),
+        ("1.36", "CompositePodGroup=false", "", []),
+        ("1.37", IN_TURN, IN_TURN, []),
+    ],
+)
+def test_the_earlier_release_decides_with_the_gates_that_it_accepts(
+    before: str, gates: str, kept: str, dropped: list[int]
+) -> None:
+    first, last, warnings = sides_of_upgrade(before, "1.37", gates)
+    assert (first, last) == (Side(before, kept), Side("1.37", gates))
+    assert warnings == [without(before, gates.split(",")[at]) for at in dropped]

@@ -18,7 +18,7 @@ from moorage.plugins.registry import in_tree
 from moorage.releases import RELEASES, FeatureGates, release_named
 from moorage.releases.attribution import Cause, find_causes
 from moorage.releases.behaviours import Behaviour, differing, switched
-from moorage.releases.feature_gates import settable
+from moorage.releases.feature_gates import is_gate, settable
 
 from .comparison import Alternative, without_bindings
 from .simulation import Preparation
@@ -231,13 +231,13 @@ def compare_releases(
 
 
 def _gates(options: Mapping[str, Any], side: Side) -> FeatureGates:
-    with located(obj=side.name):
+    with located(obj=f"{KUBERNETES} {side.version}"):
         return selected_gates(f"{options['gates']},{side.gates}", side.version)
 
 
 def sides_of_upgrade(first: str, last: str, gates: str) -> tuple[Side, Side, list[str]]:
     """Return the sides of an upgrade. The feature gates are those of the later release, and the earlier one
-    decides with those of them that it has.
+    decides with those of them that can be set for it.
 
     Parameters
     ----------
@@ -250,17 +250,19 @@ def sides_of_upgrade(first: str, last: str, gates: str) -> tuple[Side, Side, lis
     -------
     before, after : Side
     warnings : list of str
-        A sentence about each gate that the earlier release does not have.
+        A sentence about each of the others; not about gates that the earlier release does not have and that
+        are switched off.
     """
-    changes = changed_gates(gates)
-    kept = settable(changes, RELEASES[first])
+    changes, release = changed_gates(gates), RELEASES[first]
+    kept = settable(changes, release)
     texts = {name: f"{name}={str(value).lower()}" for name, value in changes.items()}
     warnings = [
-        f"Kubernetes {first} decides without {text}: moorage does not have this gate for that release."
+        f"Kubernetes {first} decides without {text}: moorage cannot set this gate for that release."
         for name, text in texts.items()
-        if name not in kept
+        if name not in kept and (changes[name] or is_gate(name, release))
     ]
-    return Side(first, ",".join(texts[name] for name in kept)), Side(last, gates), warnings
+    common = ",".join(text for name, text in texts.items() if name in kept)
+    return Side(first, common), Side(last, gates), warnings
 
 
 def _common_tie_break(options: Mapping[str, Any], *releases: FeatureGates) -> str:

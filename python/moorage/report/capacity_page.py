@@ -39,7 +39,10 @@ def capacity_page(document: Mapping[str, Any], use: NodeUse) -> Page:
         for each in document["templates"]
         if "skipped" in each
     ]
-    page.add("Summary", Facts(facts), Lines(skipped, True) if skipped else None)
+    by_domain = gang.get("domains", {}) if gang else {}
+    gangs = ", ".join(f"{amount(number)} in {domain}" for domain, number in by_domain.items())
+    lines = Lines([f"Gangs: {gangs}."]) if gangs else None
+    page.add("Summary", Facts(facts), lines, Lines(skipped, True) if skipped else None)
     page.add("What stops the next one", _end(document), _binding(document))
     page.add("Where replicas fit", _map(use, replicas), _nodes(document))
     page.add("Utilization without them", total_grid(use), group_grid(use, "zone"), group_grid(use, "pool"))

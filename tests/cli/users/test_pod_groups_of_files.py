@@ -145,6 +145,17 @@ def test_evicted_pods_that_nobody_replaces_count_in_the_row_of_a_group(
     (tmp_path / "gang.yaml").write_text(text)
     row = group_row(capsys, "check", "-f", str(tmp_path / "gang.yaml"), *GATES)
     assert row[2:4] == ["2", "1/4"]
+    text = text.replace("train-3, namespace: default", "train-3, namespace: default, labels: {at: last}")
+    (tmp_path / "gang.yaml").write_text(text)
+    row = group_row(capsys, "simulate", "-f", str(tmp_path / "gang.yaml"), *GATES, "-l", "at=last")
+    assert row[2:4] == ["2", "1/4"]
+
+
+def test_refused_pods_count_in_the_row_of_a_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quota = "---\nkind: ResourceQuota\nmetadata: {name: q, namespace: default}\nspec: {hard: {pods: 3}}\n"
+    (tmp_path / "gang.yaml").write_text(Path(GANG).read_text() + quota)
+    row = group_row(capsys, "check", "-f", str(tmp_path / "gang.yaml"), *GATES)
+    assert row[2:] == ["4", "0/4", "2", "the group has only 3 of 4 pods"]
 
 
 @pytest.mark.parametrize("target", ["compositepodgroup/top", "compositepodgroup/default/top"])
@@ -393,3 +404,5 @@ def test_capacity_names_the_domains_of_the_gangs(tmp_path: Path, capsys: pytest.
     assert main(words) == 0
     zone = "topology.kubernetes.io/zone"
     assert f"gangs: 1 in {zone}=z1, 1 in {zone}=z2" in capsys.readouterr().out.splitlines()
+    assert main([*words, "-o", "html"]) == 0
+    assert f"Gangs: 1 in {zone}=z1, 1 in {zone}=z2." in capsys.readouterr().out

@@ -56,7 +56,7 @@ def group_fits(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Grou
     ----------
     simulation : Simulation
     outcomes : iterable of Outcome
-        Of pods with groups and without.
+        Those that are shown, of pods with groups and without.
 
     Returns
     -------
@@ -72,12 +72,12 @@ def group_fits(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Grou
     stored = [pod for pod in scheduler.client.list(Pod)[0] if pod.status.phase not in FINISHED]
     pods = Counter(map(group_of, stored))
     with_node = Counter(group_of(pod) for pod in stored if pod.spec.node_name)
+    gone = Counter(group_of(one.pod) for one in simulation.outcomes if one.status in (EVICTED, REFUSED))
     found, known = list[GroupFit](), dict[Hashable, Fit]()
     for unit, members in of_units.items():
         group = scheduler.context.groups.get(unit)
         minimum = 0 if group is None else group.min_count
-        gone = sum(one.status in (EVICTED, REFUSED) for one in members)
-        counts = minimum, pods[unit] + gone, with_node[unit]
+        counts = minimum, pods[unit] + gone[unit], with_node[unit]
         found.append(GroupFit(*unit, *counts, **_stop(simulation, members, minimum, known)))
     return found
 

@@ -114,7 +114,7 @@ def debug_test() -> None:
 
 
 @job(
-    "22 min beside other work, 24 of a processor",
+    "25 min beside other work, 22 of a processor",
     needs=[program("gcov", "of gcc")],
     takes=["ONLY"],
     extras=["campaign"],
@@ -144,7 +144,7 @@ def variants() -> None:
 
 @job("9 min beside other work, 6 of a processor", nightly=True)
 def machine() -> None:
-    """Interrupts at every line, and the state machine over a whole scheduler"""
+    """Interrupts at every line, and state machines over a whole scheduler and over gangs, in many steps"""
     python(*PARALLEL, "-m", "slow", "tests/scheduler")
 
 

@@ -17,7 +17,7 @@ from moorage.store import ObjectStore
 
 from .node_verdicts import node_verdicts
 from .relaxation import LASTING, checked_needs
-from .stored_pods import reason_not_scheduled, release_claims, store_with_claims
+from .stored_pods import make_again, reason_not_scheduled
 from .templates import as_template
 
 if TYPE_CHECKING:
@@ -191,9 +191,7 @@ class Mover:
         why = self.reason_to_stay(pod)
         if why:
             return Blocker(pod.key, node, why, True)
-        self._store.delete(Pod, pod.name, pod.namespace)
-        release_claims(self._scheduler)
-        (new,) = store_with_claims(self._scheduler, [self._store.create(as_template(pod))])
+        (new,) = make_again(self._scheduler, [pod])
         self._scheduler.sync()
         result = self._scheduler.schedule_pods([new])
         if result.failure is None:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from moorage.controllers.resource_claims import ResourceClaimController
+from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.resource_claims import ResourceClaimTemplate
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.workloads.pod_claims import ephemeral_claims
-from moorage.store import AlreadyExistsError, NotFoundError
+from moorage.store import AlreadyExistsError, NotFoundError, ObjectClient
+
+from .templates import as_template
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
@@ -98,7 +101,7 @@ def _make_ephemeral_claims(scheduler: Scheduler, pods: Sequence[Pod]) -> None:
             old = client.get(PersistentVolumeClaim, claim.name, claim.namespace).metadata.controller()
             new = claim.metadata.controller()
             if old and new and (old.kind, old.name) == (new.kind, new.name) and old.uid != new.uid:
-                client.delete(PersistentVolumeClaim, claim.name, claim.namespace)
+                _end(client, claim)
                 client.create(claim)
 
 
@@ -116,6 +119,39 @@ def release_claims(scheduler: Scheduler) -> None:
     """
     if _controller(scheduler).settle():
         scheduler.sync()
+
+
+def make_again(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
+    """Make pods anew as their controllers do, with their claims. A pod of the same name is gone at once: in a
+    cluster the new one has another name, or waits for what keeps the old one.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        In a transaction.
+    pods : sequence of Pod
+
+    Returns
+    -------
+    list of Pod
+        See `store_with_claims`.
+    """
+    client = scheduler.client
+    for pod in pods:
+        _end(client, pod)
+    new = [client.create(as_template(pod)) for pod in pods]  # before the controllers that are simulated do
+    release_claims(scheduler)
+    return store_with_claims(scheduler, new)
+
+
+def _end(client: ObjectClient, obj: Object) -> None:
+    """Remove an object at once, whatever keeps it: finalizers or a grace period."""
+    with suppress(NotFoundError):
+        current = client.get(type(obj), obj.name, obj.namespace)
+        if current.metadata.finalizers:
+            meta = replace(current.metadata, finalizers=(), resource_version="")
+            client.update(replace(current, metadata=meta))
+        client.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=0)
 
 
 def reason_not_scheduled(scheduler: Scheduler, pod: Pod) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 from math import comb
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
@@ -18,13 +18,11 @@ from moorage.objects.model.workload import Job, ReplicaSet
 from moorage.objects.workloads.kinds.replacements import replacement
 from moorage.objects.workloads.top_controller import Workloads
 from moorage.scheduler.changes.drain import NO_CONTROLLER
-from moorage.store import ObjectStore
 from moorage.tables import Table, Tabular
 
 from .node_groups import grouped_rows
 from .pod_moves import pods_to_move
-from .stored_pods import release_claims, store_with_claims
-from .templates import as_template
+from .stored_pods import make_again
 
 if TYPE_CHECKING:
     from moorage.scheduler.cycle.results import ScheduleResult
@@ -325,9 +323,7 @@ class _Trial:
         scheduler = self.scheduler
         missing = [pod for pod in gone if self._is_ours(pod)]
         if missing:
-            store = cast(ObjectStore, scheduler.client)
-            release_claims(scheduler)
-            store_with_claims(scheduler, [store.create(as_template(pod)) for pod in missing])
+            make_again(scheduler, missing)
             scheduler.sync()
 
     def _failed(self, result: ScheduleResult) -> Iterator[tuple[str, str]]:

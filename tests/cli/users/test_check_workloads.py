@@ -53,6 +53,23 @@ def test_a_drained_stateful_set_lacks_one_pod_for_each_that_is_gone(check: Any) 
     assert check(files, "--drain", "n1")[:2] == (1, [("unschedulable", 1)])
 
 
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+@pytest.mark.parametrize("change", [["--drain", "n1"], ["--remove-nodes", "n1"]])
+def test_a_pod_that_is_made_again_counts_once(
+    policy: str, change: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    its = [member("StatefulSet", "db", f"db-{at}", "n1") for at in range(3)]
+    db = workload("StatefulSet", "db", replicas=3, podManagementPolicy=policy)
+    (tmp_path / "f.json").write_text(
+        json.dumps({"kind": "List", "items": [node("n1"), node("n2"), db, *its]})
+    )
+    main(["simulate", "-f", str(tmp_path / "f.json"), *change, "-o", "json"])
+    (one,) = json.loads(capsys.readouterr().out)["workloads"]
+    assert (one["alreadyBound"], one["placed"], one["withoutNode"]) == (0, 3, [])
+    assert main(["check", "-f", str(tmp_path / "f.json"), *change]) == 0
+    assert "PASS: 3 pods" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("room", "tolerates", "found"),
     [("4", False, []), ("1", False, [("kept", 2), ("unschedulable", 1)]), ("4", True, [])],

@@ -158,7 +158,8 @@ class Simulation:
     def outcomes(self) -> list[Outcome]:
         """The outcomes of the pods without a node before the run, of evicted ones, and of new ones."""
         moved, remade, changed = self.evicted, self._remade, self.preparation.placed
-        gone = [one.pod for key, one in moved.items() if key not in self.before]
+        again = self.before.keys() | {pod.key for pod in self.new}  # there are pods of these names
+        gone = [one.pod for key, one in moved.items() if key not in again]
         pods = [
             remade.get(key, pod)
             for key, pod in self.before.items()

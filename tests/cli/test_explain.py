@@ -370,7 +370,7 @@ def test_a_workload_is_explained_by_one_of_its_pods(
     out = capsys.readouterr().out
     assert out.startswith("deployment/web in namespace default: 2 pods without a node; one of them is\n")
     assert out.count("fits 0 of 1 nodes") == 1
-    assert "room for 1 more pod" in out
+    assert "2 of 2 pods" in out
     assert explain(name, "-f", web, "-o", "json") == 1
     made = json.loads(capsys.readouterr().out)
     (item,) = made["items"]

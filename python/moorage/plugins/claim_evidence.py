@@ -7,10 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from moorage.errors import examples
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.framework.plugin.evidence import Evidence, FindEvidence, Inquiry, Rows
 from moorage.framework.plugin.status import Status
-from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.objects import Node, NodeSelector, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store.errors import NotFoundError
 from moorage.volume import VolumeError, VolumeSources
@@ -29,6 +30,8 @@ from moorage.volume.migration import required_affinity
 from .node_affinity import requirement_text
 
 STORAGE = "storage"
+MOST_KEPT = 3
+"""Maximum number of volumes, and of namespaces, that are named."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,10 @@ class ClaimEvidence(Evidence):
         CSIStorageCapacity of its class allows on the node (None if none is published), in bytes.
     capacity : str or None
         That CSIStorageCapacity, as ``namespace/name``.
+    selected_node : str or None
+        The node for which the claim is being provisioned.
+    namespaces : tuple of str or None
+        Where there is no such claim: the namespaces with a claim of its name.
     """
 
     kind = "claim"
@@ -58,6 +65,8 @@ class ClaimEvidence(Evidence):
     requested: int | None = None
     largest: int | None = None
     capacity: str | None = None
+    selected_node: str | None = None
+    namespaces: tuple[str, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -150,6 +159,15 @@ class Claims:
             return f"volume {name} is bound to a claim with {theirs}, and this one has UID {uid or '(none)'}"
         return f"not bound to volume {name} yet"
 
+    def has_node(self, name: str) -> bool:
+        """Whether there is a node of a name.
+
+        Parameters
+        ----------
+        name : str
+        """
+        return self.inquiry.search.state.has_node(name)
+
     # ---- on a node
 
     def _of_node(
@@ -173,7 +191,7 @@ class Claims:
                 continue
             with suppress(VolumeError):
                 if not self.sources.reaches(node, volume):
-                    where = _affinity_text(volume)
+                    where = _affinity_text(volume, self.sources.required_on(node, volume))
                     yield ClaimEvidence(claim.key, f"bound to volume {name}{where}", class_name, name)
 
     def _of_capacity(self, claims: PodVolumeClaims, node: Node) -> Iterator[ClaimEvidence]:
@@ -214,7 +232,9 @@ class Claims:
             name = claim_class(claim)
             selected = claim.metadata.annotations.get(SELECTED_NODE)
             if selected is not None and selected != node.name:
-                yield ClaimEvidence(claim.key, f"being provisioned for node {selected}", name)
+                gone = "" if self.has_node(selected) else ", and there is no such node"
+                problem = f"being provisioned for node {selected}{gone}"
+                yield ClaimEvidence(claim.key, problem, name, selected_node=selected)
                 continue
             storage_class = self.listers(StorageClass).get(name)
             if storage_class.provisioner in ("", NO_PROVISIONER):
@@ -222,7 +242,9 @@ class Claims:
                 free = sum(one.spec.claim_ref is None for one in of_class)
                 size = quantity_text(STORAGE, requested_storage(claim))
                 text = f"not bound, class {name}: none of its {len(of_class)} volumes ({free} free) fits"
-                problem = f"{text} {size} on this node, and no driver makes any"
+                kept = list(_kept(of_class, claim))
+                why = f" ({'; '.join(kept[:MOST_KEPT])})" if kept else ""
+                problem = f"{text} {size} on this node{why}, and no driver makes any"
                 yield ClaimEvidence(claim.key, problem, name, requested=requested_storage(claim))
             elif not allows_topology(storage_class.allowed_topologies, node.metadata.labels):
                 terms = " or ".join(
@@ -250,16 +272,33 @@ def largest_volume(capacity: CSIStorageCapacity) -> int:
     return 0 if limit is None else parse_bytes(limit)
 
 
-def _affinity_text(volume: PersistentVolume) -> str:
-    """Return for which nodes a volume is."""
-    required = required_affinity(volume)
+def _kept(volumes: Iterable[PersistentVolume], claim: PersistentVolumeClaim) -> Iterator[str]:
+    """Say which volumes are kept for claims that are gone, and which free ones are too small for a claim."""
+    for volume in volumes:
+        reference = volume.spec.claim_ref
+        if reference is None:
+            size = parse_bytes(volume.spec.capacity.get(STORAGE, 0))
+            if size < requested_storage(claim):
+                yield f"{volume.name} has {quantity_text(STORAGE, size)}"
+            continue
+        key = f"{reference.namespace}/{reference.name}"
+        is_other = key == claim.key and reference.uid not in ("", claim.metadata.uid)
+        if is_other or volume.status.phase == "Released":
+            other = f" with UID {reference.uid}, and this one has UID {claim.metadata.uid or '(none)'}"
+            ended = other if is_other else ""
+            yield f"{volume.name} is Released: its claimRef still names claim {key}{ended}"
+
+
+def _affinity_text(volume: PersistentVolume, required: NodeSelector | None) -> str:
+    """Return for which nodes a volume is, by the node affinity that is compared."""
     if required is None:
         return ""
     terms = [
         " and ".join(map(requirement_text, (*term.match_expressions, *term.match_fields)))
         for term in required.node_selector_terms
     ]
-    return f", for {' or '.join(terms)}"
+    is_own = required == required_affinity(volume)
+    return f", for {' or '.join(terms)}" + ("" if is_own else ", as translated for its CSI driver")
 
 
 PV, PVC = "PersistentVolume", "PersistentVolumeClaim"
@@ -294,7 +333,12 @@ def missing_claims(pod: Pod, claims: Any) -> Iterator[ClaimEvidence]:
         if key is not None and key not in existing:
             is_made = volume.ephemeral is not None
             hint = "its controller has not made it" if is_made else _hint(claims, PVC, key)
-            yield ClaimEvidence(key, f"there is no such claim: {hint}")
+            name = key.rpartition("/")[2]
+            others = tuple(sorted(claim.namespace for claim in claims.list() if claim.name == name))
+            if others:
+                where = examples(others, MOST_KEPT)
+                hint += f"; a claim {name} is in namespace {where}, and pods use those of theirs"
+            yield ClaimEvidence(key, f"there is no such claim: {hint}", namespaces=others or None)
 
 
 def claims_of(pod: Pod, claims: Any) -> Iterator[PersistentVolumeClaim]:

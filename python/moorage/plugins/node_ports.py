@@ -20,11 +20,19 @@ Port = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class PortEvidence(Evidence):
-    """A host port of the pod that is not free."""
+    """A host port of the pod that is not free.
+
+    Attributes
+    ----------
+    port : str
+    host_network : bool
+        Whether the pod is in the network of its host: the API server makes its container ports host ports.
+    """
 
     kind = "host-port"
     is_need = True
     port: str
+    host_network: bool = False
 
     @property
     def name(self) -> str:
@@ -32,7 +40,7 @@ class PortEvidence(Evidence):
 
     @property
     def text(self) -> str:
-        return f"host port {self.port}"
+        return f"host port {self.port}" + (" (hostNetwork)" if self.host_network else "")
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,7 @@ class NodePorts(InTreePlugin, EvidencePlugin, fwk.PreFilterPlugin, fwk.FilterPlu
                 ]
                 for port in wanted:
                     if any(has_conflict(port, other) for _, other, _ in used):
-                        yield PortEvidence(port_text(port))
+                        yield PortEvidence(port_text(port), inquiry.pod.spec.host_network)
                 for key, other, is_nominated in used:
                     if any(has_conflict(port, other) for port in wanted):
                         yield PortHolder(key, port_text(other), is_nominated)

@@ -40,6 +40,8 @@ class RoomEvidence(Evidence):
     requested, least, most : int
         What the pod asks for, and the least and the most that is missing, in millicores, bytes, or the
         resource's own unit. Room for nominated pods does not count as free.
+    allocatable : int or None
+        Of each of the nodes; None where they differ.
     """
 
     kind = "resource"
@@ -48,6 +50,7 @@ class RoomEvidence(Evidence):
     requested: int
     least: int
     most: int
+    allocatable: int | None = None
 
     @property
     def name(self) -> str:
@@ -59,18 +62,73 @@ class RoomEvidence(Evidence):
 
     def merged(self, other: Self) -> Self:
         least, most = min(self.least, other.least), max(self.most, other.most)
-        return replace(self, least=least, most=most, nodes=self.nodes + other.nodes)
+        same = self.allocatable if self.allocatable == other.allocatable else None
+        return replace(self, least=least, most=most, allocatable=same, nodes=self.nodes + other.nodes)
 
     @property
     def text(self) -> str:
         if self.resource == "pods":
-            return "room for 1 more pod"
+            return self._pods()
         least, most = (quantity_text(self.resource, amount) for amount in (self.least, self.most))
         return f"{least} more {self.resource}" if least == most else f"{least} to {most} more {self.resource}"
 
+    def _pods(self) -> str:
+        if self.allocatable is None:
+            return "as many pods as the nodes may have"
+        if not self.allocatable:
+            return (
+                "the nodes' allocatable has no pods"
+                if self.nodes > 1
+                else "the node's allocatable has no pods"
+            )
+        least, most = self.allocatable + self.least - 1, self.allocatable + self.most - 1
+        number = f"{least}" if least == most else f"{least} to {most}"
+        return f"{number} of {self.allocatable} pods"
+
     def facts(self) -> dict[str, Any]:
-        amounts = {"requested": self.requested, "least": self.least, "most": self.most}
-        return {name: quantity_text(self.resource, amount) for name, amount in amounts.items()}
+        return _quantities(self, "requested", "least", "most", "allocatable")
+
+
+@dataclass(frozen=True)
+class ReservedEvidence(Evidence):
+    """What nodes have of a resource and do not give to pods, where the pod would have room with it: it is
+    reserved, or its devices are not healthy.
+
+    Attributes
+    ----------
+    resource : str
+    capacity, allocatable : int
+        In millicores, bytes, or the resource's own unit.
+    """
+
+    kind = "capacity"
+    is_need = True
+    resource: str
+    capacity: int
+    allocatable: int
+
+    @property
+    def name(self) -> str:
+        return self.resource
+
+    @property
+    def text(self) -> str:
+        capacity, allocatable = (
+            quantity_text(self.resource, amount) for amount in (self.capacity, self.allocatable)
+        )
+        return f"capacity {capacity}, allocatable {allocatable}"
+
+    def facts(self) -> dict[str, Any]:
+        return _quantities(self, "capacity", "allocatable")
+
+
+def _quantities(evidence: RoomEvidence | ReservedEvidence, *names: str) -> dict[str, str]:
+    amounts = {name: getattr(evidence, name) for name in names}
+    return {
+        name: quantity_text(evidence.resource, amount)
+        for name, amount in amounts.items()
+        if amount is not None
+    }
 
 
 class NodeResourcesFit(
@@ -166,18 +224,22 @@ class NodeResourcesFit(
             for reason in status.reasons:
                 resource = "pods" if reason == TOO_MANY_PODS else reason.removeprefix(INSUFFICIENT)
                 amounts = Amounts(state.classes.gates, resource)
-                missing = needs[resource] - state.table.allocatable[resource][rows]
-                missing = missing + state.table.requested[resource][rows]
+                allocatable = state.table.allocatable[resource][rows]
+                missing = needs[resource] - allocatable + state.table.requested[resource][rows]
                 if inquiry.search.has_nominated:
                     kept = [sum(amounts.of(pod, False) for pod in inquiry.nominated_on(row)) for row in rows]
                     missing = missing + np.array(kept, dtype=np.int64)
                 least, most = int(missing.min()), int(missing.max())
-                yield RoomEvidence(resource, needs[resource], least, most, nodes=len(rows))
+                same = int(allocatable[0]) if (allocatable == allocatable[0]).all() else None
+                yield RoomEvidence(resource, needs[resource], least, most, same, nodes=len(rows))
                 for at in np.argsort(missing, kind="stable")[:NEAREST].tolist():
                     row = int(rows[at])
                     pods, nominated = inquiry.pods_on(row), inquiry.nominated_on(row)
-                    node = inquiry.node(row).name
-                    yield from find_holders(amounts, node, pods, nominated, int(missing[at]))
+                    node = inquiry.node(row)
+                    capacity = _capacity(node, resource)
+                    if capacity - int(allocatable[at]) >= missing[at]:
+                        yield ReservedEvidence(resource, capacity, int(allocatable[at]))
+                    yield from find_holders(amounts, node.name, pods, nominated, int(missing[at]))
                 own = amounts.own(inquiry.pod)
                 if own is not None:
                     yield replace(own, nodes=len(rows))
@@ -321,6 +383,12 @@ def _allocatable(node: Node, names: Iterable[str]) -> dict[str, int]:
     if "cpu" in quantities:
         quantities["cpu"] = parse_milli(allocatable.get("cpu", 0))
     return quantities
+
+
+def _capacity(node: Node, resource: str) -> int:
+    """The capacity of a node, also what it does not give to pods."""
+    capacity = node.status.capacity.get(resource, 0)
+    return parse_milli(capacity) if resource == "cpu" else parse_value(capacity)
 
 
 def _names(device_class: DeviceClass) -> set[str | None]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from moorage import framework as fwk
 from moorage._core.decide.terms import MAX_DRIVERS
 from moorage._core.volumes.bound_claims import MANY_USERS
+from moorage.errors import number_of
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, is_live, of_class, on, queue_if
 from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
@@ -55,7 +56,7 @@ class LimitsOfBatch(Struct, frozen=True):
 
 
 MOST_USERS = 3
-"""Maximum number of pods that are named of those whose volumes count."""
+"""Maximum number of pods, and of attachments, that are named of those whose volumes count."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class LimitEvidence(Evidence):
         Volumes that the node may have (CSINode), that it has, and that the pod adds.
     pods : tuple of str
         Pods on the node with volumes of the driver.
+    attachments, attached_volumes : tuple of str
+        VolumeAttachments to the node whose volume no pod there uses any more, and these volumes.
     """
 
     kind = "volume-limit"
@@ -78,6 +81,8 @@ class LimitEvidence(Evidence):
     in_use: int
     wanted: int
     pods: tuple[str, ...]
+    attachments: tuple[str, ...] = ()
+    attached_volumes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -85,10 +90,20 @@ class LimitEvidence(Evidence):
 
     @property
     def detail(self) -> str:
-        users = ", ".join(self.pods[:MOST_USERS])
-        more = f" and {len(self.pods) - MOST_USERS} more" if len(self.pods) > MOST_USERS else ""
-        by = f" by {users}{more}" if users else ""
+        by = f" by {_some(self.pods)}" if self.pods else ""
+        if self.attachments:
+            attached = len(self.attachments)
+            pairs = zip(self.attachments, self.attached_volumes, strict=True)
+            left = _some([f"{name} of volume {volume}" for name, volume in pairs])
+            users = f" {self.in_use - attached}{by}," if self.pods else ""
+            kind = number_of(attached, "by VolumeAttachment", "by VolumeAttachments")
+            by = f":{users} {kind} {left} (no pod there uses it any more)"
         return f"limit {self.limit} on {self.node}, {self.in_use} in use{by}, {self.wanted} more wanted"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_USERS} more" if len(names) > MOST_USERS else ""
+    return ", ".join(names[:MOST_USERS]) + more
 
 
 @dataclass(frozen=True)
@@ -397,7 +412,14 @@ def _exceeded(
             keys = dict.fromkeys(
                 key for volume, users in used.items() if volume[0] == driver for key in users
             )
-            yield LimitEvidence(driver, node, limit, counts[driver], new[driver], tuple(keys))
+            unused = {
+                volume: name
+                for volume, name in attached.attachments_to(node).items()
+                if volume[0] == driver and not used[volume]
+            }
+            names = [one for one, _ in unused.values()], [volume for _, volume in unused.values()]
+            numbers = limit, counts[driver], new[driver]
+            yield LimitEvidence(driver, node, *numbers, tuple(keys), *map(tuple, names))
 
 
 def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:

@@ -70,6 +70,7 @@ class Hard(NamedTuple):
     honors_taints: bool
 
 
+DEFAULT = "defaultConstraints of the profile"
 MOST_DOMAINS = 20
 """Maximum number of domains of a topology that are named of nodes that are rejected alike."""
 MOST_NODES = 2
@@ -103,6 +104,8 @@ class SpreadEvidence(Evidence):
         Number of domains that count, and the constraint's minDomains (1 by default) and maxSkew.
     match_label_keys : tuple of str
         The labels by which the constraint's matchLabelKeys narrow the pods that match.
+    is_default : bool
+        Whether the constraint is a default one of the scheduler's profile, for pods without their own.
     """
 
     kind = "domain"
@@ -120,6 +123,7 @@ class SpreadEvidence(Evidence):
     min_domains: int
     max_skew: int
     match_label_keys: tuple[str, ...] = ()
+    is_default: bool = False
 
     @property
     def name(self) -> str:
@@ -131,7 +135,8 @@ class SpreadEvidence(Evidence):
         own += f" and {self.nominated} nominated" if self.nominated else ""
         keys = f", of pods with {', '.join(self.match_label_keys)} by matchLabelKeys"
         only = keys if self.match_label_keys else ""
-        return f"{self.with_pod} {own}, {self._fewest()}, maxSkew {self.max_skew}{only}"
+        default = f" ({DEFAULT})" if self.is_default else ""
+        return f"{self.with_pod} {own}, {self._fewest()}, maxSkew {self.max_skew}{default}{only}"
 
     @property
     def text(self) -> str:
@@ -148,7 +153,7 @@ class SpreadEvidence(Evidence):
             pods = number_of(self.terminating, "matching pod", "matching pods")
             notes.append(f"{pods} there being deleted, not counted")
         if self.other_fewest:
-            notes.append(f"as in {self.other_fewest} other domains")
+            notes.append(f"as in {number_of(self.other_fewest, 'other domain', 'other domains')}")
         where = f"{self.topology_key}={self.fewest_in}"
         return f"fewest {self.fewest} in {where}" + (f" ({', '.join(notes)})" if notes else "")
 
@@ -159,6 +164,7 @@ class NoDomain(Evidence):
 
     kind = "domain"
     topology_key: str
+    is_default: bool = False
 
     @property
     def name(self) -> str:
@@ -166,7 +172,7 @@ class NoDomain(Evidence):
 
     @property
     def detail(self) -> str:
-        return "the node lacks this label"
+        return "the node lacks this label" + (f"; {DEFAULT}" if self.is_default else "")
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,8 @@ class MoreDomains(Evidence):
 
     @property
     def detail(self) -> str:
-        return f"{self.domains} other domains violate it, too"
+        others = number_of(self.domains, "other domain violates", "other domains violate")
+        return f"{others} it, too"
 
 
 class PodTopologySpread(
@@ -390,6 +397,7 @@ class _Spread:
         self._inquiry, self._counts, self._own = inquiry, counts, own
         self._max_skew, self._min_domains = max_skew, min_domains
         self._key = counts.topology_key
+        self._is_default = not inquiry.state.shape.spread
         labels = inquiry.pod.metadata.labels
         keys = [key for key in constraint.match_label_keys if key in labels]
         self._match_label_keys = tuple([f"{key}={labels[key]}" for key in keys])
@@ -415,7 +423,7 @@ class _Spread:
         if not has_labels:
             lacking = nodes.pop((None, 0), 0)
             if lacking:
-                yield NoDomain(self._key, nodes=lacking)
+                yield NoDomain(self._key, self._is_default, nodes=lacking)
             return  # upstream does not compare domains of such a node
         violated = [
             (value, nominated, many)
@@ -473,6 +481,7 @@ class _Spread:
             min_domains=self._min_domains,
             max_skew=self._max_skew,
             match_label_keys=self._match_label_keys,
+            is_default=self._is_default,
             nodes=many,
         )
 

@@ -133,7 +133,8 @@ def test_claims_whose_volumes_are_elsewhere_or_missing() -> None:
     bound = f"claim default/data (bound to volume pv, for {HOST} In [b])"
     assert of_claims(volume_for("data", "b"), bound_claim()) == [[bound]]
     unbound = (
-        "claim default/data (not bound, class local: none of its 1 volumes (0 free) fits 1Gi on this node, "
+        "claim default/data (not bound, class local: none of its 1 volumes (0 free) fits 1Gi on this node "
+        "(pv is Released: its claimRef still names claim default/else), "
         "and no driver makes any)"
     )
     free = claim("data", storageClassName="local")

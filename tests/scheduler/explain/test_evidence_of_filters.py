@@ -14,10 +14,10 @@ from moorage.scheduler import Explanation, Scheduler
 from moorage.scheduler.explain.explain_document import document
 
 
-def explained(text: str, key: str = "default/new") -> Explanation:
+def explained(text: str, key: str = "default/new", **settings: Any) -> Explanation:
     """The explanation of a pod in a cluster of YAML documents."""
     objects = [decode_object(item) for item in yaml.safe_load_all(text) if item]
-    return Scheduler(build_cluster(objects)).explain(key)
+    return Scheduler(build_cluster(objects), **settings).explain(key)
 
 
 def facts(text: str, key: str = "default/new") -> dict[str, list[str]]:
@@ -123,7 +123,29 @@ def test_pods_on_nodes_that_a_policy_leaves_out_are_not_counted() -> None:
         "minDomains": 1,
         "maxSkew": 1,
         "matchLabelKeys": [],
+        "isDefault": False,
     }
+
+
+def test_default_constraints_are_named_as_those_of_the_profile() -> None:
+    hard = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    arguments = {"defaultingType": "List", "defaultConstraints": [hard]}
+    profile = {"pluginConfig": [{"name": "PodTopologySpread", "args": arguments}]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default"}}
+    text = yaml.safe_dump(service | {"spec": {"selector": {"app": "x"}}}) + "---\n" + node("none")
+    text += "".join(node(zone, {"zone": zone}, allocatable={"cpu": size}) for zone, size in SIZES.items())
+    text += pod("there", "a", metadata=APP) + pod("new", cpu="1", metadata=APP)
+    configuration = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    seen = explained(text, config=configuration | {"profiles": [profile]})
+    told = {group.nodes[0]: [one.text for one in group.evidence] for group in seen.groups}
+    fewest = "fewest 0 in zone=b (node b: 900m more cpu, as in 1 other domain)"
+    assert told["a"] == [
+        f"domain zone=a: 2 with this pod, {fewest}, maxSkew 1 (defaultConstraints of the profile)"
+    ]
+    assert told["none"] == ["domain zone (the node lacks this label; defaultConstraints of the profile)"]
+
+
+SIZES = {"a": "4", "b": "100m", "c": "100m"}
 
 
 def test_min_domains_is_named_where_it_decides() -> None:
@@ -190,7 +212,7 @@ def test_a_pod_that_is_being_deleted_holds_one_of_the_pods_of_its_node() -> None
     text += pod("stays", "n1", spec=spec)
     assert facts(text + pod("new")) == {
         "n1": [
-            "room for 1 more pod",
+            "2 of 2 pods",
             "terminating pod default/leaves (being deleted, deletionTimestamp 2026-03-05T10:00:00Z; "
             "holds 1 of the node's pods of n1)",
         ]
@@ -326,13 +348,12 @@ def test_a_smaller_claim_leaves_room_for_the_other_claims() -> None:
     assert [one.text for one in seen.changes] == ["lower the request of claim default/data from 4Gi to 2Gi"]
 
 
-def test_the_limit_of_a_driver_and_whose_volumes_count() -> None:
-    limit = """
+LIMIT = """
 {apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: n1}, spec: {drivers: [
   {name: zfs, nodeID: n1, topologyKeys: [], allocatable: {count: 1}}]}}
 ---
 """
-    volume = """
+OLD_VOLUME = """
 apiVersion: v1
 kind: PersistentVolume
 metadata: {name: pv}
@@ -348,12 +369,64 @@ spec: {storageClassName: fast, accessModes: [ReadWriteOnce], volumeName: pv,
 status: {phase: Bound}
 ---
 """
-    old = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "old"}}]}
-    driver = DRIVER.replace("storageCapacity: true", "storageCapacity: false")
-    text = node("n1") + driver + limit + volume + pod("user", "n1", spec=old) + pod("new", spec=USES)
-    assert facts(text) == {
-        "n1": ["volume limit zfs (limit 1 on n1, 1 in use by default/user, 1 more wanted)"]
+OLD = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "old"}}]}
+NO_CAPACITY = DRIVER.replace("storageCapacity: true", "storageCapacity: false")
+
+
+def attachment(name: str, volume: str) -> str:
+    spec = {"attacher": "zfs", "nodeName": "n1", "source": {"persistentVolumeName": volume}}
+    made = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": name}}
+    return yaml.safe_dump(made | {"spec": spec, "status": {"attached": True}}) + "---\n"
+
+
+def test_the_limit_of_a_driver_and_whose_volumes_count() -> None:
+    text = node("n1") + NO_CAPACITY + LIMIT + OLD_VOLUME + pod("user", "n1", spec=OLD) + pod("new", spec=USES)
+    told = ["volume limit zfs (limit 1 on n1, 1 in use by default/user, 1 more wanted)"]
+    assert facts(text) == {"n1": told}
+    assert facts(text + attachment("att", "pv")) == {"n1": told}, "the pod still uses it"
+
+
+def test_attachments_whose_pod_is_gone_hold_volumes_too() -> None:
+    """A pod that uses one of the volumes is not blamed for the other."""
+    left = OLD_VOLUME.split("---")[0].replace("name: pv}", "name: pv-left}").replace("Handle: h", "Handle: g")
+    text = node("n1") + NO_CAPACITY + LIMIT.replace("count: 1", "count: 2") + OLD_VOLUME + left + "---\n"
+    text += attachment("att-left", "pv-left") + pod("new", spec=USES)
+    gone = "by VolumeAttachment att-left of volume pv-left (no pod there uses it any more)"
+    (group,) = explained(text + pod("user", "n1", spec=OLD)).groups
+    (fact,) = group.evidence
+    assert fact.detail == f"limit 2 on n1, 2 in use: 1 by default/user, 1 {gone}, 1 more wanted"
+    held = {name: fact.facts()[name] for name in ("pods", "attachments", "attachedVolumes")}
+    assert held == {"pods": ["default/user"], "attachments": ["att-left"], "attachedVolumes": ["pv-left"]}
+    alone = facts(text.replace("count: 2", "count: 1"))["n1"]
+    assert alone == [f"volume limit zfs (limit 1 on n1, 1 in use: 1 {gone}, 1 more wanted)"]
+
+
+def test_a_capacity_that_is_not_allocatable_is_told_where_it_would_be_enough() -> None:
+    def told(capacity: str) -> list[str]:
+        mig = "nvidia.com/mig-1g.10gb"
+        status = {"capacity": {mig: capacity}, "allocatable": {"pods": "110", mig: "1"}}
+        spec = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {mig: "2"}}}]}
+        return facts(node("n1", status=status) + pod("new", spec=spec))["n1"]
+
+    assert told("7") == ["1 more nvidia.com/mig-1g.10gb", "capacity 7, allocatable 1"]
+    assert told("1") == ["1 more nvidia.com/mig-1g.10gb"]
+
+
+def test_how_many_pods_a_node_may_have() -> None:
+    full = node("n1", allocatable={"pods": "2"}) + pod("x", "n1") + pod("y", "n1") + pod("new")
+    assert facts(full)["n1"] == ["2 of 2 pods"]
+    assert facts(full + node("n2", allocatable={"pods": "0"})) == {
+        "n1": ["as many pods as the nodes may have"]
     }
+    none = node("n1", status={"allocatable": {"cpu": "4"}}) + pod("new")
+    assert facts(none)["n1"] == ["the node's allocatable has no pods"]
+
+
+def test_ports_of_the_host_network_are_told_apart() -> None:
+    ports = [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]
+    spec = {"hostNetwork": True, "containers": ports}
+    text = node("n1") + pod("there", "n1", spec=spec) + pod("new", spec=spec)
+    assert facts(text)["n1"] == ["host port 80/TCP (hostNetwork)", "pod default/there (host port 80/TCP)"]
 
 
 CLAIM = """
@@ -387,7 +460,23 @@ IN_ZONE_B = (
 )
 BOUND = CLAIM.replace("uid: mine", "uid: theirs")
 ZFS = "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: fast}, provisioner: zfs"
+IN_TREE = VOLUME.replace("csi: {driver: zfs, volumeHandle: h}", "awsElasticBlockStore: {volumeID: vol-1}")
+MIGRATED = """
+apiVersion: storage.k8s.io/v1
+kind: CSINode
+metadata: {name: n1, annotations: {storage.alpha.kubernetes.io/migrated-plugins: kubernetes.io/aws-ebs}}
+spec: {drivers: []}
+---
+"""
+SMALL = VOLUME.replace(", claimRef: {namespace: default, name: data, uid: theirs}", "")
+SMALL += VOLUME.replace("name: pv", "name: pv-old").replace("uid: theirs", "uid: old")
 LATE = DRIVER.split("---\n")[-2] + "---\n" + ZFS + ", volumeBindingMode: WaitForFirstConsumer"
+
+
+LOCAL = f"{LATE}}}\n---\n{SMALL}".replace("provisioner: zfs", "provisioner: kubernetes.io/no-provisioner")
+LOCAL = LOCAL.replace(
+    "name: data, namespace: default}\nspec", "name: data, namespace: default, uid: new}\nspec"
+)
 
 
 @pytest.mark.parametrize(
@@ -402,9 +491,19 @@ LATE = DRIVER.split("---\n")[-2] + "---\n" + ZFS + ", volumeBindingMode: WaitFor
             "bound to volume pv, for zone In [b]",
         ),
         (
+            IN_TREE.replace("claimRef", f"{IN_ZONE_B.replace('zone', ZONE)}, claimRef") + BOUND + MIGRATED,
+            "bound to volume pv, for topology.ebs.csi.aws.com/zone In [b], as translated for its CSI driver",
+        ),
+        (
+            LOCAL,
+            "not bound, class fast: none of its 2 volumes (1 free) fits 4Gi on this node (pv has 1Gi; pv-old "
+            "is Released: its claimRef still names claim default/data with UID old, and this one has UID "
+            "new), and no driver makes any",
+        ),
+        (
             LATE.replace("name: data", "name: data, annotations: {volume.kubernetes.io/selected-node: n2}")
             + "}\n---\n",
-            "being provisioned for node n2",
+            "being provisioned for node n2, and there is no such node",
         ),
         (
             LATE + ", allowedTopologies: [{matchLabelExpressions: [{key: zone, values: [b, c]}]}]}\n---\n",

@@ -25,6 +25,7 @@ NEED = {
     "requested": "2",
     "least": "1",
     "most": "1",
+    "allocatable": "1",
 }
 
 

@@ -91,7 +91,7 @@ def test_all_that_a_node_lacks() -> None:
         "label disk=ssd",
         "label rack=r1",
         "host port 10.0.0.9:80/TCP",
-        "room for 1 more pod",
+        "1 of 1 pods",
         "500m more cpu",
         "832Mi more memory",
     ]

@@ -18,6 +18,7 @@ from moorage.objects import (
     CSINode,
     LabelSelectorMatcher,
     Node,
+    NodeSelector,
     Object,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -133,8 +134,9 @@ class VolumeSources:
             informers.lister(CSINode),
         )
 
-    def reaches(self, node: Node, volume: PersistentVolume) -> bool:
-        """Whether a volume is accessible from a node.
+    def required_on(self, node: Node, volume: PersistentVolume) -> NodeSelector | None:
+        """Return the node affinity of a volume as it is compared with a node: translated, where a CSI driver
+        has replaced the plugin of the volume there.
 
         Parameters
         ----------
@@ -143,7 +145,8 @@ class VolumeSources:
 
         Returns
         -------
-        bool
+        NodeSelector or None
+            None if all nodes reach the volume.
 
         Raises
         ------
@@ -155,7 +158,22 @@ class VolumeSources:
         if self.csi_node_lister is not None:
             with suppress(NotFoundError):
                 csi_node = self.csi_node_lister.get(node.name)
-        required = required_affinity(volume, migrated_plugins(csi_node))
+        return required_affinity(volume, migrated_plugins(csi_node))
+
+    def reaches(self, node: Node, volume: PersistentVolume) -> bool:
+        """Whether a volume is accessible from a node.
+
+        Parameters
+        ----------
+        node : Node
+        volume : PersistentVolume
+
+        Raises
+        ------
+        VolumeError
+            See `required_on`.
+        """
+        required = self.required_on(node, volume)
         return required is None or matches_labels(required, node.metadata.labels)
 
 

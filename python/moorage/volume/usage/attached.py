@@ -341,7 +341,7 @@ class AttachedVolumes(VolumeCounts):
         for pod in pods:
             for volume in self.volumes_of(pod, False):
                 used.setdefault(volume, []).append(pod.key)
-        for volume in sorted(self._attached_to(node_name)):
+        for volume in self.attachments_to(node_name):
             used.setdefault(volume, [])
         return used
 
@@ -523,7 +523,7 @@ class AttachedVolumes(VolumeCounts):
         self.version = next(VERSIONS)
 
     def _set_attached(self, row: int, name: str) -> None:
-        before, after = self.attached.pop(row, frozenset()), self._attached_to(name)
+        before, after = self.attached.pop(row, frozenset()), frozenset(self.attachments_to(name))
         if after:
             self.attached[row] = after
         for volume in after - before:
@@ -536,15 +536,27 @@ class AttachedVolumes(VolumeCounts):
             if row not in self.pods_with.get(volume, ()):
                 self.count(row, volume, 1 if volume in after else -1)
 
-    def _attached_to(self, node_name: str) -> frozenset[CSIVolume]:
-        """The volumes that VolumeAttachments name for a node."""
-        volumes = []
+    def attachments_to(self, node_name: str) -> dict[CSIVolume, tuple[str, str]]:
+        """Return the volumes that VolumeAttachments name for a node, with the names of the attachment and of
+        the PersistentVolume.
+
+        Parameters
+        ----------
+        node_name : str
+
+        Returns
+        -------
+        dict of CSIVolume to (str, str)
+            In ascending order.
+        """
+        volumes: list[tuple[CSIVolume, tuple[str, str]]] = []
         for attachment in self._attachments_of.get(node_name, {}).values():
             attacher, name = attachment.spec.attacher, attachment.spec.source.persistent_volume_name
             volume = None if name is None else self._volumes.get(name)
             if attacher and volume is not None and volume.spec.csi is not None:
-                volumes.append((attacher, volume.spec.csi.volume_handle))
-        return frozenset(volumes)
+                handle = attacher, volume.spec.csi.volume_handle
+                volumes.append((handle, (attachment.name, volume.name)))
+        return dict(sorted(volumes))
 
     def update_objects(
         self,

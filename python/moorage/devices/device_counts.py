@@ -24,12 +24,14 @@ class DeviceCounts:
 
     Parameters
     ----------
-    list_attributes : bool, optional
+    list_attributes, includes : bool, optional
         See `SelectorCache`.
     """
 
-    def __init__(self, list_attributes: bool = False) -> None:
-        self._selectors = SelectorCache(list_attributes=list_attributes, multiple_allocations=False)
+    def __init__(self, list_attributes: bool = False, includes: bool = True) -> None:
+        self._selectors = SelectorCache(
+            list_attributes=list_attributes, multiple_allocations=False, includes=includes
+        )
         self._matched: set[tuple[str, DeviceId]] = set()
 
     def count(

@@ -47,9 +47,11 @@ class DeviceState:
         self.features, self.consumers = features, consumers
         self.claim_cache = ClaimCache(informers.informer(ResourceClaim), features.consumable_capacity)
         self.selectors = SelectorCache(
-            list_attributes=features.list_attributes, multiple_allocations=not features.is_stable
+            list_attributes=features.list_attributes,
+            multiple_allocations=not features.is_stable,
+            includes=features.release.lists_have_includes,
         )
-        self.counts = DeviceCounts(features.list_attributes)
+        self.counts = DeviceCounts(features.list_attributes, features.release.lists_have_includes)
         self.demands = DeviceDemands(self)
         self._slices = informers.lister(ResourceSlice)
         self._classes = informers.lister(DeviceClass)

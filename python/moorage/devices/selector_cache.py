@@ -16,10 +16,15 @@ class SelectorCache:
     ----------
     list_attributes, multiple_allocations : bool, optional
         See `device_value`.
+    includes : bool, optional
+        See `compile_selector`.
     """
 
-    def __init__(self, *, list_attributes: bool = False, multiple_allocations: bool = True) -> None:
+    def __init__(
+        self, *, list_attributes: bool = False, multiple_allocations: bool = True, includes: bool = True
+    ) -> None:
         self._list_attributes, self._multiple_allocations = list_attributes, multiple_allocations
+        self._includes = includes
         library()  # kube-scheduler, too, has its environment before the first expression
         self._results: dict[tuple[str, bytes], bool | SelectorError] = {}
         self._by_driver: dict[tuple[str, str], bool] = {}  # of expressions that read nothing else
@@ -56,7 +61,9 @@ class SelectorCache:
         return found
 
     def _evaluate(self, expression: str, device: PublishedDevice) -> bool | SelectorError:
-        selector = compile_selector(expression, list_attributes=self._list_attributes)
+        selector = compile_selector(
+            expression, list_attributes=self._list_attributes, includes=self._includes
+        )
         if isinstance(selector, CompileError):
             raise selector.with_traceback(None)  # as above
         driver, lists, multiple = device.id[0], self._list_attributes, self._multiple_allocations

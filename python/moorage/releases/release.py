@@ -126,6 +126,10 @@ class Release:
     attributes_are_dynamic : bool
         Expressions see attributes that are lists even without the gate DRAListTypeAttributes. Types
         of attributes are checked when an expression runs.
+    claim_errors_spell_pod : bool
+        The error about a claim of another owner says "Pod" in place of "pod".
+    lists_have_includes : bool
+        Expressions about devices know the function ``includes`` of lists.
     last_node_is_rescored : bool
         Opportunistic batching keeps its list when the next equal pod fits on the last node again, and
         scores that node anew. Pods with a nominated node do not use the list.
@@ -179,6 +183,8 @@ class Release:
     shares_without_amounts_count: bool
     errors_name_devices: bool
     attributes_are_dynamic: bool
+    claim_errors_spell_pod: bool
+    lists_have_includes: bool
     last_node_is_rescored: bool
     claim_deletion_wakes: bool
     in_flight_until_bound: bool
@@ -265,6 +271,8 @@ RELEASES = {
             shares_without_amounts_count=False,
             errors_name_devices=False,
             attributes_are_dynamic=False,
+            claim_errors_spell_pod=False,
+            lists_have_includes=False,
             last_node_is_rescored=False,
             claim_deletion_wakes=False,
             in_flight_until_bound=False,
@@ -311,6 +319,8 @@ RELEASES = {
             shares_without_amounts_count=False,
             errors_name_devices=False,
             attributes_are_dynamic=False,
+            claim_errors_spell_pod=False,
+            lists_have_includes=False,
             last_node_is_rescored=False,
             claim_deletion_wakes=False,
             in_flight_until_bound=False,
@@ -357,6 +367,8 @@ RELEASES = {
             shares_without_amounts_count=False,
             errors_name_devices=False,
             attributes_are_dynamic=False,
+            claim_errors_spell_pod=True,
+            lists_have_includes=True,
             last_node_is_rescored=False,
             claim_deletion_wakes=False,
             in_flight_until_bound=False,
@@ -403,6 +415,8 @@ RELEASES = {
             shares_without_amounts_count=True,
             errors_name_devices=True,
             attributes_are_dynamic=True,
+            claim_errors_spell_pod=True,
+            lists_have_includes=True,
             last_node_is_rescored=True,
             claim_deletion_wakes=True,
             in_flight_until_bound=True,

@@ -14,6 +14,7 @@ from moorage.devices.cel.cel_errors import CompileError
 from moorage.devices.cel.selector import Selector, SelectorError, compile_selector, device_value
 from moorage.objects import Device, DeviceAttribute, ResourceSlice, ResourceSliceSpec
 from moorage.objects.read.decode import decode
+from moorage.releases import RELEASES
 
 DEVICE = decode(
     {
@@ -55,6 +56,14 @@ def test_whether_an_expression_reads_the_driver_alone(text: str, alone: bool) ->
     selector = compile_selector(text)
     assert isinstance(selector, Selector), selector
     assert selector.reads_driver_alone is alone
+
+
+def test_includes_is_declared_since_1_36() -> None:
+    text = '["a"].includes("a")'
+    assert isinstance(compile_selector(text), Selector)
+    assert "undeclared reference to 'includes'" in str(compile_selector(text, includes=False))
+    includes = {release: found.lists_have_includes for release, found in RELEASES.items()}
+    assert includes == {"1.34": False, "1.35": False, "1.36": True, "1.37": True}
 
 
 def test_a_malformed_version_is_an_error_of_each_device_that_has_it() -> None:

@@ -165,6 +165,16 @@ def test_a_pod_without_a_group_is_told_its_owner_is_missing() -> None:
     assert one.not_ours(one.client.get(Pod, "p", "default")) == f"DynamicResources: {text}"
 
 
+@pytest.mark.parametrize(("release", "kind"), [("1.35", "pod"), ("1.36", "Pod")])
+def test_the_error_about_another_owner_is_spelt_as_in_the_release(release: str, kind: str) -> None:
+    pod = asking(member("p", ""), BY_TEMPLATE)
+    status = replace(pod.status, resource_claim_statuses=(PodResourceClaimStatus("gpu", "made"),))
+    settings = {"feature_gates": {}, "kubernetes_version": release, "wait": lambda _: None}
+    one = cluster(gang("g", 1), [replace(pod, status=status)], owned("Pod", "other"), **settings)
+    text = f"ResourceClaim default/made was not created for {kind} default/p ({kind} is not owner)"
+    assert one.not_ours(one.client.get(Pod, "p", "default")) == f"DynamicResources: {text}"
+
+
 def test_a_group_that_fails_gives_up_its_reservation() -> None:
     """Other devices may be found for the group then: no pod of it has a node."""
     held = claim("c", [request("r", 4)])

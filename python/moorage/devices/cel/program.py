@@ -21,7 +21,18 @@ from moorage.devices.cel.syntax.expressions import (
 from .cel_errors import CostError, EvaluationError
 from .cel_types import TYPE_NAMES, CelType
 from .overloads import Overload
-from .values import NO_OVERLOAD, MapValue, Optional, are_equal, has_type, type_of_value
+from .values import (
+    NO_OVERLOAD,
+    Duration,
+    MapValue,
+    Optional,
+    Timestamp,
+    Uint,
+    are_known_equal,
+    check_hashable,
+    has_type,
+    type_of_value,
+)
 from .work import COST_LIMIT, LIMIT_EXCEEDED
 
 _LIST_COST, _MAP_COST = 10, 30
@@ -235,6 +246,8 @@ def _call(node: Call) -> Evaluate:
         return _membership(*operands)
     if node.target is not None:
         operands.insert(0, compile_expression(node.target))
+    if node.function in ("or", "orValue"):
+        return _optional_or(*operands, unwraps=node.function == "orValue")
     if len(node.overloads) == 1:
         evaluate = _one_overload(operands, node.overloads[0])
     else:
@@ -331,8 +344,10 @@ def _membership(element: Evaluate, values: Evaluate) -> Evaluate:
     """Whether a constant list has an element, which costs nothing."""
 
     def evaluate(run: Evaluation) -> bool:
-        one = _value(element(run))
-        return any(are_equal(one, other) for other in values(run))
+        value, constants = _value(element(run)), values(run)
+        if all(isinstance(constant, bool | int | float | str) for constant in constants):
+            check_hashable(value)  # upstream makes a Go map of such constants
+        return any(are_known_equal(value, constant) for constant in constants)
 
     return evaluate
 
@@ -365,8 +380,47 @@ def _overloads(operands: list[Evaluate], overloads: list[Overload]) -> Evaluate:
     return evaluate
 
 
+def _optional_or(operand: Evaluate, otherwise: Evaluate, *, unwraps: bool) -> Evaluate:
+    """``or`` or ``orValue``: the second operand is evaluated if the first has no value."""
+
+    def evaluate(run: Evaluation) -> Any:
+        run.add(1)
+        value = _value(operand(run))
+        if type(value) is not Optional:
+            return value
+        if value.is_there:
+            return value.value if unwraps else value
+        return _value(otherwise(run))
+
+    return evaluate
+
+
+_NUMERIC = frozenset((int, Uint, float))
+_MULTIPLIED = dict.fromkeys(("_*_", "_/_"), _NUMERIC)
+_COMPARED = dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _NUMERIC | {bool, bytes, str, Duration, Timestamp})
+_OPERANDS: dict[str, frozenset[type]] = {
+    "_+_": _NUMERIC | {bytes, str, tuple, Duration, Timestamp},
+    "_-_": _NUMERIC | {str, Duration, Timestamp},
+    "_%_": _NUMERIC - {float} | {str, Duration, Timestamp},
+    "-_": _NUMERIC - {Uint} | {bool, str, Duration, Timestamp},
+    "size": frozenset((str, bytes, tuple, MapValue, Duration, Timestamp)),
+    **{name: kinds | {str, Duration, Timestamp} for name, kinds in (_MULTIPLIED | _COMPARED).items()},
+}
+"""Classes of first operands that take a function, or refuse it in their own words (traits of cel-go)."""
+_SINGLE = frozenset(("startsWith", "endsWith", "contains", "matches", "!_", "@in", "_[_]", "_==_", "_!=_"))
+"""Functions with one implementation for all overloads: it refuses arguments without naming the function."""
+
+
 def _no_overload(function: str, values: list[Any]) -> EvaluationError:
-    if function.startswith(("_", "@", "-", "!")):
+    if function in _OPERANDS:
+        accepts = type(values[0]) in _OPERANDS[function]
+        return EvaluationError(NO_OVERLOAD if accepts else f"{NO_OVERLOAD}: {function}")
+    if function in ("sort", "@sortByAssociatedKeys"):
+        is_list = type(values[-1]) is tuple
+        return EvaluationError(
+            "list elements must be comparable" if is_list else f"{NO_OVERLOAD}: {function}"
+        )
+    if function in _SINGLE or function.startswith(("_", "@")):
         return EvaluationError(NO_OVERLOAD)
     shown = ", ".join([type_of_value(value).name for value in values])
     return EvaluationError(f"{NO_OVERLOAD}: {function}({shown})")

@@ -119,7 +119,9 @@ def library() -> Library:
 
 
 @lru_cache(4096)
-def compile_selector(text: str, *, list_attributes: bool = False) -> Selector | CompileError:
+def compile_selector(
+    text: str, *, list_attributes: bool = False, includes: bool = True
+) -> Selector | CompileError:
     """Compile an expression about a device.
 
     Parameters
@@ -127,6 +129,8 @@ def compile_selector(text: str, *, list_attributes: bool = False) -> Selector | 
     text : str
     list_attributes : bool, default False
         Attributes may be lists (the feature gate DRAListTypeAttributes).
+    includes : bool, default True
+        The function ``includes`` is declared, as in each release since 1.36.
 
     Returns
     -------
@@ -135,7 +139,10 @@ def compile_selector(text: str, *, list_attributes: bool = False) -> Selector | 
     try:
         root = parse(text)
         fields = FIELDS | LISTS if list_attributes else FIELDS
-        checker = TypeChecker(text, library().functions, {"device": DEVICE}, fields)
+        functions = library().functions
+        if not includes:
+            functions = {name: overloads for name, overloads in functions.items() if name != "includes"}
+        checker = TypeChecker(text, functions, {"device": DEVICE}, fields)
         result = checker.check(root)
         problems = literal_problems(root, checker.final)
         if problems:

@@ -149,15 +149,32 @@ _TYPES: dict[type, CelType] = {
 }
 
 
-def register(of: type, as_type: CelType) -> None:
-    """Name the type of the values of a class.
+def register(of: type, as_type: CelType, unhashable: str = "") -> None:
+    """Name the type of the values of a class that Kubernetes adds to CEL.
 
     Parameters
     ----------
     of : type
     as_type : CelType
+    unhashable : str, optional
+        The Go type, if its values cannot be keys of Go maps.
     """
     _TYPES[of] = as_type
+    _STRICT.add(of)
+    if unhashable:
+        _UNHASHABLE[of] = unhashable
+
+
+_STRICT: set[type] = {Quantity}
+"""Classes whose values, on the left of an equation, accept only their own type and null on the right."""
+_UNHASHABLE: dict[type, str] = {bytes: "types.Bytes"}
+
+
+def check_hashable(value: Any) -> None:
+    """Raise the error of cel-go for a value that it looks up in a Go map, and cannot."""
+    name = _UNHASHABLE.get(type(value))
+    if name:
+        raise EvaluationError(f"internal error: runtime error: hash of unhashable type {name}")
 
 
 def type_of_value(value: Any) -> CelType:
@@ -166,31 +183,71 @@ def type_of_value(value: Any) -> CelType:
 
 
 def has_type(value: Any, wanted: CelType) -> bool:
-    """Whether a value may be the argument for a parameter of this type."""
-    return wanted.is_dynamic or wanted.is_parameter or _TYPES[type(value)].name == wanted.name
+    """Whether a value may be an argument for a parameter; of a list or map, the first entry tells."""
+    if wanted.is_dynamic or wanted.is_parameter:
+        return True
+    if _TYPES[type(value)].name != wanted.name:
+        return False
+    if type(value) is tuple and value:
+        return has_type(value[0], wanted.parameters[0])
+    if type(value) is MapValue and len(value):
+        return all(map(has_type, next(iter(value.items())), wanted.parameters))
+    return True
 
 
-def are_equal(one: Any, other: Any) -> bool:
-    """Whether two values are equal: numbers of all types by value, others of one type only."""
-    kind, other_kind = type(one), type(other)
+def check_comparable(value: Any) -> None:
+    """Raise the error of cel-go for a value that has no order among those of its type."""
+    if type(value) not in _NUMBERS and type(value) not in _ORDERED:
+        raise EvaluationError(NO_OVERLOAD)
+
+
+def are_equal(left: Any, right: Any) -> bool:
+    """Whether two values are equal: numbers of all types by value, others of one type only.
+
+    Raises
+    ------
+    EvaluationError
+        The left value is of a type that Kubernetes adds, and the right one is neither of that type nor null.
+    """
+    kind, other_kind = type(left), type(right)
     if kind in _NUMBERS and other_kind in _NUMBERS:
         if kind is float or other_kind is float:
-            return float(one) == float(other)
-        return bool(one == other)
+            return float(left) == float(right)
+        return bool(left == right)
     if kind is not other_kind:
+        if kind in _STRICT and right is not None and _TYPES[kind] is not _TYPES[other_kind]:
+            raise EvaluationError(NO_OVERLOAD)
         return False
     if kind is tuple:
-        count_work(len(one))
-        return len(one) == len(other) and all(are_equal(a, b) for a, b in zip(one, other, strict=True))
+        count_work(len(left))
+        return len(left) == len(right) and not any(map(_differ, left, right))
     if kind is MapValue:
-        count_work(len(one))
-        return len(one) == len(other) and all(
-            (found := other.find(key)) is not None and key in other and are_equal(value, found[1])
-            for key, value in one.items()
+        count_work(len(left))
+        return len(left) == len(right) and all(
+            (entry := right.find(key)) is not None and key in right and not _differ(value, entry[1])
+            for key, value in left.items()
         )
     if kind is Optional:
-        return one.is_there == other.is_there and (not one.is_there or are_equal(one.value, other.value))
-    return bool(one == other)
+        if left.is_there and right.is_there and right.value is None and type(left.value) in _STRICT:
+            raise EvaluationError(NO_OVERLOAD)  # upstream does not ask for null here
+        return left.is_there == right.is_there and (not left.is_there or are_equal(left.value, right.value))
+    return bool(left == right)
+
+
+def _differ(left: Any, right: Any) -> bool:
+    """Whether elements of lists or maps differ; cel-go takes an error for equal there."""
+    try:
+        return not are_equal(left, right)
+    except EvaluationError:
+        return False
+
+
+def are_known_equal(left: Any, right: Any) -> bool:
+    """Whether two values are equal; an error counts as no, as in ``!=`` and wherever a list is searched."""
+    try:
+        return are_equal(left, right)
+    except EvaluationError:
+        return False
 
 
 _NUMBERS = frozenset((int, Uint, float))

@@ -55,10 +55,12 @@ class ClaimConsumers:
     ----------
     groups : Lister of PodGroup or None
         None without the gate DRAWorkloadResourceClaims: claims are used by pods alone.
+    kind : str, optional
+        How errors spell the pod's kind; see `pod_claims`.
     """
 
-    def __init__(self, groups: Lister[PodGroup] | None) -> None:
-        self._groups = groups
+    def __init__(self, groups: Lister[PodGroup] | None, kind: str = "Pod") -> None:
+        self._groups, self._kind = groups, kind
 
     @classmethod
     def of(cls, handle: FrameworkHandle) -> ClaimConsumers:
@@ -72,8 +74,9 @@ class ClaimConsumers:
         -------
         ClaimConsumers
         """
-        are_groups = Features.of(handle.feature_gates).claims_of_groups
-        return cls(handle.informers.lister(PodGroup) if are_groups else None)
+        features = Features.of(handle.feature_gates)
+        groups = handle.informers.lister(PodGroup) if features.claims_of_groups else None
+        return cls(groups, "Pod" if features.release.claim_errors_spell_pod else "pod")
 
     @property
     def are_groups(self) -> bool:
@@ -139,7 +142,7 @@ class ClaimConsumers:
         ------
         ClaimError
         """
-        return pod_claims(pod, find, self.are_groups)
+        return pod_claims(pod, find, self.are_groups, self._kind)
 
     def uses_of(self, pod: Pod, find: Callable[[str], ResourceClaim | None]) -> dict[str, str]:
         """Return the UIDs of the claims of a pod by their names in its spec; see `claims_of`.
@@ -157,7 +160,7 @@ class ClaimConsumers:
         ------
         ClaimError
         """
-        found = claims_by_use(pod, find, self.are_groups)
+        found = claims_by_use(pod, find, self.are_groups, self._kind)
         return {use: claim.metadata.uid for use, claim in found}
 
     def consumers_of(self, pod: Pod) -> list[ResourceClaimConsumerReference]:

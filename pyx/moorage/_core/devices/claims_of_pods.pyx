@@ -47,7 +47,7 @@ class ClaimWriteError(MoorageError):
     """A claim could not be written."""
 
 
-def pod_claims(pod, find, bint of_group=False):
+def pod_claims(pod, find, bint of_group=False, str kind="Pod"):
     """Return the claims of a pod, in the order of its spec.
 
     Parameters
@@ -57,6 +57,8 @@ def pod_claims(pod, find, bint of_group=False):
         Returns the claim of a key, or None.
     of_group : bool, optional
         Whether claims may be owned by the pod's group.
+    kind : str, optional
+        How the error about a claim of another owner spells the pod's kind: releases before 1.36 write "pod".
 
     Returns
     -------
@@ -69,18 +71,18 @@ def pod_claims(pod, find, bint of_group=False):
     """
     cdef list found = []
     for use in <tuple>RESOURCE_CLAIMS.of(SPEC.of(pod)):
-        claim = _claim_of(pod, use, find, of_group)
+        claim = _claim_of(pod, use, find, of_group, kind)
         if claim is not None:
             found.append(claim)
     return found
 
 
-def claims_by_use(pod, find, bint of_group=False):
+def claims_by_use(pod, find, bint of_group=False, str kind="Pod"):
     """Return the claims of a pod with their names in its spec; see `pod_claims`.
 
     Parameters
     ----------
-    pod, find, of_group
+    pod, find, of_group, kind
         See `pod_claims`.
 
     Returns
@@ -91,7 +93,8 @@ def claims_by_use(pod, find, bint of_group=False):
     ------
     ClaimError
     """
-    found = [(USE.of(use), _claim_of(pod, use, find, of_group)) for use in RESOURCE_CLAIMS.of(SPEC.of(pod))]
+    uses = <tuple>RESOURCE_CLAIMS.of(SPEC.of(pod))
+    found = [(USE.of(use), _claim_of(pod, use, find, of_group, kind)) for use in uses]
     return [(name, claim) for name, claim in found if claim is not None]
 
 
@@ -345,7 +348,7 @@ cdef class RepeatedClaims(RepeatedNeeds):
             for use in <tuple>RESOURCE_CLAIMS.of(self.spec):
                 name = _claim_name(pod, use)
                 if name is not None:
-                    claims.append(_checked(pod, use, name, self.claims.read(_key(pod, name)), False))
+                    claims.append(_checked(pod, use, name, self.claims.read(_key(pod, name)), False, "Pod"))
         except ClaimError:
             return False
         if len(claims) != len(self.shapes):
@@ -475,13 +478,13 @@ cdef list _allocations_of(placed, find):
     return find(placed)
 
 
-cdef object _claim_of(pod, use, find, bint of_group):
+cdef object _claim_of(pod, use, find, bint of_group, str kind):
     """The claim for an entry in the spec of a pod; None if the pod needs none for it."""
     name = _claim_name(pod, use)
-    return None if name is None else _checked(pod, use, name, find(_key(pod, name)), of_group)
+    return None if name is None else _checked(pod, use, name, find(_key(pod, name)), of_group, kind)
 
 
-cdef object _checked(pod, use, name, claim, bint of_group):
+cdef object _checked(pod, use, name, claim, bint of_group, str kind):
     """The claim of a name, for an entry in the spec of a pod; ClaimError where the pod cannot use it."""
     if claim is None:
         raise ClaimError(f'could not find ResourceClaim "{_key(pod, name)}"')
@@ -491,7 +494,7 @@ cdef object _checked(pod, use, name, claim, bint of_group):
     if GIVEN.of(use) is None:
         owner = _controller(meta)
         if owner is None or OWNER_UID.of(owner) != UID.of(METADATA.of(pod)):
-            _check_group_owner(claim, pod, of_group)
+            _check_group_owner(claim, pod, of_group, kind)
     return claim
 
 
@@ -525,11 +528,12 @@ cdef object _controller(meta):
     return None
 
 
-cdef int _check_group_owner(claim, pod, bint of_group) except -1:
+cdef int _check_group_owner(claim, pod, bint of_group, str kind) except -1:
     """Raise a ClaimError, unless the group of a pod owns a claim. A pod without a group is not owner either;
     upstream panics there with the gate for the claims of groups."""
-    start, group = f"ResourceClaim {claim.key} was not created for Pod {pod.key}", pod.spec.scheduling_group
+    start = f"ResourceClaim {claim.key} was not created for {kind} {pod.key}"
+    group = pod.spec.scheduling_group
     if not of_group or group is None:
-        raise ClaimError(f"{start} (Pod is not owner)")
+        raise ClaimError(f"{start} ({kind} is not owner)")
     if not is_owned_by_group(claim, group.pod_group_name):
-        raise ClaimError(f"{start} (neither Pod nor PodGroup {group.pod_group_name} is the owner)")
+        raise ClaimError(f"{start} (neither {kind} nor PodGroup {group.pod_group_name} is the owner)")

@@ -30,7 +30,8 @@ from moorage.devices.cel.values import (
     NO_OVERLOAD,
     Duration,
     Uint,
-    are_equal,
+    are_known_equal,
+    check_comparable,
     int_of,
     is_less,
     uint_of,
@@ -154,7 +155,9 @@ def _is_sorted(values: tuple[Any, ...]) -> bool:
 
 
 def _is_before(one: Any, other: Any) -> bool:
-    """Whether a value is less than another: of values that cannot be compared, none is."""
+    """Whether a value is less than another: of two types that have an order each, none is."""
+    check_comparable(one)
+    check_comparable(other)
     try:
         return is_less(one, other)
     except EvaluationError:
@@ -172,17 +175,17 @@ def _extreme(name: str, values: tuple[Any, ...]) -> Any:
 
 
 def _index_of(values: tuple[Any, ...], value: Any) -> int:
-    return next((at for at, one in enumerate(values) if are_equal(one, value)), -1)
+    return next((at for at, one in enumerate(values) if are_known_equal(one, value)), -1)
 
 
 def _last_index_of(values: tuple[Any, ...], value: Any) -> int:
-    return next((at for at in range(len(values) - 1, -1, -1) if are_equal(values[at], value)), -1)
+    return next((at for at in range(len(values) - 1, -1, -1) if are_known_equal(values[at], value)), -1)
 
 
 def _includes(values: Any, value: Any) -> bool:
     """Whether a list has a value; a value that is no list counts as a list of one."""
     listed = values if isinstance(values, tuple) else (values,)
-    if any(are_equal(one, value) for one in listed[:MAX_LIST]):
+    if any(are_known_equal(one, value) for one in listed[:MAX_LIST]):
         return True
     if len(listed) > MAX_LIST:
         raise EvaluationError(f"'includes' function cannot be applied to lists longer than {MAX_LIST} values")

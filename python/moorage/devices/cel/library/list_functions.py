@@ -20,7 +20,7 @@ from moorage.devices.cel.cel_types import (
     optional_of,
 )
 from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import ABSENT, Optional, are_equal, is_less
+from moorage.devices.cel.values import ABSENT, Optional, are_known_equal, is_less
 from moorage.devices.cel.work import count_work
 
 COMPARABLE = (INT, UINT, DOUBLE, BOOL, STRING, BYTES, DURATION, TIMESTAMP)
@@ -99,7 +99,7 @@ def _distinct(values: Values) -> Values:
     found: list[Any] = []
     for one in values:
         count_work(len(found))
-        if not any(are_equal(one, other) for other in found):
+        if not any(are_known_equal(one, other) for other in found):
             found.append(one)
     return tuple(found)
 

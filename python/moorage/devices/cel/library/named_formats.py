@@ -28,7 +28,7 @@ class NamedFormat:
     name: str
 
 
-register(NamedFormat, FORMAT)
+register(NamedFormat, FORMAT, "cel.Format")
 
 
 def _checks(pattern: str, limit: str, text: str, *examples: str) -> Check:

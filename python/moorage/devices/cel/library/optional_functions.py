@@ -7,7 +7,7 @@ from typing import Any
 from moorage.devices.cel.cel_errors import EvaluationError
 from moorage.devices.cel.cel_types import BOOL, A, list_of, optional_of
 from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import ABSENT, Duration, Optional, Timestamp, are_equal, size_of
+from moorage.devices.cel.values import ABSENT, Duration, Optional, Timestamp, are_known_equal, size_of
 
 _LISTS = [list_of(A), list_of(A)]
 _ZEROS = (Duration(0), Timestamp(-62135596800 * 10**9))
@@ -58,8 +58,8 @@ def _pairs(*values: Any) -> int:
 
 
 def _contains(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    return all(any(are_equal(one, other) for one in values) for other in others)
+    return all(any(are_known_equal(one, other) for one in values) for other in others)
 
 
 def _intersects(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    return any(are_equal(one, other) for one in values for other in others)
+    return any(are_known_equal(one, other) for one in values for other in others)

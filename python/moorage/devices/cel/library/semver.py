@@ -42,7 +42,7 @@ class Semver:
     __hash__ = None  # type: ignore[assignment]
 
 
-register(Semver, SEMVER)
+register(Semver, SEMVER, "cel.Semver")
 
 
 @lru_cache(maxsize=1 << 10)

@@ -39,6 +39,8 @@ from moorage.devices.cel.values import (
     Timestamp,
     Uint,
     are_equal,
+    are_known_equal,
+    check_hashable,
     int_of,
     is_less,
     text_of_key,
@@ -92,7 +94,7 @@ def _unused(*arguments: Any) -> Any:
 
 def _comparisons(library: Library) -> None:
     library.function("_==_", [A, A], BOOL, are_equal, cost.shorter)
-    library.function("_!=_", [A, A], BOOL, lambda a, b: not are_equal(a, b), cost.shorter)
+    library.function("_!=_", [A, A], BOOL, lambda a, b: not are_known_equal(a, b), cost.shorter)
     pairs = [(a, b) for a in NUMBERS for b in NUMBERS]
     pairs += [(one, one) for one in (BOOL, STRING, BYTES, TIMESTAMP, DURATION)]
     orders: dict[str, Callable[[Any, Any], bool]] = {
@@ -179,13 +181,23 @@ def _containers(library: Library) -> None:
     library.function("_[?_]", [MAP, A], optional_of(B), index_optional)
     library.function("_[?_]", [optional_of(LIST), INT], optional_of(A), index_optional)
     library.function("_[?_]", [optional_of(MAP), A], optional_of(B), index_optional)
-    library.function("@in", [A, LIST], BOOL, lambda a, b: any(are_equal(a, one) for one in b), cost.second)
-    library.function("@in", [A, MAP], BOOL, lambda a, b: a in b)
+    library.function("@in", [A, LIST], BOOL, _is_element, cost.second)
+    library.function("@in", [A, MAP], BOOL, _is_key)
     for of in (STRING, BYTES, LIST, MAP):
         library.function("size", [of], INT, len)
         library.member("size", [of], INT, len)
     library.function("cel.@mapInsert", [MAP, A, B], MAP, lambda a, b, c: a.with_entry(b, c))
     library.function("cel.@mapInsert", [MAP, MAP], MAP, _merge)
+
+
+def _is_element(value: Any, values: tuple[Any, ...]) -> bool:
+    return any(are_known_equal(value, element) for element in values)
+
+
+def _is_key(value: Any, values: MapValue) -> bool:
+    if not values.gives_empty:
+        check_hashable(value)
+    return isinstance(value, int | float | str) and value in values
 
 
 def _merge(one: MapValue, other: MapValue) -> MapValue:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import InputError
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job, ReplicaSet
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 NODE = "node"
 """Stands for each node by itself."""
-AWAITS = "waits until the pods before it are available"
 
 
 class LostPod(Struct, frozen=True):
@@ -337,7 +337,7 @@ class _Trial:
 
     def _not_made(self) -> list[tuple[Pod, str]]:
         """Return the pods that controllers cannot make now, and why."""
-        awaited = [(pod, AWAITS) for pod in self.scheduler.awaited_pods()]
+        awaited = [(pod, why_awaited(pod)) for pod in self.scheduler.awaited_pods()]
         return [*awaited, *((one.pod, one.message) for one in self.scheduler.refused_pods())]
 
     def _lost(self, pod: Pod, why: str) -> LostPod:

@@ -340,12 +340,13 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         return [] if self.controllers is None else self.controllers.rollouts()
 
     def awaited_pods(self) -> list[Pod]:
-        """Return the pods that StatefulSets will create when the pods before them are available.
+        """Return the pods that workloads lack until others are available or gone.
 
         Returns
         -------
         list of Pod
-            As far as their names tell; none of them exists.
+            Pods that StatefulSets will create when those before them are available, as far as their names
+            tell; and pods that are being deleted and stay, where a StatefulSet or a Job waits for their end.
         """
         self.sync()
         return [] if self.controllers is None else self.controllers.awaited_pods()

@@ -163,3 +163,59 @@ def test_pods_that_are_being_deleted_are_not_among_those_with_a_node(
     main(["simulate", "-f", str(tmp_path / "0.json"), "-o", "json"])
     (one,) = json.loads(capsys.readouterr().out)["workloads"]
     assert (one["alreadyBound"], one["placed"]) == (0, 2)
+
+
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+
+
+def lost(name: str) -> dict[str, Any]:
+    dead = node(name)
+    dead["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    return dead
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "problems"),
+    [
+        ("StatefulSet", {"replicas": 2}, [("terminating", 1), ("waiting", 1)]),
+        ("StatefulSet", {"replicas": 2, "podManagementPolicy": "Parallel"}, [("terminating", 1)]),
+        ("ReplicaSet", {"replicas": 2}, []),
+        ("Job", {"parallelism": 2, "podReplacementPolicy": "Failed"}, [("terminating", 1)]),
+        ("Job", {"parallelism": 2}, []),
+    ],
+)
+def test_a_pod_that_waits_for_one_on_a_lost_node_fails_the_gate(
+    kind: str, spec: dict[str, Any], problems: list[Any], check: Any
+) -> None:
+    owner = workload(kind, "db", **spec)
+    if kind == "Job":
+        del owner["spec"]["selector"]
+    files = [[lost("n1"), node("n2"), owner, member(kind, "db", "db-0", "n1", **GOING)]]
+    assert check(files)[:2] == (bool(problems), problems)
+    assert check(files, "--new-only")[0] == 0
+    assert check(files, "--taint", "n1", OUT_OF_SERVICE)[:2] == (0, [])  # which the reason tells to do
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_deployment_that_recreates_waits_for_old_pods_on_a_lost_node(paused: bool, check: Any) -> None:
+    web = workload("Deployment", "web", replicas=3, strategy={"type": "Recreate"}, paused=paused)
+    old = workload("ReplicaSet", "web-h", "2", replicas=0)
+    old["metadata"]["ownerReferences"] = [
+        {"kind": "Deployment", "name": "web", "uid": "u-web", "controller": True}
+    ]
+    going = member("ReplicaSet", "web-h", "web-h-a", "n1", **GOING)
+    found = check([[lost("n1"), node("n2"), web, old, going]])[:2]
+    assert found == ((0, []) if paused else (1, [("terminating", 3)]))
+
+
+def test_a_pod_that_its_finalizers_keep_holds_its_ordinal(
+    check: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = {"finalizers": ["example.com/mine"]}
+    its = [member("StatefulSet", "db", f"db-{at}", "n1", **kept) for at in range(3)]
+    files = [[node("n1"), node("n2"), workload("StatefulSet", "db", replicas=3), *its]]
+    code, problems, _ = check(files, "--drain", "n1")
+    assert (code, problems) == (1, [("terminating", 3)])
+    main(["check", "-f", str(tmp_path / "0.json"), "--drain", "n1"])
+    assert "being deleted and stays, as it has finalizers: example.com/mine" in capsys.readouterr().out

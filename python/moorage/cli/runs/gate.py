@@ -10,7 +10,7 @@ from moorage.objects import Cluster
 from moorage.objects.model.workload import StatefulSet
 from moorage.objects.workloads.stateful_pods import ordinals
 
-from .simulation import PLACED, REPLACED, TERMINATING, Group, Outcome, Simulation, group_outcomes
+from .simulation import PLACED, REPLACED, TERMINATING, WAITING, Group, Outcome, Simulation, group_outcomes
 
 
 class Finding(NamedTuple):
@@ -70,7 +70,8 @@ class Verdict(NamedTuple):
 
 
 def waiting_pods(cluster: Cluster) -> set[str]:
-    """Return the pods of a cluster that wait for a node, and those of StatefulSets that wait for other pods.
+    """Return the pods of a cluster that wait for a node, and those of StatefulSets that wait for other pods
+    to be available, or gone.
 
     Parameters
     ----------
@@ -81,7 +82,9 @@ def waiting_pods(cluster: Cluster) -> set[str]:
     set of str
         Each ``namespace/name``.
     """
-    placed = {pod.key for pod in cluster.pods if pod.spec.node_name}
+    placed = {
+        pod.key for pod in cluster.pods if pod.spec.node_name and pod.metadata.deletion_timestamp is None
+    }
     sets = [obj for obj in cluster.others if isinstance(obj, StatefulSet)]
     ordered = {f"{one.namespace}/{one.name}-{at}" for one in sets for at in ordinals(one)}
     return ({pod.key for pod in cluster.pods} | ordered) - placed
@@ -96,8 +99,8 @@ def judge(
 ) -> Verdict:
     """Find the pods that should run and have no node.
 
-    Pods that are being deleted are ignored. An evicted pod counts unless its controller has made another
-    one; that one counts as any pod does.
+    Pods that are being deleted are ignored, unless others wait for their end. An evicted pod counts unless
+    its controller has made another one; that one counts as any pod does.
 
     Parameters
     ----------
@@ -135,4 +138,6 @@ def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[
             parts[one.pod.key in waiting].append(one)
     for waited, outcomes in parts.items():
         for group in group_outcomes(outcomes):
+            if group.status == WAITING and group.outcomes[0].pod.metadata.deletion_timestamp is not None:
+                group = group._replace(status=TERMINATING)
             yield group, waited

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import RequestedChange, left_as_is
+from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import number_of
 from moorage.objects import Cluster, Object, ObjectMeta, Pod
 from moorage.objects.model.cluster import RefusedPod
@@ -19,7 +20,6 @@ from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
 from moorage.objects.workloads.jobs.job_state import verdict_of
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
-from moorage.planning.survival import AWAITS
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.changes.change import Change
@@ -172,7 +172,8 @@ class Simulation:
         replacements = Counter(map(self.workloads.of, made))
         found = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
         awaited = [
-            Outcome(pod, self.workloads.of(pod), WAITING, "", AWAITS) for pod in self.scheduler.awaited_pods()
+            Outcome(pod, self.workloads.of(pod), WAITING, "", why_awaited(pod))
+            for pod in self.scheduler.awaited_pods()
         ]
         refused = [
             Outcome(one.pod, self.workloads.of(one.pod), REFUSED, "", one.message) for one in self.refused

@@ -52,6 +52,7 @@ from moorage.store.informers.handler_functions import HandlerFunctions, last_sta
 from moorage.store.kinds import is_namespaced
 
 from .availability import Availability
+from .awaited_pods import awaited_pods
 from .claim_protection import ClaimProtection
 from .daemon_set_controller import DaemonSetController
 from .deployment_controller import DeploymentController
@@ -532,14 +533,21 @@ class ClusterControllers:
         return [one for one in found if one is not None]
 
     def awaited_pods(self) -> list[Pod]:
-        """Return the pods that StatefulSets will create when the pods before them are available, or are no
-        longer refused."""
-        copy, refused = self._copies["StatefulSet"], set(self.control.refused())
-        waiting = sorted(one for one in {*self.availability.waiting, *refused} if one[0] == "StatefulSet")
-        found = [copy.get(key) for _, key in waiting]
+        """Return the pods that workloads will create when others are available, gone, or no longer refused;
+        see `awaited_pods.awaited_pods`."""
         told = {one.pod.key for one in self.refused_pods()}
-        pods = [pod for obj in found if obj is not None for pod in self.stateful_sets.awaited_pods(obj)]
-        return [pod for pod in pods if pod.key not in told]
+        awaited: dict[str, Callable[[Any], list[Pod]]] = {
+            "Deployment": self.deployments.awaited_pods,
+            "StatefulSet": lambda obj: awaited_pods(obj, self.control.owned(obj)),
+            "Job": lambda obj: awaited_pods(obj, self.control.owned(obj)),
+        }
+        found = (
+            pod
+            for kind, awaited_of in awaited.items()
+            for _, obj in sorted(self._copies[kind].items().items())
+            for pod in awaited_of(obj)
+        )
+        return [pod for pod in found if pod.key not in told]
 
     def refused_pods(self) -> list[RefusedPod]:
         """Return the pods that workloads lack because the API server refuses them, by workload."""

@@ -85,6 +85,28 @@ class DeploymentController:
         available = {one.name: sum(map(is_available, self._control.owned(one))) for one in sets}
         return available, is_available.due
 
+    def awaited_pods(self, deployment: Deployment) -> list[Pod]:
+        """Return, for each pod that a Deployment with the strategy Recreate lacks until its old pods have
+        ended, one of those that are being deleted.
+
+        Parameters
+        ----------
+        deployment : Deployment
+
+        Returns
+        -------
+        list of Pod
+        """
+        is_rolling = deployment.spec.strategy.type == "Recreate" and not deployment.spec.paused
+        if not is_rolling or deployment.metadata.deletion_timestamp is not None:
+            return []
+        sets = self.sets_of(deployment)
+        new = find_new_replica_set(deployment, sets)
+        old = (pod for one in sets if one is not new for pod in self._control.owned(one))
+        going = [pod for pod in old if pod.status.phase not in FINISHED and not is_active(pod)]
+        lacking = (deployment.spec.replicas or 0) - ((new.spec.replicas or 0) if new else 0)
+        return (going * lacking)[:lacking] if lacking > 0 else []
+
     def rollout(self, deployment: Deployment) -> Rollout | None:
         """Return the rollout of a Deployment; None if it is complete.
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
-from moorage.objects.model.workload import PodTemplateSpec, StatefulSet, StatefulSetStatus
-from moorage.objects.workloads.missing_pods import create_claims, create_ordinals, current_and_update, new_pod
+from moorage.objects.model.workload import StatefulSet, StatefulSetStatus
+from moorage.objects.workloads.missing_pods import create_claims, create_ordinals, current_and_update
 from moorage.objects.workloads.ownership import is_active
 from moorage.objects.workloads.pod_claims import claim_owners, claims_of
 from moorage.objects.workloads.revisions import is_updated, mark_of
@@ -104,21 +104,6 @@ class StatefulSetController:
         if status != obj.status:
             meta = replace(obj.metadata, resource_version="")
             self._control.client.update(replace(obj, metadata=meta, status=status))
-
-    def awaited_pods(self, obj: StatefulSet) -> list[Pod]:
-        """Return the pods that a StatefulSet has not created yet, without their specs.
-
-        Parameters
-        ----------
-        obj : StatefulSet
-
-        Returns
-        -------
-        list of Pod
-        """
-        present = by_ordinal(obj, self._control.owned(obj))
-        missing = (at for at in ordinals(obj) if at not in present)
-        return [new_pod(obj, PodTemplateSpec(), name=f"{obj.name}-{at}") for at in missing]
 
     def rollout(self, obj: StatefulSet) -> Rollout | None:
         """Return the rollout of a StatefulSet; None if it is complete.

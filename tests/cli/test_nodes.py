@@ -130,3 +130,27 @@ def test_an_input_without_nodes_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert main(["nodes", "-f", str(tmp_path / "pod.yaml")]) == 2
     text = "error: -f: The input has no node; kubectl get nodes -o json lists nodes\n"
     assert capsys.readouterr() == ("", text)
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "markdown", "csv", "json", "yaml", "name"])
+@pytest.mark.parametrize(
+    ("allocatable", "row"),
+    [
+        ({}, "a 0/0 0.0 - 0.0 0.0Gi - 0.0Gi none"),
+        ({"cpu": "4", "memory": "8Gi"}, "a 0/0 4.0 0% 4.0 8.0Gi 0% 8.0Gi none"),
+        ({"pods": "10"}, "a 0/10 0.0 - 0.0 0.0Gi - 0.0Gi none"),
+    ],
+)
+def test_nodes_may_lack_resources(
+    form: str,
+    allocatable: dict[str, str],
+    row: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(node("a", "z1") | {"status": {"allocatable": allocatable}}))
+    assert main(["nodes", "-f", str(path), "-o", form]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    if form == "table":
+        assert lines[1].split() == row.split()

@@ -57,6 +57,8 @@ class NodesNeeded(Tabular):
         One sentence; "" unless `status` is "impossible".
     skipped : dict of str to int
         Number of pending pods that were left out, as the scheduler does not schedule them now, by reason.
+    notes : tuple of str
+        Sentences: what moorage does not know of the new nodes.
     """
 
     status: str
@@ -66,6 +68,7 @@ class NodesNeeded(Tabular):
     unplaced: dict[str, str]
     proof: str = ""
     skipped: dict[str, int] | None = None
+    notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.status == FOUND
@@ -103,7 +106,7 @@ class NodesNeeded(Tabular):
         return Table({"template": [name for name, _ in rows], "nodes": counts})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as a JSON value."""
+        """Return the plan as a JSON value, without the notes, which commands show as warnings."""
         bound = {"lowerBound": self.lower_bound, "boundBy": self.bound_by}
         head = {"status": self.status, "nodes": self.nodes, "counts": self.counts} | bound
         rest = {"unplaced": self.unplaced, "skipped": self.skipped or {}}
@@ -137,14 +140,17 @@ def nodes_needed(scheduler: Scheduler, workload: Asked | None, like: Likes, most
     with scheduler.transaction():
         scheduler.volumes.settle()
         stored = store_with_claims(scheduler, pods)
-        found = _Search(scheduler, without_evictions(stored), templates, most).plan()
-    found = replace_fields(found, skipped=skipped or None)
+        search = _Search(scheduler, without_evictions(stored), templates, most)
+        found = search.plan()
+    found = replace_fields(found, skipped=skipped or None, notes=tuple(search.notes))
     if not refused:
         return found
     count = number_of(len(refused), "pod", "pods")
     proof = f"The API server refuses {count}: {next(iter(refused.values()))}"
     unplaced = refused | found.unplaced
-    return NodesNeeded(IMPOSSIBLE, found.counts, None, "", unplaced, proof, found.skipped)
+    return replace_fields(
+        found, status=IMPOSSIBLE, lower_bound=None, bound_by="", unplaced=unplaced, proof=proof
+    )
 
 
 def asked_pods(workload: Asked) -> list[Pod]:
@@ -244,6 +250,7 @@ class _Search:
     def __init__(self, scheduler: Scheduler, pods: list[Pod], templates: list[str | Node], most: int) -> None:
         self._scheduler, self._pods, self._templates, self._most = scheduler, pods, templates, most
         self._known: dict[tuple[int, ...], dict[int, Failure]] = {}
+        self.notes = dict[str, None]()  # in order; what is not known of the new nodes
 
     def plan(self) -> NodesNeeded:
         """Return the plan."""
@@ -290,11 +297,12 @@ class _Search:
         """Add nodes, and place the pods that arrive with them; return the names of the nodes."""
         scheduler = self._scheduler
         before = scheduler.pods.pending.keys()
-        created = scheduler.add_nodes(count, template).created
+        change = scheduler.add_nodes(count, template)
+        self.notes |= dict.fromkeys(change.notes)
         own = {pod.key for pod in self._pods}
         arrived = [pod for key, pod in scheduler.pods.pending.items() if key not in before and key not in own]
         scheduler.schedule_pods([pod for pod in without_evictions(arrived) if not scheduler.not_ours(pod)])
-        return [name.removeprefix("Node ") for name in created if name.startswith("Node ")]
+        return [name.removeprefix("Node ") for name in change.created if name.startswith("Node ")]
 
     def _add_all(self, counts: Sequence[int]) -> None:
         """Add so many nodes of each template."""

@@ -54,8 +54,8 @@ class Room(Struct, frozen=True):
     schedulable : int
         How many of the nodes are not cordoned.
     allocatable, requested, free : dict of str to int
-        By resource: cpu in millicores, others in their own units; pods is one of them. Free is the sum over
-        the nodes, of which none has less than 0.
+        By resource: cpu in millicores, others in their own units. pods, cpu and memory are always there, even
+        if no node has any yet. Free is the sum over the nodes, of which none has less than 0.
     largest : dict of str to int
         The requests of the largest pod that still fits: what is free on the schedulable node with room for a
         pod that has the largest part of its cpu and memory together to spare. Empty where no pod fits.
@@ -128,7 +128,7 @@ class _Rooms:
         used = [
             name
             for name, column in self.allocatable.items()
-            if (column[every] | self.requested[name][every]).any()
+            if name == PODS or name in FIRST or (column[every] | self.requested[name][every]).any()
         ]
         used.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
         return [self._room(name, rows, used) for name, rows in groups.items()]

@@ -214,8 +214,8 @@ class PlanningVerbs:
             that the scheduler schedules now. A pod is a Pod, a dict, a text, an object of a Kubernetes
             client, or the path of a manifest, as for `load`.
         like : str, Node, dict, text, or sequence of these
-            Templates of new nodes: nodes of the cluster by their names, or others, as `load` reads them.
-            Condition taints and cordons are left out; see `add_nodes`.
+            Templates of new nodes: nodes of the cluster by their names, or others, as `load` reads them. See
+            `add_nodes` for what new nodes take over, and how to give them a zone and labels.
         max : int, optional
             Maximum number of new nodes.
 

@@ -76,8 +76,9 @@ def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--like",
     multiple=True,
     required=True,
-    metavar="NODE|FILE",
-    help="A template for new nodes: a node of the cluster, or a manifest; repeatable.",
+    metavar="NODE[,zone=ZONE][,LABEL=VALUE…]|FILE",
+    help="A template for new nodes: a node of the cluster, perhaps with another zone or labels, or a "
+    "manifest; repeatable.",
 )
 @pod_option
 @click.option(
@@ -196,6 +197,7 @@ def _answer(options: dict[str, Any], ask: Question, source: str) -> None:
     from moorage.cli.output.printing import told
     from moorage.cli.runs.pod_templates import read_templates
     from moorage.cli.runs.simulation import Preparation
+    from moorage.planning.node_demand import NodesNeeded
 
     with Stages("reading", "planning") as stage:
         cluster = load_input(options)
@@ -211,6 +213,8 @@ def _answer(options: dict[str, Any], ask: Question, source: str) -> None:
         notes = [*_notes(scheduler, read.pods)] if "templates" in options else []
         with located(source=source):
             found = ask(scheduler, [(one.pod, one.share) for one in read.pods])
+    if isinstance(found, NodesNeeded):
+        notes += found.notes
     warnings = [*preparation.warnings, *read.warnings, *notes]
     print_release(cluster)
     print_warnings(warnings)

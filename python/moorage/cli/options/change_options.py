@@ -40,7 +40,11 @@ class ChangeOption(NamedTuple):
 
 
 OPTIONS = (
-    ChangeOption("--add-nodes", "NODE=N[,zone=ZONE]", "Add N copies of NODE, in its zone or in ZONE."),
+    ChangeOption(
+        "--add-nodes",
+        "NODE=N[,zone=ZONE][,LABEL=VALUE…]",
+        "Add N copies of NODE, in its zone or in ZONE, with other labels.",
+    ),
     ChangeOption(
         "--remove-nodes", NODES, "Remove nodes and the pods on them. zone=a selects by the topology label."
     ),
@@ -111,10 +115,10 @@ class RequestedChange(NamedTuple):
 
 
 def _add_nodes(scheduler: Scheduler, text: str) -> Change:
-    found = re.fullmatch(r"(.+)=([0-9]{1,9})(?:,zone=(.+))?", text)
+    found = re.fullmatch(r"([^,=]+)=([0-9]{1,9})(,.*)?", text)
     if found is None:
-        raise InputError("must be NODE=N[,zone=ZONE] with a whole number N", obj=text)
-    return scheduler.add_nodes(int(found[2]), found[1], zone=found[3] or "")
+        raise InputError("must be NODE=N[,zone=ZONE][,LABEL=VALUE…] with a whole number N", obj=text)
+    return scheduler.add_nodes(int(found[2]), found[1] + (found[3] or ""))
 
 
 def _scale(scheduler: Scheduler, text: str) -> Change:
@@ -135,8 +139,8 @@ def _autoscale(scheduler: Scheduler, bound: str) -> Change:
 
 
 def left_as_is(change: RequestedChange, made: Change, scheduler: Scheduler) -> list[str]:
-    """Return a warning about each object that a change has left as it is, but for pods; or one that the whole
-    change has no effect.
+    """Return a warning about each object that a change has left as it is, but for pods, and what it notes; or
+    one that the whole change has no effect.
 
     Parameters
     ----------
@@ -153,7 +157,7 @@ def left_as_is(change: RequestedChange, made: Change, scheduler: Scheduler) -> l
 
     kept = [(name, why) for name, why in made.kept.items() if not name.startswith("Pod ")]
     if made.kept or made.created or made.changed or made.deleted:
-        return [f"{change.text} has no effect on {name}: {why}." for name, why in kept]
+        return [*(f"{change.text} has no effect on {name}: {why}." for name, why in kept), *made.notes]
     kinds, otherwise = _WITHOUT_EFFECT.get(change.option, ((), "it has this already"))
     if kinds and not any(scheduler.client.list(kind_named(kind))[0] for kind in kinds):
         why = f"the input has no {either(kinds)}"

@@ -25,12 +25,15 @@ class Change(Struct, Tabular, frozen=True):
     created, changed, deleted : tuple of str
     kept : dict of str to str
         What a change has left as it is, such as pods on a drained node, each with the reason.
+    notes : tuple of str
+        Sentences: what moorage does not know of the objects that it made.
     """
 
     created: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     kept: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
 
     __repr__ = Tabular.__repr__
 
@@ -56,6 +59,7 @@ class Change(Struct, Tabular, frozen=True):
         for field in ("created", "changed", "deleted"):
             rows += [(field, name, None) for name in getattr(self, field)[:limit]]
         rows += [("kept", name, why) for name, why in self.kept.items()]
+        rows += [("notes", note, None) for note in self.notes]
         names = ("field", "name", "reason")
         return Table({name: [row[at] for row in rows[:limit]] for at, name in enumerate(names)})
 

@@ -6,7 +6,7 @@ this room, and no room above it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 
@@ -28,6 +28,7 @@ from moorage.store import ApiError, ObjectClient, ObjectStore, kind_named, parse
 from . import apply_objects, drain, node_changes
 from .autoscaled_replicas import SCALABLE, Bound, scale_to
 from .change import Change, full_name
+from .node_copies import ZONE, parse_copy
 from .requested_resources import RequestFile, ResourceRequest, read_requests, set_requests
 from .restarts import RESTARTABLE, restarted
 from .selection import get, select_nodes, select_objects, workload_named
@@ -315,37 +316,48 @@ class ClusterChanges(SchedulerParts):
 
     # ---- nodes ---------------------------------------------------------------------------------------------
 
-    def add_nodes(self, count: int, like: Source, *, zone: str = "") -> Change:
+    def add_nodes(
+        self, count: int, like: Source, *, zone: str = "", labels: Mapping[str, str] = {}
+    ) -> Change:
         """Add nodes like another one.
 
-        A new node has the labels, taints, capacity and images of the other one, its own name and hostname,
-        and, for a node of the cluster, copies of its CSINode and of its ResourceSlices. It is schedulable and
-        has none of the taints that tell a condition. Its name is that of the other one and a number.
+        A new node has the labels, taints, capacity and images of the other one, and its own name and
+        hostname; for a node of the cluster it also has copies of its CSINode, of its ResourceSlices and of
+        its own CSIStorageCapacities. It is schedulable, and has no taints of a moment, such as
+        node.kubernetes.io/not-ready. Labels by which drivers tell where volumes are (``topologyKeys``) tell
+        the new node's name or zone. Its name is that of the other one and a number.
 
         Parameters
         ----------
         count : int
         like : str, Node, dict, text, or anything else that `load` reads
-            The name of a node of the cluster, or a template.
+            The name of a node of the cluster, or a template. ``NAME,zone=ZONE,LABEL=VALUE`` has labels, too.
         zone : str, optional
             The zone of the new nodes; by default the zone of the other one.
+        labels : mapping of str to str, optional
+            Other labels of the new nodes.
 
         Returns
         -------
         Change
-            What was created: nodes, CSINodes, ResourceSlices.
+            What was created: nodes, CSINodes, ResourceSlices, CSIStorageCapacities; and notes about labels
+            and storage of the new nodes that moorage cannot know.
 
         Raises
         ------
         InputError
-            There is no such node, the template is not valid, or the count is out of range.
+            There is no such node, the template or a label is not valid, or the count is out of range.
         TypeError
             The template is nothing that `load` reads.
         """
-        named = node_like(like)
+        named, given = node_like(like), dict(labels) | ({ZONE: zone} if zone else {})
+        is_template = not isinstance(named, str)
+        if isinstance(named, str):
+            name, told = parse_copy(named)
+            given = told | given
         with self._changing() as client:
-            node = get(client, Node, named) if isinstance(named, str) else named
-            return node_changes.add_nodes(client, count, node, zone, not isinstance(named, str))
+            node = get(client, Node, name) if isinstance(named, str) else named
+            return node_changes.add_nodes(client, count, node, given, is_template)
 
     def remove_nodes(self, nodes: str | Sequence[str]) -> Change:
         """Remove nodes with the pods on them, as when machines are lost. Disruption budgets have no say.
@@ -388,7 +400,7 @@ class ClusterChanges(SchedulerParts):
         """
         client = self.client
         nodes: list[Node] = client.list(Node)[0]
-        names = [node.name for node in nodes if node.metadata.labels.get(node_changes.ZONE) == zone]
+        names = [node.name for node in nodes if node.metadata.labels.get(ZONE) == zone]
         if not names:
             raise InputError(f'no Node is in the zone "{zone}"')
         return self.remove_nodes(names)

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located, shorten
-from moorage.objects import CSINode, Node, Object, ObjectMeta, OwnerReference, Pod, Taint
-from moorage.objects.model.node import EFFECTS, NodeSpec
+from moorage.objects import CSINode, Node, Object, Pod, Taint
+from moorage.objects.model.node import EFFECTS
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.read.object_defaults import defaults
 from moorage.objects.validate.validate_object import validate
 from moorage.store import NotFoundError, ObjectClient
 
 from .change import Change, full_name, with_own_uids
+from .node_copies import HOSTNAME, NodeCopies, slices_of
 
-HOSTNAME = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
-_OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
-_CONDITIONS = "node.kubernetes.io/"
-"""Prefix of the taints that tell the condition of a node; a new one has none."""
 MAX_NODES = 200_000
 """The most nodes that one call adds."""
 _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))?(?P<minus>-)?")
 
 
-def add_nodes(client: ObjectClient, count: int, like: Node, zone: str, is_template: bool) -> Change:
+def add_nodes(
+    client: ObjectClient, count: int, like: Node, labels: Mapping[str, str], is_template: bool
+) -> Change:
     """Create copies of a node: see `ClusterChanges.add_nodes`.
 
     Parameters
@@ -36,7 +34,8 @@ def add_nodes(client: ObjectClient, count: int, like: Node, zone: str, is_templa
     client : ObjectClient
     count : int
     like : Node
-    zone : str
+    labels : mapping of str to str
+        Of the copies, besides those of the node.
     is_template : bool
         Whether `like` is no node of the cluster.
 
@@ -51,15 +50,17 @@ def add_nodes(client: ObjectClient, count: int, like: Node, zone: str, is_templa
     """
     if not 0 <= count <= MAX_NODES:
         raise InputError(f"{count} nodes to add: must be between 0 and {MAX_NODES}")
+    if HOSTNAME in labels:
+        raise InputError(f"the label {HOSTNAME} of a new node is its name")
     base = like.metadata.name or like.metadata.generate_name.rstrip("-.") or "node"
-    names, new = _new_names(client, base), list[Object]()
-    parts = [] if is_template else list(_parts_of(client, like.name))
+    names, copies, new = _new_names(client, base), NodeCopies(client), list[Object]()
     for _ in range(count):
-        name = next(names)
-        for obj in (copy_of(like, name, zone), *(_part_for(part, like.name, name) for part in parts)):
+        copy = copies.copy(like, next(names), labels)
+        for obj in (copy, *(() if is_template else copies.parts(like, copy))):
             validate(obj)
             new += defaults([obj])
-    return Change(created=tuple([full_name(client.create(obj)) for obj in with_own_uids(client, new)]))
+    created = tuple([full_name(client.create(obj)) for obj in with_own_uids(client, new)])
+    return Change(created=created, notes=tuple(copies.doubts(like, labels)) if count else ())
 
 
 def _new_names(client: ObjectClient, base: str) -> Iterator[str]:
@@ -74,95 +75,11 @@ def _new_names(client: ObjectClient, base: str) -> Iterator[str]:
             yield name
 
 
-def copy_of(like: Node, name: str, zone: str = "") -> Node:
-    """Return a new node with the labels, taints and resources of another one: see `ClusterChanges.add_nodes`.
-
-    Parameters
-    ----------
-    like : Node
-    name : str
-        Of the new node.
-    zone : str
-        Its zone; "" for that of the other one.
-
-    Returns
-    -------
-    Node
-    """
-    labels = like.metadata.labels | {HOSTNAME: name}
-    if zone:
-        labels |= {ZONE: zone}
-        if _OLD_ZONE in labels:
-            labels[_OLD_ZONE] = zone
-    taints = tuple(taint for taint in like.spec.taints if not taint.key.startswith(_CONDITIONS))
-    return Node(
-        metadata=ObjectMeta(name=name, labels=labels, annotations=like.metadata.annotations),
-        spec=NodeSpec(taints=taints),
-        status=replace(like.status, volumes_attached=()),
-    )
-
-
 def _parts_of(client: ObjectClient, node: str) -> Iterator[CSINode | ResourceSlice]:
     """Yield the objects that describe a node besides its Node."""
     with suppress(NotFoundError):
         yield client.get(CSINode, node)
     yield from slices_of(client.list(ResourceSlice)[0], node)
-
-
-def slices_of(slices: Iterable[ResourceSlice], node: str) -> Iterator[ResourceSlice]:
-    """Yield the slices that publish devices of one node.
-
-    Parameters
-    ----------
-    slices : iterable of ResourceSlice
-    node : str
-        Name of the node.
-
-    Yields
-    ------
-    ResourceSlice
-    """
-    return (one for one in slices if one.spec.node_name == node)
-
-
-def slices_for(slices: Iterable[ResourceSlice], like: str, node: str) -> Iterator[ResourceSlice]:
-    """Yield equal slices for a new node.
-
-    Parameters
-    ----------
-    slices : iterable of ResourceSlice
-    like, node : str
-        Names of the node that has the slices, and of the new one.
-
-    Yields
-    ------
-    ResourceSlice
-    """
-    for one in slices_of(slices, like):
-        yield _slice_for(one, like, node)
-
-
-def _part_for(part: CSINode | ResourceSlice, old: str, node: str) -> CSINode | ResourceSlice:
-    """Return such an object for a new node."""
-    if isinstance(part, ResourceSlice):
-        return _slice_for(part, old, node)
-    meta = ObjectMeta(name=node, labels=part.metadata.labels, annotations=part.metadata.annotations)
-    drivers = tuple(replace(driver, node_id=node) for driver in part.spec.drivers)
-    return replace(part, metadata=meta, spec=replace(part.spec, drivers=drivers))
-
-
-def _slice_for(part: ResourceSlice, old: str, node: str) -> ResourceSlice:
-    owners = (OwnerReference(api_version="v1", kind="Node", name=node),)
-    meta = ObjectMeta(labels=part.metadata.labels, annotations=part.metadata.annotations)
-    pool = replace(part.spec.pool, name=_renamed(part.spec.pool.name, old, node))
-    spec = replace(part.spec, node_name=node, pool=pool)
-    name = _renamed(part.metadata.name, old, node)
-    return replace(part, metadata=replace(meta, name=name, owner_references=owners), spec=spec)
-
-
-def _renamed(text: str, old: str, new: str) -> str:
-    """Return a name with the name of a node in it replaced."""
-    return text.replace(old, new) if old in text else f"{new}-{text}"
 
 
 def remove_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod]) -> Change:

@@ -23,7 +23,7 @@ from moorage.plugins.node_affinity import required_terms
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler.changes.drain import with_cordon
-from moorage.scheduler.changes.node_changes import HOSTNAME, ZONE
+from moorage.scheduler.changes.node_copies import HOSTNAME, ZONE, is_leaving
 from moorage.volume.binding.assume_cache import PVCAssumeCache
 from moorage.volume.binding.claims import claim_class, parse_bytes, requested_storage
 
@@ -209,14 +209,14 @@ def tolerations(probe: Probe) -> Iterator[Change]:
 
 
 def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
-    """Return the groups of taints with one key that alone make a node infeasible; only the most frequent
-    ones."""
+    """Return the groups of taints with one key that alone make a node infeasible, but for nodes that will go;
+    only the most frequent ones."""
     counts: Counter[tuple[Taint, ...]] = Counter()
     loose = replace(probe.pod, spec=constraints.without_pod_terms(probe.pod.spec))
     for node in probe.nodes(probe.feasible(constraints.tolerate(loose, constraints.EVERY_TAINT))):
         taints = tuple(probe.untolerated(node))
         is_cordon = node.spec.unschedulable and taints == (UNSCHEDULABLE,)  # see `_uncordons`
-        if len({taint.key for taint in taints}) == 1 and not is_cordon:
+        if len({taint.key for taint in taints}) == 1 and not (is_cordon or is_leaving(taints[0])):
             counts[taints] += 1
     return [taints for taints, _ in counts.most_common(MOST_TAINTS)]
 

@@ -16,6 +16,7 @@ from moorage.objects.model.pod import ContainerPort, PodAffinity, PodAffinityTer
 from moorage.plugins.node_affinity import made_for, required_terms, requirement_text
 from moorage.plugins.node_ports import ANY_IP, Port, port_text
 from moorage.plugins.taint_toleration import taint_text
+from moorage.scheduler.changes.node_copies import is_of_a_moment
 
 from .lowering import drop_request
 from .probe import Probe
@@ -187,7 +188,8 @@ def _without(items: tuple[T, ...], dropped: T) -> tuple[T, ...]:
 
 
 def toleration_of(taints: Sequence[Taint]) -> Toleration:
-    """Return the narrowest single toleration of taints that share a key.
+    """Return the narrowest single toleration of taints that share a key; of one of a moment, the value of
+    which may be a time, for any value.
 
     Parameters
     ----------
@@ -200,7 +202,7 @@ def toleration_of(taints: Sequence[Taint]) -> Toleration:
     key, value, effect = taints[0].key, taints[0].value, taints[0].effect
     if len(taints) > 1:
         effect = ""
-    if any(taint.value != value for taint in taints):
+    if any(taint.value != value for taint in taints) or (value and is_of_a_moment(taints[0])):
         return Toleration(key=key, operator="Exists", effect=effect)
     return Toleration(key=key, operator="Equal", value=value, effect=effect)
 

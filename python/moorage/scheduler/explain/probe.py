@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace as replace_fields
 from functools import cached_property
 from typing import cast
 
@@ -14,18 +15,20 @@ from msgspec.structs import replace
 from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
 from moorage._core.state.node_table import NodeTable
-from moorage.framework import CycleState, PreFilterRun, StatusError
+from moorage.framework import CycleState, FilterPlugin, PreFilterRun, StatusError
 from moorage.objects import Node, Pod, Taint
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.plugins.taint_toleration import REJECTING_EFFECTS
+from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler.changes.arriving_daemons import ArrivingDaemons
-from moorage.scheduler.changes.node_changes import copy_of, slices_for
+from moorage.scheduler.changes.node_copies import NodeCopies, slices_for
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.node_search import NO_ROWS
-from moorage.store import ObjectClient
+from moorage.store import Indexer, Lister, ObjectClient
 
 from .claim_explanations import PodClaims
 
@@ -58,6 +61,8 @@ class Probe:
         self.requests = {resource: request for resource, request in requests.items() if request}
         self._tolerations = shape.tolerations
         self.devices = PodClaims.of(engine, pod)
+        self._copies = NodeCopies(cast(ObjectClient, engine.handle.client))
+        self._storage: dict[str, tuple[CSIStorageCapacity, ...]] = {}  # by name of a copy
 
     @property
     def table(self) -> NodeTable:
@@ -185,12 +190,31 @@ class Probe:
         """
         state = self.engine.cache.state
         before = self.nodes_named([node.name])[0] if state.has_node(node.name) else None
-        with self.engine.cache.transaction(), self.assuming(claims, slices):
+        with self.engine.cache.transaction(), self.assuming(claims, slices), self._with_storage_of(node):
             state.set_node(node)
             for pod in self.daemons.pods_for(node, before):
                 if self.count_feasible(pod):
                     state.add_pod(replace(pod, spec=replace(pod.spec, node_name=node.name)))
             yield
+
+    @contextmanager
+    def _with_storage_of(self, node: Node) -> Iterator[None]:
+        """Have volumes made in the storage of a copy inside the context."""
+        of_engine = (one for one in self.engine.profile.at(FilterPlugin) if isinstance(one, VolumeBinding))
+        plugin = next(of_engine, None) if node.name in self._storage else None
+        sources = None if plugin is None else plugin.sources
+        if plugin is None or sources is None or sources.csi_storage_capacity_lister is None:
+            yield
+            return
+        listed = Indexer[CSIStorageCapacity]({})
+        for one in (*sources.csi_storage_capacity_lister.list(), *self._storage[node.name]):
+            listed.put(one.key, one)
+        lister = Lister(CSIStorageCapacity, listed)
+        plugin.binder.sources = replace_fields(sources, csi_storage_capacity_lister=lister)
+        try:
+            yield
+        finally:
+            plugin.binder.sources = sources
 
     def copy_of(self, node: Node, ending: str = "-copy") -> Node:
         """Return a new node like a node, with a name that no node has.
@@ -208,7 +232,9 @@ class Probe:
         name = node.name + ending
         while self.engine.cache.state.has_node(name):
             name += "-copy"
-        copy = copy_of(node, name)
+        copy = self._copies.copy(node, name)
+        if storage := tuple(self._copies.storage(node, copy)):
+            self._storage[name] = storage
         return replace(copy, metadata=replace(copy.metadata, uid=f"node/{name}"))
 
     def slices_of_copy(self, node: Node, copy: Node) -> tuple[ResourceSlice, ...]:

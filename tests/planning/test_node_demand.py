@@ -22,7 +22,7 @@ from moorage.objects import (
     load,
 )
 from moorage.scheduler import Scheduler
-from tests.core.make import node, pod
+from tests.core.make import node, pinned, pod
 
 WEB = pod("web", requests={"cpu": "1500m"})
 
@@ -239,6 +239,15 @@ def test_pods_of_daemon_sets_take_their_room_on_new_nodes(tmp_path: Path) -> Non
     cluster.nodes.append(node("a", cpu="1"))
     one = Scheduler(cluster)
     assert one.nodes_needed((pod("web", requests={"cpu": 1}), 4), like=node("b", cpu="2")).nodes == 3
+
+
+def test_pods_of_a_new_daemon_set_need_no_new_node(source: str) -> None:
+    nodes = [node(f"n{at}") for at in range(3)]
+    agents = [pod(f"agent-{one.name}", requests={"cpu": "2500m"}, affinity=pinned(one.name)) for one in nodes]
+    plan = scheduler(nodes).nodes_needed(agents, like="n0")
+    assert (plan.status, plan.nodes) == ("found", 0)
+    agents[0] = pod("agent-n0", requests={"cpu": "4500m"}, affinity=pinned("n0"))
+    assert scheduler(nodes).nodes_needed(agents, like=node("big", cpu="8")).status == "impossible"
 
 
 POLICIES = """

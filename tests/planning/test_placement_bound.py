@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from moorage.errors import InputError, MoorageError
 from moorage.objects import (
@@ -20,7 +21,9 @@ from moorage.objects import (
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGate,
+    PodStatus,
     Taint,
+    Toleration,
     TopologySpreadConstraint,
 )
 from moorage.scheduler import Scheduler
@@ -143,6 +146,25 @@ def test_pinned_pods_count_on_their_node_alone() -> None:
     one = scheduler([node("a", cpu="1"), node("b")])
     found = one.bound([pod(f"p{at}", requests={"cpu": 1}, affinity=pinned("a")) for at in range(3)])
     assert (found.bound, len(found.relaxed)) == (1.0, 2)
+
+
+def test_pods_of_a_daemon_set_count_on_a_node_each() -> None:
+    nodes = [node(f"n{at}") for at in range(3)]
+    agents = [pod(f"agent-{one.name}", requests={"cpu": "2500m"}, affinity=pinned(one.name)) for one in nodes]
+    found = scheduler(nodes).bound(agents)
+    assert (found.bound, found.placed, found.prices) == (3.0, 3.0, ())
+    halves = [pod(f"half{at}", requests={"cpu": "1400m"}) for at in range(15)]
+    both = scheduler(nodes).bound([*agents, *halves])
+    assert (both.bound, both.placed) == (7.0, 6.0)  # 12 of 12 cpu by 6 halves and 1.44 agents
+    assert [(one.nodes, one.price) for one in both.prices] == [(("n0", "n1", "n2"), pytest.approx(1 / 2500))]
+
+
+def test_nominations_may_end() -> None:
+    taint = Taint(key="k", effect="NoSchedule")
+    held = replace(pod("held", requests={"cpu": 3}, priority=1), status=PodStatus(nominated_node_name="a"))
+    tolerant = pod("p", requests={"cpu": 3}, tolerations=(Toleration(key="k", operator="Exists"),))
+    found = scheduler([node("a", taints=[taint]), node("b")], [held, tolerant]).bound()
+    assert (found.bound, found.placed) == (2.0, 2.0)
 
 
 def test_nothing_is_evicted() -> None:

@@ -118,7 +118,7 @@ def _lacking(found: Relaxation, old: npt.NDArray[np.bool_]) -> str:
         room = int(kind.room[old].sum())
         if room < kind.count and not kind.room[~old].any():
             pods = number_of(kind.count, "pod", "pods")
-            return KIND.format(pods, kind.pod.key, room)
+            return KIND.format(pods, kind.pods[0].key, room)
     return TOGETHER
 
 

@@ -138,12 +138,11 @@ def bound(scheduler: Scheduler, pods: Sequence[Pod] | None, weights: Sequence[fl
         costs = np.array([relaxation.kinds[k].weight for k in constraints.kind], dtype=np.float64)
         found = solve(costs, constraints.upper, constraints.rows)
         assert found is not None  # nothing placed satisfies all rows
-        best = min(found.objective, sum(values))
+        top = min(found.objective + TOLERANCE, sum(values))
         result = scheduler.schedule_pods(without_evictions(pods))
         placed = float(np.array(values)[result.rows >= 0].sum()) if len(pods) else 0.0
-    top = max(best, placed)
     if all(value == int(value) for value in values):
-        top = float(np.floor(top + TOLERANCE))
+        top = float(np.floor(top))
     prices = _prices(scheduler, relaxation, _prices_by_limit(relaxation, constraints, costs, found.prices))
     return Bound(len(pods), top, placed, prices, relaxation.relaxed, skipped)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.state.pod_spec import pinned_node
 from moorage._core.state.pod_terms import TermKind, read_terms
 from moorage.framework.plugin.interface import FilterPlugin
 from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod import NodeSelector, Pod
 
 from .linear_program import Floats, Rows
 from .node_verdicts import FITS, node_verdicts
@@ -28,7 +31,8 @@ LASTING = frozenset(
 )
 """Filters whose rejection of a node lasts while pods are only added."""
 FIT, ANTI_AFFINITY = "NodeResourcesFit", "InterPodAffinity"
-MOST = 2**31 - 1
+MOST = FIRST = 2**31 - 1
+"""More pods than there are; and the highest priority."""
 POOLED = "nodes of a pool share their free resources"
 FRACTIONS = "parts of pods are placed"
 Counts = npt.NDArray[np.int64]
@@ -36,26 +40,29 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PodKind:
-    """Pods that are alike for the relaxation.
+    """Pods that are alike for the relaxation, but for the nodes that they are pinned to.
 
     Attributes
     ----------
-    pod : Pod
-        One of them.
-    count : int
+    pods : list of Pod
     weight : float
         Of each.
     needs : dict of str to int
         Requests by resource, with 1 for ``pods``.
     room : (nodes,) int64 array
-        How many of them fit on each node at most; 0 where none does.
+        How many of them fit on each node at most; 0 where none does. Where they are pinned to nodes, as pods
+        of DaemonSets are, no more than are pinned to the node.
     """
 
-    pod: Pod
-    count: int
+    pods: list[Pod]
     weight: float
     needs: dict[str, int]
     room: Counts
+
+    @property
+    def count(self) -> int:
+        """Number of pods."""
+        return len(self.pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +145,10 @@ def relax(scheduler: Scheduler, pods: Sequence[Pod], weights: Sequence[float]) -
         relaxed: set[str] = set()
         kinds = []
         for key, members in found.items():
-            room = _room(scheduler, members[0], rows, relaxed)
+            room = np.minimum(_room(scheduler, members[0], rows, relaxed), _pinned(scheduler, members, rows))
             for name, need in needs[key].items():
                 np.minimum(room, free[name] // need, out=room)
-            kinds.append(PodKind(members[0], len(members), key[1], needs[key], room))
+            kinds.append(PodKind(members, key[1], needs[key], room))
     fits = np.array([kind.room > 0 for kind in kinds]).reshape(len(kinds), len(rows))
     _, pool = np.unique(fits, axis=1, return_inverse=True)
     texts = [f"{plugin}: its rejections are not counted" for plugin in sorted(relaxed)]
@@ -193,10 +200,10 @@ def quantity(resource: str, amount: int) -> str:
 
 
 def _room(scheduler: Scheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxed: set[str]) -> Counts:
-    """Return a bound for the pods of a kind on each node without regard to resources; note the filters whose
-    rejections may begin or end while pods are placed."""
+    """Return a bound for the pods of a kind on each node without regard to resources and pins; note the
+    filters whose rejections may begin or end while pods are placed."""
     classes, engine = scheduler.cache.state.classes, scheduler.context.engine_of(pod)
-    verdicts = node_verdicts(scheduler, pod)
+    verdicts = node_verdicts(scheduler, _freed(pod))
     relaxed.update(verdicts.filters - LASTING)
     has_ports = "NodePorts" in engine.profile.filter_names and classes.shape_of(classes.intern(pod)).ports
     out = np.full(len(rows), 1 if has_ports else MOST, dtype=np.int64)
@@ -210,6 +217,32 @@ def _room(scheduler: Scheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxed: 
         else:
             relaxed.update(plugins or ["PreFilter"])
     return out
+
+
+def _pinned(scheduler: Scheduler, pods: Sequence[Pod], rows: npt.NDArray[np.int32]) -> Counts:
+    """Return how many pods of a kind are pinned to each node; `MOST` where they are not pinned."""
+    if pinned_node(pods[0].spec) is None:
+        return np.full(len(rows), MOST, dtype=np.int64)
+    find_row, out = scheduler.cache.state.find_row, np.zeros(len(rows), dtype=np.int64)
+    for name, count in Counter(pinned_node(pod.spec) for pod in pods).items():
+        row = find_row(str(name))
+        if row is not None:
+            out[rows == row] = count
+    return out
+
+
+def _freed(pod: Pod) -> Pod:
+    """Return a pod that asks for the same, but is pinned to no node, so that the filters judge it on every
+    node, and goes before all nominated pods, whose nominations may end."""
+    change, spec = msgspec.structs.replace, pod.spec
+    if pinned_node(spec) is not None:
+        affinity: Any = spec.affinity
+        (term,) = affinity.node_affinity.required.node_selector_terms
+        others = (change(term, match_fields=()),) if term.match_expressions else ()
+        required = NodeSelector(node_selector_terms=others) if others else None
+        of_nodes = change(affinity.node_affinity, required=required)
+        spec = change(spec, affinity=change(affinity, node_affinity=of_nodes))
+    return change(pod, spec=change(spec, priority=FIRST))
 
 
 def _keys_of_own_terms(pod: Pod) -> list[str]:

@@ -73,6 +73,32 @@ def test_commands_read_the_cluster_as_its_dump(
     assert live[1]
 
 
+@pytest.mark.parametrize("operation", ["Apply", "Update"])
+def test_a_dump_says_who_has_applied_what(
+    operation: str, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    template: dict[str, Any] = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": containers}}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "w"}}, "template": template}
+    meta = {"name": "w", "namespace": "default"}
+    new = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+    fields = {"f:spec": {"f:template": {"f:spec": {"f:nodeSelector": {}}}}}
+    manager = {"manager": "flux", "operation": operation, "fieldsType": "FieldsV1", "fieldsV1": fields}
+    pinned = template | {"spec": template["spec"] | {"nodeSelector": {"pool": "x"}}}
+    old = new | {
+        "metadata": meta | {"uid": "u", "managedFields": [manager]},
+        "spec": spec | {"template": pinned},
+    }
+    server.store.create(decode_object(old))
+    there, file, change = ("--kubeconfig", tmp_path / "config"), tmp_path / "d.json", tmp_path / "c.json"
+    change.write_text(json.dumps(new))
+    assert run(capsys, "dump", *there, file)[0] == 0
+    live = run(capsys, "simulate", *there, "-f", change)
+    assert run(capsys, "simulate", "-f", file, "-f", change)[:2] == live[:2]
+    (found,) = [one for one in load(str(file), str(change)).others if isinstance(one, Deployment)]
+    assert found.spec.template.spec.node_selector == (None if operation == "Apply" else {"pool": "x"})
+
+
 def test_files_change_the_cluster_that_was_read(
     server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -319,6 +345,27 @@ def test_the_role_of_a_reader_lists_every_kind_and_no_more() -> None:
     assert {name for name in allowed - needed if name.partition(".")[2] not in groups - {""}} == set()
     assert not allowed & {"secrets", "configmaps"}
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+
+
+EVERYWHERE = {
+    "",
+    "apps",
+    "autoscaling",
+    "batch",
+    "node.k8s.io",
+    "policy",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+}
+NOT_SERVED = {"podgroups.scheduling.k8s.io", "compositepodgroups.scheduling.k8s.io"}
+
+
+def test_the_recommended_kubectl_get_has_what_every_server_has() -> None:
+    text = (ROOT / "docs/guide/ten_minutes.md").read_text()
+    names = text.partition("kubectl get --all-namespaces -o json ")[2].partition(">")[0].replace("\\\n", "")
+    served = {resource(kind) for kind in kinds_of_clusters()} - NOT_SERVED
+    known = {name.partition(".")[0] for name in served if name.partition(".")[2] in EVERYWHERE}
+    assert set(names.strip().split(",")) == known
 
 
 @pytest.mark.parametrize("version", ["v1.37.1", ""])

@@ -35,6 +35,8 @@ def object_to_dict(obj: Object) -> dict[str, Any]:
     value: dict[str, Any] = plain(obj)
     if isinstance(obj, PodDisruptionBudget) and obj.status is not NO_STATUS:
         value.setdefault("status", {})  # an empty status differs from a missing one: see `with_statuses`
+    if managers := obj.metadata.managed_fields:
+        value["metadata"]["managedFields"] = msgspec.json.decode(managers)
     return {"apiVersion": obj.api_version, "kind": obj.kind} | value
 
 

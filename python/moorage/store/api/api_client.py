@@ -258,7 +258,8 @@ class ApiClient:
         struct = type(obj)
         endpoint = self._endpoint(struct)
         value = object_to_dict(obj) | {"apiVersion": endpoint.api_version, "kind": struct.__name__}
-        value["metadata"] = {key: one for key, one in value["metadata"].items() if key != "resourceVersion"}
+        of_server = "resourceVersion", "managedFields"
+        value["metadata"] = {key: one for key, one in value["metadata"].items() if key not in of_server}
         path = endpoint.path(obj.namespace)
         return self._decoded(struct, endpoint, self.connection.request("POST", path, None, _encoded(value)))
 

@@ -256,7 +256,29 @@ def test_replicas_of_kinds_that_are_not_simulated(file: Any, capsys: pytest.Capt
     assert findings(capsys, *arguments) == (1, [("skipped-kind", 3, True)])
     assert findings(capsys, *arguments, "--allow", "skipped-kind") == (0, [("skipped-kind", 3, False)])
     check(*arguments)
-    assert "database.example.com/db  0/3        3     skipped-kind  yes " in capsys.readouterr().out
+    assert (
+        "database.example.com/db  0/3        3     skipped-kind  yes, waited before "
+        in capsys.readouterr().out
+    )
+
+
+def test_a_workload_that_is_not_simulated_and_has_not_changed_is_not_new(
+    file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    meta, spec = (
+        {"name": "db", "namespace": "default"},
+        {"instances": 3, "resources": {"requests": {"cpu": 1}}},
+    )
+    database = {"apiVersion": "example.com/v1", "kind": "Database", "metadata": meta, "spec": spec}
+    before = file(*ROOM, database)
+    change = tmp_path / "change.json"
+    for name, changed, code in (("db", spec, 0), ("db", spec | {"resources": {}}, 1), ("other", spec, 1)):
+        document = database | {"metadata": meta | {"name": name}, "spec": changed}
+        change.write_text(json.dumps(document))
+        assert check(*before, "-f", str(change), "--new-only", "-o", "json") == code
+        findings = json.loads(capsys.readouterr().out)["findings"]
+        assert [one["counts"] for one in findings].count(True) == code
+    assert check(*before, "--upgrade-from", "1.35", "--new-only") == 0
 
 
 def test_what_is_left_out_stands_in_json(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -266,7 +288,8 @@ def test_what_is_left_out_stands_in_json(file: Any, capsys: pytest.CaptureFixtur
     document = json.loads(printed.out)
     (left_out,) = document["leftOut"]
     named = {"group": "example.com", "kind": "Database", "namespace": "shop", "name": "orders"}
-    assert left_out == named | {"replicas": 3, "why": "which is not simulated"}
+    why = "but moorage does not know whether Database.example.com makes pods"
+    assert left_out == named | {"replicas": 3, "why": why}
     assert [f"warning: {text}" for text in document["warnings"]] == printed.err.splitlines()
     assert any("CronJob shop/nightly" in text for text in document["warnings"])
     assert check(*file(*ROOM), "-f", "tests/data/left_out.yaml", "--allow", "skipped-kind") == 0

@@ -62,8 +62,10 @@ INPUTS = (
     ),
     Input(
         ("dumps/insights-archive-sample.tar.gz",),
-        why="the router waited in its cluster for a host port of a pod that the archive does not have, so "
-        "it finds a node; the files of the sample are of several clusters",
+        1,
+        "the router waited in its cluster for a host port of a pod that the archive does not have, so "
+        "it finds a node; the files of the sample are of several clusters. An OpenStackControlPlane, a "
+        "ClusterLogging and a DataHub have pods that the archive does not have",
     ),
     Input(("dumps/troubleshoot-supportbundle-2025.tar.gz",), why="all pods have nodes, as in the cluster"),
     Input(("cluster_dumps/openshift_insights_sample.json",), why="as the archive that it is from"),

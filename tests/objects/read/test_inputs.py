@@ -484,7 +484,7 @@ def test_replicas_of_unknown_kinds_are_told(tmp_path: Path) -> None:
     (tmp_path / "f.json").write_text(json.dumps({"kind": "List", "items": items}))
     cluster = load(tmp_path / "f.json")
     why = "whose template is that of another workload"
-    assert cluster.left_out == [
+    assert [one[:6] for one in cluster.left_out] == [
         ("argoproj.io", "Rollout", "shop", "a", 5, why),
         ("argoproj.io", "Rollout", "shop", "b", 3, why),
     ]
@@ -504,11 +504,13 @@ def test_what_an_unknown_workload_has_made_counts_for_it(tmp_path: Path) -> None
     first.write_text(json.dumps({"kind": "List", "items": [database, made]}))
     second.write_text(json.dumps(database | {"spec": {"replicas": 5}}))
     assert load(first).left_out == []
-    why = "which is not simulated"
-    assert load(first, second).left_out == [("x", "Database", "shop", "d", 3, why)]
+    why = "but moorage does not know whether Database.x makes pods"
+    (left_out,) = load(first, second).left_out
+    assert left_out[:6] == ("x", "Database", "shop", "d", 3, why)
     del database["metadata"]["namespace"]
     second.write_text(json.dumps(database | {"spec": {"replicas": 3}}))
-    assert load(first, second, namespace="shop").left_out == [("x", "Database", "shop", "d", 1, why)]
+    (left_out,) = load(first, second, namespace="shop").left_out
+    assert left_out[:6] == ("x", "Database", "shop", "d", 1, why)
 
 
 # ---- what is told or refused by name -----------------------------------------------------------------------

@@ -97,12 +97,12 @@ def test_kind_that_ends_in_list_is_an_object_without_items(tmp_path: Path) -> No
     assert load(tmp_path / "f.json").skipped == {"AllowList": 1}
 
 
-def test_other_kinds_are_counted_in_one_warning(tmp_path: Path) -> None:
+def test_other_kinds_are_counted_in_a_warning_or_two(tmp_path: Path) -> None:
     objects = [
         {"kind": "Ingress", "apiVersion": "networking.k8s.io/v1", "metadata": {"name": "s"}, "spec": {}},
         {"kind": "ConfigMap", "apiVersion": "v1", "metadata": 7},
         {"kind": "ConfigMap", "apiVersion": "v1"},
-        {"kind": "Service", "apiVersion": "serving.knative.dev/v1", "metadata": {"name": "k"}},
+        {"kind": "Boat", "apiVersion": "sea.example/v1", "metadata": {"name": "k"}},
     ]
     (tmp_path / "a.json").write_text(json.dumps(listed(*objects[:2])))
     (tmp_path / "b.json").write_text(json.dumps(listed(*objects[2:])))
@@ -110,11 +110,12 @@ def test_other_kinds_are_counted_in_one_warning(tmp_path: Path) -> None:
     assert cluster.skipped == {
         "ConfigMap": 2,
         "Ingress.networking.k8s.io": 1,
-        "Service.serving.knative.dev": 1,
+        "Boat.sea.example": 1,
     }
     assert cluster.warnings == [
         "Left out, because scheduling does not read these kinds: ConfigMap (2), "
-        "Ingress.networking.k8s.io (1), Service.serving.knative.dev (1)."
+        "Ingress.networking.k8s.io (1).",
+        "Left out, as moorage does not know whether these kinds make pods: Boat.sea.example (1).",
     ]
 
 
@@ -142,11 +143,12 @@ def test_a_kind_that_a_warning_names_is_told_once(tmp_path: Path) -> None:
     ]
     path.write_text(json.dumps(listed(*boats[:1])))
     assert load(path).warnings == [
-        "Not simulated, so their pods are left out: Boat.sea.example default/a (2 replicas)."
+        "Left out, as moorage does not know whether these kinds make pods: "
+        "Boat.sea.example default/a (2 replicas)."
     ]
     path.write_text(json.dumps(listed(*boats)))
     assert load(path).warnings[1:] == [
-        "Left out, because scheduling does not read these kinds: Boat.sea.example (1)."
+        "Left out, as moorage does not know whether these kinds make pods: Boat.sea.example (1)."
     ]
     ready = boats[0] | {"status": {"readyReplicas": 2}}
     path.write_text(json.dumps(listed(ready)))

@@ -70,8 +70,8 @@ class Verdict(NamedTuple):
 
 
 def waiting_pods(cluster: Cluster) -> set[str]:
-    """Return the pods of a cluster that wait for a node, and those of StatefulSets that wait for other pods
-    to be available, or gone.
+    """Return the pods of a cluster that wait for a node, those of StatefulSets that wait for other pods to be
+    available, or gone, and the workloads that are not simulated.
 
     Parameters
     ----------
@@ -80,14 +80,14 @@ def waiting_pods(cluster: Cluster) -> set[str]:
     Returns
     -------
     set of str
-        Each ``namespace/name``.
+        Each as `Outcome.key`.
     """
     placed = {
         pod.key for pod in cluster.pods if pod.spec.node_name and pod.metadata.deletion_timestamp is None
     }
     sets = [obj for obj in cluster.others if isinstance(obj, StatefulSet)]
     ordered = {f"{one.namespace}/{one.name}-{at}" for one in sets for at in ordinals(one)}
-    return ({pod.key for pod in cluster.pods} | ordered) - placed
+    return ({pod.key for pod in cluster.pods} | ordered) - placed | {one.mark for one in cluster.left_out}
 
 
 def judge(
@@ -106,7 +106,7 @@ def judge(
     ----------
     simulation : Simulation
     waiting : collection of str
-        The pods that were waiting before the change, by ``namespace/name``.
+        What was waiting before the change: see `waiting_pods`.
     allowed : collection of str
         Problems that are no failure, by status.
     new_only : bool
@@ -135,7 +135,7 @@ def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[
     parts: dict[bool, list[Outcome]] = {False: [], True: []}
     for one in simulation.outcomes:
         if one.status not in (PLACED, REPLACED, TERMINATING):
-            parts[one.pod.key in waiting].append(one)
+            parts[one.key in waiting].append(one)
     for waited, outcomes in parts.items():
         for group in group_outcomes(outcomes):
             if group.status == WAITING and group.outcomes[0].pod.metadata.deletion_timestamp is not None:

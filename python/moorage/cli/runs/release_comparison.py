@@ -120,8 +120,9 @@ class ReleaseComparison:
         return {one.pod: one.cause.text for one in self.differences if one.change == LOST}
 
     def without_node(self) -> set[str]:
-        """Return the pods of the later release's run that have no node in the earlier one's."""
-        pods = {one.pod.key for one in self.after.simulation.outcomes}
+        """Return the pods of the later release's run that have no node in the earlier one's, each as
+        `Outcome.key`."""
+        pods = {one.key for one in self.after.simulation.outcomes}
         return pods - self.before.nodes.keys()
 
 

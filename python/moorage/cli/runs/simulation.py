@@ -92,6 +92,11 @@ class Outcome(NamedTuple):
     budgets: tuple[str, ...] = ()
 
     @property
+    def key(self) -> str:
+        """What names it among outcomes: ``namespace/name`` of the pod, or `LeftOut.mark`."""
+        return self.pod.metadata.uid if self.status == SKIPPED_KIND else self.pod.key
+
+    @property
     def short_reason(self) -> str:
         """The reason without what preemption adds."""
         return self.reason if self.failure is None else self.failure.search_message
@@ -205,7 +210,7 @@ class Simulation:
         for one in self.cluster.left_out:
             group = group_to_show(one.kind, f"{one.group}/")
             workload = Workload(one.namespace, one.kind, one.name, group)
-            pod = Pod(metadata=ObjectMeta(name=one.name, namespace=one.namespace))
+            pod = Pod(metadata=ObjectMeta(name=one.name, namespace=one.namespace, uid=one.mark))
             replicas = number_of(one.replicas, "replica", "replicas")
             reason = f"{replicas} of {one.full_kind}, {one.why}"
             found += [Outcome(pod, workload, SKIPPED_KIND, "", reason)] * min(one.replicas, MAX_PODS)

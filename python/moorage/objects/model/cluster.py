@@ -29,6 +29,10 @@ class RefusedPod(NamedTuple):
     message: str
 
 
+UNKNOWN = "but moorage does not know whether {} makes pods"
+"""Why the pods of a kind that is not in the table of kinds are left out, with its name."""
+
+
 class LeftOut(NamedTuple):
     """A workload whose pods are not made, as its kind is not simulated.
 
@@ -39,6 +43,8 @@ class LeftOut(NamedTuple):
         How many of them are no listed pod.
     why : str
         Why they are not made, as a clause.
+    digest : str
+        Hash of the spec of the workload.
     """
 
     group: str
@@ -47,6 +53,17 @@ class LeftOut(NamedTuple):
     name: str
     replicas: int
     why: str = "which is not simulated"
+    digest: str = ""
+
+    @property
+    def mark(self) -> str:
+        """What a workload of this name has alone that asks for the same."""
+        return f"{self.full_kind} {self.key} {self.digest or self.why}"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known that workloads of this kind make pods."""
+        return self.why != UNKNOWN.format(self.full_kind)
 
     @property
     def full_kind(self) -> str:

@@ -107,6 +107,8 @@ class CustomObject(Object, frozen=True):
         Number of pods that its status calls ready.
     is_namespaced : bool
         False for a kind without namespaces.
+    digest : str
+        Hash of its spec.
     """
 
     document: bytes = b""
@@ -114,6 +116,7 @@ class CustomObject(Object, frozen=True):
     is_exact: bool = True
     ready: int = 0
     is_namespaced: bool = True
+    digest: str = ""
 
     @property
     def full_kind(self) -> str:

@@ -30,8 +30,13 @@ from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.disruption import with_statuses
 from moorage.objects.workloads.expand_workloads import expand_workloads
 from moorage.objects.workloads.jobs.cron_runs import due
-from moorage.objects.workloads.kinds.expand_kinds import expand_kinds, not_counted, suspended_warning
-from moorage.objects.workloads.kinds.kind_table import AT_TIMES
+from moorage.objects.workloads.kinds.expand_kinds import (
+    NOT_KNOWN,
+    expand_kinds,
+    not_counted,
+    suspended_warning,
+)
+from moorage.objects.workloads.kinds.kind_table import AT_TIMES, is_not_read
 from moorage.objects.workloads.naming import Names
 from moorage.objects.workloads.ownership import FINISHED
 
@@ -296,11 +301,11 @@ def _skipped(skipped: Mapping[str, int], told: Mapping[str, int]) -> Iterator[st
     for kind, instead in versions_gone().items():
         if gone := left.pop(kind, 0):
             yield f"Left out: {gone} {instead}."
-    texts = [f"{kind} ({count})" for kind, count in left.items() if count > 0]
-    if texts:
-        number = f" ({len(texts)})" if len(texts) > _MOST_KINDS else ""
-        shown = examples(texts, _MOST_KINDS)
-        yield f"Left out, because scheduling does not read these kinds{number}: {shown}."
+    for why, is_known in (("because scheduling does not read these kinds", True), (NOT_KNOWN, False)):
+        texts = [f"{kind} ({n})" for kind, n in left.items() if n > 0 and is_not_read(kind) == is_known]
+        if texts:
+            number = f" ({len(texts)})" if len(texts) > _MOST_KINDS else ""
+            yield f"Left out, {why}{number}: {examples(texts, _MOST_KINDS)}."
 
 
 def idle_warnings(objects: Sequence[Object], suspended: Iterable[Suspended]) -> list[str]:

@@ -108,7 +108,8 @@ def _completed(
     found = complete([*stored, *objects, *given], origins, classes, texts=texts, admitted=True, check=check)
     if found.left_out:
         one = found.left_out[0]
-        raise InputError("is not simulated", obj=f"{one.kind} {one.key}")
+        message = "is not simulated" if one.is_known else one.why.removeprefix("but ")
+        raise InputError(message, obj=f"{one.kind} {one.key}")
     completed = found.objects
     present = {one.name for one in (*client.list(Namespace)[0], *completed) if isinstance(one, Namespace)}
     implied = dict.fromkeys(obj.namespace for obj in completed if obj.namespace not in ("", *present))

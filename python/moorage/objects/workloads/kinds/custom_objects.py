@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import chain
+from typing import Any, TypeGuard
 
 import msgspec
+from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.objects.model.field_rules import whole_number
 from moorage.objects.model.meta import Int64, Object, ObjectMeta
+from moorage.objects.model.node import Node
 from moorage.objects.model.other_workloads import CustomObject, full_kind
-from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod import Pod, PodSpec
 from moorage.objects.model.workload import MAX_PODS
 from moorage.objects.read.decode import decode
+from moorage.objects.workloads.daemon_pods import daemon_tolerations, should_run
 
 from .groups import first, select
-from .kind_table import Rule, rule_of
-from .kind_values import Values
+from .kind_rules import Count, Rule
+from .kind_table import rule_of
+from .kind_values import Values, map_of, picked
 
-_CONTAINERS = b'"containers"'
-_COUNTS = ("replicas", "parallelism")
+_COUNTS = ("replicas", "instances", "size", "servers")
+_ASKS = re.compile(rb'"(replicas|instances|size|servers)"\s*:\s*[1-9]')
+_HAS_CONTAINERS = re.compile(rb'"containers"\s*:\s*\[')
+_HAS_RESOURCES = re.compile(rb'"(resources?|requests)"\s*:\s*{')
+_CONTAINER = frozenset({"image", "resources", "command", "args", "env"})
+_RESOURCES = ("resources", "resource", "requests")
 _READY = ("readyReplicas", "availableReplicas")
 
 
@@ -76,16 +89,27 @@ def read_custom(
     if rule is not None and rule.why_none == "" and not rule.is_read:
         return made
     text = msgspec.json.encode(document) if isinstance(document, dict) else bytes(document)
-    if rule is None:
-        if not (found.spec.replicas or _CONTAINERS in text):
-            return made
-        value, text = msgspec.json.decode(text), b""
-        wanted, is_exact = _wanted(found.spec, value)
-    else:
-        value = msgspec.json.decode(text)
-        wanted, is_exact = _by_rule(rule, value), rule.is_exact
-    ready = _ready(value) if wanted else 0
-    return msgspec.structs.replace(made, document=text, wanted=wanted, is_exact=is_exact, ready=ready)
+    if rule is not None:  # one document for all forms that an object may be written in
+        text = msgspec.json.encode(msgspec.json.decode(text), order="deterministic")
+        return replace(made, document=text, is_exact=rule.is_exact)
+    has_parts = _ASKS.search(text) and _HAS_RESOURCES.search(text)
+    if not (found.spec.replicas or has_parts or _HAS_CONTAINERS.search(text)):
+        return made
+    value = msgspec.json.decode(text)
+    wanted, is_exact = _wanted(value.get("spec"))
+    made = replace(made, wanted=wanted, is_exact=is_exact, digest=digest_of(value))
+    return replace(made, ready=ready_replicas(value)) if wanted else made
+
+
+def digest_of(value: Values) -> str:
+    """Return a hash of the spec of an object.
+
+    Parameters
+    ----------
+    value : dict
+        The object as a JSON value.
+    """
+    return hashlib.sha256(msgspec.json.encode(value.get("spec"), order="deterministic")).hexdigest()
 
 
 def _metadata(document: Any) -> ObjectMeta | None:
@@ -98,61 +122,112 @@ def _metadata(document: Any) -> ObjectMeta | None:
         return None
 
 
-def _by_rule(rule: Rule, value: Values) -> int:
-    """Return how many pods an object of a known kind asks for, if its pods do not follow from it."""
-    wanted = 1
-    if rule.unless[0] and first(value, rule.unless[0]) in rule.unless[1]:
+def counted(rule: Rule, value: Values, nodes: Iterable[Node]) -> int:
+    """Return how many pods an object of a known kind asks for, if they are not made.
+
+    Parameters
+    ----------
+    rule : Rule
+        That of its kind.
+    value : dict
+        The object as a JSON value.
+    nodes : iterable of Node
+        Of the cluster.
+    """
+    numbers = [
+        _number(count, part, nodes)
+        for count in rule.counts
+        for _, _, part in select(value, count.at)
+        if isinstance(part, dict)
+    ]
+    return min(sum(numbers), MAX_PODS) if numbers else 1
+
+
+def _number(count: Count, part: Values, nodes: Iterable[Node]) -> int:
+    field, values = count.only
+    if part.get("enabled") is False or (field and first(part, field) not in values):
         return 0
-    if rule.sums:
-        return min(sum(_enabled(value, path) for path in rule.sums) or 1, MAX_PODS)
-    for path in rule.numbers:
-        number = first(value, path)
-        wanted *= number if isinstance(number, int) and number >= 0 else 1
-    return min(wanted, MAX_PODS)
+    number = 1 if count.per_node is None else sum(map(_takes(count, first(part, count.per_node)), nodes))
+    for field in count.fields:
+        given = first(part, field)
+        number *= given if _is_count(given) else count.default
+    return number
 
 
-def _enabled(value: Values, path: str) -> int:
-    """Return the sum of the numbers at a path; none is counted of a part that is not enabled."""
-    inside, _, field = path.rpartition(".")
-    parts = (part for _, _, part in select(value, inside) if isinstance(part, dict))
-    numbers = [part.get(field) for part in parts if part.get("enabled") is not False]
-    return sum(one for one in numbers if isinstance(one, int) and one >= 0)
+def _takes(count: Count, placing: Any) -> Callable[[Node], bool]:
+    """Return whether a node takes one of the pods that run on each node."""
+    if count.device:
+        return lambda node: any(
+            name.startswith(count.device)
+            for name in chain(node.metadata.labels, node.status.capacity, node.status.allocatable)
+        )
+    try:
+        spec = decode(picked(map_of(placing), "nodeSelector", "affinity", "tolerations"), PodSpec)
+    except InputError:  # of another form than pods have it
+        spec = PodSpec()
+    spec = replace(spec, tolerations=daemon_tolerations(spec))
+    return partial(should_run, spec)
 
 
-def _wanted(spec: _Spec, value: Values) -> tuple[int, bool]:
-    """Return how many pods an object asks for, and whether it gives the number."""
-    if found := _in_templates(value.get("spec")):
-        return min(found, MAX_PODS), spec.replicas is not None
-    return min(max(spec.replicas or 0, 0), MAX_PODS), True
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _in_templates(value: Any) -> int:
-    """Return the number of pods of all templates in a value: one for each, times the replicas around it."""
-    total, pending = 0, [(value, 1)]
-    while pending:
-        item, times = pending.pop()
-        if isinstance(item, list):
-            pending += [(part, times) for part in item]
-        elif isinstance(item, dict):
-            for field in _COUNTS:
-                count = item.get(field)
-                times *= count if isinstance(count, int) and count >= 0 else 1
-            for key, part in item.items():
-                if key.lower().endswith("template") and _is_template(part):
-                    total += times
-                else:
-                    pending.append((part, times))
-    return total
+def _wanted(spec: Any) -> tuple[int, bool]:
+    """Return how many pods an object of an unknown kind asks for, and whether it gives the number.
+
+    That is one for each pod in it, times the numbers around it; without any pod the numbers of the parts that
+    have resources, or of all parts if resources are elsewhere.
+    """
+    if not isinstance(spec, dict):
+        return 0, True
+    given = spec.get("replicas")
+    has_resources, pods, with_resources, others = _asked(spec, 1, False)
+    parts = (with_resources or others) if has_resources else 0
+    replicas = given if _is_count(given) else 0
+    wanted = pods or parts or replicas
+    return min(wanted, MAX_PODS), bool(pods or wanted == replicas) and given is not None
 
 
-def _is_template(value: Any) -> bool:
-    spec = value.get("spec") if isinstance(value, dict) else None
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    return isinstance(containers, list) and bool(containers)
+def _asked(value: Any, times: int, is_listed: bool) -> tuple[bool, int, int, int]:
+    """Return whether a value has resources, its number of pods, and the numbers of its parts with resources
+    and of those without.
+
+    Whole objects in a list make no pods: others make them of a template, or in another cluster.
+    """
+    if isinstance(value, list):
+        found = [_asked(part, times, True) for part in value]
+    elif isinstance(value, dict) and not (is_listed and "apiVersion" in value and "kind" in value):
+        counts = [value[name] for name in _COUNTS if _is_count(value.get(name))]
+        parallelism = value.get("parallelism")
+        for number in (*counts, parallelism if _is_count(parallelism) else 1):
+            times *= number
+        if _has_containers(value):
+            return True, times, sum(counts), 0
+        found = [_asked(part, times, is_listed) for part in value.values()]
+        has = any(isinstance(value.get(name), dict) for name in _RESOURCES) or any(one[0] for one in found)
+        found.append((has, 0, sum(counts) * has, sum(counts) * (not has)))
+    else:
+        return False, 0, 0, 0
+    has_resources, pods, with_resources, others = zip(*found, strict=True) if found else ((), (), (), ())
+    return any(has_resources), sum(pods), sum(with_resources), sum(others)
 
 
-def _ready(value: Values) -> int:
-    """Return the number of replicas that the status of an object calls ready."""
+def _has_containers(value: Values) -> bool:
+    containers = value.get("containers")
+    return isinstance(containers, list) and any(
+        isinstance(one, dict) and not _CONTAINER.isdisjoint(one) for one in containers
+    )
+
+
+def ready_replicas(value: Values) -> int:
+    """Return the number of replicas that the status of an object calls ready.
+
+    Parameters
+    ----------
+    value : dict
+        The object as a JSON value.
+    """
     status = value.get("status")
     status = status if isinstance(status, dict) else {}
     numbers = [status.get(field) for field in _READY]

@@ -10,23 +10,28 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, examples, located, number_of, shorten
-from moorage.objects.model.cluster import LeftOut, Suspended
+from moorage.objects.model.cluster import UNKNOWN, LeftOut, Suspended
 from moorage.objects.model.meta import Object
+from moorage.objects.model.node import Node
 from moorage.objects.model.other_workloads import CustomObject
 from moorage.objects.model.pod import Pod
 from moorage.objects.read.decode import Head, decode, decode_kind, is_known
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.ownership import controller_reference, is_active
 
-from .custom_objects import read_custom
+from .custom_objects import counted, digest_of, makes_pods, read_custom, ready_replicas
 from .groups import first, groups_of, is_over, select
-from .kind_table import NOT_SIMULATED, Rule, rule_of
+from .kind_rules import NOT_SIMULATED, Rule
+from .kind_table import rule_of
 from .kind_values import Group, Values, map_of
 from .owners import Owners
 
 _EXAMPLES = 5
+_LEFT_OUT = "Not simulated, so their pods are left out"
+NOT_KNOWN = "as moorage does not know whether these kinds make pods"
 _QUEUE = "kueue.x-k8s.io/queue-name"
 SUSPENDED = "because they are suspended (spec.suspend: false counts them)"
+_NO_PODS = "because they ask for no pods here"
 _READY = "because their status says that their replicas are ready"
 
 
@@ -86,7 +91,8 @@ def expand_kinds(
         A template is invalid, or there would be too many pods.
     """
     objects = [_named(obj, at) if isinstance(obj, CustomObject) else obj for at, obj in enumerate(objects)]
-    expansion = _Expansion(Owners(objects, namespace_of), namespace_of)
+    nodes = [obj for obj in objects if isinstance(obj, Node)]
+    expansion = _Expansion(Owners(objects, namespace_of), namespace_of, nodes)
     expansion.read(objects)
     for at, obj in enumerate(objects):
         if isinstance(obj, CustomObject):
@@ -143,8 +149,9 @@ def suspended_warning(jobs: Iterable[Object], others: Iterable[Suspended]) -> li
 class _Expansion:
     """Collects what follows from objects of other projects."""
 
-    def __init__(self, owners: Owners, namespace_of: Callable[[Object], str]) -> None:
+    def __init__(self, owners: Owners, namespace_of: Callable[[Object], str], nodes: Sequence[Node]) -> None:
         self._namespace_of = namespace_of
+        self._nodes = nodes
         self._owners = owners
         self._made = Expanded.empty()
         self._read: dict[tuple[str, str, str], bytes] = {}
@@ -165,10 +172,10 @@ class _Expansion:
     def result(self) -> Expanded:
         """Return what was collected."""
         self._made.notes.extend(not_counted(why, names) for why, names in self._notes.items())
-        left_out = self._made.left_out
-        if left_out:
-            shown = examples([shorten(_left_out_text(one)) for one in left_out], _EXAMPLES)
-            self._made.notes.append(f"Not simulated, so their pods are left out: {shown}.")
+        for head, makes_some in ((_LEFT_OUT, True), (f"Left out, {NOT_KNOWN}", False)):
+            names = [_left_out_text(one) for one in self._made.left_out if one.is_known == makes_some]
+            if names:
+                self._made.notes.append(f"{head}: {examples(list(map(shorten, names)), _EXAMPLES)}.")
         return self._made
 
     def _note(self, why: str, obj: Object, more: str = "") -> None:
@@ -183,7 +190,9 @@ class _Expansion:
         if obj.metadata.deletion_timestamp is not None:
             return
         if rule is None:
-            self._leave_out(obj)
+            self._leave_out(obj, why=UNKNOWN.format(obj.full_kind))
+        elif rule.renders and (obj.metadata.uid or obj.metadata.resource_version):
+            self._note(f"because {rule.renders} renders what they deliver", obj)
         elif rule.why_none:
             self._note(rule.why_none, obj)
         elif rule.why_none is None:
@@ -199,8 +208,8 @@ class _Expansion:
     def _leave_out(self, obj: CustomObject, running: int = 0, why: str = NOT_SIMULATED) -> None:
         """Note the pods that an object asks for and that are not listed."""
         name = self._owners.identity(obj)
-        if not obj.is_exact and self._owners.nearest(name):  # its controller knows how many there are to be
-            return
+        if not obj.is_exact and any(map(_runs_pods, self._owners.nearest(name))):
+            return  # its controller knows how many there are to be
         present = max(running, self._owners.replicas(name))
         if present >= obj.wanted:
             return
@@ -210,8 +219,8 @@ class _Expansion:
             self._note(_READY, obj, f" ({obj.wanted})")
             return
         group, replicas = obj.api_version.rpartition("/")[0], obj.wanted - int(present)
-        left_out = LeftOut(group, obj.kind, self._namespace_of(obj), obj.name, replicas, why)
-        self._made.left_out.append(left_out)
+        key = group, obj.kind, self._namespace_of(obj), obj.name
+        self._made.left_out.append(LeftOut(*key, replicas, why, obj.digest))
 
     def _known(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:
         if rule.suspend and first(value, rule.suspend) is True:
@@ -245,7 +254,10 @@ class _Expansion:
         value["metadata"]["namespace"] = self._namespace_of(obj)
         groups = groups_of(value, rule, self._find)
         if isinstance(groups, str):
-            self._leave_out(obj, len(pods), groups)
+            numbers = {"wanted": counted(rule, value, self._nodes), "ready": ready_replicas(value)}
+            if not numbers["wanted"]:
+                self._note(_NO_PODS, obj)
+            self._leave_out(replace(obj, **numbers, digest=digest_of(value)), len(pods), groups)
             return
         owner = replace(obj, metadata=replace(obj.metadata, namespace=self._namespace_of(obj)))
         # Those of workloads among its children that are not listed; they are left to the child.
@@ -285,8 +297,13 @@ class _Expansion:
 
 def _left_out_text(one: LeftOut) -> str:
     replicas = number_of(one.replicas, "replica", "replicas")
-    why = "" if one.why == NOT_SIMULATED else f", {one.why}"
+    why = f", {one.why}" if one.is_known and one.why != NOT_SIMULATED else ""
     return f"{one.full_kind} {one.key} ({replicas}{why})"
+
+
+def _runs_pods(obj: Object) -> bool:
+    """Whether an object is a pod, or one that makes pods."""
+    return _makes_pods(obj) if isinstance(obj, CustomObject) else makes_pods(obj)
 
 
 def _makes_none(obj: Object) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from moorage.errors import InputError
 from moorage.objects.model.workload import MAX_PODS
 
-from .kind_table import Part, Rule
+from .kind_rules import Part, Rule
 from .kind_values import Find, Group, Values, number_of
 
 _OVER = frozenset(

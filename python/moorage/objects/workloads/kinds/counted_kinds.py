@@ -1,0 +1,205 @@
+"""The part of the table of kinds whose pods are counted and not made: they follow from more than the object
+has."""
+
+from __future__ import annotations
+
+from .kind_rules import Count, Rule
+
+_SIZE, _COUNT = Count(fields=("size",)), Count(fields=("count",))
+_ALL = frozenset({True})
+_MODE = "mode"
+_AGENT = Rule(counts=(Count(fields=(), per_node=""),), is_exact=False)
+
+
+def _sum(*paths: str, default: int = 1) -> Rule:
+    """Return a rule for a kind whose pods are the sum of some fields, each in a part that may be missing."""
+    split = [path.rpartition(".") for path in paths]
+    return Rule(counts=tuple(Count(at, (field,), default) for at, _, field in split))
+
+
+def _rendered(by: str) -> Rule:
+    return Rule(renders=by, why_left_out=f"which {by} renders")
+
+
+def _daemons(device: str) -> Rule:
+    """Return a rule for the agents of the nodes with a device."""
+    return Rule(counts=(Count(fields=(), per_node="", device=device),), is_exact=False)
+
+
+def _elastic(*others: str) -> Rule:
+    """Return a rule for an agent of ECK: a DaemonSet, or replicas in other parts."""
+    daemons = Count("spec.daemonSet", (), per_node="podTemplate.spec")
+    return Rule(counts=(daemons, *(Count(at) for at in others)))
+
+
+COUNTED: dict[str, Rule] = {
+    # Databases and queues.
+    "AerospikeCluster.asdb.aerospike.com": Rule(counts=(_SIZE,)),
+    "CassandraDatacenter.cassandra.datastax.com": Rule(counts=(_SIZE,)),
+    "ClickHouseInstallation.clickhouse.altinity.com": Rule(
+        counts=(Count("spec.configuration.clusters[*].layout", ("shardsCount", "replicasCount")),)
+    ),
+    "ClickHouseKeeperInstallation.clickhouse-keeper.altinity.com": _sum(
+        "spec.configuration.clusters[*].layout.replicasCount"
+    ),
+    "CouchbaseCluster.couchbase.com": _sum("spec.servers[*].size"),
+    "CrdbCluster.crdb.cockroachlabs.com": _sum("spec.nodes"),
+    "DorisCluster.doris.selectdb.com": _sum(
+        "spec.feSpec.replicas", "spec.beSpec.replicas", "spec.cnSpec.replicas", "spec.brokerSpec.replicas"
+    ),
+    "Druid.druid.apache.org": _sum("spec.nodes.*.replicas"),
+    "EtcdCluster.operator.etcd.io": Rule(counts=(_SIZE,)),
+    "InnoDBCluster.mysql.oracle.com": _sum("spec.instances", "spec.router.instances"),
+    "K8ssandraCluster.k8ssandra.io": _sum("spec.cassandra.datacenters[*].size"),
+    "MongoDBCommunity.mongodbcommunity.mongodb.com": _sum("spec.members"),
+    "OpenSearchCluster.opensearch.opster.io": Rule(
+        counts=(Count("spec.nodePools[*]"), Count("spec.dashboards", only=("enable", _ALL)))
+    ),
+    "PerconaPGCluster.pgv2.percona.com": _sum("spec.instances[*].replicas", "spec.proxy.pgBouncer.replicas"),
+    "PerconaServerMongoDB.psmdb.percona.com": _sum(
+        "spec.replsets[*].size", "spec.sharding.configsvrReplSet.size", "spec.sharding.mongos.size"
+    ),
+    "PerconaServerMySQL.ps.percona.com": _sum(
+        "spec.mysql.size", "spec.proxy.haproxy.size", "spec.proxy.router.size", "spec.orchestrator.size"
+    ),
+    "PerconaXtraDBCluster.pxc.percona.com": _sum("spec.pxc.size", "spec.haproxy.size", "spec.proxysql.size"),
+    "PostgresCluster.postgres-operator.crunchydata.com": _sum(
+        "spec.instances[*].replicas", "spec.proxy.pgBouncer.replicas"
+    ),
+    # A leader and a follower for each.
+    "RedisCluster.redis.redis.opstreelabs.in": _sum("spec.clusterSize", "spec.clusterSize"),
+    "RedisReplication.redis.redis.opstreelabs.in": _sum("spec.clusterSize"),
+    "RedisSentinel.redis.redis.opstreelabs.in": _sum("spec.clusterSize"),
+    "RedisFailover.databases.spotahome.com": _sum("spec.redis.replicas", "spec.sentinel.replicas", default=3),
+    "Redpanda.cluster.redpanda.com": _sum("spec.clusterSpec.statefulset.replicas", default=3),
+    "ScyllaCluster.scylla.scylladb.com": _sum("spec.datacenter.racks[*].members"),
+    "StarRocksCluster.starrocks.com": _sum(
+        "spec.starRocksFeSpec.replicas", "spec.starRocksBeSpec.replicas", "spec.starRocksCnSpec.replicas"
+    ),
+    "Tenant.minio.min.io": _sum("spec.pools[*].servers"),
+    "TidbCluster.pingcap.com": _sum(
+        *(f"spec.{part}.replicas" for part in ("pd", "tikv", "tidb", "tiflash", "ticdc", "tiproxy", "pump"))
+    ),
+    "CephCluster.ceph.rook.io": Rule(
+        counts=(
+            Count(fields=("mon.count",), only=("external.enable", frozenset({None, False}))),
+            Count(fields=("mgr.count",), only=("external.enable", frozenset({None, False}))),
+        ),
+        why_left_out="whose daemons depend on the disks of nodes",
+    ),
+    "CephObjectStore.ceph.rook.io": _sum("spec.gateway.instances"),
+    "CephFilesystem.ceph.rook.io": _sum("spec.metadataServer.activeCount"),
+    # Stackable: groups of each role.
+    **dict.fromkeys(
+        (
+            *("AirflowCluster.airflow.stackable.tech", "DruidCluster.druid.stackable.tech"),
+            *("HbaseCluster.hbase.stackable.tech", "HdfsCluster.hdfs.stackable.tech"),
+            *("HiveCluster.hive.stackable.tech", "KafkaCluster.kafka.stackable.tech"),
+            *("NifiCluster.nifi.stackable.tech", "SupersetCluster.superset.stackable.tech"),
+            *("TrinoCluster.trino.stackable.tech", "ZookeeperCluster.zookeeper.stackable.tech"),
+        ),
+        _sum("spec.*.roleGroups.*.replicas"),
+    ),
+    # Batch and inference.
+    "AutoscalingRunnerSet.actions.github.com": _sum("spec.minRunners", default=0),
+    "DynamoGraphDeployment.nvidia.com": Rule(
+        counts=(Count("spec.services.*", ("replicas", "multinode.nodeCount")),)
+    ),
+    "Experiment.kubeflow.org": Rule(
+        counts=(Count(fields=("parallelTrialCount",), default=3),),
+        is_exact=False,
+        is_batch=True,
+        why_left_out="whose trials run one after the other",
+    ),
+    "FlinkDeployment.flink.apache.org": Rule(
+        counts=(Count("spec.jobManager"), Count("spec.taskManager")), is_exact=False
+    ),
+    "InferenceService.serving.kserve.io": Rule(
+        counts=tuple(
+            Count(f"spec.{part}", ("minReplicas",)) for part in ("predictor", "transformer", "explainer")
+        ),
+        is_exact=False,
+        why_left_out="whose template is that of a serving runtime",
+    ),
+    "LLMInferenceService.serving.kserve.io": Rule(
+        counts=(Count(), Count("spec.prefill"), Count("spec.worker")), is_exact=False
+    ),
+    **dict.fromkeys(
+        (f"{kind}.serving.knative.dev" for kind in ("Service", "Configuration", "Revision")),
+        Rule(is_exact=False, why_left_out="whose replicas follow its load"),
+    ),
+    "SandboxWarmPool.extensions.agents.x-k8s.io": _sum("spec.replicas"),
+    "SandboxClaim.extensions.agents.x-k8s.io": Rule(),
+    "SparkApplication.spark.apache.org": Rule(
+        counts=(
+            Count(fields=()),
+            Count("spec.applicationTolerations.instanceConfig", ("initExecutors",), 0),
+        ),
+        is_exact=False,
+        is_batch=True,
+        why_left_out="whose executors depend on its configuration",
+    ),
+    "VirtualMachinePool.pool.kubevirt.io": _sum("spec.replicas"),
+    # Agents, most of them on each node.
+    "Agent.agent.k8s.elastic.co": _elastic("spec.deployment", "spec.statefulSet"),
+    "Beat.beat.k8s.elastic.co": _elastic("spec.deployment"),
+    "Logstash.logstash.k8s.elastic.co": Rule(counts=(_COUNT,)),
+    "PackageRegistry.packageregistry.k8s.elastic.co": Rule(counts=(_COUNT,)),
+    "Alloy.collectors.grafana.com": Rule(
+        counts=(
+            Count("spec.controller", only=("type", frozenset({"deployment", "statefulset"}))),
+            Count(
+                "spec", (), only=("controller.type", frozenset({None, "daemonset"})), per_node="controller"
+            ),
+        )
+    ),
+    "ClusterPolicy.nvidia.com": _daemons("nvidia.com/"),
+    "DatadogAgent.datadoghq.com": Rule(
+        counts=(
+            Count(
+                fields=(),
+                only=("override.nodeAgent.disabled", frozenset({None, False})),
+                per_node="override.nodeAgent",
+            ),
+            Count(fields=("override.clusterAgent.replicas",)),
+            Count("spec.override.clusterChecksRunner"),
+        ),
+        is_exact=False,
+    ),
+    "DeviceConfig.amd.com": _daemons("amd.com/"),
+    "DynaKube.dynatrace.com": Rule(
+        counts=(
+            Count("spec.oneAgent.classicFullStack", (), per_node=""),
+            Count("spec.oneAgent.cloudNativeFullStack", (), per_node=""),
+            Count("spec.oneAgent.hostMonitoring", (), per_node=""),
+            Count("spec.activeGate"),
+        ),
+        is_exact=False,
+    ),
+    "GpuDevicePlugin.deviceplugin.intel.com": _daemons("gpu.intel.com/"),
+    "OpenTelemetryCollector.opentelemetry.io": Rule(
+        counts=(
+            Count(only=(_MODE, frozenset({None, "deployment", "statefulset"}))),
+            Count(fields=(), only=(_MODE, frozenset({"daemonset"})), per_node=""),
+        )
+    ),
+    **dict.fromkeys(
+        (
+            *("FluentBit.fluentbit.fluent.io", "FluentbitAgent.logging.banzaicloud.io"),
+            *("InstanaAgent.instana.io", "Installation.operator.tigera.io", "NMState.nmstate.io"),
+            *("NodeFeatureDiscovery.nfd.openshift.io", "NodeFeatureDiscovery.nfd.kubernetes.io"),
+            *("ClusterLogForwarder.observability.openshift.io", "TridentOrchestrator.trident.netapp.io"),
+            *("StorageCluster.core.libopenstorage.org", "OpaCluster.opa.stackable.tech"),
+        ),
+        _AGENT,
+    ),
+    # Objects that deliver manifests.
+    "HelmRelease.helm.toolkit.fluxcd.io": _rendered("flux build or helm template"),
+    "Kustomization.kustomize.toolkit.fluxcd.io": _rendered("flux build kustomization"),
+    "ResourceSet.fluxcd.controlplane.io": _rendered("flux-operator build resourceset"),
+    "Application.argoproj.io": _rendered("argocd app manifests"),
+    "ApplicationSet.argoproj.io": _rendered("argocd appset generate with argocd app manifests"),
+    "HelmChart.helm.cattle.io": _rendered("helm template"),
+    "Release.helm.crossplane.io": _rendered("helm template"),
+    "IstioOperator.install.istio.io": _rendered("istioctl manifest generate"),
+}

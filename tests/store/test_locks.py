@@ -42,6 +42,7 @@ def test_a_store() -> None:
         "clone": one.clone,
         "save": one.save,
         "release": lambda: one.release(one.save()),
+        "is_open": lambda: one.is_open(mark),
         "undo": lambda: one.undo(mark),
     }
     check_locked(

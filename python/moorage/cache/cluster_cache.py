@@ -5,16 +5,20 @@ from __future__ import annotations
 import copy
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self
+from weakref import ref
 
+from moorage._core.base.bracket import Bracket
 from moorage._core.state.cluster_state import ClusterState
+from moorage.errors import CacheCorruptedError
 
 from .node_tree import NodeTree
 from .snapshot import Snapshot
 
 logger = logging.getLogger("moorage.cache")
+
+HALF_UNDONE = "an undo has failed, so half of what it should restore is lost: make a new scheduler or cache"
 
 
 class Enlisted(Protocol):
@@ -30,7 +34,8 @@ class Enlisted(Protocol):
         """
 
     def undo(self, saved: object) -> None:
-        """Restore a saved state; called when the transaction has been rolled back.
+        """Restore a saved state; called when the transaction has been rolled back, and again if a signal has
+        broken it off.
 
         Parameters
         ----------
@@ -39,7 +44,7 @@ class Enlisted(Protocol):
         """
 
     def release(self, saved: object) -> None:
-        """Discard a saved state; called when the transaction has been committed.
+        """Discard a saved state; called when the transaction has been committed, perhaps again as `undo`.
 
         Parameters
         ----------
@@ -55,6 +60,36 @@ class Participant(Enlisted, Protocol):
         """Return an independent copy, for a fork."""
 
 
+class _StateChanges:
+    """The changes of a state in a transaction, which are undone or kept at its end."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+        self._depth: int | None = None  # of the journal before
+
+    def begin(self) -> None:
+        """Begin to record changes. Called under the lock of the cache."""
+        state = self._cache.state
+        # Bound now: there may be no memory later.
+        self._commit, self._rollback, self._journal = state.commit, state.rollback, state.journal
+        self._mark, self._depth = state.mark(), state.journal.depth
+        state.journal.begin()
+
+    def end(self, failed: bool) -> None:
+        """Undo the changes, or keep them. That can be repeated."""
+        if self._depth is not None and self._journal.depth > self._depth:
+            (self._rollback if failed else self._commit)(self._mark)
+        self._depth = None
+
+
+class _Trial(_StateChanges):
+    """The changes of a state that are undone in any case."""
+
+    def end(self, failed: bool) -> None:
+        """Undo the changes."""
+        super().end(True)
+
+
 class Transaction:
     """An open transaction. Its changes are undone at its end unless `commit` has been called.
 
@@ -63,13 +98,17 @@ class Transaction:
     committed : bool
         Whether `commit` has been called.
     is_over : bool
-        Whether it has ended, possibly with the transaction around it.
+        Whether its end has begun, possibly with that of the transaction around it. It stays among those of
+        the cache until its end is complete.
     """
 
-    def __init__(self, mark: tuple[int, int, int]) -> None:
-        self.mark = mark  # of the state
+    def __init__(self, cache: ClusterCache, others: Sequence[Enlisted]) -> None:
         self.committed = self.is_over = False
+        self.bracket: Callable[[], Bracket[Transaction] | None] = lambda: None
+        self._cache = cache
+        self._others = others
         self._saved: list[tuple[Enlisted, object]] = []
+        self._changes = _StateChanges(cache)
 
     def enlist(self, participant: Enlisted) -> None:
         """Add a participant that has not changed since the transaction began, if it has not been added yet.
@@ -83,16 +122,54 @@ class Transaction:
                 return
         self._saved.append((participant, participant.save()))
 
-    def end(self) -> None:
-        """Undo or release the saved states of the participants, in the order of their enlistment, and drop
-        them."""
-        self.is_over = True
-        states, self._saved = self._saved, []
-        end_each(states, "release" if self.committed else "undo")
-
     def commit(self) -> None:
         """Keep the changes of the transaction at its end."""
         self.committed = True
+
+    def begin(self) -> Self:
+        """Save the state of the participants; called at the beginning of the block.
+
+        Returns
+        -------
+        Transaction
+            Itself.
+        """
+        cache = self._cache
+        cache.check_whole()
+        self._changes.begin()
+        for participant in cache.participants:
+            self.enlist(participant)
+        cache.transactions.append(self)
+        for other in self._others:
+            cache.enlist(other)
+        return self
+
+    def end(self, failed: bool) -> None:
+        """Undo or release the saved states; called at the end of the block, and again until it ends.
+
+        Parameters
+        ----------
+        failed : bool
+            Whether an exception ended the block.
+        """
+        opened = self._cache.transactions
+        if self not in opened:
+            self._settle(self.committed and self.is_over)
+            return
+        while (inner := opened[-1]) is not self:  # one that nobody has ended
+            inner._settle(False)
+            if (bracket := inner.bracket()) is not None:
+                bracket.release()
+            opened.pop()
+        self._settle(self.committed and not failed)
+        opened.pop()
+
+    def _settle(self, keeps: bool) -> None:
+        """Keep or undo the changes, and drop the saved states. That can be repeated."""
+        self.is_over, self.committed = True, keeps
+        self._changes.end(not keeps)
+        end_each(self._saved, "release" if keeps else "undo")
+        self._saved = []
 
 
 def end_each(states: Iterable[tuple[object, object]], method: str) -> None:
@@ -166,71 +243,51 @@ class ClusterCache:
         """
         snapshot.update(self.state)
 
-    @contextmanager
-    def transaction(self, *others: Enlisted) -> Iterator[Transaction]:
+    def transaction(self, *others: Enlisted) -> Bracket[Transaction]:
         """Return a context manager that undoes the changes of its block unless the block commits.
 
         An exception undoes the changes in any case. Transactions nest: one that is still open when the one
-        around it ends is undone first. The lock is held throughout.
+        around it ends is undone first. The lock is held throughout. A signal breaks off no undo.
 
         Parameters
         ----------
         *others : Enlisted
-            Further state that the transaction undoes.
+            Further state that this transaction undoes, and those around it.
 
-        Yields
+        Returns
+        -------
+        context manager
+            Its value is the Transaction.
+
+        Raises
         ------
-        Transaction
+        CacheCorruptedError
+            An undo has failed before.
         """
-        with self.lock:
-            outer, depth, mark = len(self.transactions), self.state.journal.depth, self.state.mark()
-            transaction = Transaction(mark)
-            # Bound now: there may be no memory later.
-            commit, rollback = self.state.commit, self.state.rollback
-            try:
-                for participant in (*self.participants, *others):
-                    transaction.enlist(participant)
-                self.transactions.append(transaction)
-                self.state.journal.begin()
-                yield transaction
-            except BaseException:
-                transaction.committed = False
-                raise
-            finally:
-                if not transaction.is_over:
-                    try:
-                        if len(self.transactions) > outer + 1:
-                            self._undo_from(outer + 1)
-                    finally:
-                        try:
-                            if self.state.journal.depth > depth:  # else an exception occurred before it began
-                                (commit if transaction.committed else rollback)(mark)
-                        finally:
-                            del self.transactions[outer:]
-                            transaction.end()
+        transaction = Transaction(self, others)
+        bracket = Bracket(self.lock, transaction)
+        transaction.bracket = ref(bracket)
+        return bracket
 
-    @contextmanager
-    def trial(self) -> Iterator[None]:
-        """Undo what a block changes in `state`: a cheaper `transaction` for one that changes nothing else."""
-        with self.lock:
-            state = self.state
-            depth, mark = state.journal.depth, state.mark()
-            try:
-                state.journal.begin()
-                yield
-            finally:
-                if state.journal.depth > depth:  # else an exception occurred before it began
-                    state.rollback(mark)
+    def trial(self) -> Bracket[None]:
+        """Undo what a block changes in `state`: a cheaper `transaction` for one that changes nothing else.
 
-    def _undo_from(self, first: int) -> None:
-        """Undo the open transactions from an index on, the innermost first."""
-        while len(self.transactions) > first:
-            inner = self.transactions.pop()
-            inner.committed = False
-            try:
-                self.state.rollback(inner.mark)
-            finally:
-                inner.end()
+        Returns
+        -------
+        context manager
+        """
+        return Bracket(self.lock, _Trial(self))
+
+    def check_whole(self) -> None:
+        """Refuse to answer about a state of which an undo has failed.
+
+        Raises
+        ------
+        CacheCorruptedError
+            A transaction has not been undone completely.
+        """
+        if self.transactions and self.transactions[-1].is_over:
+            raise CacheCorruptedError(HALF_UNDONE)
 
     def enlist(self, participant: Enlisted) -> None:
         """Add a participant, which has not changed since they began, to all open transactions.
@@ -240,6 +297,7 @@ class ClusterCache:
         participant : Enlisted
         """
         with self.lock:
+            self.check_whole()
             for transaction in self.transactions:
                 transaction.enlist(participant)
 
@@ -247,6 +305,7 @@ class ClusterCache:
         """Return an independent copy, with a clone of each participant; it may be used in another thread."""
         out = copy.copy(self)
         with self.lock:
+            self.check_whole()
             out.state = self.state.fork()
             out.lock = out.state.lock
             out.participants = [participant.clone() for participant in self.participants]

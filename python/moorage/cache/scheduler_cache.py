@@ -543,6 +543,7 @@ class SchedulerCache(ClusterCache):
             Assumed pods and all nodes, ghosts included.
         """
         with self.lock:
+            self.check_whole()
             return dump(self.state)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 
 from msgspec.structs import replace
 
+from moorage._core.base.bracket import Bracket
 from moorage.cache import SchedulerCache, Transaction
 from moorage.controllers.workloads import ClusterControllers, Rollout
 from moorage.framework.plugin.nominator import PodNominator
@@ -228,27 +229,26 @@ class Scheduler(PlanningVerbs, ClusterChanges):
                 self.controllers.start()
             self.sync()
 
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self) -> Bracket[Transaction]:
         """Undo the changes of the block at its end, unless the transaction is committed and no exception was
         raised.
 
         The cache, the store, the queue, nominations, waiting pods, and volumes are restored. A plugin with
-        the methods `save()` and `undo(saved)` takes part as well. Transactions nest. Writes of others to the
-        store during the block are undone too; their watches report that.
+        the methods `save()` and `undo(saved)` takes part as well; if a signal breaks its `undo` off, that is
+        called again. Transactions nest. Writes of others to the store during the block are undone too; their
+        watches report that.
 
-        Yields
-        ------
-        Transaction
+        Returns
+        -------
+        context manager
+            Its value is the Transaction.
 
         Raises
         ------
         MoorageError
             The client is no ObjectStore, so its changes cannot be undone; or pods are being bound.
         """
-        with self.cache.transaction() as transaction:
-            self.cache.enlist(self.context.transaction_parts)
-            yield transaction
+        return self.cache.transaction(self.context.transaction_parts)
 
     def fork(self, clock: Callable[[], float] | None = None) -> Self:
         """Return an independent copy of the scheduler: its cache, store, queue, nominations, pods that wait
@@ -399,6 +399,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         pod = pod_of(self.client, pod)
         check_readable((pod,))
         with self.cache.lock:
+            self.cache.check_whole()
             return examine(self.context.engine_for(pod), pod, self.context.view_order())
 
     def can_schedule_pod(self, pod: Source) -> Feasibility:

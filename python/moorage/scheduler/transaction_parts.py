@@ -208,7 +208,9 @@ class TransactionParts:
         """
         mark, parts = cast(Any, saved)
         self._scheduler.bindings.stop()  # first, to end the writes of threads
-        cast(ObjectStore, self._scheduler.client).undo(mark)  # before informers, so that watches rewind
+        store = cast(ObjectStore, self._scheduler.client)
+        if store.is_open(mark):  # else it has been undone, before a signal ended this method
+            store.undo(mark)  # before informers, so that watches rewind
         end_each(parts, "undo")
 
     def release(self, saved: object) -> None:
@@ -220,4 +222,6 @@ class TransactionParts:
             The result of `save`.
         """
         mark, _ = cast(Any, saved)
-        cast(ObjectStore, self._scheduler.client).release(mark)
+        store = cast(ObjectStore, self._scheduler.client)
+        if store.is_open(mark):
+            store.release(mark)

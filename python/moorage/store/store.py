@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any, TypeVar, overload
 
 from fastrlock.rlock import FastRLock
 from msgspec.structs import force_setattr, replace
 
+from moorage._core.base.bracket import Bracket
 from moorage._core.base.watch_events import Cause, keys_of
 from moorage.objects import Object, Pod
 from moorage.objects.model.meta import Condition, with_condition
@@ -706,8 +706,8 @@ class ObjectStore:
             It is closed, and so are the marks that were made after it.
         """
         with self._lock:
-            self._tables.undo(mark)
             self._changed.notify_all()
+            self._tables.undo(mark)
 
     def release(self, mark: Save) -> None:
         """Close a mark without restoring anything.
@@ -727,19 +727,42 @@ class ObjectStore:
             copy._uid_prefix, copy._tables = self._uid_prefix, self._tables.copy()
         return copy
 
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """Hold the lock, and undo the writes of the block if an exception ends it."""
+    def is_open(self, mark: Save) -> bool:
+        """Whether a mark was neither undone nor released.
+
+        Parameters
+        ----------
+        mark : Save
+        """
         with self._lock:
-            mark = self.save()
-            try:
-                yield
-                self.release(mark)
-            except BaseException:
-                if self._tables.is_open(mark):
-                    self.undo(mark)
-                raise
-            self._changed.notify_all()
+            return self._tables.is_open(mark)
+
+    def all_or_nothing(self) -> Bracket[None]:
+        """Hold the lock, and undo the writes of the block if an exception ends it.
+
+        Returns
+        -------
+        context manager
+        """
+        return Bracket(self._lock, _Writes(self))
+
+
+class _Writes:
+    """The writes of a block, all of which are undone if it fails."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._mark: Save | None = None
+
+    def begin(self) -> None:
+        """Mark the state before the block."""
+        self._mark = self._store.save()
+
+    def end(self, failed: bool) -> None:
+        """Keep the writes, or undo them. That can be repeated."""
+        if self._mark is not None and self._store.is_open(self._mark):
+            self._store._changed.notify_all()
+            (self._store.undo if failed else self._store.release)(self._mark)
 
 
 def _with_condition(obj: Any, version: str, condition: Condition) -> Any:

@@ -331,28 +331,29 @@ class Table(Generic[T]):
         bound = _version(self._events[self._oldest]) - 1
         return ResourceExpiredError(f"too old resource version: {version} ({bound})")
 
-    def undo(self, version: int) -> bool:
+    def is_at(self, version: int) -> bool:
+        """Whether there is no event after a resource version.
+
+        Parameters
+        ----------
+        version : int
+        """
+        return not self._events or _version(self._events[-1]) <= version
+
+    def undo(self, version: int) -> None:
         """Restore the objects and the history as they were at a resource version, and rewind the watches.
 
         Parameters
         ----------
         version : int
             Resource version of an open mark.
-
-        Returns
-        -------
-        bool
-            Whether there was an event to undo.
         """
-        if not self._events or _version(self._events[-1]) <= version:
-            return False
         index = bisect_right(self._events, version, key=_version)
         undone = self._events[index:]
-        del self._events[index:]
         for watch in self.watches:
-            watch.rewind(self.end, undone, str(version))
+            watch.rewind(self._freed + index, undone, str(version))
         self.objects.take_back(undone)
-        return True
+        del self._events[index:]  # last: while they are there, all this can be repeated
 
     def copy(self, saves: list[object]) -> Table[T]:
         """Return an independent copy without watches.
@@ -649,14 +650,15 @@ class Tables:
         ----------
         mark : Save
         """
-        self.release(mark)
         self.changes += 1
         self._last = None
         for kind, table in self._tables.items():
-            if table.undo(mark.version):
+            if not table.is_at(mark.version):
                 table.changes = self.changes
                 table.readable = mark.readable.get(kind, self._capacity)
+                table.undo(mark.version)
         self.version = mark.version
+        self.release(mark)  # last: while it is open, all this can be repeated
 
     def release(self, mark: Save) -> None:
         """Close a mark and all later ones without restoring anything.

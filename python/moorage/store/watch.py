@@ -251,11 +251,10 @@ class Watch(Generic[T]):
         """
         if self._initial is not None or self._position <= position:
             return
-        for event in reversed(undone[: self._position - position]):
-            reverse = self._selected(_reverse(event, version))
-            if reverse is not None:
-                self._pending.append(reverse)
-        self._position, self._version = position, version
+        delivered = reversed(undone[: self._position - position])
+        reverses = filter(None, [self._selected(_reverse(event, version)) for event in delivered])
+        pending = deque([*self._pending, *reverses])
+        self._pending, self._position, self._version = pending, position, version  # at once
 
     def _is_ready(self) -> bool:
         """Whether `poll` has events, or the watch is closed."""

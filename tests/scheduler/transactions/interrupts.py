@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections.abc import Callable
+from functools import cache
 from inspect import CO_GENERATOR
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import moorage
 from moorage._core.base.resources import pod_requests
+from moorage.cache import Transaction
 from moorage.objects import Pod
 from moorage.scheduler import Scheduler
 
@@ -78,3 +81,42 @@ def check_settled(one: Scheduler) -> None:
     assert len(one.queue) == len(queued)
     assert not one.handle.on_eviction
     assert len(one.handle.waiting_pods) == len(waiting)
+
+
+@cache
+def _ends_of_with(code: CodeType) -> set[int]:
+    """Where the line events of a ``with`` statement are that leaves its block: no signal is handled there,
+    and an exception of the trace function would keep a lock."""
+    steps = list(dis.get_instructions(code))
+    nones = [step.opname == "LOAD_CONST" and step.argval is None for step in steps]
+    return {steps[at].offset for at in range(len(steps) - 3) if nones[at : at + 3] == [True] * 3}
+
+
+Line = tuple[CodeType, int]
+
+
+def struck_in_undo(action: Callable[[], object], line: Line | None, seen: dict[Line, None]) -> bool:
+    """Do something, with an interrupt where this line is first reached while a transaction ends; False where
+    it never is. `seen` takes the lines that are reached."""
+    end, depth = Transaction.end.__code__, 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal depth
+        if frame.f_code is end:
+            depth += (event == "call") - (event == "return")
+        if depth and event == "line" and frame.f_lasti not in _ends_of_with(frame.f_code):
+            seen[here := (frame.f_code, frame.f_lineno)] = None
+            if here == line:
+                sys.settrace(None)
+                raise StrikeError
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    except StrikeError:
+        return True
+    finally:
+        sys.settrace(before)
+    return False

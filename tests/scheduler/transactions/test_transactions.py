@@ -240,7 +240,7 @@ def test_a_plugin_that_can_takes_part() -> None:
     assert plugin.reserved == ["p"]
 
 
-def test_an_undo_that_raises_keeps_no_other_from_its_own() -> None:
+def test_an_undo_that_always_raises_keeps_no_other_from_its_own_and_the_scheduler_answers_no_more() -> None:
     class Fails(Keeping):
         name = "Fails"
 
@@ -253,7 +253,15 @@ def test_an_undo_that_raises_keeps_no_other_from_its_own() -> None:
     with pytest.raises(ValueError, match="undone by halves"), one.transaction():
         one.run()
     assert plugin.reserved == []
-    assert not one.cache.transactions
+    p = one.client.get(Pod, "p", "default")
+    calls: list[Callable[[], object]] = [
+        one.run, one.sync, one.fork, one.transaction().__enter__, one.advance, one.cache.snapshot,
+        lambda: one.examine(p), lambda: one.explain(p), lambda: one.schedule_pods([p]),
+        lambda: one.capacity(p), lambda: one.can_schedule_pod(p),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(mo.MoorageError, match=r"^an undo has failed, so half of what it should restore"):
+            call()
 
 
 def test_a_plugin_that_only_saves_takes_no_part() -> None:

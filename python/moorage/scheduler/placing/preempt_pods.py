@@ -4,10 +4,8 @@ transaction."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from itertools import groupby
 from typing import TYPE_CHECKING, Self
-from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -29,23 +27,6 @@ if TYPE_CHECKING:
 NOT_IN_CORE = "pod {}: a plugin or an extender outside the core takes part, so it cannot be placed at once"
 ENDED = "what was placed has been kept or taken back already"
 Offsets = npt.NDArray[np.int64]
-
-
-class _LockOfCache:
-    """Lets go of the lock of the cache when a transaction ends, also with the one around it."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = ref(stack)  # not in a cycle, so that a handle that nobody has is undone at once
-
-    def save(self) -> None:
-        """There is nothing to save."""
-
-    def undo(self, saved: object) -> None:
-        """Leave the transaction, which has ended."""
-        if (stack := self._stack()) is not None:
-            stack.close()
-
-    release = undo
 
 
 class Preemption:
@@ -70,9 +51,8 @@ class Preemption:
 
     def __init__(self, context: SchedulingContext, pods: Sequence[Pod]) -> None:
         self._context = context
-        self._stack = ExitStack()
-        self._transaction = self._stack.enter_context(context.cache.transaction())
-        self._transaction.enlist(_LockOfCache(self._stack))
+        self._bracket = context.cache.transaction()
+        self._transaction = self._bracket.__enter__()
         self._evictions: list[tuple[int, Evictions]] = []
         self._is_open = True
         self.pods = list(pods)
@@ -132,7 +112,7 @@ class Preemption:
             The transaction has ended.
         """
         self._end()
-        self._stack.close()
+        self._bracket.__exit__(None, None, None)
 
     def commit(self) -> None:
         """Keep everything. The placed pods stay assumed and lose their nomination.
@@ -155,7 +135,7 @@ class Preemption:
         self._end()
         victims, row_name = list(map(self.victims, range(len(self.pods)))), context.cache.state.table.row_name
         self._transaction.commit()
-        self._stack.close()
+        self._bracket.__exit__(None, None, None)
         for at, (pod, row) in enumerate(zip(self.pods, self.rows.tolist(), strict=True)):
             if row >= 0:
                 context.handle.nominator.delete_nominated_pod_if_exists(pod)

@@ -155,10 +155,11 @@ class Indexer(Generic[T]):
         """
         with self.lock:
             objects, head = cast("tuple[Mark, int]", saved)
-            if self._objects.undo(objects):
+            if self._objects.has_changed_since(objects):
                 self.changes += 1
                 if self._log is not None:
                     self._log.repeat(head)
+                self._objects.undo(objects)  # last: until then, all this can be repeated
 
     def copy_from(self, other: Indexer[T]) -> None:
         """Take a copy of the contents of another indexer.

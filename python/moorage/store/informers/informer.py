@@ -377,7 +377,8 @@ class Informer(Generic[T]):
         with self._lock:
             if saved is self._saved and self._is_at(saved):
                 return
-            objects, watch, position, handlers, rest = self._saved = cast(Any, saved)
+            self._saved = None  # until all is restored
+            objects, watch, position, handlers, rest = cast(Any, saved)
             if self._watch is not watch:
                 self._drop_watch()
             self._watch = watch
@@ -389,6 +390,7 @@ class Informer(Generic[T]):
             self._registrations = tuple(one for one, _, _ in handlers)
             for one, one.is_synced, pending in handlers:
                 one.pending = pending.copy()
+            self._saved = saved
 
     def copy_from(self, other: Informer[T]) -> None:
         """Take the copy of an informer of an ObjectStore of which this one's store is a clone. No handler is

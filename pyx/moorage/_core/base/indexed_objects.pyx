@@ -212,6 +212,20 @@ cdef class IndexedObjects:
         """
         return not mark.changes and self.log.newest is not None and self.log.newest() is mark
 
+    def has_changed_since(self, Mark mark not None):
+        """Whether `undo` to a mark would change anything.
+
+        Parameters
+        ----------
+        mark : Mark
+        """
+        cdef Mark at = mark
+        while at is not None:
+            if at.changes:
+                return True
+            at = at.later
+        return False
+
     cdef int _undo(self, tuple change) except -1:
         """Undo a change. Those of an index that is not built any more are left out."""
         cdef Index index

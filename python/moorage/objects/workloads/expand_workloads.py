@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Container, Mapping
 from dataclasses import replace as replace_fields
 from functools import cached_property
+from itertools import chain
 from math import inf
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from moorage.errors import InputError
+from moorage.errors import InputError, examples
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import LabelSelector, Object
 from moorage.objects.model.other_workloads import CloneSet
@@ -31,7 +32,7 @@ from moorage.objects.model.workload import (
 from .daemon_pods import node_of
 from .daemon_rollout import DaemonRollout, is_rolled_out
 from .deployment_rollout import next_step, replica_set
-from .inferred_templates import by_creation, infer_templates
+from .inferred_templates import by_creation, infer_templates, recognized
 from .missing_pods import create_daemons, create_missing, written_revision
 from .naming import Names, stable_uid
 from .other_kinds import PARENTS, is_child, next_children
@@ -44,6 +45,12 @@ from .stateful_pods import by_ordinal
 Templated = Deployment | StatefulSet | DaemonSet | CloneSet
 T = TypeVar("T", bound=Object)
 NOTHING: Mapping[str, Object] = {}
+_GUESSED = (
+    "Which templates older pods have is guessed from these pods, as the input has no ControllerRevisions or "
+    "ReplicaSets that tell it: {}."
+)
+_GENERATION, _GENERATION_LABEL = "deprecated.daemonset.template.generation", "pod-template-generation"
+"""Annotation of a DaemonSet and label of its pods: the number of their template."""
 
 
 def expand_workloads(cluster: Cluster, before: Mapping[str, Object] = NOTHING) -> Cluster:
@@ -99,7 +106,8 @@ def expand_workloads(cluster: Cluster, before: Mapping[str, Object] = NOTHING) -
     listed = {obj.key for obj in others if isinstance(obj, PersistentVolumeClaim)}
     first = {claim.key: claim for claim in reversed(claims)}  # of two with one name the first is kept
     new = [claim for claim in claims if claim.key not in listed and claim is first[claim.key]]
-    return replace_fields(cluster, pods=pods, others=[*others, *new])
+    told = [_GUESSED.format(examples(expansion.guesses, 3))] if expansion.guesses else []
+    return replace_fields(cluster, pods=pods, others=[*others, *new], warnings=[*cluster.warnings, *told])
 
 
 class Expansion:
@@ -115,12 +123,15 @@ class Expansion:
     ----------
     pods : list of Pod
     claims : list of PersistentVolumeClaim
+    guesses : list of str
+        See `note_guess`.
     """
 
     def __init__(self, cluster: Cluster, before: Mapping[str, Object]) -> None:
         self.cluster = cluster
         self.pods: list[Pod] = []
         self.claims: list[PersistentVolumeClaim] = []
+        self.guesses: list[str] = []
         self._before = before
         self._revisions: dict[str, list[ControllerRevision]] = {}
 
@@ -294,16 +305,46 @@ class Expansion:
                 pods[pod.metadata.labels[REVISION_LABEL]].append(pod)
         for one in listed:
             pods.pop(mark_of(owner, one), None)
-        known, prefix = "", ""
-        if not isinstance(owner, DaemonSet):
-            known, prefix = owner.status.update_revision, f"{owner.name}-"
-        elif owner.status.updated_number_scheduled and pods:
-            known = max(pods, key=lambda mark: max(map(by_creation, pods[mark])))
+        prefix = "" if isinstance(owner, DaemonSet) else f"{owner.name}-"
+        known = self._known_mark(owner, pods)
         templates = infer_templates(pods, REVISION_LABEL, self.template_before(owner), known)
+        self.note_guess(owner, REVISION_LABEL, templates, known is not None)
         return [
             _identified(owner, make_revision(owner, template, number, mark.removeprefix(prefix)))
             for number, (mark, template) in enumerate(templates.items(), 1)
         ]
+
+    def _known_mark(self, owner: Revisioned, pods: Mapping[str, list[Pod]]) -> str | None:
+        """Return the hash of the template that a workload had when its pods were read, which pods need not
+        have; None if nothing tells it."""
+        if not isinstance(owner, DaemonSet):
+            return owner.status.update_revision or None
+        before = self._before.get(f"{owner.kind} {owner.key}", owner)
+        generation = before.metadata.annotations.get(_GENERATION)
+        told = {mark: each[-1].metadata.labels.get(_GENERATION_LABEL) for mark, each in pods.items()}
+        if generation is None or None in told.values():
+            return None
+        return next((mark for mark, label in told.items() if label == generation), "")
+
+    def note_guess(
+        self, owner: Templated, label: str, templates: Mapping[str, PodTemplateSpec], is_known: bool
+    ) -> None:
+        """Note a workload if it depends on inferred templates which pods are replaced: where its own has
+        changed, or nothing tells which of several it was.
+
+        Parameters
+        ----------
+        owner : Deployment, StatefulSet, DaemonSet or CloneSet
+        label : str
+        templates : mapping of str to PodTemplateSpec
+            See `infer_templates`.
+        is_known : bool
+            Whether something tells which pods have the template that it had.
+        """
+        is_inferred = any(label in one.metadata.annotations for one in templates.values())
+        has_changed = owner.spec.template != self.template_before(owner)
+        if is_inferred and (has_changed or not (is_known or len(templates) == 1)):
+            self.guesses.append(f"{owner.kind} {owner.key}")
 
     def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
         """Add a revision, or replace the one of its name.
@@ -434,7 +475,13 @@ def _inferred(expansion: Expansion, deployment: Deployment) -> list[ReplicaSet]:
     for pod in expansion.index.of_template(deployment.namespace, deployment.name):
         pods[pod.metadata.labels[HASH_LABEL]].append(pod)
     sets = []
-    for suffix, template in infer_templates(pods, HASH_LABEL, expansion.template_before(deployment)).items():
+    templates = infer_templates(pods, HASH_LABEL, expansion.template_before(deployment))
+    expansion.note_guess(deployment, HASH_LABEL, templates, False)
+    wanted = deployment.spec.template
+    if wanted != expansion.template_before(deployment):
+        again = recognized(wanted, HASH_LABEL, templates, chain.from_iterable(pods.values()))
+        templates |= {again: wanted} if again else {}
+    for suffix, template in templates.items():
         owner = max(pods[suffix], key=by_creation).metadata.controller()
         made = replica_set(deployment, suffix, template, len(pods[suffix]))
         sets.append(_identified(deployment, made, owner.uid if owner else ""))

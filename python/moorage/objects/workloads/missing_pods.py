@@ -24,6 +24,7 @@ from moorage.objects.model.workload import (
 from moorage.objects.read.object_defaults import merge_label_keys
 
 from .daemon_pods import daemon_tolerations, node_of, pinned_spec, should_run
+from .inferred_templates import recognized
 from .jobs.indexes import FAILURES, INDEX
 from .jobs.job_state import (
     TRACKING,
@@ -35,7 +36,7 @@ from .jobs.job_state import (
     pending_indexes,
     state_of,
 )
-from .ownership import controller_reference, is_healthy
+from .ownership import controller_reference, is_active, is_healthy
 from .pod_claims import claims_of, with_claims
 from .revisions import REVISION_LABEL, Revisioned, latest_revision, mark_of, template_of
 from .stateful_pods import Revisions, by_ordinal, next_step, ordinals, revision_for
@@ -236,7 +237,8 @@ def current_and_update(control: PodControl, obj: StatefulSet) -> Revisions:
 
 
 def written_revision(control: PodControl, obj: Revisioned) -> ControllerRevision:
-    """Return the revision with the template of a workload, which becomes the latest one.
+    """Return the revision with the template of a workload, which becomes the latest one; where no file had
+    its older revisions, they are recognised by their pods.
 
     Parameters
     ----------
@@ -247,7 +249,14 @@ def written_revision(control: PodControl, obj: Revisioned) -> ControllerRevision
     -------
     ControllerRevision
     """
-    latest, is_changed = latest_revision(obj, control.revisions(obj))
+    revisions = control.revisions(obj)
+    latest, is_changed = latest_revision(obj, revisions)
+    if not latest.metadata.uid:  # a new one, unless there are pods with this template
+        templates = {mark_of(obj, one): template_of(one) or PodTemplateSpec() for one in revisions}
+        mark = recognized(obj.spec.template, REVISION_LABEL, templates, filter(is_active, control.owned(obj)))
+        for one in revisions:
+            if mark and mark_of(obj, one) == mark:
+                latest = replace(one, data=latest.data, revision=latest.revision)
     return control.write_revision(obj, latest) if is_changed else latest
 
 

@@ -9,12 +9,33 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.devices.make import device_class
 
-from moorage.devices.extended_resources import ExtendedRequestsOfPods, claim_spec, classes_by_resource
-from moorage.objects import ContainerStatus, Pod, PodStatus, ResourceRequirements, decode_object
+from moorage import Scheduler
+from moorage.devices.extended_resources import ExtendedRequestsOfPods, ResourceClasses, claim_spec
+from moorage.objects import ContainerStatus, DeviceClass, Pod, PodStatus, ResourceRequirements, decode_object
+from moorage.store import InformerFactory, ObjectStore
 
-CLASSES = classes_by_resource(
-    [device_class(name, extendedResourceName=f"example.com/{name}") for name in ("gpu", "nic")]
-)
+
+def followed(store: ObjectStore) -> tuple[InformerFactory, ResourceClasses]:
+    informers = InformerFactory(store)
+    classes = ResourceClasses(informers.informer(DeviceClass))
+    informers.run_once()
+    return informers, classes
+
+
+def store_of(*classes: DeviceClass) -> ObjectStore:
+    store = ObjectStore()
+    for served in classes:
+        store.create(served)
+    return store
+
+
+def serving(name: str, resource: str | None = None, created: str | None = None) -> DeviceClass:
+    found = device_class(name, **({"extendedResourceName": resource} if resource else {}))
+    return replace(found, metadata=replace(found.metadata, creation_timestamp=created))
+
+
+GPU_AND_NIC = store_of(*[serving(name, f"example.com/{name}") for name in ("gpu", "nic")])
+CLASSES = followed(GPU_AND_NIC)[1].by_resource
 NAMES = ("cpu", "example.com/gpu", "example.com/nic", "example.com/other")
 
 
@@ -78,3 +99,57 @@ def test_only_so_many_answers_are_kept() -> None:
     found.MOST = 2
     some = [pod(containers=[requesting("a", {"example.com/gpu": str(count)})]) for count in (1, 2, 3, 1)]
     assert [one.resources["example.com/gpu"] for one in map(found.of, some) if one] == [1, 2, 3, 1]
+
+
+def shown(classes: ResourceClasses) -> dict[str, str]:
+    return {resource.rpartition("/")[2]: served.name for resource, served in classes.by_resource.items()}
+
+
+def test_a_class_that_loses_a_shared_name_has_no_name_at_all() -> None:
+    store = store_of(serving("a", "x/gpu"))
+    informers, classes = followed(store)
+    store.create(serving("b", "x/gpu"))
+    informers.run_once()
+    assert shown(classes) == {"gpu": "a", "a": "a"}
+    store.create(serving("c", "x/gpu", "2026-01-01T00:00:00Z"))  # newer, so it wins
+    informers.run_once()
+    assert shown(classes) == {"gpu": "c", "a": "a", "c": "c"}
+
+
+def test_a_class_that_goes_takes_the_shared_name_along() -> None:
+    store = store_of(serving("a", "x/gpu"), serving("b", "x/gpu"))
+    informers, classes = followed(store)
+    store.delete(DeviceClass, "b")
+    informers.run_once()
+    assert shown(classes) == {"a": "a"}
+
+
+def test_a_class_that_changes_its_name_gives_up_the_old_one() -> None:
+    store = store_of(serving("a", "x/gpu"))
+    informers, classes = followed(store)
+    store.update(serving("a", "x/other"))
+    informers.run_once()
+    assert shown(classes) == {"other": "a", "a": "a"}
+    first = classes.by_resource["x/other"]
+    store.update(device_class("a", "true", extendedResourceName="x/other"))
+    informers.run_once()
+    assert classes.by_resource["x/other"] is first  # as upstream: it is its own rival
+
+
+def test_the_order_of_events_survives_an_undo_and_a_fork() -> None:
+    store = store_of(serving("a", "x/gpu"), serving("b", "x/gpu"))
+    scheduler = Scheduler(store, kubernetes_version="1.36")
+    classes = scheduler.context.handle.shared(ResourceClasses.of)
+    scheduler.sync()
+    store.delete(DeviceClass, "b")
+    scheduler.sync()
+    before = shown(classes)
+    assert before == {"a": "a"}
+    with scheduler.transaction():
+        store.create(serving("b", "x/gpu"))
+        store.delete(DeviceClass, "a")
+        scheduler.sync()
+        assert shown(classes) != before
+    assert shown(classes) == before
+    copied = scheduler.fork().context.handle.shared(ResourceClasses.of)
+    assert shown(copied) == before

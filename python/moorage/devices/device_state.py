@@ -18,12 +18,14 @@ from moorage.store import InformerFactory
 
 from .device_counts import DeviceCounts
 from .device_demands import DeviceDemands
-from .extended_resources import ExtendedRequests, ExtendedRequestsOfPods, classes_by_resource
+from .extended_resources import ExtendedRequests, ExtendedRequestsOfPods, ResourceClasses
 from .features import Features
 from .selector_cache import SelectorCache
 
 if TYPE_CHECKING:
     from moorage.framework.plugin.handle import FrameworkHandle
+
+_NO_CLASSES: dict[str, DeviceClass] = {}
 
 
 class DeviceState:
@@ -34,6 +36,8 @@ class DeviceState:
     informers : InformerFactory
     features : Features
     consumers : ClaimConsumers
+    resource_classes : ResourceClasses or None
+        None without the feature.
 
     Attributes
     ----------
@@ -43,8 +47,14 @@ class DeviceState:
     demands : DeviceDemands
     """
 
-    def __init__(self, informers: InformerFactory, features: Features, consumers: ClaimConsumers) -> None:
-        self.features, self.consumers = features, consumers
+    def __init__(
+        self,
+        informers: InformerFactory,
+        features: Features,
+        consumers: ClaimConsumers,
+        resource_classes: ResourceClasses | None,
+    ) -> None:
+        self.features, self.consumers, self._resource_classes = features, consumers, resource_classes
         self.claim_cache = ClaimCache(informers.informer(ResourceClaim), features.consumable_capacity)
         self.selectors = SelectorCache(
             list_attributes=features.list_attributes,
@@ -59,7 +69,6 @@ class DeviceState:
         self._assumed_slices: tuple[ResourceSlice, ...] = ()
         self._known_slices: tuple[tuple[int, int], DeviceSlices] | None = None
         self._devices: tuple[DeviceSlices, dict[tuple[str, str], Device]] | None = None
-        self._by_resource: tuple[int, dict[str, DeviceClass]] | None = None
         self._extended: tuple[dict[str, DeviceClass], frozenset[str]] | None = None
         self._requests = ExtendedRequestsOfPods({})
         self._by_name: tuple[int, dict[str, DeviceClass]] | None = None
@@ -77,7 +86,8 @@ class DeviceState:
         DeviceState
         """
         features, consumers = Features.of(handle.feature_gates), handle.shared(ClaimConsumers.of)
-        return cls(handle.informers, features, consumers)
+        classes = handle.shared(ResourceClasses.of) if features.extended_resources else None
+        return cls(handle.informers, features, consumers, classes)
 
     def slices(self) -> DeviceSlices:
         """Return the slices of the cluster."""
@@ -144,12 +154,7 @@ class DeviceState:
 
     def by_resource(self) -> dict[str, DeviceClass]:
         """Return the classes by the extended resource that they provide; none without the feature."""
-        if not self.features.extended_resources:
-            return {}
-        changes = self._classes.changes
-        if self._by_resource is None or self._by_resource[0] != changes:
-            self._by_resource = changes, classes_by_resource(self._classes.list())
-        return self._by_resource[1]
+        return _NO_CLASSES if self._resource_classes is None else self._resource_classes.by_resource
 
     def extended_resources(self) -> frozenset[str]:
         """Return the extended resources that classes provide."""

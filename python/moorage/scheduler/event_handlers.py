@@ -22,6 +22,7 @@ from moorage._core.decide.reported_pods import (
 )
 from moorage._core.queue.entrance import CreationClock, NewPods
 from moorage.cache import SchedulerCache
+from moorage.devices.extended_resources import ResourceClasses
 from moorage.errors import CacheError, ClockError
 from moorage.framework import FrameworkHandle
 from moorage.framework.plugin.events import (
@@ -547,6 +548,8 @@ def watch(
     informers.informer(Namespace).add_event_handler(namespace_handler(cache))
     lost = handle.shared(LostUses) if handle.release.replaced_nodes_lose_claims else None
     informers.informer(Node).add_event_handler(NodeHandler(cache, queue, lost))
+    if handle.feature_gates["DRAExtendedResource"]:
+        handle.shared(ResourceClasses.of)  # before the queue learns of classes
     for kind in WORKLOADS:
         informers.informer(kind).add_event_handler(workload_handler(cache))
     for resource, actions in queue.hints.resources().items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, cast
 
 from moorage.cache.cluster_cache import end_each
+from moorage.devices.extended_resources import ResourceClasses
 from moorage.errors import MoorageError
 from moorage.framework import FrameworkHandle
 from moorage.store import ObjectStore
@@ -84,14 +85,17 @@ class SharedPluginData:
 
 
 def _copied_of(data: object) -> list[Any]:
-    """Return what a copy takes over of shared data: assume caches, or all of it."""
+    """Return what a copy takes over of shared data: its parts with a state of their own, or all of it."""
     return [data] if isinstance(data, LostUses) else _parts_of(data)
 
 
 def _parts_of(data: object) -> list[Any]:
-    """Return the assume caches of shared data."""
-    caches = [getattr(data, name, None) for name in ("pv_cache", "pvc_cache", "claim_cache")]
-    return [cache for cache in caches if cache is not None]
+    """Return the parts of shared data that follow from events and cannot be derived anew: assume caches, and
+    the classes of extended resources."""
+    if isinstance(data, ResourceClasses):
+        return [data]
+    names = ("pv_cache", "pvc_cache", "claim_cache")
+    return [part for name in names if (part := getattr(data, name, None)) is not None]
 
 
 class TransactionParts:

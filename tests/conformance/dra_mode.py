@@ -239,7 +239,11 @@ class DraWorld(World):
     def _shown(self, claim: ResourceClaim) -> Json:
         value = object_to_dict(claim)
         status = value.get("status", {})
-        status.get("allocation", {}).pop("allocationTimestamp", None)
+        allocation = status.get("allocation", {})
+        allocation.pop("allocationTimestamp", None)
+        for result in allocation.get("devices", {}).get("results", ()):
+            for name in ("request", "driver", "pool", "device"):
+                result.setdefault(name, "")  # upstream writes them even if they are empty
         shown: Json = {"status": status}
         if claim.metadata.finalizers:
             shown["finalizers"] = list(claim.metadata.finalizers)

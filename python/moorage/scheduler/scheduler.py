@@ -486,7 +486,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Parameters
         ----------
         pod : Pod, or a dict, text or object of a client that `load` reads as one
-            Not in the cache. If an out-of-tree plugin or an extender takes part, it must be in the store.
+            Not in the cache. If it has claims, or an out-of-tree plugin or an extender takes part, it is
+            bound: an API server must have it, an `ObjectStore` gets it.
 
         Returns
         -------
@@ -561,8 +562,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Parameters
         ----------
         pods : sequence of Pod, or of dicts, texts or objects of a client that `load` reads as pods
-            Not in the cache. A pod in which an out-of-tree plugin or an extender takes part is bound, and
-            must be in the store.
+            Not in the cache. A pod that has claims, or in which an out-of-tree plugin or an extender takes
+            part, is bound: an API server must have it, an `ObjectStore` gets it.
         dry_run : bool
             Whether everything is undone at the end, so that only the result is left.
         stop_on_failure : bool

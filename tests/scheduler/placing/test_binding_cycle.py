@@ -17,6 +17,7 @@ from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.store import NotFoundError
 
 ONE_NODE = "0/1 nodes are available: 1 no."
 
@@ -183,10 +184,15 @@ def test_nobody_binds_is_a_failure_without_an_event() -> None:
     assert condition(one) == []
 
 
-def test_a_store_that_refuses_the_binding() -> None:
+def test_a_store_that_refuses_the_binding(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = Steps()
     one = scheduler_with(steps)
-    decision = schedule_one(one.context, pod("p"))  # the store does not know it
+
+    def refuse(pod: Pod, node: str) -> None:
+        raise NotFoundError(f'pods "{pod.name}" not found')
+
+    monkeypatch.setattr(one.client, "bind", refuse)
+    decision = schedule_one(one.context, pod("p"))
     assert decision.error == 'running Bind plugin "DefaultBinder": pods "p" not found'
     assert steps.log[-1] == "unreserve p a"
     assert not one.cache.state.has_pod(pod("p"))

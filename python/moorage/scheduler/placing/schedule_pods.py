@@ -14,11 +14,10 @@ from moorage.objects.model.pod import Pod
 from moorage.scheduler.check_arguments import check_pod, check_pods, check_readable
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
-from moorage.store import ObjectClient
 
 from .place import Placing
 from .routes import APART, SEGMENTS, WHOLE_CYCLE
-from .single_cycle import schedule_one, whole_cycle
+from .single_cycle import is_missing, schedule_one, whole_cycle
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
@@ -92,7 +91,11 @@ def _place_each(
 ) -> None:
     """Schedule some pods of a batch in cycles of their own, with all plugins and extenders."""
     for at in pods:
-        decision = whole_cycle(context, engine, batch.pod(at), batch.target(at))
+        pod = batch.pod(at)
+        if is_missing(context, pod):
+            decision = schedule_one(context, pod)
+        else:
+            decision = whole_cycle(context, engine, pod, batch.target(at))
         if decision.node is None:
             result.failures[at] = Failure.of(decision)
         else:
@@ -195,21 +198,10 @@ def _check_names(context: SchedulingContext, template: Pod, n: int, first: int) 
 
 
 def _bind_each(context: SchedulingContext, batch: PodBatch, result: ScheduleResult) -> None:
-    """Schedule and bind replicas of a template in cycles of their own, up to the first that fits nowhere.
-    Each is created in the store; the one that fits nowhere is deleted again."""
-    client = cast(ObjectClient, context.handle.client)
-    context.enlist()
+    """Schedule and bind replicas of a template in cycles of their own, up to the first that fits nowhere."""
     for at in range(len(batch)):
-        pod = batch.pod(at)
-        is_new = context.current(pod) is None
-        if is_new:
-            client.create(pod)
-            context.sync()
-        decision = schedule_one(context, context.current(pod) or pod)
+        decision = schedule_one(context, batch.pod(at))
         if decision.node is None:
             result.failures[at] = Failure.of(decision)
-            if is_new:
-                client.delete(Pod, pod.name, pod.namespace)
-                context.sync()
             break
         result.rows[at] = cast(int, context.cache.state.table.find_row(decision.node))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
+from typing import cast
 
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.runtime.runtime import Target
@@ -10,6 +11,7 @@ from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult, after_binding
 from moorage.scheduler.scheduling_context import SchedulingContext
+from moorage.store import NotFoundError, ObjectStore
 
 from .binding_cycle import Started
 from .place import Placing
@@ -20,8 +22,9 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
     """Schedule one pod: search, choose a node, assume the pod there.
 
     If no node is feasible, PostFilter may evict pods and nominate the pod to their node; the pod is to be
-    scheduled again then. If an out-of-tree plugin or an extender takes part, the cycle goes on with Reserve,
-    Permit, PreBind, Bind and PostBind. The pod must then be in the store, and may end up waiting.
+    scheduled again then. If the pod has claims, or an out-of-tree plugin or an extender takes part, the cycle
+    goes on with Reserve, Permit, PreBind, Bind and PostBind, and the pod may end up waiting. An `ObjectStore`
+    that lacks the pod gets it for this, and loses it again if it finds no node; an API server must have it.
 
     Parameters
     ----------
@@ -38,18 +41,12 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
         The pod is in the cache.
     """
     batch = context.batch_of([pod])
-    engine = context.engine_of_route(batch.route(0))
     if batch.route(0) & APART:
-        decision = whole_cycle(context, engine, pod, batch.target(0))
-        if decision.binding:
-            failures = context.finish_binding([pod])
-            is_running = context.bindings.is_running(pod)
-            decision = after_binding(decision, failures.get(pod.key), binding=is_running)
-        context.sync()
-        return decision
+        return _schedule_apart(context, batch.pod(0))
     is_new = not (pod.metadata.uid and context.cache.state.has_pod(pod))
     try:
         with context.cache.lock:
+            engine = context.engine_of_route(batch.route(0))
             decision = Placing(context, engine, batch, ScheduleResult(context.cache.state, 1)).cycle(0)
         if decision.evicts:
             context.sync()
@@ -57,6 +54,37 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
     except BaseException:
         context.take_back([pod] if is_new else [])
         raise
+
+
+def _schedule_apart(context: SchedulingContext, pod: Pod) -> Decision:
+    """Schedule and bind a pod in a cycle of its own, with all plugins and extenders."""
+    is_new = is_missing(context, pod)
+    if is_new:
+        context.enlist()
+        pod = cast(ObjectStore, context.handle.client).create(pod)
+        context.sync()
+    batch = context.batch_of([pod])
+    decision = whole_cycle(context, context.engine_of_route(batch.route(0)), pod, batch.target(0))
+    if decision.binding:
+        failures = context.finish_binding([pod])
+        is_running = context.bindings.is_running(pod)
+        decision = after_binding(decision, failures.get(pod.key), binding=is_running)
+    if is_new and decision.node is None and not decision.evicts:
+        context.handle.client.delete(Pod, pod.name, pod.namespace)
+    context.sync()
+    return decision
+
+
+def is_missing(context: SchedulingContext, pod: Pod) -> bool:
+    """Whether the scheduler works on an `ObjectStore` that does not have a pod, nor has the cache."""
+    store = context.handle.client
+    if not isinstance(store, ObjectStore) or context.cache.state.has_pod(pod):
+        return False
+    try:
+        store.get(Pod, pod.name, pod.namespace)
+    except NotFoundError:
+        return True
+    return False
 
 
 def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Target) -> Decision:

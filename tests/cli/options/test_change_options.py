@@ -122,7 +122,7 @@ def autoscaled(tmp_path: Path) -> str:
     ]
     job = {"template": {"spec": pod("x")["spec"] | {"restartPolicy": "Never"}}}
     cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "night"}}
-    cron["spec"] = {"schedule": "@daily", "jobTemplate": {"spec": job}}
+    cron["spec"] = {"schedule": "@daily", "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": job}}
     return dump(tmp_path, node("a", "z1"), web, *autoscalers, cron)
 
 
@@ -176,7 +176,7 @@ def test_a_change_without_effect_is_told(
         ),
         (
             ["--cronjobs", "--cronjobs"],
-            "--cronjobs has no effect: each is suspended, or has a Job that has not finished",
+            "--cronjobs has no effect on CronJob default/night: Job night-next has not finished, and its",
         ),
         (["--cronjobs", "--unsuspend"], "--unsuspend has no effect: nothing is suspended"),
     ],

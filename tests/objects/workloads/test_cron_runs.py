@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.controllers.workloads.make import machine, pods, scheduler, template
 
 from moorage.objects import CronJob, Job, Object, build_cluster, decode_object
@@ -55,9 +56,32 @@ def test_each_runs_once() -> None:
     one.run()
     assert sorted(pods(one, "night").values()) == ["a", "a"]
     assert [*pods(one, "noon").values()] == ["a"]
-    assert one.run_cron_jobs().created == ()  # both have a run
     jobs: list[Job] = one.client.list(Job)[0]
     assert {job.spec.parallelism for job in jobs} == {1, 2}
+    assert one.run_cron_jobs().created == ("Job default/night-next-2", "Job default/noon-next-2")
+
+
+@pytest.mark.parametrize(
+    ("policy", "running", "kept"),
+    [
+        ("", ["day-29", "day-next"], 0),
+        ("Allow", ["day-29", "day-next"], 0),
+        ("Forbid", ["day-29"], 1),
+        ("Replace", ["day-next"], 0),
+    ],
+)
+def test_a_run_under_way_meets_the_next_one(policy: str, running: list[str], kept: int) -> None:
+    spec = {"concurrencyPolicy": policy} if policy else {}
+    one = scheduler(machine("a"), cron_job("day", **spec), run_of("day"), cron_job("off", suspend=True))
+    change = one.run_cron_jobs()
+    one.run()
+    jobs: list[Job] = one.client.list(Job)[0]
+    assert sorted(job.name for job in jobs) == running
+    assert len(pods(one, "day")) == len(running)
+    assert change.kept == dict.fromkeys(
+        ["CronJob default/day"][:kept], "Job day-29 has not finished, and its policy is Forbid"
+    )
+    assert change.deleted == (("Job default/day-29",) if policy == "Replace" else ())
 
 
 def test_those_that_are_due_are_told() -> None:

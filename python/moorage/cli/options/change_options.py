@@ -170,7 +170,7 @@ _WITHOUT_EFFECT: dict[str, tuple[tuple[str, ...], str]] = {
     "--restart-all": (("Deployment", "StatefulSet", "DaemonSet"), ""),  # each has a restart
     "--hpa": (("HorizontalPodAutoscaler", "ScaledObject"), "every target has these replicas already"),
     "--set-requests": ((), "the containers have these requests already"),
-    "--cronjobs": (("CronJob",), "each is suspended, or has a Job that has not finished"),
+    "--cronjobs": (("CronJob",), "each is suspended"),
     "--unsuspend": ((), "nothing is suspended"),
 }
 """Which kinds a change is about, and why it has no effect where there are such objects."""

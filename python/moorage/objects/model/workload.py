@@ -359,6 +359,7 @@ class CronJobSpec(Struct, frozen=True):
     """Spec of a CronJob; when it runs is not read."""
 
     suspend: bool | None = None
+    concurrency_policy: Annotated[str, one_of("Allow", "Forbid", "Replace")] = ""
     job_template: JobTemplateSpec = JobTemplateSpec()
 
 

@@ -20,7 +20,7 @@ from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import MAX_PODS, CronJob, Job
 from moorage.objects.read.python_values import Source
 from moorage.objects.validate.gated_operators import GATE, refuse_comparisons
-from moorage.objects.workloads.jobs.cron_runs import due, next_run
+from moorage.objects.workloads.jobs.cron_runs import next_run, runs_under_way
 from moorage.scheduler.check_arguments import node_like
 from moorage.scheduler.scheduler_parts import SchedulerParts
 from moorage.store import ApiError, ObjectClient, ObjectStore, kind_named, parse_reference
@@ -221,17 +221,33 @@ class ClusterChanges(SchedulerParts):
             return scale_to(client, bound)
 
     def run_cron_jobs(self) -> Change:
-        """Let each CronJob create its next Job, all at once. One that is suspended, or has a Job that has not
-        finished, creates none.
+        """Let each CronJob create its next Job, all at once. One that is suspended creates none; neither does
+        one with the concurrencyPolicy Forbid that has a Job that has not finished. With Replace that Job is
+        deleted, with Allow the new one runs beside it (kubernetes v1.36, syncCronJob).
 
         Returns
         -------
         Change
-            The Jobs, each with the name of its CronJob and ``-next``.
+            The Jobs, each with the name of its CronJob and ``-next``, and those that they replace; `kept` has
+            the CronJobs that wait for a Job.
         """
         with self._changing() as client:
-            stored: list[Object] = [*client.list(CronJob)[0], *client.list(Job)[0]]
-            return apply_objects.apply(client, self.controllers, [next_run(one) for one in due(stored)])
+            jobs: list[Job] = client.list(Job)[0]
+            stored: list[CronJob] = client.list(CronJob)[0]
+            crons = [one for one in stored if not (one.spec.suspend or one.metadata.deletion_timestamp)]
+            busy, taken = runs_under_way(jobs), {job.key for job in jobs}
+            new, kept, replaced = list[Job](), dict[str, str](), list[Job]()
+            for one in crons:
+                running = busy.get(one.key, [])
+                if running and one.spec.concurrency_policy == "Forbid":
+                    kept[full_name(one)] = f"Job {running[0].name} has not finished, and its policy is Forbid"
+                else:
+                    new.append(next_run(one, taken))
+                    replaced += running if one.spec.concurrency_policy == "Replace" else []
+            for job in replaced:
+                client.delete(Job, job.name, job.namespace)
+            made = apply_objects.apply(client, self.controllers, new)
+            return replace(made, deleted=tuple(map(full_name, replaced)), kept=made.kept | kept)
 
     def set_requests(self, what: str | Iterable[ResourceRequest]) -> Change:
         """Give containers of workloads other requests of cpu and memory, and roll the workloads out; those of

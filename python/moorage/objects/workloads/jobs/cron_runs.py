@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator
+from itertools import count
 
 from moorage.objects.model.meta import Object, ObjectMeta
 from moorage.objects.model.workload import CronJob, Job
@@ -14,6 +16,22 @@ RUN = "-next"
 """What the name of a run adds to that of its CronJob; in a cluster a time follows it."""
 
 
+def runs_under_way(objects: Iterable[Object]) -> dict[str, list[Job]]:
+    """Return the Jobs of CronJobs that have not finished, by ``namespace/name`` of the CronJob.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+    """
+    found: defaultdict[str, list[Job]] = defaultdict(list)
+    for job in objects:
+        owner = job.metadata.controller() if isinstance(job, Job) else None
+        is_run = isinstance(job, Job) and owner is not None and owner.kind == "CronJob"
+        if is_run and job.status.completion_time is None and verdict_of(job) is None:
+            found[f"{job.namespace}/{owner.name}"].append(job)
+    return found
+
+
 def due(objects: Iterable[Object]) -> Iterator[CronJob]:
     """Yield the CronJobs that run at their times and have no run under way.
 
@@ -23,32 +41,30 @@ def due(objects: Iterable[Object]) -> Iterator[CronJob]:
         With the Jobs.
     """
     listed = list(objects)
-    busy = {
-        (job.namespace, owner.name)
-        for job in listed
-        if isinstance(job, Job) and (owner := job.metadata.controller()) is not None
-        if owner.kind == "CronJob" and job.status.completion_time is None and verdict_of(job) is None
-    }
+    busy = runs_under_way(listed)
     for one in listed:
-        if isinstance(one, CronJob) and not one.spec.suspend and (one.namespace, one.name) not in busy:
+        if isinstance(one, CronJob) and not one.spec.suspend and one.key not in busy:
             yield one
 
 
-def next_run(cron_job: CronJob) -> Job:
+def next_run(cron_job: CronJob, taken: Container[str] = ()) -> Job:
     """Return the Job that a CronJob creates next.
 
     Parameters
     ----------
     cron_job : CronJob
+    taken : container of str, optional
+        By ``namespace/name`` the Jobs that there are; their names are followed by a number.
 
     Returns
     -------
     Job
         Without defaults.
     """
-    template = cron_job.spec.job_template
+    template, name = cron_job.spec.job_template, f"{cron_job.name}{RUN}"
+    names = (f"{name}-{number}" if number > 1 else name for number in count(1))
     meta = ObjectMeta(
-        name=f"{cron_job.name}{RUN}",
+        name=next(name for name in names if f"{cron_job.namespace}/{name}" not in taken),
         namespace=cron_job.namespace,
         labels=template.metadata.labels,
         annotations=template.metadata.annotations,

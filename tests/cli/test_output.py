@@ -12,7 +12,7 @@ import pytest
 
 from moorage.cli import main
 from moorage.cli.messages import Stages
-from moorage.cli.output.printing import Table, markdown_text
+from moorage.cli.output.printing import Table, csv_text, markdown_text, print_lines
 from moorage.objects.read.yaml_reader import read_yaml
 from tests.cli.test_simulate import FULL, ITEMS, TABLE, moorage, node, pod, simulate
 
@@ -178,3 +178,14 @@ def test_the_bar_changes_nothing_on_stdout(
     out, err = capsys.readouterr()
     assert out == TABLE
     assert err.rstrip().endswith(" s")
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1+1", "-cmd|'/c calc'!a1", "@SUM(A1)", "-3", "+3.5%", "-", "a=b"])
+def test_no_cell_of_csv_is_a_formula(text: str) -> None:
+    is_formula = text in ("=1+1", "+1+1", "-cmd|'/c calc'!a1", "@SUM(A1)")
+    assert csv_text(Table(["a"], [[text]])).splitlines()[1] == f"{chr(39) * is_formula}{text}"
+
+
+def test_no_line_of_markdown_is_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    print_lines(["1 <script> of ![x](u)"], "markdown")
+    assert capsys.readouterr().out == "1 \\<script> of !\\[x](u)\n"

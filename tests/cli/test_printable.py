@@ -81,3 +81,16 @@ def test_no_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     monkeypatch.setattr("moorage.objects.load", load)
     assert main(["simulate", "-f", "x"]) == 2
     assert capsys.readouterr().err == "error: out of memory\n"
+
+
+@pytest.mark.parametrize(
+    "text", [pod(image="x" * 200_000, hostPort="bad"), "[" * 200_000, '"' + "x" * 1_100_000]
+)
+@pytest.mark.parametrize("command", ["check -f", "replay"])
+def test_a_file_of_one_long_line_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, command: str
+) -> None:
+    path = tmp_path / "long.json"
+    path.write_text(text)
+    assert main([*command.split(), str(path)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {path}")

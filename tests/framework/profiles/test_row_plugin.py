@@ -117,3 +117,19 @@ def test_pods_of_a_group_see_the_gpus_of_its_other_members(tmp_path: Path) -> No
     )
     assert not made.run().placements  # by their sum they would fit
     assert free(made) == {"a": [1000] * 3}
+
+
+@pytest.mark.parametrize("method", ["filter_rows", "score_rows", "begin"])
+def test_an_interrupt_in_a_plugin_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    one = made(tmp_path, [pod(f"p{at}", 0) for at in range(3)])
+    with monkeypatch.context() as patch:
+        patch.setattr(Numbered, method, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            one.run()
+    assert not one.cache.state.pods()
+    assert len(one.run().placements) == 3

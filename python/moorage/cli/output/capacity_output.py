@@ -42,7 +42,7 @@ def write_capacity(
         else:
             write_tables(form, [_counts(found)])
             gangs = ", ".join(f"{number} in {domain}" for domain, number in found.domains.items())
-            print_lines([*([f"gangs: {gangs}"] if gangs else []), _end(found), ""])
+            print_lines([*([f"gangs: {gangs}"] if gangs else []), _end(found), ""], form)
             write_tables(form, [_binding(found), *([_nodes(found)] if verbose else [])])
 
 

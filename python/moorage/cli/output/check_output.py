@@ -61,7 +61,7 @@ def write_verdict(
             write_tables(form, [survival_table(survival)])
         else:
             if form != "csv":
-                print_lines(chain(_head(verdict, survival), _changes(removed, form == "wide")))
+                print_lines(chain(_head(verdict, survival), _changes(removed, form == "wide")), form)
                 print()
             tables = [_table(simulation, verdict, form in ("wide", "csv"))]
             tables += () if form == "csv" else group_tables(_groups(simulation, verdict))

@@ -52,7 +52,7 @@ def write_comparison(
             write_tables(form, [_pods(alternatives, releases)])
         else:
             if releases is not None:
-                print_lines([releases.basis, ""])
+                print_lines([releases.basis, ""], form)
             pods = _pods(alternatives, releases)
             causes = [] if releases is None else [*_causes(releases)]
             write_tables(form, [_measures(alternatives), *causes, pods])

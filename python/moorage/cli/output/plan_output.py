@@ -38,7 +38,7 @@ def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
         if form == "csv":
             write_tables(form, [table])
             return
-        print_lines([found.headline(), *_left_out(found), ""])
+        print_lines([found.headline(), *_left_out(found), ""], form)
         write_tables(form, [table, *_more(found)])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 RICH_ROWS = 1000
 """Maximum rows of a formatted table on a terminal; longer ones are plain, since rich lays out each cell."""
 NUMBER_WIDTH = 9
+_NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)? ?[%A-Za-z]*")
 PICTURES = ("png", "svg")
 
 
@@ -66,9 +68,15 @@ def csv_text(table: Table) -> str:
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     headings = (one.lower().replace(" ", "_") if one.isupper() else one for one in table.headings)
-    writer.writerow([printable(heading) for heading in headings])
-    writer.writerows([printable(cell) for cell in row] for row in table.cells)
+    writer.writerow(map(_csv_cell, headings))
+    writer.writerows(map(_csv_cell, row) for row in table.cells)
     return out.getvalue()
+
+
+def _csv_cell(text: str) -> str:
+    """A cell that a spreadsheet shows and does not compute: it takes a text that begins so for a formula."""
+    is_formula = len(text) > 1 and text[0] in "=+-@\t\r" and not _NUMBER.fullmatch(text)
+    return printable(f"'{text}" if is_formula else text)
 
 
 def markdown_text(table: Table) -> str:
@@ -83,11 +91,12 @@ def markdown_text(table: Table) -> str:
     str
     """
     rows = [table.headings, ["---"] * len(table.headings), *table.cells]
-    return "".join(f"| {' | '.join(map(_markdown_cell, row))} |\n" for row in rows)
+    return "".join(f"| {' | '.join(map(_markdown, row))} |\n" for row in rows)
 
 
-def _markdown_cell(text: str) -> str:
-    for special in "\\|<*_`":
+def _markdown(text: str) -> str:
+    """A text that Markdown shows as it is: no HTML, image or link, no column."""
+    for special in "\\|<*_`[":
         text = text.replace(special, f"\\{special}") if text != "---" else text
     return printable(text)
 
@@ -122,15 +131,18 @@ def _rich_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None
     Console(markup=False, highlight=False).print(table)
 
 
-def print_lines(lines: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str], form: str = "table") -> None:
     """Print lines of prose, wrapped to the width of a terminal.
 
     Parameters
     ----------
     lines : iterable of str
+    form : str, optional
+        Format of the output: "markdown" has what Markdown would read as markup escaped.
     """
-    if not sys.stdout.isatty():
-        print(*(f"{printable(line)}\n" for line in lines), sep="", end="")
+    if form == "markdown" or not sys.stdout.isatty():
+        shown = _markdown if form == "markdown" else printable
+        print(*(f"{shown(line)}\n" for line in lines), sep="", end="")
         return
     import shutil
     import textwrap

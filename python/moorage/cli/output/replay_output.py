@@ -118,7 +118,7 @@ def write_verification(form: str, verification: Verification) -> None:
             return
         if form != "csv":
             left_out = [f"{number} left out: {why}" for why, number in verification.left_out.items()]
-            print_lines([verification.headline(), *left_out, *verification.explanation(), ""])
+            print_lines([verification.headline(), *left_out, *verification.explanation(), ""], form)
         write_tables(form, [_table(verification.table())])
 
 

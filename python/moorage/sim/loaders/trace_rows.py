@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -89,8 +89,7 @@ def csv_rows(path: str | Path, columns: Sequence[str] = ()) -> Iterator[dict[str
     InputError
         The file cannot be read, or a row is no CSV.
     """
-    csv.field_size_limit(_MOST_FIELD)
-    reader = csv.reader(lines(path))
+    reader = _reader(lines(path))
     names = list(columns)
     try:
         for row in reader:
@@ -103,7 +102,7 @@ def csv_rows(path: str | Path, columns: Sequence[str] = ()) -> Iterator[dict[str
 
 
 def heading(path: str | Path) -> list[str]:
-    """Return the values of the first row of a CSV file.
+    """Return the values of the first row of a CSV file, if its first line is one.
 
     Parameters
     ----------
@@ -112,8 +111,17 @@ def heading(path: str | Path) -> list[str]:
     Returns
     -------
     list of str
+        Empty for another file.
     """
-    return [name.strip() for name in next(csv.reader([next(lines(path), "")]), [])]
+    try:
+        return [name.strip() for name in next(_reader([next(lines(path), "")]), [])]
+    except csv.Error:
+        return []
+
+
+def _reader(rows: Iterable[str]) -> Any:
+    csv.field_size_limit(_MOST_FIELD)
+    return csv.reader(rows)
 
 
 def json_rows(path: str | Path) -> Iterator[tuple[int, Any]]:

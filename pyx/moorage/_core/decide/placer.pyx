@@ -159,8 +159,12 @@ cdef class Placer:
         # middle of a run.
         if self.state.journal.depth or self.search.plan.needs_python \
                 or batch.until(PORTS | DEVICES, first, end) < end:
-            return self.state.atomically(self._place, batch, out, first, end, sink, on_unschedulable)
-        return self._place(batch, out, first, end, sink, on_unschedulable)
+            end = self.state.atomically(self._place, batch, out, first, end, sink, on_unschedulable)
+        else:
+            end = self._place(batch, out, first, end, sink, on_unschedulable)
+        if self.decider.failed:
+            self.search.plan.raise_interrupt()
+        return end
 
     cpdef int32_t _place(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
                          object on_unschedulable) except -1:

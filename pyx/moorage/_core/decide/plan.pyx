@@ -298,6 +298,14 @@ cdef class Plan:
             plugin.error = None
         raise error
 
+    def raise_interrupt(self):
+        """Raise what ended a call of a plugin and is no Exception, such as KeyboardInterrupt, if anything
+        did."""
+        cdef External plugin
+        for plugin in self.externals:
+            if not isinstance(plugin.error, Exception | None):
+                self.raise_error()
+
 
 def _name(plugin):
     """The name of a plugin of the core or outside it."""

@@ -22,8 +22,8 @@ from moorage.objects.model.pod import Pod, PodStatus
 from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.results import Failure
-from moorage.scheduler.explain.claim_explanations import PodClaims
-from moorage.scheduler.explain.device_evidence import lacking_requests
+from moorage.scheduler.explain.devices.claim_explanations import PodClaims
+from moorage.scheduler.explain.devices.device_evidence import lacking_requests
 from moorage.scheduler.groups.explain_group import GroupTrial
 from moorage.scheduler.groups.place_group import schedule_workload
 from moorage.scheduler.placing.schedule_pods import MOST, replica

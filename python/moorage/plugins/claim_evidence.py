@@ -52,7 +52,7 @@ class ClaimEvidence(Evidence):
         That CSIStorageCapacity, as ``namespace/name``.
     selected_node : str or None
         The node for which the claim is being provisioned.
-    namespaces : tuple of str or None
+    other_namespaces : tuple of str or None
         Where there is no such claim: the namespaces with a claim of its name.
     """
 
@@ -66,7 +66,7 @@ class ClaimEvidence(Evidence):
     largest: int | None = None
     capacity: str | None = None
     selected_node: str | None = None
-    namespaces: tuple[str, ...] | None = None
+    other_namespaces: tuple[str, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -338,7 +338,7 @@ def missing_claims(pod: Pod, claims: Any) -> Iterator[ClaimEvidence]:
             if others:
                 where = examples(others, MOST_KEPT)
                 hint += f"; a claim {name} is in namespace {where}, and pods use those of theirs"
-            yield ClaimEvidence(key, f"there is no such claim: {hint}", namespaces=others or None)
+            yield ClaimEvidence(key, f"there is no such claim: {hint}", other_namespaces=others or None)
 
 
 def claims_of(pod: Pod, claims: Any) -> Iterator[PersistentVolumeClaim]:

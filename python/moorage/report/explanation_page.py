@@ -92,7 +92,7 @@ def _lines(seen: Json) -> list[str]:
         found.append(SITUATIONS[situation["kind"]].format(**situation))
     found += [f"A run places it on {situation['node']}."] if situation["node"] else []
     found += [seen[name] for name in ("sampling", "message") if seen[name]]
-    found += [answer["text"] for answer in seen["extenders"]]
+    found += [note["text"] for note in (*seen["notes"], *seen["extenders"])]
     if seen["blocked"]:
         found.append(f"It fits no node even without its constraints: {seen['blocked']}")
     return found

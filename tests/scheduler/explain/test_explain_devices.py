@@ -29,8 +29,8 @@ from moorage.objects import (
     ResourceClaimTemplateSpec,
 )
 from moorage.scheduler import Change, Explanation, Scheduler
-from moorage.scheduler.explain import device_changes
-from moorage.scheduler.explain.device_evidence import lacking_requests
+from moorage.scheduler.explain.devices import device_changes
+from moorage.scheduler.explain.devices.device_evidence import lacking_requests
 from moorage.scheduler.explain.situations import explain_in_turn
 
 MODEL = f'device.attributes["{DRIVER}"].model'

@@ -12,7 +12,7 @@ SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
 
 FIELDS = (
     "apiVersion kind pod boundTo skipped situation fits message nodes sampling preFilter skippedFilters "
-    "skippedScores groups weights ranking changes changePairs conflicts blocked preemption claims "
+    "skippedScores groups weights ranking changes changePairs conflicts blocked notes preemption claims "
     "extenders group details"
 )
 

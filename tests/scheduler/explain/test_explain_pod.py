@@ -378,7 +378,9 @@ def test_a_host_port_can_be_dropped() -> None:
     assert drop.text == "drop host-port 80/TCP"
     assert [each.host_port for each in drop.pod.spec.containers[0].ports] == [0, 443]
     (_, drop) = one.explain(replace(asked, spec=replace(asked.spec, host_network=True))).changes
-    assert [each.container_port for each in drop.pod.spec.containers[0].ports] == [443]
+    assert drop.text == "drop host-network (80/TCP, 443/TCP)"
+    assert not drop.pod.spec.host_network
+    assert [each.host_port for each in drop.pod.spec.containers[0].ports] == [0, 0]
 
 
 def test_a_node_name_can_be_dropped() -> None:

@@ -14,7 +14,7 @@ from moorage.framework.plugin.status import Status
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
-from moorage.scheduler.explain.claim_explanations import STEP_TEXTS
+from moorage.scheduler.explain.devices.claim_explanations import STEP_TEXTS
 from moorage.scheduler.explain.explain_document import API_VERSION, EXAMPLES, Explanation, document
 from moorage.scheduler.explain.explanation import (
     AFTER_RUN,
@@ -234,6 +234,7 @@ def _head(explanation: Explanation) -> Iterable[str]:
     yield from _of_situation(explanation)
     if explanation.message:
         yield explanation.message
+    yield from (note.text for note in explanation.notes)
     yield from (answer.text for answer in explanation.extenders)
     is_rejected = any(answer.rejected for answer in explanation.extenders)
     is_explained = explanation.examination.error or explanation.changes or is_rejected

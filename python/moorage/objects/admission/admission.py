@@ -110,6 +110,30 @@ class Admission:
         """
         return self.admit_many(pod, 1)[0]
 
+    def admit_uncharged(self, pod: Pod) -> Pod:
+        """Admit a new pod as if its namespace had no quotas.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod
+            The pod as it is stored.
+
+        Raises
+        ------
+        RefusedError
+            The pod is refused.
+        """
+        template = self._template(pod)
+        if template.invalid:
+            raise RefusedError(f'Pod "{_name(pod)}" is invalid: {template.invalid}')
+        if template.refusal:
+            raise _refused(pod, template.refusal)
+        return pod if template.spec is pod.spec else replace(pod, spec=template.spec)
+
     def admit_many(self, pod: Pod, n: int) -> tuple[Pod, int]:
         """Admit new pods that differ in their names only, up to the first that is refused.
 
@@ -132,17 +156,13 @@ class Admission:
         RefusedError
             The first one is refused.
         """
-        template, name = self._template(pod), pod.name or pod.metadata.generate_name
-        if template.invalid:
-            raise RefusedError(f'Pod "{name}" is invalid: {template.invalid}')
+        admitted, template = self.admit_uncharged(pod), self._template(pod)
         try:
-            if template.refusal:
-                raise NotAdmittedError(template.refusal)
             if pod.namespace in self._quotas:
                 n = self._charge(pod, template, n)
         except NotAdmittedError as error:
-            raise RefusedError(f'pods "{name}" is forbidden: {error}') from None
-        return pod if template.spec is pod.spec else replace(pod, spec=template.spec), n
+            raise _refused(pod, str(error)) from None
+        return admitted, n
 
     def admit_object(self, obj: Object) -> None:
         """Admit a new object that is no pod: limit ranges of claims, and quotas that count objects.
@@ -243,6 +263,14 @@ class Admission:
         for quota in matching:
             quota.charge(used, n)
         return n
+
+
+def _name(pod: Pod) -> str:
+    return pod.name or pod.metadata.generate_name
+
+
+def _refused(pod: Pod, why: str) -> RefusedError:
+    return RefusedError(f'pods "{_name(pod)}" is forbidden: {why}')
 
 
 def _joined(texts: list[str]) -> str:

@@ -300,6 +300,12 @@ class PodSchedulingGroup(Struct, frozen=True):
     pod_group_name: Annotated[str, required] = ""
 
 
+class PodOS(Struct, frozen=True):
+    """The operating system of a pod's containers; its kubelet refuses a pod for another one."""
+
+    name: Annotated[str, one_of("linux", "windows", required=True)] = ""
+
+
 class PodResourceClaim(Struct, frozen=True):
     """A resource claim of a pod, or the template of one."""
 
@@ -337,6 +343,7 @@ class PodSpec(Struct, frozen=True):
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
     host_users: bool | None = None
+    os: PodOS | None = None
     restart_policy: Annotated[str, one_of(*_RESTART_POLICIES)] = ""
     termination_grace_period_seconds: Int64 | None = None
 

@@ -156,7 +156,7 @@ def is_complete(deployment: Deployment, sets: Sequence[ReplicaSet], available: M
 def _marks(deployment: Deployment) -> dict[str, str]:
     """Return the annotations that tell for how many replicas a ReplicaSet was scaled."""
     wanted = deployment.spec.replicas or 0
-    return {_DESIRED: str(wanted), _MAX: str(wanted + _surge(deployment))}
+    return {_DESIRED: str(wanted), _MAX: str(wanted + max_surge(deployment))}
 
 
 def _scaled(deployment: Deployment, one: ReplicaSet, replicas: int) -> list[ReplicaSet]:
@@ -197,7 +197,7 @@ def _scale(
 def _proportions(deployment: Deployment, active: list[ReplicaSet]) -> dict[str, int]:
     """Return the sizes of the active ReplicaSets after a change of the number of replicas."""
     wanted = deployment.spec.replicas or 0
-    allowed = wanted + _surge(deployment) if wanted else 0
+    allowed = wanted + max_surge(deployment) if wanted else 0
     missing = allowed - sum(one.spec.replicas or 0 for one in active)
     by_age = sorted(active, key=_by_age, reverse=missing > 0)
     largest_first = sorted(by_age, key=lambda one: -(one.spec.replicas or 0))
@@ -242,7 +242,7 @@ def _replicas_of_new(deployment: Deployment, new: ReplicaSet, sets: Iterable[Rep
     wanted, size = deployment.spec.replicas or 0, new.spec.replicas or 0
     if size >= wanted:
         return wanted
-    room = wanted + _surge(deployment) - sum(one.spec.replicas or 0 for one in sets)
+    room = wanted + max_surge(deployment) - sum(one.spec.replicas or 0 for one in sets)
     return size + min(max(0, room), wanted - size)
 
 
@@ -264,7 +264,7 @@ def _shrink_old(
     """Scale old ReplicaSets down: first by pods that are not available, then as far as enough are."""
     wanted = deployment.spec.replicas or 0
     sizes = {one.name: one.spec.replicas or 0 for one in old}
-    least = wanted - _unavailable(deployment)
+    least = wanted - max_unavailable(deployment)
     of_new = new.spec.replicas or 0
     room = sum(sizes.values()) + of_new - least - (of_new - available.get(new.name, 0))
     if room <= 0 or not any(sizes.values()):
@@ -286,8 +286,17 @@ def _rolling(deployment: Deployment) -> RollingUpdateDeployment:
     return deployment.spec.strategy.rolling_update or RollingUpdateDeployment()
 
 
-def _surge(deployment: Deployment) -> int:
-    """Return maxSurge as a number of pods; 0 unless pods are replaced one after the other."""
+def max_surge(deployment: Deployment) -> int:
+    """Return maxSurge as a number of pods; 0 unless pods are replaced one after the other.
+
+    Parameters
+    ----------
+    deployment : Deployment
+
+    Returns
+    -------
+    int
+    """
     if deployment.spec.strategy.type == "Recreate":
         return 0
     value = _rolling(deployment).max_surge
@@ -296,13 +305,22 @@ def _surge(deployment: Deployment) -> int:
     return value if isinstance(value, int) else -(-percent(value) * replicas // 100)
 
 
-def _unavailable(deployment: Deployment) -> int:
-    """Return maxUnavailable as a number of pods: 1 if neither it nor maxSurge would let a pod be replaced."""
+def max_unavailable(deployment: Deployment) -> int:
+    """Return maxUnavailable as a number of pods: 1 if neither it nor maxSurge would let a pod be replaced.
+
+    Parameters
+    ----------
+    deployment : Deployment
+
+    Returns
+    -------
+    int
+    """
     value = _rolling(deployment).max_unavailable
     value = _DEFAULT_SHARE if value is None else value
     replicas = deployment.spec.replicas or 0
     number = value if isinstance(value, int) else percent(value) * replicas // 100
-    return min(number or (0 if _surge(deployment) else 1), replicas)
+    return min(number or (0 if max_surge(deployment) else 1), replicas)
 
 
 # ---- templates and ages ------------------------------------------------------------------------------------

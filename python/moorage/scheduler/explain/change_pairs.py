@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .changes import find_changes, lower_requests, tolerations
+from .changes import as_stored, find_changes, lower_requests, tolerations
 from .constraints import Constraint, tolerate
 from .lowering import effective, lower
 from .probe import Probe
@@ -86,8 +86,9 @@ def _pairs(probe: Probe, constraint: Constraint) -> Iterator[ChangePair]:
                 firsts = list(tolerations(changed))
             else:
                 firsts = [_dropped(changed, constraint)]
-            for first in firsts:
-                if first.feasible_nodes:
+            for made in firsts:
+                first = as_stored(probe, made)
+                if first is not None and first.feasible_nodes:
                     yield ChangePair(first, second, first.feasible_nodes)
 
 

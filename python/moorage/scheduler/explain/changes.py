@@ -3,6 +3,7 @@ engine."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
 from moorage.devices.allocation.claim_requests import MAX_RESULTS
 from moorage.framework import FilterPlugin
@@ -26,12 +28,24 @@ from moorage.scheduler.changes.drain import with_cordon
 from moorage.scheduler.changes.node_copies import HOSTNAME, ZONE, is_leaving
 from moorage.volume.binding.assume_cache import PVCAssumeCache
 from moorage.volume.binding.claims import claim_class, parse_bytes, requested_storage
+from moorage.volume.constants import SELECTED_NODE
 
 from . import constraints
-from .device_changes import device_changes, largest
-from .lowering import Edit, effective, lower
+from .devices.device_changes import device_changes, largest
+from .lowering import Edit, asked_by_container, effective, lower
 from .probe import Probe
-from .single_change import DROP, KINDS, LABEL, LOWER, NODE, SMALLER_CLAIM, TOLERATE, UNCORDON, Change
+from .single_change import (
+    DROP,
+    KINDS,
+    LABEL,
+    LOWER,
+    NODE,
+    REPROVISION,
+    SMALLER_CLAIM,
+    TOLERATE,
+    UNCORDON,
+    Change,
+)
 from .spread_changes import spread_changes
 
 MOST_TAINTS = 32
@@ -41,6 +55,10 @@ MOST_TEMPLATES = 16
 MOST_LABELS = 32
 """Maximum number of labels, and of cordons, that are tried node by node, where the pods of other nodes matter
 too."""
+OF_KUBELET = frozenset(
+    {HOSTNAME, "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"}
+)
+"""The labels that the kubelet sets on its node, and puts back."""
 MOST_DOMAINS = 4
 """Maximum number of domains per topology that are tried, the largest ones."""
 
@@ -57,10 +75,47 @@ def find_changes(probe: Probe) -> list[Change]:
     list of Change
         By kind, amount, and descending number of feasible nodes.
     """
-    changes = [*lower_requests(probe), *smaller_claims(probe), *tolerations(probe)]
+    changes = [*lower_requests(probe), *smaller_claims(probe), *_reprovisioned(probe), *tolerations(probe)]
     changes += [*spread_changes(probe), *_uncordons(probe), *_labels(probe)]
     changes += [*_nodes(probe), *_drops(probe), *device_changes(probe)]
-    return sorted(changes, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
+    lasting = filter(None, (as_stored(probe, change) for change in changes))
+    return sorted(lasting, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
+
+
+def as_stored(probe: Probe, change: Change) -> Change | None:
+    """Return a change of a pod as the API server would store it.
+
+    Parameters
+    ----------
+    probe : Probe
+    change : Change
+
+    Returns
+    -------
+    Change or None
+        None if the API server would refuse the changed pod, if what it puts back (such as the node selector
+        of the runtime class) keeps it off all nodes, or if the pod's template does not have what changes.
+    """
+    if change.pod is probe.pod:
+        return change
+    pod = probe.stored(change.pod)
+    if pod is None or not _is_of_template(probe, change):
+        return None
+    if pod.spec == change.pod.spec:
+        return change
+    feasible = probe.count_feasible(pod)
+    return dataclasses.replace(change, pod=pod, feasible_nodes=feasible) if feasible else None
+
+
+def _is_of_template(probe: Probe, change: Change) -> bool:
+    """Whether the template of a pod's controller has what changes, so that new pods have the change."""
+    template = probe.template
+    if template is None:
+        return True
+    if change.constraint is not None:
+        return change.constraint.drop(template) != template
+    amounts = asked_by_container(template, change.resource) if change.edits else {}
+    return all(amounts.get(edit.container) == Quantity(edit.before) for edit in change.edits)
 
 
 def lower_requests(probe: Probe) -> Iterator[Change]:
@@ -115,13 +170,11 @@ def smaller_claims(probe: Probe) -> Iterator[Change]:
     ------
     Change
     """
-    plugins = (one for one in probe.engine.profile.at(FilterPlugin) if isinstance(one, VolumeBinding))
-    plugin = next(plugins, None)
-    if plugin is None or not any(map(probe.pod.claim_key, probe.pod.spec.volumes)) or plugin.sources is None:
+    plugin = _volume_binding(probe)
+    if plugin is None or plugin.sources is None:
         return
     sources = plugin.sources
-    claims = claims_of(probe.pod, plugin.lister(PersistentVolumeClaim))
-    unbound = [one for one in claims if not one.spec.volume_name]
+    unbound = _unbound_claims(probe, plugin)
     for claim in unbound:
         size, name = requested_storage(claim), claim_class(claim)
         others = sum(requested_storage(one) for one in unbound if claim_class(one) == name) - size
@@ -148,6 +201,37 @@ def smaller_claims(probe: Probe) -> Iterator[Change]:
                     claim=claim.key,
                 )
                 break
+
+
+def _volume_binding(probe: Probe) -> VolumeBinding | None:
+    """Return the plugin that binds the claims of the pod; None for a pod without claims."""
+    if not any(map(probe.pod.claim_key, probe.pod.spec.volumes)):
+        return None
+    plugins = (one for one in probe.engine.profile.at(FilterPlugin) if isinstance(one, VolumeBinding))
+    return next(plugins, None)
+
+
+def _unbound_claims(probe: Probe, plugin: VolumeBinding) -> list[PersistentVolumeClaim]:
+    claims = claims_of(probe.pod, plugin.lister(PersistentVolumeClaim))
+    return [one for one in claims if not one.spec.volume_name]
+
+
+def _reprovisioned(probe: Probe) -> Iterator[Change]:
+    """Yield, for each claim that is being provisioned for a node that does not exist, an end to that."""
+    plugin = _volume_binding(probe)
+    if plugin is None or plugin.sources is None:
+        return
+    for claim in _unbound_claims(probe, plugin):
+        node = claim.metadata.annotations.get(SELECTED_NODE)
+        if node is None or probe.engine.cache.state.has_node(node):
+            continue
+        kept = {key: value for key, value in claim.metadata.annotations.items() if key != SELECTED_NODE}
+        changed = replace(claim, metadata=replace(claim.metadata, annotations=kept))
+        with _assumed(plugin.sources.pvc_cache, changed):
+            feasible = probe.count_feasible(probe.pod)
+        if feasible:
+            text = f"remove the annotation {SELECTED_NODE} ({node}) of claim {claim.key}"
+            yield Change(REPROVISION, text, feasible, probe.pod, before=node, claim=claim.key)
 
 
 def _room(capacity: CSIStorageCapacity, others: int) -> int:
@@ -244,7 +328,8 @@ def _uncordons(probe: Probe) -> Iterator[Change]:
 
 def _drops(probe: Probe) -> Iterator[Change]:
     """Yield changes that drop one constraint."""
-    for constraint in (*constraints.term_constraints(probe.pod), *constraints.finer_constraints(probe.pod)):
+    dropped = [*constraints.term_constraints(probe.pod), *constraints.finer_constraints(probe.pod)]
+    for constraint in (*dropped, *constraints.runtime_class_constraints(probe)):
         pod = constraint.drop(probe.pod)
         feasible = probe.count_feasible(pod)
         if feasible:
@@ -258,7 +343,11 @@ def _labels(probe: Probe) -> Iterator[Change]:
     """Yield changes that add one label to a node."""
     depends_on_pods = constraints.has_pod_terms(probe.pod.spec)
     nodes = _candidates(probe)
-    labels = dict.fromkeys(_wanted_labels(probe.pod.spec))
+    runtime_class = probe.runtime_class
+    scheduling = None if runtime_class is None else runtime_class.scheduling
+    of_runtime = {} if scheduling is None else scheduling.node_selector  # other nodes lack the runtime
+    fixed = OF_KUBELET | of_runtime.keys()
+    labels = dict.fromkeys(one for one in _wanted_labels(probe.pod.spec) if one[0] not in fixed)
     if depends_on_pods:
         others = probe.nodes(probe.rows())
         labels |= dict.fromkeys(_topology_labels(probe.pod.spec, others))

@@ -12,7 +12,15 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.objects import Container, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint
-from moorage.objects.model.pod import ContainerPort, PodAffinity, PodAffinityTerm, PodSpec, Toleration
+from moorage.objects.model.admission_policies import RuntimeClass
+from moorage.objects.model.pod import (
+    ContainerPort,
+    PodAffinity,
+    PodAffinityTerm,
+    PodResourceClaim,
+    PodSpec,
+    Toleration,
+)
 from moorage.plugins.node_affinity import made_for, required_terms, requirement_text
 from moorage.plugins.node_ports import ANY_IP, Port, port_text
 from moorage.plugins.taint_toleration import taint_text
@@ -44,8 +52,8 @@ class Constraint:
     ----------
     kind : str
         ``request``, ``taint`` (of nodes: the pod does not tolerate it), ``node-name``, ``node-selector``,
-        ``node-affinity``, ``host-port``, ``topology-spread``, ``pod-affinity``, ``pod-anti-affinity``,
-        ``claim``.
+        ``node-affinity``, ``host-port``, ``host-network``, ``topology-spread``, ``pod-affinity``,
+        ``pod-anti-affinity``, ``claim``, ``runtime-class``.
     name : str
         Which one: a resource, a taint, a selector entry, a requirement, a term.
     drop : callable
@@ -118,18 +126,23 @@ def term_constraints(pod: Pod) -> Iterator[Constraint]:
     for key, value in sorted((spec.node_selector or {}).items()):
         yield _constraint("node-selector", f"{key}={value}", "node_selector", partial(_without_key, key=key))
     yield from _node_affinity(pod)
-    for port in _distinct(host_ports(spec)):
-        yield Constraint("host-port", port_text(port), partial(_without_port, port=port))
+    ports = _distinct(host_ports(spec))
+    if spec.host_network and ports:
+        # The API server makes container ports host ports as long as the pod is in the network of its host.
+        yield Constraint("host-network", f"({', '.join(map(port_text, ports))})", _without_host_network)
+    else:
+        for port in ports:
+            yield Constraint("host-port", port_text(port), partial(_without_port, port=port))
     for spread in _distinct(spec.topology_spread_constraints):
         if spread.when_unsatisfiable == HARD:
             name = f"{spread.topology_key} (maxSkew {spread.max_skew})"
             drop = partial(_without, dropped=spread)
             yield _constraint("topology-spread", name, "topology_spread_constraints", drop)
     for kind, path in POD_TERMS.items():
-        for term in _distinct(_pod_terms(spec, path)):
+        for term in _distinct(pod_terms(spec, path)):
             yield _constraint(kind, pod_term_text(term), path, partial(_without, dropped=term))
     for use in spec.resource_claims:
-        yield _constraint("claim", use.name, "resource_claims", partial(_without, dropped=use))
+        yield Constraint("claim", use.name, partial(_without_claim, dropped=use))
 
 
 def finer_constraints(pod: Pod) -> Iterator[Constraint]:
@@ -182,6 +195,27 @@ def _distinct(items: Iterable[T]) -> list[T]:
 def _without(items: tuple[T, ...], dropped: T) -> tuple[T, ...]:
     """Return the items without one of them."""
     return tuple(item for item in items if item != dropped)
+
+
+def changed_term(pod: Pod, path: str, term: T, changed: T) -> Pod:
+    """Return a pod with another item in place of one of a list of its spec.
+
+    Parameters
+    ----------
+    pod : Pod
+    path : str
+        Of fields, to the list.
+    term, changed : object
+
+    Returns
+    -------
+    Pod
+    """
+
+    def change(items: tuple[T, ...]) -> tuple[T, ...]:
+        return tuple(changed if item == term else item for item in items)
+
+    return replace(pod, spec=_changed(pod.spec, path, change))
 
 
 # ---- tolerations -------------------------------------------------------------------------------------------
@@ -313,19 +347,75 @@ def _host_port(port: ContainerPort) -> Port:
 
 
 def _without_port(pod: Pod, port: Port) -> Pod:
-    """Drop a host port; with ``hostNetwork`` the container port is removed, as it implies the host port."""
-    spec = pod.spec
+    return _without_ports(pod, lambda each: _host_port(each) == port)
+
+
+def _without_host_network(pod: Pod) -> Pod:
+    """Take a pod out of the network of its host; the host ports that come with it go, too."""
+    if not pod.spec.host_network:
+        return pod
+    without = _without_ports(pod, lambda each: each.host_port == each.container_port)
+    return replace(without, spec=replace(without.spec, host_network=False))
+
+
+def _without_ports(pod: Pod, is_dropped: Callable[[ContainerPort], bool]) -> Pod:
+    """Drop host ports; the container ports stay."""
 
     def changed(container: Container) -> Container:
-        ports = (
-            replace(each, host_port=0, host_ip="") if _host_port(each) == port else each
-            for each in container.ports
-            if not (spec.host_network and _host_port(each) == port)
-        )
+        ports = (replace(one, host_port=0, host_ip="") if is_dropped(one) else one for one in container.ports)
         return replace(container, ports=tuple(ports))
 
-    containers, inits = (tuple(map(changed, each)) for each in (spec.containers, spec.init_containers))
+    return _with_containers(pod, changed)
+
+
+def _with_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
+    spec = pod.spec
+    containers, inits = (tuple(map(change, each)) for each in (spec.containers, spec.init_containers))
     return replace(pod, spec=replace(spec, containers=containers, init_containers=inits))
+
+
+# ---- what a pod names -------------------------------------------------------------------------------------
+
+
+def _without_claim(pod: Pod, dropped: PodResourceClaim) -> Pod:
+    """Drop a claim for devices, and the containers' use of it."""
+
+    def changed(container: Container) -> Container:
+        claims = tuple(one for one in container.resources.claims if one.name != dropped.name)
+        return replace(container, resources=replace(container.resources, claims=claims))
+
+    claims = _without(pod.spec.resource_claims, dropped)
+    return _with_containers(replace(pod, spec=replace(pod.spec, resource_claims=claims)), changed)
+
+
+def runtime_class_constraints(probe: Probe) -> Iterator[Constraint]:
+    """Yield the constraint that the pod's runtime class is: its overhead, and the nodes that it is for.
+
+    Parameters
+    ----------
+    probe : Probe
+
+    Yields
+    ------
+    Constraint
+    """
+    found = probe.runtime_class
+    if found is not None:
+        yield Constraint("runtime-class", found.name, partial(_without_runtime_class, runtime_class=found))
+
+
+def _without_runtime_class(pod: Pod, runtime_class: RuntimeClass) -> Pod:
+    spec, scheduling = pod.spec, runtime_class.scheduling
+    if spec.runtime_class_name != runtime_class.name:
+        return pod
+    selector, tolerations = spec.node_selector, spec.tolerations
+    if scheduling is not None:
+        selector = {
+            key: value for key, value in (selector or {}).items() if key not in scheduling.node_selector
+        }
+        tolerations = tuple(one for one in tolerations if one not in scheduling.tolerations)
+    fields = {"node_selector": selector, "tolerations": tolerations}
+    return replace(pod, spec=replace(spec, runtime_class_name=None, overhead={}, **fields))
 
 
 # ---- spreading and other pods ------------------------------------------------------------------------------
@@ -340,7 +430,7 @@ def has_pod_terms(spec: PodSpec) -> bool:
     spec : PodSpec
     """
     hard = any(spread.when_unsatisfiable == HARD for spread in spec.topology_spread_constraints)
-    return hard or any(_pod_terms(spec, path) for path in POD_TERMS.values())
+    return hard or any(pod_terms(spec, path) for path in POD_TERMS.values())
 
 
 def without_pod_terms(spec: PodSpec) -> PodSpec:
@@ -371,13 +461,24 @@ def topology_keys(spec: PodSpec) -> set[str]:
     -------
     set of str
     """
-    terms = (term for path in POD_TERMS.values() for term in _pod_terms(spec, path))
+    terms = (term for path in POD_TERMS.values() for term in pod_terms(spec, path))
     spreads = spec.topology_spread_constraints
     return {term.topology_key for term in terms} | {spread.topology_key for spread in spreads}
 
 
-def _pod_terms(spec: PodSpec, path: str) -> tuple[PodAffinityTerm, ...]:
-    """Return the required terms of pod affinity or anti-affinity."""
+def pod_terms(spec: PodSpec, path: str) -> tuple[PodAffinityTerm, ...]:
+    """Return the required terms of pod affinity or anti-affinity.
+
+    Parameters
+    ----------
+    spec : PodSpec
+    path : str
+        A value of `POD_TERMS`.
+
+    Returns
+    -------
+    tuple of PodAffinityTerm
+    """
     affinity: PodAffinity | None = getattr(spec.affinity, path.split(".")[1], None)
     return affinity.required if affinity is not None else ()
 

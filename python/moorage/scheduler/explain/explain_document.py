@@ -44,7 +44,13 @@
     ``to``.
     ``fewer-devices``, ``device-class``, ``tolerate-device``, ``add-selector``, ``free-claim``,
     ``drop-device-rule``: ``claim``, ``request``, what changes ``from`` and ``to``; so does
-    ``smaller-claim`` (the storage of a PersistentVolumeClaim).
+    ``smaller-claim`` (the storage of a PersistentVolumeClaim) and ``reprovision-claim`` (the node for which
+    a claim is being provisioned). ``change-rollout``: ``workload``, its ``field`` (maxSurge, matchLabelKeys),
+    ``from`` and ``to``.
+``notes``
+    Facts that no filter compares: ``kind``, ``text``, and the ``pods`` or ``nodes`` that it is about.
+    ``own-old-pods``: a rollout waits for the old pods of its own workload; ``held-devices``: preemption does
+    not free devices; ``other-os``: nodes whose operating system is not the pod's.
 ``changePairs``
     Where no single change places the pod: two ``changes`` that do together, with ``feasibleNodes``.
 ``conflicts``, ``blocked``
@@ -102,8 +108,8 @@ from moorage.objects import Pod
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import Candidate
 
-from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
+from .devices.claim_explanations import ClaimExplanation
 from .explanation import (
     ExplainedGroup,
     ExplainedPod,
@@ -115,7 +121,7 @@ from .explanation import (
 from .extender_answers import ExtenderAnswer
 from .node_comparison import NodeComparison
 from .raised_priority import RaisedPriority
-from .single_change import DROP, LABEL, LOWER, NODE, SPREAD, TOLERATE, UNCORDON, Change
+from .single_change import DROP, LABEL, LOWER, NODE, ROLLOUT, SPREAD, TOLERATE, UNCORDON, Change
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3
@@ -183,6 +189,7 @@ def document(explanation: ExplainedPod, limit: int | None = 10, nodes: Iterable[
         ],
         "conflicts": [[_constraint(each) for each in conflict] for conflict in explanation.conflicts],
         "blocked": explanation.blocked,
+        "notes": [asdict(note) for note in explanation.notes],
         "preemption": _preemption(explanation, limit),
         "claims": [_claim(claim) for claim in explanation.claims],
         "extenders": [_extender(answer) for answer in explanation.extenders],
@@ -401,6 +408,9 @@ def _of_kind(change: Change) -> Json:
     if change.kind == SPREAD and change.constraint is not None:
         values = {"field": change.resource, "from": change.before, "to": change.after}
         return {"constraint": _constraint(change.constraint)} | values
+    if change.kind == ROLLOUT:
+        values = {"field": change.resource, "from": change.before, "to": change.after}
+        return {"workload": change.workload} | values
     if change.kind == DROP:
         return {"constraint": _constraint(change.constraint) if change.constraint else None}
     return {"claim": change.claim, "request": change.request, "from": change.before, "to": change.after}

@@ -3,6 +3,7 @@ pod."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
@@ -14,7 +15,7 @@ from msgspec import structs
 from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.devices.claims_of_pods import ClaimError
 from moorage.cache import SchedulerCache
-from moorage.errors import InputError, MoorageError, examples
+from moorage.errors import InputError, MoorageError, examples, number_of
 from moorage.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import NativePlugin, VolumePlugin
@@ -35,19 +36,24 @@ from moorage.store.references import parse_reference
 
 from .change_pairs import find_pairs
 from .changes import find_changes
-from .claim_explanations import PodClaims, generated_claims, released_claims
 from .constraints import find_conflicts
-from .device_evidence import find_device_evidence
+from .devices.claim_explanations import PodClaims, generated_claims, released_claims
+from .devices.device_evidence import find_device_evidence
 from .evidence_search import EvidenceSearch, FilterVerdicts
 from .explain_document import Explanation
-from .explanation import group_nodes
+from .explanation import Note, group_nodes
 from .extender_answers import after_extenders, ask_extenders, verdicts_of, weights_of
+from .own_old_pods import blocking_pods, find_old_pods, rollout_changes
 from .probe import Probe
 from .raised_priority import budgets_of, find_raised_priority, priority_classes
+from .single_change import Change
 
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job
 """Kinds of workloads that others may own."""
+OS = "kubernetes.io/os"
+_OLD_PODS = 3
+"""Old pods, claims and nodes that the text of a note names."""
 _GROUPS = 5
 """Groups of a composite group that a text names."""
 
@@ -221,11 +227,14 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
         enough=num_feasible_nodes_to_find(engine.decider.percentage, len(rows)),
     )
     if fits_filters or examination.error:
-        return explanation
-    changes = find_changes(probe)
+        return replace(explanation, notes=list(_of_other_os(probe, examination.feasible)))
+    notes, rollout = _of_rollout(probe)
+    changes = [*rollout, *find_changes(probe)]
     conflicts, blocked = ([], "") if changes else find_conflicts(probe)
     pairs = find_pairs(probe, conflicts) if conflicts else []
-    found = replace(explanation, changes=changes, pairs=pairs, conflicts=conflicts, blocked=blocked)
+    found = replace(
+        explanation, changes=changes, pairs=pairs, conflicts=conflicts, blocked=blocked, notes=notes
+    )
     is_alone = not engine.handle.groups_pods or group_of(pod) is None  # a pod of a group evicts no other
     may_evict = is_alone and bool(preemption_plugins(engine.profile))
     return _with_preemption(found, probe) if may_evict else found
@@ -239,10 +248,65 @@ def _with_preemption(explanation: Explanation, probe: Probe) -> Explanation:
     candidates = preemption.found.candidates
     budgets = {one.name: budgets_of(engine, one, priority_of(pod)) for one in candidates}
     raised = None
+    notes = explanation.notes
+    if preemption.choice is None:
+        notes = [*notes, *_of_held_devices(explanation)]
     if preemption.choice is None and preemption.found.potential:
         raised = find_raised_priority(probe, priority_classes(cast(ObjectClient, engine.handle.client)))
     violated = {name: some for name, some in budgets.items() if some}
-    return replace(explanation, preemption=preemption, violated_budgets=violated, raised_priority=raised)
+    found = replace(explanation, preemption=preemption, violated_budgets=violated, raised_priority=raised)
+    return replace(found, notes=notes)
+
+
+# ---- notes -------------------------------------------------------------------------------------------------
+
+
+def _of_rollout(probe: Probe) -> tuple[list[Note], list[Change]]:
+    """Return what is to say of a rollout that its own old pods block, and what would help."""
+    old = find_old_pods(probe)
+    blocking = {} if old is None else blocking_pods(probe, old)
+    if old is None or not blocking:
+        return [], []
+    named = examples(list(blocking), _OLD_PODS)
+    ends = named if len(blocking) == 1 else f"one of {len(blocking)} pods ({named})"
+    text = (
+        f"its rollout waits for its own old pods: it fits once {ends} ends, but {old.workload} keeps those "
+        f"of its old revision until the new pod is available (maxSurge {old.surge})"
+    )
+    return [Note("own-old-pods", text, tuple(blocking))], list(rollout_changes(probe, old, blocking))
+
+
+def _of_held_devices(explanation: Explanation) -> Iterator[Note]:
+    """Yield that preemption does not free the devices that claims of other pods hold."""
+    steps = (step for claim in explanation.claims for survey in claim.requests for step in survey.steps)
+    users = {holder.claim: holder.users for step in steps for holder in step.holders if holder.users}
+    if users:
+        held = [f"claim {claim} of {', '.join(names)}" for claim, names in users.items()]
+        text = f"preemption does not free devices: {examples(held, _OLD_PODS)} would keep them"
+        pods = dict.fromkeys(
+            f"{claim.partition('/')[0]}/{name}" for claim, names in users.items() for name in names
+        )
+        yield Note("held-devices", text, tuple(pods))
+
+
+def _of_other_os(probe: Probe, feasible: Iterable[str]) -> Iterator[Note]:
+    """Yield the feasible nodes whose kubelet would refuse the pod, as it is for another operating system."""
+    system = probe.pod.spec.os
+    if system is None:
+        return
+    nodes = [
+        node.name
+        for node in probe.nodes_named(feasible)
+        if node.metadata.labels.get(OS, system.name) != system.name
+    ]
+    if nodes:
+        where = number_of(len(nodes), "node that fits has", "nodes that fit have")
+        text = (
+            f"the pod is for {system.name}, and {where} another {OS} ({examples(nodes, _OLD_PODS)}): the "
+            "scheduler does not look at spec.os, and the kubelet there refuses the pod; select "
+            f"{OS}={system.name}"
+        )
+        yield Note("other-os", text, nodes=tuple(nodes))
 
 
 # ---- verdicts ----------------------------------------------------------------------------------------------

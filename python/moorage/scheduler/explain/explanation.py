@@ -19,8 +19,8 @@ from moorage.scheduler.cycle.results import Examination
 from moorage.tables import Table, Tabular
 
 from .change_pairs import ChangePair
-from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
+from .devices.claim_explanations import ClaimExplanation
 from .evidence_search import FilterVerdicts
 from .extender_answers import ExtenderAnswer
 from .node_comparison import NodeComparison, compare_nodes
@@ -52,6 +52,26 @@ class NodeGroup:
     nodes: list[str]
     verdicts: list[Status]
     evidence: list[Evidence] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A fact about the pod that no filter compares, and that decides whether it runs.
+
+    Attributes
+    ----------
+    kind : str
+        ``own-old-pods``: a rollout waits for the old pods of its own workload. ``held-devices``: preemption
+        does not free devices. ``other-os``: nodes have another operating system than the pod is for.
+    text : str
+    pods, nodes : tuple of str
+        The old pods, as ``namespace/name``, or the users of the devices; the nodes.
+    """
+
+    kind: str
+    text: str
+    pods: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +325,8 @@ class ExplainedPod(Tabular):
         Changes are tried without them.
     group : ExplainedGroup or None
         The group of a pod that is placed together with others; None where all its pods have a node.
+    notes : list of Note
+        What no filter compares, and decides whether the pod runs.
     percentage, enough : int
         percentageOfNodesToScore (0 adapts to the nodes), and the number of feasible nodes after which a
         search ends.
@@ -329,6 +351,7 @@ class ExplainedPod(Tabular):
     claims: list[ClaimExplanation] = field(default_factory=list)
     extenders: list[ExtenderAnswer] = field(default_factory=list)
     group: ExplainedGroup | None = None
+    notes: list[Note] = field(default_factory=list)
     percentage: int = 0
     enough: int = 0
 

@@ -126,6 +126,21 @@ def drop_request(pod: Pod, resource: str) -> Pod:
     return _set(pod, resource, [(place, ZERO) for place in _places(pod, resource)])
 
 
+def asked_by_container(pod: Pod, resource: str) -> dict[str, Quantity]:
+    """Return what a pod requests of a resource, by container; "" has the pod-level request.
+
+    Parameters
+    ----------
+    pod : Pod
+    resource : str
+
+    Returns
+    -------
+    dict of str to Quantity
+    """
+    return {place.container: place.amount for place in _places(pod, resource)}
+
+
 def _places(pod: Pod, resource: str) -> Iterator[_Place]:
     """Yield the places of the spec that request the resource."""
     spec = pod.spec

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace as replace_fields
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,22 @@ from msgspec.structs import replace
 from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
 from moorage._core.state.node_table import NodeTable
+from moorage.controllers.workloads.store_control import admission_of
 from moorage.framework import CycleState, FilterPlugin, PreFilterRun, StatusError
 from moorage.objects import Node, Pod, Taint
+from moorage.objects.admission.admission import Admission, RefusedError
+from moorage.objects.model.admission_policies import RuntimeClass
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.storage import CSIStorageCapacity
+from moorage.objects.model.workload import (
+    DaemonSet,
+    Job,
+    PodTemplateSpec,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.plugins.taint_toleration import REJECTING_EFFECTS
 from moorage.plugins.volume_binding import VolumeBinding
@@ -28,9 +39,14 @@ from moorage.scheduler.changes.node_copies import NodeCopies, slices_for
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.node_search import NO_ROWS
-from moorage.store import Indexer, Lister, ObjectClient
+from moorage.store import Indexer, Lister, NotFoundError, ObjectClient
 
-from .claim_explanations import PodClaims
+from .devices.claim_explanations import PodClaims
+
+WITH_TEMPLATE = {
+    kind.__name__: kind for kind in (ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job)
+}
+"""The controllers that make pods of a template of theirs."""
 
 
 class Probe:
@@ -215,6 +231,57 @@ class Probe:
             yield
         finally:
             plugin.binder.sources = sources
+
+    @cached_property
+    def _admission(self) -> Admission:
+        return admission_of(cast(ObjectClient, self.engine.handle.client))
+
+    @cached_property
+    def _is_as_stored(self) -> bool:
+        """Whether the API server would store the pod as it is; if not, its rules are newer than the pod."""
+        stored = self._admitted(self.pod)
+        return stored is not None and stored.spec == self.pod.spec
+
+    def _admitted(self, pod: Pod) -> Pod | None:
+        with suppress(RefusedError):
+            return self._admission.admit_uncharged(pod)
+        return None
+
+    def stored(self, pod: Pod) -> Pod | None:
+        """Return a changed pod as the API server would store it, quotas apart; None if it would refuse it.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod or None
+        """
+        return self._admitted(pod) if self._is_as_stored else pod
+
+    @cached_property
+    def template(self) -> Pod | None:
+        """The pod as the template of its controller has it; None without one.
+
+        What the pod has beside it, webhooks or other controllers have set, and would set again.
+        """
+        owner = self.pod.metadata.controller()
+        kind = None if owner is None else WITH_TEMPLATE.get(owner.kind)
+        with suppress(NotFoundError):
+            if owner is not None and kind is not None:
+                controller: Any = self.engine.handle.client.get(kind, owner.name, self.pod.namespace)
+                made: PodTemplateSpec | None = controller.spec.template
+                return None if made is None else self._admitted(replace(self.pod, spec=made.spec))
+        return None
+
+    @cached_property
+    def runtime_class(self) -> RuntimeClass | None:
+        """The runtime class of the pod."""
+        name = self.pod.spec.runtime_class_name
+        with suppress(NotFoundError):
+            return None if name is None else self.engine.handle.client.get(RuntimeClass, name)
+        return None
 
     def copy_of(self, node: Node, ending: str = "-copy") -> Node:
         """Return a new node like a node, with a name that no node has.

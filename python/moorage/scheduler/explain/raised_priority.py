@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -16,6 +17,7 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
 from moorage.store import ObjectClient
 
+from .own_old_pods import own_controllers
 from .probe import Probe
 
 HIGHEST = 1_000_000_000
@@ -92,8 +94,9 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
     priority, candidate = next((one for one in tried if one[1] is not None), (0, None))
     if candidate is None:
         return None
-    controller = pod.metadata.controller()
-    if controller and any(one.metadata.is_controlled_by(controller.uid) for one in candidate.victims.pods):
+    own_uids = own_controllers(cast(ObjectClient, engine.handle.client), pod)
+    owners = (victim.metadata.controller() for victim in candidate.victims.pods)
+    if any(owner is not None and owner.uid in own_uids for owner in owners):
         return None  # it would evict pods of its own workload, which would have the priority, too
     enough = [
         (one.value, one.name)

@@ -25,6 +25,8 @@ SPREAD = "change-spread"
 FREE_CLAIM = "free-claim"
 DROP = "drop"
 DROP_DEVICE_RULE = "drop-device-rule"
+REPROVISION = "reprovision-claim"
+ROLLOUT = "change-rollout"
 KINDS = {
     LOWER: 0,
     SMALLER_CLAIM: 0,
@@ -37,6 +39,8 @@ KINDS = {
     TOLERATE_DEVICE: 1,
     ADD_SELECTOR: 1,
     SPREAD: 1,
+    REPROVISION: 1,
+    ROLLOUT: 1,
     FREE_CLAIM: 2,
     DROP: 2,
     DROP_DEVICE_RULE: 2,
@@ -53,7 +57,8 @@ class Change:
     kind : str
         ``lower-request``, ``fewer-devices``, ``add-toleration``, ``uncordon-node``, ``add-label``,
         ``add-node``, ``device-class``, ``tolerate-device``, ``add-selector``, ``change-spread``,
-        ``smaller-claim``, ``free-claim``, ``drop`` or ``drop-device-rule``.
+        ``smaller-claim``, ``reprovision-claim``, ``change-rollout``, ``free-claim``, ``drop`` or
+        ``drop-device-rule``.
     text : str
         The change in words.
     feasible_nodes : int
@@ -65,7 +70,8 @@ class Change:
     resource, before, after : str
         For ``lower-request``: the resource, and its effective requests as quantities. For
         ``fewer-devices`` and ``device-class``: before and after the change. For ``change-spread``: the field,
-        and its values. For ``smaller-claim``: the storage that the claim asks for, before and after.
+        and its values; likewise for ``change-rollout``. For ``smaller-claim``: the storage that the claim
+        asks for, before and after. For ``reprovision-claim``: the node for which it is being provisioned.
     edits : list of Edit
         For ``lower-request``: the edits of the spec.
     label : (str, str)
@@ -90,6 +96,8 @@ class Change:
         The changed claims.
     slices : tuple of ResourceSlice
         The devices of the added node.
+    workload : str
+        For ``change-rollout``: the workload.
     """
 
     kind: str
@@ -111,3 +119,4 @@ class Change:
     request: str = ""
     claims: tuple[ResourceClaim, ...] = field(default=(), repr=False)
     slices: tuple[ResourceSlice, ...] = field(default=(), repr=False)
+    workload: str = ""

@@ -9,12 +9,11 @@ from functools import partial
 from msgspec.structs import replace
 
 from moorage._core.decide.terms import DomainCounts
-from moorage.objects import Pod
 from moorage.objects.model.pod import TopologySpreadConstraint
 from moorage.plugins.pod_topology_spread import HARD
 
-from .constraints import Constraint
-from .device_changes import largest
+from .constraints import Constraint, changed_term
+from .devices.device_changes import largest
 from .probe import Probe
 from .single_change import SPREAD, Change
 
@@ -57,7 +56,7 @@ def _larger_skew(
     skews = range(most, constraint.max_skew, -1)
 
     def fits(at: int) -> bool:
-        changed = _changed(probe.pod, constraint=constraint, changed=replace(constraint, max_skew=skews[at]))
+        changed = changed_term(probe.pod, FIELD, constraint, replace(constraint, max_skew=skews[at]))
         return probe.count_feasible(changed) > 0
 
     if len(skews) and fits(0):
@@ -71,13 +70,14 @@ FIELDS = {
     "maxSkew": "max_skew",
 }
 """Fields by their names in manifests."""
+FIELD = "topology_spread_constraints"
 DEFAULTS = {"nodeTaintsPolicy": "Ignore", "minDomains": 1}
 
 
 def _tried(probe: Probe, constraint: TopologySpreadConstraint, name: str, value: object) -> Iterator[Change]:
     """Yield the change of a field if it places the pod."""
     changed = replace(constraint, **{FIELDS[name]: value})
-    edit = partial(_changed, constraint=constraint, changed=changed)
+    edit = partial(changed_term, path=FIELD, term=constraint, changed=changed)
     pod = edit(probe.pod)
     feasible = probe.count_feasible(pod)
     if feasible:
@@ -93,10 +93,3 @@ def _tried(probe: Probe, constraint: TopologySpreadConstraint, name: str, value:
             after=str(value),
             constraint=Constraint("topology-spread", of.partition(" ")[2], edit),
         )
-
-
-def _changed(pod: Pod, constraint: TopologySpreadConstraint, changed: TopologySpreadConstraint) -> Pod:
-    """Return the pod with one spread constraint in place of another."""
-    constraints = pod.spec.topology_spread_constraints
-    new = tuple(changed if one == constraint else one for one in constraints)
-    return replace(pod, spec=replace(pod.spec, topology_spread_constraints=new))

@@ -16,7 +16,7 @@ from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, Pod, PodGroup, group_of
 from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy, unit_name
 from moorage.scheduler.explain.constraints import tolerate
-from moorage.scheduler.explain.device_changes import largest
+from moorage.scheduler.explain.devices.device_changes import largest
 from moorage.scheduler.explain.explain_document import Explanation
 from moorage.scheduler.explain.explain_pod import explain
 from moorage.scheduler.explain.explanation import ExplainedGroup, GroupChange, NodeGroup
@@ -337,10 +337,10 @@ def _changes(trial: GroupTrial, fits: int, seen: Explanation, template: int) -> 
     if fits:
         yield _smaller(trial, fits)
     reasons = {reason for group in seen.groups for one in group.verdicts for reason in one.reasons}
+    probe = Probe(trial.engine, seen.pod)
     for reason in sorted(reasons):
         if reason.startswith(INSUFFICIENT):
-            yield from _lower(trial, reason.removeprefix(INSUFFICIENT))
-    probe = Probe(trial.engine, seen.pod)
+            yield from _lower(trial, probe, reason.removeprefix(INSUFFICIENT))
     lacking = trial.group.min_count - fits - len(trial.scheduled)
     yield from _more_nodes(trial, probe, _like(trial, probe, seen, template), lacking)
     for change in seen.changes:
@@ -362,7 +362,7 @@ def _smaller(trial: GroupTrial, fits: int) -> GroupChange:
     return GroupChange(MINIMUM, text, after, before=str(trial.group.min_count), after=str(after))
 
 
-def _lower(trial: GroupTrial, resource: str) -> Iterator[GroupChange]:
+def _lower(trial: GroupTrial, probe: Probe, resource: str) -> Iterator[GroupChange]:
     """Yield the largest request of each pod with which the group is placed, if pods ask for more."""
     gates = trial.context.cache.state.classes.gates
     asked = {effective(pod, resource, gates) for pod in trial.pods}
@@ -374,7 +374,7 @@ def _lower(trial: GroupTrial, resource: str) -> Iterator[GroupChange]:
         for pod in trial.pods:
             if effective(pod, resource, gates) > amount:
                 lowered = lower(pod, resource, amount, gates)
-                if lowered is None:
+                if lowered is None or probe.stored(lowered[0]) is None:
                     return None
                 pod = lowered[0]
             changed.append(pod)

@@ -23,9 +23,8 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimStatus,
 )
 
-from .claim_explanations import ClaimExplanation, PodClaims, surveys
-from .probe import Probe
-from .single_change import (
+from ..probe import Probe
+from ..single_change import (
     ADD_SELECTOR,
     DEVICE_CLASS,
     DROP_DEVICE_RULE,
@@ -34,6 +33,7 @@ from .single_change import (
     TOLERATE_DEVICE,
     Change,
 )
+from .claim_explanations import ClaimExplanation, PodClaims, surveys
 
 MOST_CLASSES = 16
 """Maximum number of other classes that are tried for a request."""

@@ -12,8 +12,8 @@ from moorage.framework.plugin.status import Status
 from moorage.objects import Node
 from moorage.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE
 
+from ..probe import Probe
 from .claim_explanations import STEP_TEXTS, ClaimExplanation, PodClaims
-from .probe import Probe
 
 MOST_NAMED = 3
 """Maximum number of devices of a claim that are named."""

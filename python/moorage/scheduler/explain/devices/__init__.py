@@ -1,0 +1,1 @@
+"""What claims for devices find, and what would help them."""
